@@ -1,0 +1,120 @@
+"""Who is asking. A Caller is made once, at the door, from the connection and never from an argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Protocol
+
+from memories.errors import Forbidden
+from memories.models import Persona, PersonaMembership
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+    from django.http import HttpRequest
+
+
+class Person(Protocol):
+    """What the caller is made from: the user model of the project, seen from here."""
+
+    pk: int
+    email: str
+    is_active: bool
+    is_superuser: bool
+
+
+class Token(Protocol):
+    """An API token, as far as a caller depends on it."""
+
+    persona: str
+    rights: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """One person (or service) on one connection.
+
+    `persona` is the one active here: what is written carries it and its tool globs apply.
+    `personas` are all that the person holds: what is read may belong to any of them.
+    """
+
+    email: str
+    persona: str
+    personas: frozenset[str]
+    rights: frozenset[str] = frozenset()
+    is_admin: bool = False
+    door: str = "python"
+    session: str = ""
+    tools_allow: tuple[str, ...] = field(default=("*",), repr=False)
+    tools_deny: tuple[str, ...] = field(default=(), repr=False)
+
+    def may_use(self, tool: str) -> bool:
+        """Deny first, then allow, otherwise denied."""
+        if any(fnmatchcase(tool, pattern) for pattern in self.tools_deny):
+            return False
+        return any(fnmatchcase(tool, pattern) for pattern in self.tools_allow)
+
+    def acts_for(self, owner: str) -> bool:
+        """Whether the caller may change what `owner` wrote."""
+        return self.is_admin or (bool(self.email) and self.email == owner)
+
+
+def caller_for(
+    person: Person, *, door: str, persona: str = "", rights: frozenset[str] = frozenset(), session: str = ""
+) -> Caller:
+    """The caller that this person is at this door, with `persona` active, or the person's default one.
+
+    Raises Forbidden if the person is inactive or does not hold the persona.
+    """
+    if not person.is_active:
+        raise Forbidden("this account is switched off")
+    held = {
+        m.persona.name: m
+        for m in PersonaMembership.objects.filter(user_id=person.pk).select_related("persona").order_by("persona__name")
+    }
+    if held:
+        default = next((name for name, m in held.items() if m.is_default), next(iter(held)))
+        personas = {name: m.persona for name, m in held.items()}
+    else:
+        fallback = Persona.default()
+        default, personas = fallback.name, {fallback.name: fallback}
+    active = persona or default
+    if active not in personas:
+        if not person.is_superuser:
+            raise Forbidden(f"you do not hold the persona {active!r}", allowed=", ".join(sorted(personas)))
+        try:
+            chosen = Persona.objects.get(name=active)
+        except Persona.DoesNotExist:
+            raise Forbidden(f"there is no persona {active!r}") from None
+    else:
+        chosen = personas[active]
+    return Caller(
+        email=person.email.lower(),
+        persona=chosen.name,
+        personas=frozenset(personas),
+        rights=rights,
+        is_admin=person.is_superuser,
+        door=door,
+        session=session,
+        tools_allow=tuple(chosen.tools_allow),
+        tools_deny=tuple(chosen.tools_deny),
+    )
+
+
+def caller_of(request: HttpRequest, *, door: str) -> Caller:
+    """The caller behind a signed-in browser request or an authenticated REST request."""
+    user: AbstractBaseUser | AnonymousUser = request.user
+    if not user.is_authenticated:
+        raise Forbidden("sign in first")
+    token: Token | None = getattr(request, "auth", None)
+    return caller_for(
+        user,  # type: ignore[arg-type]  # the project's user model satisfies Person
+        door=door,
+        persona=token.persona if token else "",
+        rights=frozenset(token.rights) if token else frozenset(),
+    )
+
+
+def operator() -> Caller:
+    """Whoever may run commands on this machine may do all that an admin may."""
+    return Caller(email="operator", persona="", personas=frozenset(), is_admin=True, door="command")

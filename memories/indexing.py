@@ -1,0 +1,237 @@
+"""Which tables carry vectors, what is missing there, and the jobs that make it good.
+
+A gap is a row with no vector, with another model's vector, or with the vector of another text. Writes embed
+at once; whatever that leaves open, the reconciler finds and a worker closes. Vectors are derived: all of this
+may run again at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import F, Func, Q, QuerySet
+from django.utils import timezone
+
+from memories import embedding
+from memories.models import IndexJob, MemoryRecord, Status
+from memories.models.index_job import JobStatus, Trigger
+
+BATCH = 32
+BACKOFF_BASE_S = 5  # 5 s · 2^attempts
+RETENTION = timedelta(days=14)  # how long closed jobs are kept
+
+
+@dataclass(frozen=True)
+class VectorSource:
+    """A table with `embedding`, `embedding_model` and `embedding_text_hash` columns."""
+
+    kind: str
+    rows: Callable[[], QuerySet[Any]]  # those that should have a vector
+    text_column: str
+
+    def gaps(self, model: str) -> QuerySet[Any]:
+        sha256 = Func(
+            Func(F(self.text_column), template="convert_to(%(expressions)s, 'UTF8')"),
+            function="sha256",
+            output_field=models.BinaryField(),
+        )
+        missing = Q(embedding__isnull=True) | ~Q(embedding_model=model) | ~Q(embedding_text_hash=sha256)
+        return self.rows().filter(missing)
+
+
+SOURCES: dict[str, VectorSource] = {}
+
+
+def register(source: VectorSource) -> None:
+    SOURCES[source.kind] = source
+
+
+register(VectorSource("memory", lambda: MemoryRecord.objects.exclude(status=Status.ARCHIVED), "content"))
+
+
+# -- one unit ------------------------------------------------------------------------------------------------
+
+
+def store_vector(kind: str, unit: UUID, text: str, vector: Sequence[float], model: str) -> bool:
+    """Writes a vector unless the text has changed meanwhile; True if it was written."""
+    source = SOURCES[kind]
+    return bool(
+        source.rows()
+        .filter(pk=unit, **{source.text_column: text})
+        .update(embedding=list(vector), embedding_model=model, embedding_text_hash=embedding.text_hash(text))
+    )
+
+
+def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
+    """Opens a job per unit that has none open; answers how many jobs were asked for."""
+    jobs = [IndexJob(source_kind=kind, source_id=unit, trigger_kind=trigger) for unit in units]
+    IndexJob.objects.bulk_create(jobs, ignore_conflicts=True, batch_size=1000)
+    return len(jobs)
+
+
+# -- finding and closing gaps ----------------------------------------------------------------------------
+
+
+def reconcile(model: str, *, most: int = 10_000) -> int:
+    """Opens jobs for gaps, oldest units that nobody works on; answers how many. Run periodically."""
+    opened = 0
+    for source in SOURCES.values():
+        has_open_job = IndexJob.objects.filter(
+            source_kind=source.kind,
+            source_id=models.OuterRef("pk"),
+            status__in=[JobStatus.PENDING, JobStatus.RUNNING],
+        )
+        # A unit whose job failed for good waits for somebody, or for a quarter of an hour.
+        recently_failed = IndexJob.objects.filter(
+            source_kind=source.kind,
+            source_id=models.OuterRef("pk"),
+            status=JobStatus.FAILED,
+            completed_at__gt=timezone.now() - timedelta(minutes=15),
+        )
+        waiting = source.gaps(model).exclude(models.Exists(has_open_job)).exclude(models.Exists(recently_failed))
+        opened += enqueue(source.kind, waiting.values_list("pk", flat=True)[:most], Trigger.RECONCILER)
+    return opened
+
+
+def worker_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def reap() -> int:
+    """Frees jobs whose worker is gone: the lease ran out, or the process on this machine no longer lives."""
+    running = IndexJob.objects.filter(status=JobStatus.RUNNING)
+    host = socket.gethostname()
+    names = running.filter(worker_id__startswith=f"{host}:").values_list("worker_id", flat=True).distinct()
+    dead = [name for name in names if not _lives(int(name.rpartition(":")[2]))]
+    gone = Q(worker_id__in=dead) | Q(lease_expires_at__lt=timezone.now())
+    return running.filter(gone).update(status=JobStatus.PENDING, worker_id="", lease_expires_at=None)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def claim(worker: str, size: int = BATCH) -> list[IndexJob]:
+    """Takes up to `size` due jobs for this worker; rows that another one is taking are passed over."""
+    now = timezone.now()
+    with transaction.atomic():
+        due = IndexJob.objects.filter(status=JobStatus.PENDING, next_run_at__lte=now)
+        jobs = list(due.select_for_update(skip_locked=True).order_by("next_run_at", "id")[:size])
+        IndexJob.objects.filter(pk__in=[job.pk for job in jobs]).update(
+            status=JobStatus.RUNNING,
+            worker_id=worker,
+            attempts=F("attempts") + 1,
+            started_at=now,
+            lease_expires_at=now + timedelta(seconds=settings.INDEX_LEASE_S),
+        )
+    for job in jobs:
+        job.attempts += 1
+    return jobs
+
+
+def run_batch(worker: str) -> tuple[int, int]:
+    """Claims and does one batch: (jobs closed well, jobs put back or failed); (0, 0) when none is due."""
+    jobs = claim(worker)
+    done = failed = 0
+    for kind in {job.source_kind for job in jobs}:
+        ours = [job for job in jobs if job.source_kind == kind]
+        try:
+            finished = _embed_units(kind, ours)
+        except embedding.EmbedderUnavailable as error:
+            _put_back(worker, ours, str(error))
+            failed += len(ours)
+        else:
+            _close(worker, finished)
+            done += len(finished)
+    return done, failed
+
+
+def _embed_units(kind: str, jobs: list[IndexJob]) -> list[IndexJob]:
+    source = SOURCES[kind]
+    rows = source.rows().filter(pk__in=[job.source_id for job in jobs])
+    texts = dict(rows.values_list("pk", source.text_column))
+    vectors, model = embedding.embed(list(texts.values())) if texts else ([], "")
+    for (unit, text), vector in zip(texts.items(), vectors, strict=True):
+        store_vector(kind, unit, text, vector.tolist(), model)
+    return jobs
+
+
+def _close(worker: str, jobs: list[IndexJob]) -> None:
+    now = timezone.now()
+    IndexJob.objects.filter(pk__in=[job.pk for job in jobs], worker_id=worker).update(
+        status=JobStatus.SUCCEEDED, completed_at=now, lease_expires_at=None, last_error=""
+    )
+    # A later success settles the earlier failures of the same unit.
+    IndexJob.objects.filter(
+        source_id__in=[job.source_id for job in jobs], status=JobStatus.FAILED, resolved_at__isnull=True
+    ).update(resolved_at=now)
+
+
+def _put_back(worker: str, jobs: list[IndexJob], error: str) -> None:
+    now = timezone.now()
+    for job in jobs:
+        mine = IndexJob.objects.filter(pk=job.pk, worker_id=worker)
+        if job.attempts >= settings.INDEX_MAX_ATTEMPTS:
+            mine.update(status=JobStatus.FAILED, last_error=error, completed_at=now, lease_expires_at=None)
+        else:
+            later = now + timedelta(seconds=BACKOFF_BASE_S * 2**job.attempts)
+            mine.update(
+                status=JobStatus.PENDING, last_error=error, next_run_at=later, worker_id="", lease_expires_at=None
+            )
+
+
+def forget_closed_jobs() -> int:
+    """Removes closed jobs past their retention; unresolved failures stay until somebody has seen to them."""
+    old = IndexJob.objects.filter(completed_at__lt=timezone.now() - RETENTION)
+    settled = Q(status=JobStatus.SUCCEEDED) | Q(status=JobStatus.FAILED, resolved_at__isnull=False)
+    return old.filter(settled).delete()[0]
+
+
+# -- how it stands -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coverage:
+    kind: str
+    expected: int
+    indexed: int
+    open_jobs: int
+    failures: int
+
+    @property
+    def verdict(self) -> str:
+        if self.open_jobs:
+            return "indexing"
+        return "degraded" if self.failures or self.indexed < self.expected else "healthy"
+
+
+def coverage(model: str) -> list[Coverage]:
+    """Per kind: rows with a vector of this model, of those that should have one."""
+    answers = []
+    for kind, source in sorted(SOURCES.items()):
+        rows = source.rows()
+        jobs = IndexJob.objects.filter(source_kind=kind)
+        answers.append(
+            Coverage(
+                kind=kind,
+                expected=rows.count(),
+                indexed=rows.filter(embedding__isnull=False, embedding_model=model).count(),
+                open_jobs=jobs.filter(status__in=[JobStatus.PENDING, JobStatus.RUNNING]).count(),
+                failures=jobs.filter(status=JobStatus.FAILED, resolved_at__isnull=True).count(),
+            )
+        )
+    return answers

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+from tqdm import tqdm
+
+from memories import embedding, indexing, lexicon
+from memories.models import MemoryRecord
+
+
+class Command(BaseCommand):
+    help = "Gives every memory its vector, in the foreground; after a change of model or dimension, all anew."
+    requires_system_checks = ()  # it is what mends a wrong dimension
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--dimension", type=int, help="change the vector column to so many dimensions first")
+        parser.add_argument("--all", action="store_true", help="also what has a good vector already")
+        parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+    def handle(self, *, dimension: int | None, all: bool, quiet: bool, **options: Any) -> None:
+        if dimension is not None:
+            self.change_dimension(dimension)
+        try:
+            model = embedding.current(wait_s=300).name
+        except embedding.EmbedderUnavailable as error:
+            raise CommandError(str(error)) from None
+        indexing.reap()
+        if all:
+            for source in indexing.SOURCES.values():
+                source.rows().update(embedding_text_hash=None)
+        waiting = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
+        done = self.close(model, waiting, quiet)
+        lexicon.refresh()
+        left = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
+        if left:
+            raise CommandError(f"{done} of {waiting} embedded with {model}; {left} left: run it again")
+        self.stdout.write(f"{done} embedded with {model}; none left")
+
+    def close(self, model: str, waiting: int, quiet: bool) -> int:
+        done = 0
+        with tqdm(total=waiting, unit="memories", disable=quiet) as bar:
+            while True:
+                batch = self.next_batch(model)
+                if not batch:
+                    return done
+                try:
+                    vectors, name = embedding.embed([text for _, _, text in batch])
+                except embedding.EmbedderUnavailable as error:
+                    raise CommandError(f"stopped after {done}: {error}") from None
+                for (kind, unit, text), vector in zip(batch, vectors, strict=True):
+                    indexing.store_vector(kind, unit, text, vector.tolist(), name)
+                done += len(batch)
+                bar.update(len(batch))
+
+    def next_batch(self, model: str) -> list[tuple[str, Any, str]]:
+        for kind, source in indexing.SOURCES.items():
+            rows = source.gaps(model).values_list("pk", source.text_column)[: indexing.BATCH]
+            if batch := [(kind, unit, text) for unit, text in rows]:
+                return batch
+        return []
+
+    def change_dimension(self, dimension: int) -> None:
+        """Vectors are derived: the old ones go, the column and its index are altered outside the migrations."""
+        if dimension != settings.EMBEDDING_DIMENSIONS:
+            raise CommandError(f"Set EMBEDDING_DIMENSIONS={dimension} as well: every process reads it at its start.")
+        column = MemoryRecord._meta.get_field("embedding")
+        index = next(index for index in MemoryRecord._meta.indexes if index.name == "memory_vectors")
+        with connection.schema_editor() as editor:
+            editor.execute("DROP INDEX IF EXISTS memory_vectors")
+            editor.execute("UPDATE memory_records SET embedding = NULL, embedding_model = '', embedding_text_hash = NULL")
+            editor.execute(f"ALTER TABLE memory_records ALTER COLUMN embedding TYPE {column.db_type(connection)}")
+            editor.add_index(MemoryRecord, index)
+        self.stdout.write(f"the vector column holds {dimension} dimensions now")

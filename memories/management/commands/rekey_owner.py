@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memories.access import operator
+from memories.errors import DomainError
+from memories.services import move_ownership
+
+
+class Command(BaseCommand):
+    help = "Gives all memories of OLD to NEW, when an identity has changed. Run it the other way round to undo."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("old", help="the identity that memories carry now")
+        parser.add_argument("new", help="the e-mail address that they shall carry")
+
+    def handle(self, *, old: str, new: str, **options: Any) -> None:
+        try:
+            moved = move_ownership(caller=operator(), old=old, new=new)
+        except DomainError as error:
+            raise CommandError(error.message) from None
+        self.stdout.write(f"{moved} memories moved from {old} to {new}")

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from memories.models.index_job import IndexJob, Lexeme
+from memories.models.persona import Persona, PersonaMembership
+from memories.models.record import Category, Confidence, Dimension, MemoryRecord, Source, Status, Tier, Visibility
+from memories.models.revision import MemoryRevision, Tombstone
+
+__all__ = [
+    "Category",
+    "Confidence",
+    "Dimension",
+    "IndexJob",
+    "Lexeme",
+    "MemoryRecord",
+    "MemoryRevision",
+    "Persona",
+    "PersonaMembership",
+    "Source",
+    "Status",
+    "Tier",
+    "Tombstone",
+    "Visibility",
+]

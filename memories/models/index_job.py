@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+
+class JobStatus(models.TextChoices):
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class Trigger(models.TextChoices):
+    WRITE = "write"
+    RECONCILER = "reconciler"
+    MANUAL_RETRY = "manual_retry"
+
+
+class IndexJob(models.Model):
+    """One vector to be made. A unit has at most one open job; failures are kept with their cause."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    source_kind = models.CharField(max_length=40, help_text="Which table the unit is in, for example memory.")
+    source_id = models.UUIDField()
+    trigger_kind = models.CharField(max_length=20, choices=Trigger.choices)
+    status = models.CharField(max_length=10, choices=JobStatus.choices, default=JobStatus.PENDING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    last_error = models.TextField(blank=True, default="")
+    next_run_at = models.DateTimeField(default=timezone.now)
+    worker_id = models.CharField(max_length=200, blank=True, default="")
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    started_at = models.DateTimeField(null=True, blank=True)
+    completed_at = models.DateTimeField(null=True, blank=True)
+    resolved_at = models.DateTimeField(
+        null=True, blank=True, help_text="When a failure stopped mattering: a later success, or somebody dismissed it."
+    )
+
+    class Meta:
+        db_table = "index_jobs"
+        ordering = ["-created_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["source_kind", "source_id"],
+                condition=Q(status__in=[JobStatus.PENDING, JobStatus.RUNNING]),
+                name="index_job_one_open_per_unit",
+            ),
+            models.CheckConstraint(condition=Q(status__in=JobStatus.values), name="index_job_status_known"),
+        ]
+        indexes = [
+            models.Index(fields=["next_run_at"], condition=Q(status=JobStatus.PENDING), name="index_job_next"),  # claim
+            models.Index(  # reap
+                fields=["lease_expires_at"], condition=Q(status=JobStatus.RUNNING), name="index_job_leases"
+            ),
+            models.Index(fields=["source_kind", "source_id", "-created_at"], name="index_job_unit"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source_kind} {self.source_id}: {self.status}"
+
+
+class Lexeme(models.Model):
+    """In how many memories a search term occurs. Derived, for idf; refreshed by a task with ts_stat."""
+
+    lexeme = models.TextField(primary_key=True)
+    documents = models.PositiveIntegerField()
+
+    class Meta:
+        db_table = "memory_lexemes"
+
+    def __str__(self) -> str:
+        return f"{self.lexeme}: {self.documents}"

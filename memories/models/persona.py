@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.core.validators import RegexValidator
+from django.db import models
+
+
+def all_tools() -> list[str]:
+    return ["*"]
+
+
+class Persona(models.Model):
+    """A role under which people work and share: what is visible to it, and which tools it may call."""
+
+    name = models.CharField(
+        max_length=60,
+        unique=True,
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", "lower-case letters, digits, - and _ only")],
+        help_text="Short and stable: memories carry it. Lower-case letters, digits, - and _.",
+    )
+    title = models.CharField(max_length=120, blank=True, help_text="As people read it, for example “Sales analytics”.")
+    description = models.TextField(blank=True)
+    tools_allow = ArrayField(
+        models.CharField(max_length=100),
+        default=all_tools,
+        blank=True,
+        help_text="Tools that this persona may call, as patterns with * (comma-separated). What is not allowed is denied.",
+    )
+    tools_deny = ArrayField(
+        models.CharField(max_length=100),
+        default=list,
+        blank=True,
+        help_text="Exceptions from the above; a denial always wins.",
+    )
+    is_default = models.BooleanField(default=False, help_text="Held by everybody who was given no persona.")
+    members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="PersonaMembership", related_name="personas")
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["is_default"], condition=models.Q(is_default=True), name="one_default_persona"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.title or self.name
+
+    @classmethod
+    def default(cls) -> Persona:
+        """The persona of those who were given none. A migration creates it; no code path can remove it."""
+        return cls.objects.get(is_default=True)
+
+
+class PersonaMembership(models.Model):
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    persona = models.ForeignKey(Persona, on_delete=models.PROTECT, related_name="memberships")
+    is_default = models.BooleanField(default=False, help_text="Active where the connection names none.")
+
+    class Meta:
+        ordering = ["persona__name"]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "persona"], name="one_membership_per_persona"),
+            models.UniqueConstraint(
+                fields=["user"], condition=models.Q(is_default=True), name="one_default_persona_per_person"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} · {self.persona}"

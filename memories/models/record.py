@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+from pgvector.django import HnswIndex
+
+from memories.models.fields import ContentKey, EmbeddingField, SearchText
+
+if TYPE_CHECKING:
+    from memories.access import Caller
+
+
+class Dimension(models.TextChoices):
+    """What kind of thing is remembered (the LOCOMO dimensions)."""
+
+    KNOWLEDGE = "knowledge"
+    EVENT = "event"
+    ENTITY = "entity"
+    RELATIONSHIP = "relationship"
+    PREFERENCE = "preference"
+
+
+class Category(models.TextChoices):
+    CORRECTION = "correction"
+    BUSINESS_CONTEXT = "business_context", "Business context"
+    DATA_QUALITY = "data_quality", "Data quality"
+    USAGE_GUIDANCE = "usage_guidance", "Usage guidance"
+    RELATIONSHIP = "relationship"
+    ENHANCEMENT = "enhancement"
+    GENERAL = "general"
+
+
+class Confidence(models.TextChoices):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class Source(models.TextChoices):
+    USER = "user"
+    AGENT_DISCOVERY = "agent_discovery", "Agent discovery"
+    ENRICHMENT_GAP = "enrichment_gap", "Enrichment gap"
+    AUTOMATION = "automation"
+    LINEAGE_EVENT = "lineage_event", "Lineage event"
+
+
+class Status(models.TextChoices):
+    ACTIVE = "active"
+    STALE = "stale"
+    SUPERSEDED = "superseded"
+    ARCHIVED = "archived"
+
+
+class Visibility(models.TextChoices):
+    PRIVATE = "private"
+    PERSONA = "persona"
+    EVERYONE = "everyone"
+
+
+class Tier(models.TextChoices):
+    """Conversation memories only; a remembered fact has none."""
+
+    NONE = "", "None"
+    SHORT_TERM = "stm", "Short term"
+    LONG_TERM = "ltm", "Long term"
+
+
+def readable_by(caller: Caller, prefix: str = "") -> Q:
+    """The rule of visibility, once: own rows, rows of a persona the caller holds, rows for everyone."""
+    if caller.is_admin:
+        return Q()
+    shared = Q(**{f"{prefix}visibility": Visibility.PERSONA, f"{prefix}persona__in": sorted(caller.personas)})
+    everyone = Q(**{f"{prefix}visibility": Visibility.EVERYONE})
+    return Q(**{f"{prefix}created_by": caller.email}) | shared | everyone
+
+
+class MemoryRecordQuerySet(models.QuerySet["MemoryRecord"]):
+    def visible_to(self, caller: Caller) -> MemoryRecordQuerySet:
+        """The only way to read records on somebody's behalf."""
+        return self.filter(readable_by(caller))
+
+    def facts(self) -> MemoryRecordQuerySet:
+        """Without the turns of conversations."""
+        return self.filter(tier=Tier.NONE)
+
+
+class MemoryRecord(models.Model):
+    """The universal store: a remembered fact, a conversation turn, an insight, a stored note."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_by = models.CharField(max_length=254, help_text="The owner's e-mail address.")
+    persona = models.CharField(max_length=60)
+    visibility = models.CharField(max_length=10, choices=Visibility.choices, default=Visibility.PERSONA)
+
+    dimension = models.CharField(max_length=20, choices=Dimension.choices, default=Dimension.KNOWLEDGE)
+    category = models.CharField(max_length=20, choices=Category.choices, default=Category.BUSINESS_CONTEXT)
+    confidence = models.CharField(max_length=10, choices=Confidence.choices, default=Confidence.MEDIUM)
+    source = models.CharField(max_length=20, choices=Source.choices, default=Source.USER)
+
+    content = models.TextField()
+    summary = models.TextField(blank=True, default="")
+    tags = ArrayField(models.CharField(max_length=80), default=list, blank=True)
+    entity_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True)
+    related_columns = models.JSONField(default=list, blank=True)
+    metadata = models.JSONField(default=dict, blank=True)
+
+    # Derived; rebuilt by `manage.py embed` and `manage.py rebuild_search`.
+    content_key = models.GeneratedField(
+        expression=ContentKey("content"), output_field=models.CharField(max_length=32), db_persist=True
+    )
+    search = models.GeneratedField(
+        expression=SearchText("content", "summary"), output_field=SearchVectorField(), db_persist=True
+    )
+    embedding = EmbeddingField(null=True, editable=False)
+    embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
+    embedding_text_hash = models.BinaryField(null=True, editable=False)  # SHA-256 of the embedded text
+
+    status = models.CharField(max_length=12, choices=Status.choices, default=Status.ACTIVE)
+    stale_reason = models.TextField(blank=True, default="")
+    stale_at = models.DateTimeField(null=True, blank=True)
+    last_verified_at = models.DateTimeField(null=True, blank=True)
+
+    # The correction chain: canonical is `supersedes`, set at insert only, so that no cycle can be made.
+    supersedes = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="successors", db_index=False
+    )
+    superseded_by = models.UUIDField(null=True, blank=True, editable=False)
+    superseded_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    # Conversation memories.
+    tier = models.CharField(max_length=3, choices=Tier.choices, default=Tier.NONE, blank=True)
+    conversation_id = models.CharField(max_length=200, blank=True, default="")
+    role = models.CharField(max_length=60, blank=True, default="", help_text="Who speaks in a conversation's turn.")
+    thread_position = models.PositiveIntegerField(null=True, blank=True)
+
+    importance = models.FloatField(default=0.5)
+    access_count = models.PositiveIntegerField(default=0)
+    last_accessed_at = models.DateTimeField(null=True, blank=True)
+    enrichment_status = models.CharField(max_length=20, blank=True, default="")
+
+    expires_at = models.DateTimeField(null=True, blank=True)
+    purge_after = models.DateTimeField(null=True, blank=True)
+
+    objects = MemoryRecordQuerySet.as_manager()
+
+    class Meta:
+        db_table = "memory_records"
+        ordering = ["-created_at", "id"]
+        verbose_name = "memory"
+        verbose_name_plural = "memories"
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=Status.values), name="memory_status_known"),
+            models.CheckConstraint(condition=Q(visibility__in=Visibility.values), name="memory_visibility_known"),
+            models.CheckConstraint(condition=Q(dimension__in=Dimension.values), name="memory_dimension_known"),
+            models.CheckConstraint(condition=Q(category__in=Category.values), name="memory_category_known"),
+            models.CheckConstraint(condition=Q(confidence__in=Confidence.values), name="memory_confidence_known"),
+            models.CheckConstraint(condition=Q(source__in=Source.values), name="memory_source_known"),
+            models.CheckConstraint(condition=Q(tier__in=Tier.values), name="memory_tier_known"),
+            models.CheckConstraint(condition=~Q(created_by=""), name="memory_has_owner"),
+            models.CheckConstraint(condition=~Q(content=""), name="memory_has_content"),
+            models.CheckConstraint(
+                condition=Q(importance__gte=0, importance__lte=1), name="memory_importance_in_unit_range"
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=Status.STALE) | Q(stale_at__isnull=False) & ~Q(stale_reason=""),
+                name="memory_stale_has_reason",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=Status.SUPERSEDED) | Q(superseded_by__isnull=False, superseded_at__isnull=False),
+                name="memory_superseded_has_successor",
+            ),
+            models.CheckConstraint(
+                condition=Q(supersedes__isnull=True) | ~Q(supersedes=F("id")), name="memory_not_its_own_successor"
+            ),
+            # A chain is a line: one living successor a row. A forgotten one makes room for another.
+            models.UniqueConstraint(
+                fields=["supersedes"], condition=~Q(status=Status.ARCHIVED), name="memory_one_living_successor"
+            ),
+            models.CheckConstraint(
+                condition=Q(tier=Tier.NONE) | ~Q(conversation_id=""), name="memory_turn_has_conversation"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["created_by", "-created_at"], name="memory_owner_newest"),  # lists, exact scans
+            models.Index(fields=["persona", "visibility", "-created_at"], name="memory_persona_newest"),  # the same
+            models.Index(  # the third arm of readable_by
+                fields=["-created_at"], condition=Q(visibility=Visibility.EVERYONE), name="memory_everyone_newest"
+            ),
+            models.Index(fields=["-created_at", "id"], name="memory_newest"),  # an admin's list
+            models.Index(fields=["created_by", "persona", "content_key"], name="memory_same_text"),  # exact duplicates
+            models.Index(fields=["stale_at"], condition=Q(status=Status.STALE), name="memory_stale"),  # review_stale
+            models.Index(  # the watcher takes the oldest verification first
+                F("last_verified_at").asc(nulls_first=True), condition=Q(status=Status.ACTIVE), name="memory_verify_next"
+            ),
+            models.Index(  # the reconciler: no vector
+                fields=["id"], condition=Q(embedding__isnull=True) & ~Q(status=Status.ARCHIVED), name="memory_no_vector"
+            ),
+            models.Index(fields=["embedding_model"], name="memory_vector_model"),  # the reconciler: another model
+            models.Index(  # a conversation, in order
+                fields=["conversation_id", "thread_position"], condition=~Q(conversation_id=""), name="memory_thread"
+            ),
+            models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="memory_expiring"),
+            models.Index(fields=["purge_after"], condition=Q(purge_after__isnull=False), name="memory_purging"),
+            GinIndex(fields=["entity_urns"], name="memory_entities"),  # entity and graph recall, enrichment
+            GinIndex(fields=["tags"], name="memory_tags"),  # filters
+            GinIndex(fields=["search"], name="memory_words"),  # the lexical arm
+            HnswIndex(  # the semantic arm of large scopes
+                fields=["embedding"],
+                name="memory_vectors",
+                m=16,
+                ef_construction=64,
+                opclasses=["vector_cosine_ops"],
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.content if len(self.content) <= 80 else f"{self.content[:79]}…"
+

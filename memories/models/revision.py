@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.utils import timezone
+
+from memories.models.record import MemoryRecord, Visibility, readable_by
+
+if TYPE_CHECKING:
+    from memories.access import Caller
+
+
+class MemoryRevisionQuerySet(models.QuerySet["MemoryRevision"]):
+    def visible_to(self, caller: Caller) -> MemoryRevisionQuerySet:
+        """Earlier states whose record the caller sees now, and which the caller could have seen then."""
+        rows = self.filter(readable_by(caller, "record__"))
+        if caller.is_admin:
+            return rows
+        was_shared = ~models.Q(visibility=Visibility.PRIVATE)
+        return rows.filter(models.Q(record__created_by=caller.email) | was_shared)
+
+
+class MemoryRevision(models.Model):
+    """What a memory was before a change, for the time from `valid_from` up to `valid_to`."""
+
+    record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="revisions")
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField(default=timezone.now)
+    content = models.TextField()
+    status = models.CharField(max_length=12)
+    visibility = models.CharField(max_length=10)
+    details = models.JSONField(default=dict, help_text="The other columns as they were, where the change touched them.")
+    change = models.CharField(max_length=20, help_text="What ended this state: revise, supersede, forget, …")
+    changed_by = models.CharField(max_length=254)
+    reason = models.TextField(blank=True, default="")
+
+    objects = MemoryRevisionQuerySet.as_manager()
+
+    class Meta:
+        db_table = "memory_revisions"
+        ordering = ["record_id", "-valid_to", "-id"]
+        indexes = [models.Index(fields=["record", "valid_to"], name="revision_in_force")]  # as-of recall, history
+
+    def __str__(self) -> str:
+        return f"{self.record_id} until {self.valid_to:%Y-%m-%d %H:%M}"
+
+
+class Tombstone(models.Model):
+    """That something was erased, by whom and when; nothing of what it said."""
+
+    record_id = models.UUIDField(primary_key=True)
+    created_by = models.CharField(max_length=254)
+    persona = models.CharField(max_length=60)
+    erased_by = models.CharField(max_length=254)
+    erased_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "memory_tombstones"
+        ordering = ["-erased_at"]
+
+    def __str__(self) -> str:
+        return f"{self.record_id} erased {self.erased_at:%Y-%m-%d}"

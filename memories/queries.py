@@ -1,0 +1,71 @@
+"""Reads that are not searches: one record, lists, counts. Every one is scoped by who is asking."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, QuerySet
+
+from memories.access import Caller
+from memories.errors import NotFound, check_choice
+from memories.models import Category, Dimension, MemoryRecord, Status
+from memories.models.record import MemoryRecordQuerySet
+from memories.search import Filters, in_scope
+from memories.validation import clean_id, clean_urn
+
+COUNT_MOST = 10_000  # beyond this a count is shown as "10,000+"
+FACET_MOST = 12  # values shown per facet
+FACETS = ("status", "dimension", "category", "persona")
+LIST_FACETS = ("tags", "entity_urns")
+
+
+def one(caller: Caller, record_id: UUID | str) -> MemoryRecord:
+    record = MemoryRecord.objects.visible_to(caller).defer("embedding", "search").filter(pk=clean_id(record_id)).first()
+    if record is None:
+        raise NotFound("no such memory", field="id")
+    return record
+
+
+def newest(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
+    """A list under these filters, newest first."""
+    if filters.dimension:
+        check_choice("filter_dimension", filters.dimension, Dimension.values)
+    if filters.category:
+        check_choice("filter_category", filters.category, Category.values)
+    if filters.entity:
+        clean_urn(filters.entity, "filter_entity_urn")
+    return in_scope(caller, filters).defer("embedding", "search").order_by("-created_at", "id")
+
+
+def stale(caller: Caller) -> MemoryRecordQuerySet:
+    """What waits for the stale review, longest first."""
+    return in_scope(caller, Filters(statuses=[Status.STALE])).defer("embedding", "search").order_by("stale_at", "id")
+
+
+def capped_count(rows: QuerySet[Any]) -> int:
+    """How many rows, up to COUNT_MOST + 1."""
+    return rows.order_by()[: COUNT_MOST + 1].count()
+
+
+def facet_counts(rows: MemoryRecordQuerySet, facet: str) -> list[tuple[str, int]]:
+    """The values of a column among these rows, most frequent first, of the newest COUNT_MOST rows."""
+    newest_ids = rows.order_by("-created_at", "id").values("pk")[:COUNT_MOST]
+    if facet in LIST_FACETS:
+        counted: Counter[str] = Counter()
+        for values in MemoryRecord.objects.filter(pk__in=newest_ids).values_list(facet, flat=True):
+            counted.update(values)
+        return counted.most_common(FACET_MOST)
+    found = MemoryRecord.objects.filter(pk__in=newest_ids).values_list(facet).order_by()
+    return list(found.annotate(n=Count("pk")).order_by("-n", facet)[:FACET_MOST])
+
+
+def facet_counts_of(records: Sequence[MemoryRecord], facet: str) -> list[tuple[str, int]]:
+    """The same for records at hand."""
+    counted: Counter[str] = Counter()
+    for record in records:
+        value = getattr(record, facet)
+        counted.update(value if facet in LIST_FACETS else [value])
+    return counted.most_common(FACET_MOST)

@@ -1,0 +1,302 @@
+"""Recall: one round trip makes candidates and ranks them.
+
+score = w_s · cosine + w_l · idf coverage (+ a bonus for named and near entities). Candidates are the top 50
+by cosine, the top 50 by coverage of OR-matched words, and the newest 50 about the named entities; all are
+scored by the same formula, ties break by id, so an answer can be reproduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Case, FloatField, Q, QuerySet, Value, When
+from django.db.models.expressions import Combinable, CombinedExpression
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from pgvector.django import CosineDistance
+
+from memories import embedding, lexicon
+from memories.access import Caller
+from memories.errors import Invalid, check_choice
+from memories.history import states_at
+from memories.models import Dimension, MemoryRecord, Status, Tier
+from memories.models.record import MemoryRecordQuerySet
+from memories.validation import clean_tags, clean_text, clean_urns
+
+STRATEGIES = ("auto", "semantic", "lexical", "entity", "graph")
+LIMIT, LIMIT_MAX = 10, 50
+CANDIDATES = 50  # per arm
+QUERY_MAX = 4000
+ENTITY_BONUS = 1.0  # at distance 0, falling as 1 / (1 + distance): a named entity outweighs a fair match of words
+URNS_PER_QUERY = 200  # named entities with their neighbours
+
+LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
+NO_CATALOG_NOTE = "no catalog is loaded: graph looked up the named entities themselves, without neighbours"
+
+# Answers the distance of entities near the given ones; registered by the app that knows the catalog.
+Neighbours = Callable[[Caller, Sequence[str]], dict[str, int]]
+_neighbours: Neighbours | None = None
+
+
+def register_neighbours(source: Neighbours | None) -> None:
+    global _neighbours
+    _neighbours = source
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One recalled memory; `content` and `status` are those in force at the time asked about."""
+
+    record: MemoryRecord
+    score: float
+    cosine: float | None
+    coverage: float
+    bonus: float
+    content: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Recall:
+    hits: list[Hit]
+    strategy: str
+    ranking: str  # hybrid, lexical, entity or graph
+    degraded: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which of the visible memories are searched; all conditions hold together."""
+
+    dimension: str = ""
+    category: str = ""
+    persona: str = ""
+    tags: Sequence[str] = ()
+    entity: str = ""
+    statuses: Sequence[str] = (Status.ACTIVE,)
+    owner: str = ""
+    conversation_id: str = ""
+    created_before: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the arms work with."""
+
+    vector: Sequence[float] | None = None
+    terms: Sequence[lexicon.Term] = ()
+    distances: dict[str, int] = field(default_factory=dict)
+
+
+def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
+    """The rows that this search is about: what the caller may see, narrowed."""
+    rows = MemoryRecord.objects.visible_to(caller).filter(status__in=list(filters.statuses))
+    rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
+    if filters.conversation_id:
+        rows = rows.filter(conversation_id=filters.conversation_id)
+    else:
+        rows = rows.exclude(tier=Tier.SHORT_TERM)
+    exact = {
+        "dimension": filters.dimension,
+        "category": filters.category,
+        "persona": filters.persona,
+        "created_by": filters.owner,
+    }
+    rows = rows.filter(**{column: value for column, value in exact.items() if value})
+    if filters.tags:
+        rows = rows.filter(tags__contains=list(filters.tags))
+    if filters.entity:
+        rows = rows.filter(entity_urns__contains=[filters.entity])
+    if filters.created_before:
+        rows = rows.filter(created_at__lte=filters.created_before)
+    return rows
+
+
+# -- arms ------------------------------------------------------------------------------------------------
+
+
+def is_small(scope: MemoryRecordQuerySet) -> bool:
+    """Whether an exact scan is quicker and surer than the index (measured in bench/recall_speed.py)."""
+    most = settings.RECALL_EXACT_SCAN_ROWS
+    return scope.order_by()[: most + 1].count() <= most
+
+
+def nearest(scope: MemoryRecordQuerySet, vector: Sequence[float], *, exact: bool) -> MemoryRecordQuerySet:
+    """Rows with a vector, nearest first. An approximate index loses the rows of a small scope; so that one is
+    scanned: the added zero keeps the planner from the HNSW index."""
+    distance: Combinable = CosineDistance("embedding", list(vector))
+    if exact:
+        distance = CombinedExpression(distance, "+", Value(0.0), output_field=FloatField())
+    return scope.filter(embedding__isnull=False).order_by(distance)
+
+
+def lexical(scope: MemoryRecordQuerySet, terms: Sequence[lexicon.Term], *, exact: bool) -> MemoryRecordQuerySet:
+    """Rows with any of the words, best coverage first."""
+    found = lexicon.any_of(terms) if exact else lexicon.selective(terms)
+    return scope.filter(lexicon.matches(found)).order_by(lexicon.coverage(terms).desc(), "id")
+
+
+def candidates(scope: MemoryRecordQuerySet, question: Question) -> QuerySet[Any]:
+    exact = is_small(scope)
+    arms = []
+    if question.vector is not None:
+        arms.append(nearest(scope, question.vector, exact=exact))
+    if question.terms:
+        arms.append(lexical(scope, question.terms, exact=exact))
+    if question.distances:
+        near = scope.filter(entity_urns__overlap=list(question.distances))
+        arms.append(near.order_by("-created_at", "id"))
+    if not arms:
+        return MemoryRecord.objects.none().values("pk")
+    first, *others = [arm.values("pk")[:CANDIDATES] for arm in arms]
+    return first.union(*others) if others else first
+
+
+def rank(scope: MemoryRecordQuerySet, question: Question) -> MemoryRecordQuerySet:
+    """The candidates with `cosine`, `coverage`, `bonus` and `score`, best first."""
+    cosine: Combinable = Value(None, output_field=FloatField())
+    if question.vector is not None:
+        cosine = CombinedExpression(
+            Value(1.0), "-", CosineDistance("embedding", list(question.vector)), output_field=FloatField()
+        )
+    cosine_points = settings.RECALL_SEMANTIC_WEIGHT * Coalesce(cosine, 0.0, output_field=FloatField())
+    word_points = settings.RECALL_LEXICAL_WEIGHT * lexicon.coverage(question.terms)
+    return (
+        scope.filter(pk__in=candidates(scope, question))
+        .annotate(
+            cosine=cosine,
+            coverage=lexicon.coverage(question.terms),
+            bonus=_bonus(question.distances),
+            score=cosine_points + word_points + _bonus(question.distances),
+        )
+        .defer("embedding", "search")
+        .order_by("-score", "-created_at", "id")
+    )
+
+
+def _bonus(distances: dict[str, int]) -> Combinable:
+    by_distance: dict[int, list[str]] = {}
+    for urn, distance in distances.items():
+        by_distance.setdefault(distance, []).append(urn)
+    cases = [
+        When(entity_urns__overlap=urns, then=Value(ENTITY_BONUS / (1 + distance)))
+        for distance, urns in sorted(by_distance.items())
+    ]
+    if not cases:
+        return Value(0.0, output_field=FloatField())
+    return Case(*cases, default=Value(0.0), output_field=FloatField())
+
+
+# -- recall ----------------------------------------------------------------------------------------------
+
+
+def recall(
+    *,
+    caller: Caller,
+    query: str = "",
+    strategy: str = "auto",
+    entity_urns: Sequence[str] = (),
+    filters: Filters = Filters(),  # noqa: B008 - frozen
+    include_stale: bool = False,
+    as_of: datetime | None = None,
+    limit: int = LIMIT,
+) -> Recall:
+    """The memories that answer best, of those the caller may see.
+
+    `query` is needed for semantic and lexical, `entity_urns` for entity and graph, either for auto.
+    Raises Invalid. With the embedder away it answers by words alone and says so.
+    """
+    check_choice("strategy", strategy, STRATEGIES)
+    query = clean_text("query", query, 0, QUERY_MAX)
+    urns = clean_urns(list(entity_urns))
+    _check_needs(strategy, query, urns)
+    if limit < 1:
+        raise Invalid(f"is {limit}", field="limit", allowed=f"1 to {LIMIT_MAX}")
+    filters = _cleaned(filters, include_stale, as_of)
+    question, answer = _prepare(caller, query, strategy, urns)
+    scope = in_scope(caller, filters)
+    floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
+    ranked = rank(scope, question)
+    found = ranked if as_of else ranked[: min(limit, LIMIT_MAX)]
+    hits = [hit for hit in map(_hit, found) if hit.score > floor]
+    if as_of:
+        allowed = {Status.ACTIVE, Status.STALE} if include_stale else {Status.ACTIVE}
+        hits = _as_of(caller, hits, as_of, allowed)[: min(limit, LIMIT_MAX)]
+        label = f"as of {as_of.isoformat()}: texts and status of that time, ranked by today's index"
+        answer = replace(answer, note="; ".join(filter(None, [answer.note, label])))
+    return replace(answer, hits=hits)
+
+
+def _check_needs(strategy: str, query: str, urns: list[str]) -> None:
+    if strategy in ("semantic", "lexical") and not query:
+        raise Invalid("is missing", field="query", allowed=f"a text: strategy {strategy} searches by it")
+    if strategy in ("entity", "graph") and not urns:
+        raise Invalid("is missing", field="entity_urns", allowed=f"1 to 10 URNs: strategy {strategy} looks them up")
+    if not query and not urns:
+        raise Invalid("is missing", field="query", allowed="a text, or entity_urns, or both")
+
+
+def _cleaned(filters: Filters, include_stale: bool, as_of: datetime | None) -> Filters:
+    if filters.dimension:
+        check_choice("dimension", filters.dimension, Dimension.values)
+    statuses = list(filters.statuses)
+    if include_stale:
+        statuses = [*statuses, Status.STALE]
+    if as_of:
+        statuses = list(Status.values)  # what it is today says nothing of what it was
+    return replace(filters, tags=clean_tags(list(filters.tags)), statuses=statuses, created_before=as_of)
+
+
+def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tuple[Question, Recall]:
+    """What to ask the arms, and how the answer is labelled."""
+    answer = Recall(hits=[], strategy=strategy, ranking=strategy)
+    distances = dict.fromkeys(urns, 0)
+    if urns and strategy in ("auto", "graph"):
+        if _neighbours is not None:
+            near = sorted(_neighbours(caller, urns).items(), key=lambda item: (item[1], item[0]))
+            distances = {**dict(near[: URNS_PER_QUERY - len(urns)]), **distances}
+        elif strategy == "graph":
+            answer = replace(answer, note=NO_CATALOG_NOTE)
+    question = Question(distances=distances)
+    if not query:
+        return question, replace(answer, ranking="graph" if strategy == "auto" else strategy)
+    question = replace(question, terms=lexicon.query_terms(query))
+    if strategy == "lexical":
+        return question, answer
+    try:
+        vector, _ = embedding.embed_one(query)
+    except embedding.EmbedderUnavailable as error:
+        if strategy in ("entity", "graph"):
+            return question, answer
+        note = f"{error}; {LEXICAL_NOTE}"
+        return question, replace(answer, ranking="lexical", degraded=True, note=note)
+    ranking = "hybrid" if strategy in ("auto", "semantic") else strategy
+    return replace(question, vector=vector), replace(answer, ranking=ranking)
+
+
+def _hit(row: Any) -> Hit:
+    return Hit(
+        record=row,
+        score=row.score,
+        cosine=row.cosine,
+        coverage=row.coverage,
+        bonus=row.bonus,
+        content=row.content,
+        status=row.status,
+    )
+
+
+def _as_of(caller: Caller, hits: list[Hit], moment: datetime, allowed: set[Status]) -> list[Hit]:
+    """The hits as they stood then; what was hidden, archived or superseded at that time falls out."""
+    states = states_at(caller, [hit.record for hit in hits], moment)
+    then = [
+        replace(hit, content=state.content, status=state.status)
+        for hit in hits
+        if (state := states.get(hit.record.pk)) is not None
+    ]
+    return [hit for hit in then if hit.status in allowed]

@@ -1,0 +1,391 @@
+"""Every change of a memory. Doors translate their input to these calls; permission, transaction and revision
+are here and nowhere else. Inference and network stay outside the transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, connection, transaction
+from django.db.models import TextField, Value
+from django.dispatch import Signal
+from django.utils import timezone
+
+from memories import embedding, indexing, validation
+from memories.access import Caller
+from memories.errors import Conflict, Forbidden, Invalid, NotFound, check_choice
+from memories.models import (
+    Category,
+    Confidence,
+    Dimension,
+    IndexJob,
+    MemoryRecord,
+    MemoryRevision,
+    Source,
+    Status,
+    Tombstone,
+    Visibility,
+)
+from memories.models.fields import ContentKey
+from memories.models.index_job import Trigger
+from memories.similar import Similar, similar_to
+
+# Sent inside the transaction that erases a memory, with `record_id`, so that other apps drop what they copied.
+erased = Signal()
+
+# What a revision keeps beside text, status and visibility.
+DETAILS = (
+    "summary", "dimension", "category", "confidence", "persona", "created_by", "tags", "entity_urns",
+    "related_columns", "metadata", "stale_reason",
+)  # fmt: skip
+EDITABLE = {
+    "content": validation.clean_content,
+    "summary": lambda value: validation.clean_text("summary", value, 0, validation.SUMMARY_MAX),
+    "dimension": lambda value: check_choice("dimension", value, Dimension.values),
+    "category": lambda value: check_choice("category", value, Category.values),
+    "confidence": lambda value: check_choice("confidence", value, Confidence.values),
+    "tags": validation.clean_tags,
+    "entity_urns": validation.clean_urns,
+    "related_columns": validation.clean_columns,
+    "visibility": lambda value: check_choice("visibility", value, Visibility.values),
+}
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """`existing`: this very text was there already, and nothing was written. `note` says what is degraded."""
+
+    record: MemoryRecord
+    existing: bool = False
+    similar: list[Similar] = field(default_factory=list)
+    note: str = ""
+
+
+# -- writing something new -------------------------------------------------------------------------------
+
+
+def remember(
+    *,
+    caller: Caller,
+    content: str,
+    dimension: str = Dimension.KNOWLEDGE,
+    category: str = Category.BUSINESS_CONTEXT,
+    confidence: str = Confidence.MEDIUM,
+    source: str = Source.USER,
+    summary: str = "",
+    tags: Sequence[str] = (),
+    entity_urns: Sequence[str] = (),
+    related_columns: Sequence[Mapping[str, str]] = (),
+    visibility: str = Visibility.PERSONA,
+    metadata: Mapping[str, Any] | None = None,
+    created_at: datetime | None = None,
+) -> Remembered:
+    """Keeps a fact. The same text by the same owner and persona answers the record that is there; a text that
+    is nearly the same is kept and the near ones are named, since two like sentences may be two facts."""
+    given = {
+        "content": content, "summary": summary, "dimension": dimension, "category": category,
+        "confidence": confidence, "tags": list(tags), "entity_urns": list(entity_urns),
+        "related_columns": list(related_columns), "visibility": visibility,
+    }  # fmt: skip
+    fields = {name: EDITABLE[name](value) for name, value in given.items()}
+    fields["source"] = check_choice("source", source, Source.values)
+    fields["metadata"] = _with_session(caller, validation.clean_metadata(dict(metadata or {})))
+    if created_at:
+        fields["created_at"] = fields["updated_at"] = created_at
+    _require_identity(caller)
+    with transaction.atomic():
+        if twin := _same_text(caller, fields["content"]):
+            return Remembered(twin, existing=True)
+        record = MemoryRecord.objects.create(created_by=caller.email, persona=caller.persona, **fields)
+    return _index_now(caller, record)
+
+
+def supersede(
+    *, caller: Caller, record_id: UUID | str, content: str, reason: str = "", **changes: Any
+) -> Remembered:
+    """Corrects a memory: a new record takes its place and the old one is kept as what was believed before.
+
+    What `changes` does not name is taken over. Raises Conflict, naming the successor, if somebody was quicker.
+    """
+    metadata = validation.clean_metadata(dict(changes.pop("metadata", None) or {}))
+    cleaned = _clean_changes({"content": content, **changes})
+    with transaction.atomic():
+        old = _locked(caller, record_id)
+        if old.status == Status.SUPERSEDED and old.superseded_by:
+            raise Conflict(f"was corrected already, by {old.superseded_by.hex}: correct that one", field="id")
+        if old.status == Status.ARCHIVED:
+            raise Conflict("is forgotten: restore it before correcting it", field="id")
+        inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
+        new = MemoryRecord(
+            **{**inherited, **cleaned},
+            created_by=old.created_by,
+            persona=old.persona,
+            source=old.source,
+            metadata=_with_session(caller, metadata),
+            supersedes=old,
+        )
+        if new.content == old.content:
+            raise Invalid("is what the memory says already", field="content", allowed="the corrected text")
+        new.save(force_insert=True)
+        with _revised(caller, old, "supersede", reason):
+            _mark_superseded(old, new)
+    return _index_now(caller, new)
+
+
+# -- changing what is there ------------------------------------------------------------------------------
+
+
+def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes: Any) -> MemoryRecord:
+    """Edits a memory in place; the earlier state is kept as a revision. `metadata` is merged, key by key.
+
+    A stale memory that is revised is true again. Raises Invalid without any change to make.
+    """
+    metadata = changes.pop("metadata", None)
+    cleaned = _clean_changes(changes)
+    if not cleaned and metadata is None:
+        raise Invalid(f"no fields to change; allowed: {', '.join([*EDITABLE, 'metadata'])}")
+    with transaction.atomic():
+        record = _locked(caller, record_id)
+        if record.status not in (Status.ACTIVE, Status.STALE):
+            raise Conflict(f"is {record.status}: restore it before changing it", field="id")
+        with _revised(caller, record, "revise", reason):
+            for name, value in cleaned.items():
+                setattr(record, name, value)
+            if metadata is not None:
+                own_keys = frozenset(record.metadata)
+                merged = record.metadata | validation.clean_metadata(dict(metadata))
+                record.metadata = validation.clean_metadata(merged, own_keys=own_keys)
+            if cleaned and record.status == Status.STALE:
+                _make_active(record)
+        text_changed = record.embedding is None
+    if text_changed:
+        _index_now(caller, record)
+    return record
+
+
+def forget(*, caller: Caller, record_id: UUID | str, reason: str = "") -> MemoryRecord:
+    """Archives a memory: out of recall, kept, and to be restored. Forgetting twice changes nothing."""
+    with transaction.atomic():
+        record = _locked(caller, record_id)
+        with _revised(caller, record, "forget", reason):
+            record.status = Status.ARCHIVED
+    return record
+
+
+def restore(*, caller: Caller, record_id: UUID | str, reason: str = "") -> MemoryRecord:
+    """Makes an archived or stale memory active again; a superseded one only when its successor is gone."""
+    try:
+        with transaction.atomic():
+            record = _locked(caller, record_id)
+            successor = MemoryRecord.objects.filter(pk=record.superseded_by).exclude(status=Status.ARCHIVED).first()
+            if record.status == Status.SUPERSEDED and successor:
+                raise Conflict(f"is superseded by {successor.pk.hex}: forget that one first", field="id")
+            with _revised(caller, record, "restore", reason):
+                if successor:  # it was corrected, and only then forgotten
+                    record.status = Status.SUPERSEDED
+                else:
+                    _make_active(record)
+            _put_predecessor_back(caller, record)
+    except IntegrityError as error:
+        if "memory_one_living_successor" not in str(error):
+            raise
+        raise Conflict("what it corrected has been corrected otherwise since", field="id") from None
+    if record.embedding is None:
+        indexing.enqueue("memory", [record.pk], Trigger.WRITE)
+    return record
+
+
+def share(*, caller: Caller, record_id: UUID | str, visibility: str, reason: str = "") -> MemoryRecord:
+    """Sets who may read it: its owner alone, its persona, or everyone."""
+    check_choice("visibility", visibility, Visibility.values)
+    with transaction.atomic():
+        record = _locked(caller, record_id)
+        with _revised(caller, record, "share", reason):
+            record.visibility = visibility
+    return record
+
+
+def mark_stale(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryRecord:
+    """Takes an active memory out of default recall because something it speaks of has changed; says what."""
+    reason = validation.clean_text("reason", reason, 1, validation.REASON_MAX)
+    with transaction.atomic():
+        record = _locked(caller, record_id)
+        if record.status != Status.ACTIVE:
+            raise Conflict(f"is {record.status}: only an active memory can go stale", field="id")
+        with _revised(caller, record, "mark_stale", reason):
+            record.status, record.stale_reason, record.stale_at = Status.STALE, reason, timezone.now()
+    return record
+
+
+def verify(*, caller: Caller, record_id: UUID | str, note: str = "") -> MemoryRecord:
+    """Somebody looked and it is still true: a stale memory is active again, and the time is kept."""
+    with transaction.atomic():
+        record = _locked(caller, record_id)
+        if record.status not in (Status.ACTIVE, Status.STALE):
+            raise Conflict(f"is {record.status}: restore it before verifying it", field="id")
+        with _revised(caller, record, "verify", note):
+            _make_active(record)
+            record.last_verified_at = timezone.now()
+    return record
+
+
+def erase(*, caller: Caller, record_id: UUID | str, confirm: bool = False) -> Tombstone:
+    """Removes a text for good: record, revisions, vectors, and what other apps copied. Only the fact that it was
+    erased stays. The chain closes over the gap. Raises Invalid without `confirm`."""
+    if not confirm:
+        raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
+    with transaction.atomic():
+        record = _locked(caller, record_id)
+        successor = MemoryRecord.objects.select_for_update().filter(supersedes=record).exclude(status=Status.ARCHIVED)
+        after = successor.first()
+        MemoryRecord.objects.filter(supersedes=record).update(supersedes=None)
+        before = record.supersedes_id
+        IndexJob.objects.filter(source_kind="memory", source_id=record.pk).delete()
+        tombstone, _ = Tombstone.objects.get_or_create(
+            record_id=record.pk,
+            defaults={"created_by": record.created_by, "persona": record.persona, "erased_by": caller.email},
+        )
+        MemoryRecord.objects.filter(pk=record.pk).delete()
+        if after and before:
+            # Nearer to the start of the chain than before, so no cycle can come of it.
+            MemoryRecord.objects.filter(pk=after.pk).update(supersedes=before)
+            MemoryRecord.objects.filter(pk=before, status=Status.SUPERSEDED).update(superseded_by=after.pk)
+        erased.send(sender=MemoryRecord, record_id=tombstone.record_id)
+    return tombstone
+
+
+def move_ownership(*, caller: Caller, old: str, new: str) -> int:
+    """Gives all that `old` owns to `new`, keeping the first owner in metadata.legacy_created_by; moving it back
+    removes that mark again. Answers how many records moved. Admins only."""
+    if not caller.is_admin:
+        raise Forbidden("only an admin moves ownership")
+    old, new = old.strip(), new.strip().lower()
+    if not old or not new or old == new:
+        raise Invalid("must be two different identities", field="new", allowed="an e-mail address")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE memory_records SET created_by = %(new)s, updated_at = now(), metadata = CASE
+                WHEN metadata->>'legacy_created_by' = %(new)s THEN metadata - 'legacy_created_by'
+                WHEN metadata ? 'legacy_created_by' THEN metadata
+                ELSE metadata || jsonb_build_object('legacy_created_by', created_by) END
+            WHERE created_by = %(old)s
+            """,
+            {"old": old, "new": new},
+        )
+        return cursor.rowcount
+
+
+# -- parts -----------------------------------------------------------------------------------------------
+
+
+def _require_identity(caller: Caller) -> None:
+    if not caller.email:
+        raise Forbidden("this connection has no identity, so nothing can be owned")
+
+
+def _locked(caller: Caller, record_id: UUID | str) -> MemoryRecord:
+    """The record, locked for change, if the caller sees it and may change it."""
+    pk = validation.clean_id(record_id)
+    record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
+    if record is None:
+        raise NotFound("no such memory", field="id")
+    if not caller.acts_for(record.created_by):
+        raise Forbidden("belongs to somebody else: only its owner or an admin changes it", field="id")
+    return record
+
+
+@contextmanager
+def _revised(caller: Caller, record: MemoryRecord, change: str, reason: str) -> Iterator[None]:
+    """Saves what the block changes on the locked record, and keeps the state before as a revision.
+
+    Nothing changed, nothing written. A new text drops the old text's vector.
+    """
+    reason = validation.clean_reason(reason)
+    columns = [f for f in record._meta.concrete_fields if not f.generated]
+    before = {f.attname: getattr(record, f.attname) for f in columns}
+    yield
+    changed = [f for f in columns if getattr(record, f.attname) != before[f.attname]]
+    if not changed:
+        return
+    if record.content != before["content"]:
+        record.embedding, record.embedding_model, record.embedding_text_hash = None, "", None
+        changed += [f for f in columns if f.name.startswith("embedding")]
+    now = timezone.now()
+    last = MemoryRevision.objects.filter(record=record).order_by("-valid_to").values_list("valid_to", flat=True).first()
+    MemoryRevision.objects.create(
+        record=record,
+        valid_from=last or before["created_at"],
+        valid_to=now,
+        content=before["content"],
+        status=before["status"],
+        visibility=before["visibility"],
+        details={f.name: before[f.name] for f in changed if f.name in DETAILS},
+        change=change,
+        changed_by=caller.email,
+        reason=reason,
+    )
+    record.updated_at = now
+    record.save(update_fields={f.name for f in changed} | {"updated_at"})
+
+
+def _clean_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
+    if unknown := sorted(set(changes) - set(EDITABLE)):
+        raise Invalid(f"{', '.join(unknown)} can't be changed", allowed=", ".join(EDITABLE))
+    return {name: EDITABLE[name](value) for name, value in changes.items() if value is not None}
+
+
+def _with_session(caller: Caller, metadata: dict[str, Any]) -> dict[str, Any]:
+    return {**metadata, validation.SESSION_KEY: caller.session} if caller.session else metadata
+
+
+def _same_text(caller: Caller, content: str) -> MemoryRecord | None:
+    """The living record of this owner and persona with this text; concurrent callers wait for each other."""
+    turnstile = f"{caller.email} {' '.join(content.casefold().split())}"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [turnstile])
+    return (
+        MemoryRecord.objects.visible_to(caller)
+        .facts()
+        .filter(created_by=caller.email, persona=caller.persona, status__in=[Status.ACTIVE, Status.STALE])
+        .filter(content_key=ContentKey(Value(content, output_field=TextField())))
+        .order_by("created_at")
+        .first()
+    )
+
+
+def _index_now(caller: Caller, record: MemoryRecord) -> Remembered:
+    """Gives the saved record its vector and names its near ones; without embedder a job is left for later."""
+    try:
+        vector, model = embedding.embed_one(record.content)
+    except embedding.EmbedderUnavailable as error:
+        indexing.enqueue("memory", [record.pk], Trigger.WRITE)
+        return Remembered(record, note=f"saved; {error}; it is found by its words until its vector is made")
+    indexing.store_vector("memory", record.pk, record.content, vector, model)
+    near = similar_to(caller, vector, threshold=settings.NEAR_DUPLICATE_COSINE, besides=record)
+    return Remembered(record, similar=near)
+
+
+def _make_active(record: MemoryRecord) -> None:
+    record.status, record.stale_reason, record.stale_at = Status.ACTIVE, "", None
+    record.superseded_by, record.superseded_at, record.purge_after = None, None, None
+
+
+def _mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
+    old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, new.pk, timezone.now()
+
+
+def _put_predecessor_back(caller: Caller, record: MemoryRecord) -> None:
+    """A restored correction corrects again: what it had replaced leaves recall."""
+    old = MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
+    if old is None or old.status == Status.ARCHIVED or old.superseded_by == record.pk:
+        return
+    if old.superseded_by and old.superseded_by != record.pk:
+        raise Conflict(f"what it corrected is superseded by {old.superseded_by.hex} now", field="id")
+    with _revised(caller, old, "supersede", "its correction was restored"):
+        _mark_superseded(old, record)

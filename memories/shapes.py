@@ -1,0 +1,197 @@
+"""How memories look from outside: one shape for MCP and REST."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypedDict, TypeVar
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from memories.errors import Invalid
+from memories.history import Change
+from memories.models import MemoryRecord
+from memories.search import Hit, Recall
+from memories.similar import Similar
+
+PREVIEW = 200  # characters of a near-duplicate's text
+
+Item = TypeVar("Item")
+
+
+class MemoryShape(TypedDict):
+    id: str
+    content: str
+    summary: str
+    dimension: str
+    category: str
+    confidence: str
+    source: str
+    status: str
+    visibility: str
+    created_by: str
+    persona: str
+    created_at: str
+    updated_at: str
+    last_verified: str | None
+    stale_reason: str
+    stale_at: str | None
+    tags: list[str]
+    entity_urns: list[str]
+    related_columns: list[dict[str, str]]
+    supersedes: str | None
+    metadata: dict[str, Any]
+
+
+class Scores(TypedDict):
+    cosine: float | None
+    coverage: float
+    entity: float
+
+
+class HitShape(MemoryShape):
+    score: float
+    scores: Scores
+
+
+class SimilarShape(TypedDict):
+    id: str
+    content: str
+    score: float
+    created_by: str
+    status: str
+
+
+class RecallShape(TypedDict, total=False):
+    memories: list[HitShape]
+    count: int
+    omitted: int
+    strategy: str
+    ranking: str
+    degraded: bool
+    note: str
+
+
+class ChangeShape(TypedDict):
+    id: str
+    at: str
+    change: str
+    by: str
+    reason: str
+    content_before: str | None
+    content: str
+    status: str
+    visibility: str
+
+
+def memory_shape(record: MemoryRecord) -> MemoryShape:
+    mirrored = {"superseded_by": record.superseded_by.hex} if record.superseded_by else {}
+    return {
+        "id": record.pk.hex,
+        "content": record.content,
+        "summary": record.summary,
+        "dimension": record.dimension,
+        "category": record.category,
+        "confidence": record.confidence,
+        "source": record.source,
+        "status": record.status,
+        "visibility": record.visibility,
+        "created_by": record.created_by,
+        "persona": record.persona,
+        "created_at": record.created_at.isoformat(),
+        "updated_at": record.updated_at.isoformat(),
+        "last_verified": _iso(record.last_verified_at),
+        "stale_reason": record.stale_reason,
+        "stale_at": _iso(record.stale_at),
+        "tags": record.tags,
+        "entity_urns": record.entity_urns,
+        "related_columns": record.related_columns,
+        "supersedes": record.supersedes_id.hex if record.supersedes_id else None,
+        "metadata": {**record.metadata, **mirrored},
+    }
+
+
+def hit_shape(hit: Hit) -> HitShape:
+    shape = memory_shape(hit.record)
+    shape["content"], shape["status"] = hit.content, hit.status
+    scores: Scores = {
+        "cosine": None if hit.cosine is None else round(hit.cosine, 4),
+        "coverage": round(hit.coverage, 4),
+        "entity": round(hit.bonus, 4),
+    }
+    return {**shape, "score": round(hit.score, 4), "scores": scores}
+
+
+def recall_shape(recall: Recall) -> RecallShape:
+    memories, omitted = within_budget([hit_shape(hit) for hit in recall.hits])
+    shape: RecallShape = {
+        "memories": memories,
+        "count": len(memories),
+        "strategy": recall.strategy,
+        "ranking": recall.ranking,
+    }
+    if omitted:
+        shape["omitted"] = omitted
+    if recall.degraded:
+        shape["degraded"] = True
+    if recall.note:
+        shape["note"] = recall.note
+    return shape
+
+
+def similar_shape(similar: Similar) -> SimilarShape:
+    text = similar.record.content
+    return {
+        "id": similar.record.pk.hex,
+        "content": text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…",
+        "score": round(similar.cosine, 4),
+        "created_by": similar.record.created_by,
+        "status": similar.record.status,
+    }
+
+
+def change_shape(change: Change) -> ChangeShape:
+    return {
+        "id": change.record_id.hex,
+        "at": change.at.isoformat(),
+        "change": change.change,
+        "by": change.by,
+        "reason": change.reason,
+        "content_before": change.before.content if change.before else None,
+        "content": change.after.content,
+        "status": change.after.status,
+        "visibility": change.after.visibility,
+    }
+
+
+def within_budget(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:
+    """The leading items whose JSON fits the answer's budget (bytes), and how many were left out."""
+    left = settings.ANSWER_BUDGET_BYTES if budget is None else budget
+    kept: list[Item] = []
+    for item in items:
+        left -= len(json.dumps(item, ensure_ascii=False).encode())
+        if left < 0 and kept:
+            break
+        kept.append(item)
+    return kept, len(items) - len(kept)
+
+
+def moment(field: str, value: str | None) -> datetime | None:
+    """An ISO 8601 date or time from outside; a date means its end, a time without zone is UTC."""
+    if not value:
+        return None
+    try:
+        day = parse_date(value) if len(value) <= 10 else None
+        when = datetime.combine(day, datetime.max.time()) if day else parse_datetime(value)
+    except ValueError:
+        when = None
+    if when is None:
+        raise Invalid(f"{value[:60]!r} is not a time", field=field, allowed="ISO 8601, for example 2026-03-31T12:00:00Z")
+    return timezone.make_aware(when, timezone.get_default_timezone()) if timezone.is_naive(when) else when
+
+
+def _iso(value: datetime | None) -> str | None:
+    return value.isoformat() if value else None

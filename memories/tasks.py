@@ -1,0 +1,38 @@
+"""What background workers do. Thin, idempotent, and safe to be killed at any line."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from memories import embedding, indexing, lexicon
+
+log = logging.getLogger(__name__)
+
+TASK_SECONDS = 240  # well under the queue's time-out; what is left is taken up by the next run
+
+
+def close_gaps() -> str:
+    """Finds rows without a good vector and embeds them, until none is due or the time is up."""
+    indexing.reap()
+    try:
+        model = embedding.current().name
+    except embedding.EmbedderUnavailable as error:
+        return f"degraded: {error}"
+    opened = indexing.reconcile(model)
+    deadline = time.monotonic() + TASK_SECONDS
+    done = failed = 0
+    while time.monotonic() < deadline:
+        good, bad = indexing.run_batch(indexing.worker_name())
+        done, failed = done + good, failed + bad
+        if not good and not bad:
+            break
+    return f"{opened} gaps found, {done} closed, {failed} put back"
+
+
+def refresh_lexicon() -> int:
+    return lexicon.refresh()
+
+
+def forget_closed_jobs() -> int:
+    return indexing.forget_closed_jobs()

@@ -1,0 +1,57 @@
+"""@tool marks a typed function as an MCP tool. This module knows no server; the server reads TOOLS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Tool:
+    """The function takes the caller first; the rest of its signature is the tool's schema."""
+
+    function: Callable[..., Any]
+    name: str
+    toolset: str
+    title: str
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    open_world: bool
+    aliases: dict[str, str]  # other names of arguments, for clients of older systems
+
+
+TOOLS: dict[str, Tool] = {}
+
+
+def tool(
+    *,
+    toolset: str,
+    title: str,
+    read_only: bool = False,
+    destructive: bool = False,
+    idempotent: bool = False,
+    open_world: bool = False,
+    aliases: dict[str, str] | None = None,
+) -> Callable[[Function], Function]:
+    """Registers the function under its own name. The hints are those of MCP's ToolAnnotations."""
+
+    def register(function: Function) -> Function:
+        name = function.__name__
+        TOOLS[name] = Tool(
+            function=function,
+            name=name,
+            toolset=toolset,
+            title=title,
+            read_only=read_only,
+            destructive=destructive,
+            idempotent=idempotent,
+            open_world=open_world,
+            aliases=aliases or {},
+        )
+        return function
+
+    return register

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.forms import ReadOnlyPasswordHashField
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from memories.access import caller_of
+from memories.admin import ReadOnlyAdmin
+from memories.models import PersonaMembership
+from memory_project.models import ApiToken, AuditEvent, User
+from memory_project.tokens import revoke_token
+
+
+class PersonForm(forms.ModelForm[User]):
+    password = ReadOnlyPasswordHashField(label="Password", help_text='<a href="../password/">Set another password</a>.')
+
+    class Meta:
+        model = User
+        fields = "__all__"  # noqa: DJ007 - the admin names the shown ones in fieldsets
+
+
+class MembershipInline(admin.TabularInline[PersonaMembership, User]):
+    model = PersonaMembership
+    extra = 1
+
+
+@admin.register(User)
+class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run time
+    form = PersonForm
+    inlines = [MembershipInline]
+    list_display = ["email", "name", "is_active", "is_staff", "is_superuser", "last_login"]
+    list_filter = ["is_active", "is_staff", "is_superuser", "groups"]
+    search_fields = ["email", "name"]
+    ordering = ["email"]
+    readonly_fields = ["last_login", "date_joined"]
+    fieldsets = [
+        (None, {"fields": ["email", "name", "password"]}),
+        ("What they may do", {"fields": ["is_active", "is_staff", "is_superuser", "groups", "user_permissions"]}),
+        ("When", {"fields": ["last_login", "date_joined"]}),
+    ]
+    add_fieldsets = [
+        (None, {"classes": ["wide"], "fields": ["email", "name", "usable_password", "password1", "password2"]})
+    ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [*self.readonly_fields, "email"] if obj else self.readonly_fields  # memories carry it: rekey_owner
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False  # what they wrote stays; switch the account off
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnlyAdmin):
+    list_display = ["name", "user", "persona", "prefix", "rights", "expires_at", "last_used_at", "revoked_at"]
+    list_filter = ["persona", "rights"]
+    search_fields = ["name", "user__email", "prefix"]
+    exclude = ["digest"]
+    actions = ["revoke"]
+
+    @admin.action(description="Revoke")
+    def revoke(self, request: HttpRequest, rows: QuerySet[ApiToken]) -> None:
+        caller = caller_of(request, door="admin")
+        for token in rows:
+            revoke_token(caller=caller, token_id=token.pk)
+        self.message_user(request, f"{len(rows)} revoked.", messages.SUCCESS)
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(ReadOnlyAdmin):
+    list_display = ["at", "email", "tool", "badge", "door", "duration_ms", "message"]
+    list_filter = ["outcome", "door", "tool", "persona"]
+    search_fields = ["email", "tool"]
+    date_hierarchy = "at"
+
+    @admin.display(description="outcome", ordering="outcome")
+    def badge(self, event: AuditEvent) -> SafeString:
+        colour = {"ok": "active", "error": "stale", "refused": "low"}[event.outcome]
+        return format_html('<span class="badge {}">{}</span>', colour, event.get_outcome_display())

@@ -1,0 +1,34 @@
+"""The web server's application: MCP at /mcp, everything else is Django."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
+django_application = get_asgi_application()
+
+# Only now are the apps ready that these read.
+from starlette.applications import Starlette  # noqa: E402
+from starlette.routing import Mount, Route  # noqa: E402
+
+from memories import embedding  # noqa: E402
+from memory_project.mcp.server import build_server, http_app  # noqa: E402
+
+mcp_server = build_server()
+mcp_application = http_app(mcp_server)
+
+
+@asynccontextmanager
+async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    embedding.warm_up()
+    async with mcp_server.session_manager.run():
+        yield
+
+
+application = Starlette(
+    routes=[Route("/mcp", endpoint=mcp_application), Mount("/", app=django_application)], lifespan=lifespan
+)

@@ -1,0 +1,55 @@
+"""Reading settings from the environment; a wrong value stops the start with the variable's name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypeVar
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE = {"1", "true", "yes", "on"}
+FALSE = {"0", "false", "no", "off"}
+
+Number = TypeVar("Number", int, float)
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, "").strip() or default
+
+
+def boolean(name: str, default: bool) -> bool:
+    value = os.environ.get(name, "").strip().lower()
+    if not value:
+        return default
+    if value in TRUE | FALSE:
+        return value in TRUE
+    raise ImproperlyConfigured(f"{name}={value!r} is not a yes or no; allowed: true, false, 1, 0, yes, no, on, off")
+
+
+def number(name: str, default: Number, low: Number, high: Number) -> Number:
+    raw = os.environ.get(name, "").strip()
+    if not raw:
+        return default
+    try:
+        value = type(default)(raw)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name}={raw!r} is not a number; allowed: {low} to {high}") from None
+    if not low <= value <= high:
+        raise ImproperlyConfigured(f"{name}={raw} is out of range; allowed: {low} to {high}")
+    return value
+
+
+def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = text(name, default)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name}={value!r} is unknown; allowed: {', '.join(allowed)}")
+    return value
+
+
+def listing(name: str, default: str = "") -> list[str]:
+    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def path(name: str, default: Path) -> Path:
+    return Path(text(name, str(default))).expanduser().resolve()

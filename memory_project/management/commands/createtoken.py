@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from memories.access import operator
+from memories.errors import DomainError
+from memory_project.models import User
+from memory_project.tokens import DEFAULT_LIFETIME, create_token
+
+
+class Command(BaseCommand):
+    help = "Makes an API token for a person and prints it, once."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("email")
+        parser.add_argument("--name", default="made on the command line")
+        parser.add_argument("--persona", default="")
+        parser.add_argument("--days", type=int, default=DEFAULT_LIFETIME.days, help="valid for so many days; 0: for ever")
+        parser.add_argument("--right", action="append", default=[], help="for example act_for_users")
+
+    def handle(self, *, email: str, name: str, persona: str, days: int, right: list[str], **options: Any) -> None:
+        user = User.objects.filter(email=email.strip().lower()).first()
+        if user is None:
+            raise CommandError(f"There is no person {email!r}: make one in the admin or with `manage.py createsuperuser`.")
+        expires = timezone.now() + timedelta(days=days) if days else None
+        try:
+            token, text = create_token(
+                caller=operator(), user=user, name=name, persona=persona, rights=right, expires_at=expires
+            )
+        except DomainError as error:
+            raise CommandError(error.message) from None
+        self.stderr.write(f"{token}: shown once, expires {token.expires_at or 'never'}")
+        self.stdout.write(text)

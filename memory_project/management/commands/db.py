@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+
+
+class Command(BaseCommand):
+    help = "Starts, stops or describes the embedded PostgreSQL."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("act", choices=["start", "stop", "status"])
+
+    def handle(self, *, act: str, **options: Any) -> None:
+        if settings.DATABASE_URL:
+            raise CommandError("DATABASE_URL is set: that database is not ours to start or stop.")
+        server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
+        try:
+            getattr(self, act)(server)
+        except EmbeddedPostgresError as error:
+            raise CommandError(str(error)) from None
+
+    def start(self, server: EmbeddedPostgres) -> None:
+        started = server.ensure_running()
+        self.stdout.write("started" if started else "runs already")
+
+    def stop(self, server: EmbeddedPostgres) -> None:
+        self.stdout.write("stopped" if server.stop() else "was not running")
+
+    def status(self, server: EmbeddedPostgres) -> None:
+        status = server.status()
+        running = f"running, process {status.pid}, {status.clients} connections" if status.running else "stopped"
+        self.stdout.write(f"{running}\ndata    {status.data}\nsocket  {status.socket}")

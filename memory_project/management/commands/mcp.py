@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import sys
+import threading
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection
+
+from memories import embedding
+from memories.access import Caller, caller_for
+from memories.errors import DomainError
+from memory_project.models import User
+
+OWN_APPS = ("memory_project", "memories", "knowledge")
+WARM_UP_AFTER_S = 1.0  # the client's first questions go before the model
+
+
+class Command(BaseCommand):
+    help = "Serves the MCP tools: over stdio for one person (--as), or over HTTP for holders of tokens."
+    requires_system_checks = ()  # they cost a second; what matters is checked below
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--transport", choices=["stdio", "http"], default="stdio")
+        parser.add_argument("--as", dest="email", default="", help="stdio: the person who is served, by e-mail address")
+        parser.add_argument("--persona", default="", help="stdio: the persona to work under; default: the person's own")
+        parser.add_argument("--toolsets", default="", help="comma-separated, or all (default: MCP_TOOLSETS)")
+        parser.add_argument("--host", default=settings.COMMONPLACE_HOST, help="http: address to listen on")
+        parser.add_argument("--port", type=int, default=settings.COMMONPLACE_PORT + 1, help="http: port to listen on")
+
+    def handle(self, *, transport: str, toolsets: str, **options: Any) -> None:
+        self.check_database()
+        chosen = [part.strip() for part in toolsets.split(",") if part.strip()] or None
+        if transport == "http":
+            return self.serve_http(chosen, options["host"], options["port"])
+        self.serve_stdio(chosen, options["email"], options["persona"])
+
+    def check_database(self) -> None:
+        """One clear line instead of a trace, and cheaper than loading every migration."""
+        wanted = {
+            (app, file.stem)
+            for app in OWN_APPS
+            for file in (Path(settings.BASE_DIR) / app / "migrations").glob("[0-9]*.py")
+        }
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT app, name FROM django_migrations WHERE app = ANY(%s)", [list(OWN_APPS)])
+                applied = set(cursor.fetchall())
+        except DatabaseError as error:
+            first = str(error).strip().splitlines()[0]
+            raise CommandError(f"The database is not ready ({first}). Run `manage.py migrate` first.") from None
+        if missing := wanted - applied:
+            raise CommandError(f"The database lacks {len(missing)} migrations. Run `manage.py migrate` first.")
+
+    def serve_stdio(self, toolsets: list[str] | None, email: str, persona: str) -> None:
+        from memory_project.mcp.server import build_server  # noqa: PLC0415 - half a second that --help need not pay
+
+        if not email:
+            raise CommandError("Say who is served: --as EMAIL")
+
+        def identify(request: object) -> Caller:
+            person = User.objects.filter(email=email.strip().lower()).first()
+            if person is None:
+                raise CommandError(f"There is no person {email!r}; `manage.py createtoken` and the admin know them.")
+            return caller_for(person, door="mcp-stdio", persona=persona)
+
+        try:
+            identify(None)
+        except DomainError as error:
+            raise CommandError(error.message) from None
+        finally:
+            connection.close()
+        warm_up = threading.Timer(WARM_UP_AFTER_S, embedding.warm_up)
+        warm_up.daemon = True
+        warm_up.start()
+        build_server(toolsets=toolsets, identify=identify).run("stdio")
+
+    def serve_http(self, toolsets: list[str] | None, host: str, port: int) -> None:
+        import uvicorn  # noqa: PLC0415 - stdio does not need it
+        from starlette.applications import Starlette  # noqa: PLC0415 - the same
+        from starlette.routing import Route  # noqa: PLC0415 - the same
+
+        from memory_project.mcp.server import build_server, http_app  # noqa: PLC0415 - as above
+
+        server = build_server(toolsets=toolsets)
+        application = http_app(server)
+        embedding.warm_up()
+        app = Starlette(
+            routes=[Route("/mcp", endpoint=application)], lifespan=lambda _: server.session_manager.run()
+        )
+        connection.close()
+        print(f"MCP over HTTP at http://{host}:{port}/mcp", file=sys.stderr)
+        uvicorn.run(app, host=host, port=port, log_level="warning")

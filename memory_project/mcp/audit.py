@@ -1,0 +1,75 @@
+"""What is written down of a call: who, what, how it went, and its arguments without secrets and long texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from memories.access import Caller
+from memory_project.models import AuditEvent
+
+TEXT_MOST = 200  # longer texts are noted by their length
+SECRET = re.compile(r"pass(word|wd)?|secret|token|api_?key|authorization|credential", re.IGNORECASE)
+ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ID_KEYS = ("id", "ids", "insight_id", "insight_ids", "record_id")
+DEPTH_MOST = 6
+
+
+def redacted(value: Any, depth: int = 0) -> Any:
+    """The value with secrets masked and long texts replaced by their length."""
+    if depth > DEPTH_MOST:
+        return "…"
+    if isinstance(value, Mapping):
+        return {
+            str(key)[:100]: "[secret]" if SECRET.search(str(key)) else redacted(item, depth + 1)
+            for key, item in list(value.items())[:50]
+        }
+    if isinstance(value, list | tuple):
+        return [redacted(item, depth + 1) for item in value[:50]]
+    if isinstance(value, str):
+        clean = value.replace("\x00", "�").encode(errors="replace").decode()
+        return clean if len(clean) <= TEXT_MOST else f"[{len(value)} characters]"
+    return value if isinstance(value, int | float | bool | None) else str(value)[:TEXT_MOST]
+
+
+def named_records(*values: Any) -> list[UUID]:
+    """Ids of memories that a call or its answer names, so that erasing one finds what was written about it."""
+    found: set[UUID] = set()
+    for value in values:
+        if isinstance(value, Mapping):
+            for key in ID_KEYS:
+                given = value.get(key)
+                texts = given if isinstance(given, list) else [given]
+                found.update(UUID(text) for text in texts if isinstance(text, str) and ID.fullmatch(text))
+    return sorted(found)
+
+
+def record(
+    *,
+    caller: Caller | None,
+    tool: str,
+    outcome: str,
+    duration_ms: float,
+    arguments: Mapping[str, Any],
+    answer: Any,
+    request_chars: int,
+    response_chars: int,
+    code: str = "",
+    message: str = "",
+) -> None:
+    AuditEvent.objects.create(
+        email=caller.email if caller else "",
+        persona=caller.persona if caller else "",
+        door=caller.door if caller else "mcp",
+        tool=tool[:100],
+        outcome=outcome,
+        code=code,
+        message=redacted(message),
+        duration_ms=round(duration_ms, 2),
+        request_chars=request_chars,
+        response_chars=response_chars,
+        arguments=redacted(arguments),
+        record_ids=named_records(arguments, answer),
+    )

@@ -1,0 +1,64 @@
+"""Who is calling over HTTP: a bearer token, checked before the protocol sees the request.
+
+No OAuth metadata is advertised: there is no authorization server to send a client to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memories.access import Caller, caller_for
+from memories.errors import DomainError
+from memory_project.tokens import bearer, find_token
+
+SCOPE_KEY = "commonplace.caller"
+
+
+class RequireToken:
+    """ASGI middleware: puts the Caller into the scope, or answers 401 in one JSON line."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        text = bearer(Headers(scope=scope).get("authorization", ""))
+        try:
+            caller = await sync_to_async(caller_with, thread_sensitive=False)(text)
+        except DomainError as error:
+            return await self._refuse(error.message, scope, receive, send)
+        if caller is None:
+            fault = "this token is unknown, expired or revoked" if text else "no token"
+            hint = "create one on the Connect page or with `manage.py createtoken EMAIL`"
+            return await self._refuse(f"{fault}: {hint}", scope, receive, send)
+        scope[SCOPE_KEY] = caller
+        return await self.app(scope, receive, send)
+
+    async def _refuse(self, message: str, scope: Scope, receive: Receive, send: Send) -> None:
+        response = JSONResponse(
+            {"error": message, "code": "forbidden"}, status_code=401, headers={"WWW-Authenticate": "Bearer"}
+        )
+        await response(scope, receive, send)
+
+
+def caller_with(text: str) -> Caller | None:
+    close_old_connections()
+    try:
+        token = find_token(text)
+        if token is None:
+            return None
+        return caller_for(token.user, door="mcp-http", persona=token.persona, rights=frozenset(token.rights))
+    finally:
+        close_old_connections()
+
+
+def caller_of_request(request: Any) -> Caller | None:
+    """The caller that RequireToken found, from the request the SDK hands on."""
+    return None if request is None else request.scope.get(SCOPE_KEY)

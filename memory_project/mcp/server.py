@@ -1,0 +1,213 @@
+"""The MCP server: the marked tools of all apps, called with the identity of the connection.
+
+One call is one hop to a worker thread: permission, validation, the tool, the audit event. The SDK's
+middleware interface is provisional; what we use of it is in this module.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from anyio import to_thread
+from django.apps import apps
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError, close_old_connections
+from django.utils.module_loading import module_has_submodule
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.tools import Tool as ServerTool
+from mcp.types import CallToolResult, ListToolsResult, TextContent, ToolAnnotations
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import ValidationError
+from starlette.types import ASGIApp
+
+from memories.access import Caller
+from memories.errors import Degraded, DomainError, Forbidden, Invalid, NotFound
+from memories.toolset import TOOLS, Tool
+from memory_project import __version__
+from memory_project.mcp import audit
+from memory_project.mcp.auth import RequireToken, caller_of_request
+from memory_project.models import AuditEvent
+
+log = logging.getLogger(__name__)
+
+INSTRUCTIONS = (
+    "Commonplace is the shared memory of analysts and agents about company data. Recall before you analyse "
+    "(memory_recall); remember what a colleague would want to know next month (memory_manage, command remember). "
+    "Correct instead of contradicting: memory_manage supersede keeps what was believed before."
+)
+TOOLSETS = ("memory", "knowledge", "analysis", "graph", "conversation")
+
+
+Identify = Callable[[Any], Caller | None]  # from the HTTP request, or nothing on stdio
+
+
+class CommonplaceServer(MCPServer[Any]):
+    """The SDK's server with our way of calling a tool."""
+
+    def __init__(self, toolsets: Sequence[str], identify: Identify) -> None:
+        self._identify = identify
+        self.offered = {tool.name: (tool, described(tool)) for tool in enabled_tools(toolsets)}
+        super().__init__(
+            "commonplace",
+            title="Commonplace",
+            instructions=INSTRUCTIONS,
+            version=__version__,
+            tools=[made for _, made in self.offered.values()],
+            log_level="WARNING",
+            middleware=[self._hide_denied_tools],
+        )
+
+    def _caller(self, request: Any) -> Caller:
+        caller = self._identify(request)
+        if caller is None:
+            raise Forbidden("this connection has no identity")
+        return caller
+
+    async def _hide_denied_tools(self, ctx: Any, call_next: Callable[[Any], Any]) -> Any:
+        """tools/list shows what the caller's persona may call."""
+        result = await call_next(ctx)
+        if isinstance(result, ListToolsResult):
+            caller = await to_thread.run_sync(self._caller, ctx.request)
+            result.tools = [tool for tool in result.tools if caller.may_use(tool.name)]
+        return result
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> CallToolResult:
+        request = context.request_context.request if context else None
+        return await to_thread.run_sync(self._call, name, arguments, request)
+
+    def _call(self, name: str, arguments: dict[str, Any], request: Any) -> CallToolResult:
+        close_old_connections()
+        started = time.perf_counter()
+        caller: Caller | None = None
+        error: DomainError | None = None
+        try:
+            caller = self._caller(request)
+            answer = self._try(name, arguments, caller)
+        except DomainError as refused:
+            error, answer = refused, {"error": refused.message, "code": refused.code}
+        text = json.dumps(answer, ensure_ascii=False)
+        try:
+            audit.record(
+                caller=caller,
+                tool=name,
+                outcome=outcome(error),
+                code=error.code if error else "",
+                message=error.message if error else "",
+                duration_ms=(time.perf_counter() - started) * 1000,
+                arguments=arguments,
+                answer=answer,
+                request_chars=len(json.dumps(arguments, default=str)),
+                response_chars=len(text),
+            )
+        except DatabaseError:
+            log.exception("the call of %s could not be written to the audit", name)
+        finally:
+            close_old_connections()
+        content = [TextContent(type="text", text=text)]
+        if error:
+            return CallToolResult(content=content, is_error=True)
+        return CallToolResult(content=content, structured_content=answer)
+
+    def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        tool, made = self.offered.get(name, (None, None))
+        if tool is None or made is None:
+            raise NotFound(f"there is no tool {name!r}", allowed=", ".join(sorted(self.offered)))
+        if not caller.may_use(name):
+            raise Forbidden(f"the persona {caller.persona!r} may not use {name}")
+        try:
+            validated = validate(tool, made, arguments)
+            return dict(tool.function(caller, **validated))
+        except DomainError:
+            raise
+        except DatabaseError:
+            log.exception("%s failed in the database", name)
+            raise Degraded("the database did not answer; try again") from None
+        except Exception:
+            log.exception("%s failed", name)
+            raise InternalError("something went wrong here; the server's log says what") from None
+
+
+class InternalError(DomainError):
+    code = "internal"
+    status = 500
+
+
+def outcome(error: DomainError | None) -> str:
+    if error is None:
+        return AuditEvent.Outcome.OK
+    return AuditEvent.Outcome.REFUSED if error.code == "forbidden" else AuditEvent.Outcome.ERROR
+
+
+def validate(tool: Tool, made: ServerTool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as the function takes them. Raises Invalid naming the first field that is wrong."""
+    given = {tool.aliases.get(name, name): value for name, value in arguments.items()}
+    allowed = made.parameters.get("properties", {})
+    if unknown := sorted(set(given) - set(allowed)):
+        raise Invalid("is no argument of this tool", field=unknown[0], allowed=", ".join(allowed))
+    try:
+        return made.fn_metadata.validate_arguments(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        described = allowed.get(str(first["loc"][0]), {}) if first["loc"] else {}
+        raise Invalid(first["msg"], field=field, allowed=expected(described)) from None
+
+
+def expected(schema: dict[str, Any]) -> str:
+    """What a JSON schema of one argument takes, in few words."""
+    kinds = [option.get("type", "") for option in schema.get("anyOf", [schema])]
+    return " or ".join(kind for kind in kinds if kind and kind != "null") or schema.get("description", "")
+
+
+def described(tool: Tool) -> ServerTool:
+    """The tool as the SDK advertises it: schemas from the signature less the caller, who is the connection's."""
+    signature = inspect.signature(tool.function, eval_str=True)
+    parameters = [p for name, p in signature.parameters.items() if name != "caller"]
+
+    @functools.wraps(tool.function)
+    def shown(**arguments: Any) -> Any:
+        raise RuntimeError("tools are called through CommonplaceServer.call_tool")
+
+    shown.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    shown.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": signature.return_annotation}
+    annotations = ToolAnnotations(
+        title=tool.title,
+        read_only_hint=tool.read_only,
+        destructive_hint=tool.destructive,
+        idempotent_hint=tool.idempotent,
+        open_world_hint=tool.open_world,
+    )
+    text = inspect.cleandoc(tool.function.__doc__ or "")
+    return ServerTool.from_function(shown, tool.name, tool.title, text, annotations=annotations)
+
+
+def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:
+    """The tools of these sets ("all" means every one), in the order the apps declare them."""
+    if unknown := sorted(set(toolsets) - {*TOOLSETS, "all"}):
+        raise ImproperlyConfigured(f"unknown toolset {unknown[0]!r}; allowed: {', '.join(TOOLSETS)}, all")
+    for app in apps.get_app_configs():
+        if app.module is not None and module_has_submodule(app.module, "mcp_tools"):
+            import_module(f"{app.name}.mcp_tools")
+    return [tool for tool in TOOLS.values() if "all" in toolsets or tool.toolset in toolsets]
+
+
+def build_server(*, toolsets: Sequence[str] | None = None, identify: Identify = caller_of_request) -> CommonplaceServer:
+    """A server with these toolsets (MCP_TOOLSETS unless told); over HTTP, each request brings its caller."""
+    return CommonplaceServer(settings.MCP_TOOLSETS if toolsets is None else toolsets, identify)
+
+
+def http_app(server: CommonplaceServer) -> ASGIApp:
+    """The server as an ASGI application at /mcp: stateless, so that it can be many processes; answers are
+    event streams, so that progress can be told. The host application must run `server.session_manager`."""
+    hosts = [f"{host}:*" for host in settings.ALLOWED_HOSTS] + list(settings.ALLOWED_HOSTS)
+    origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
+    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+    return RequireToken(server.streamable_http_app(stateless_http=True, transport_security=security))

