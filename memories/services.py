@@ -106,12 +106,19 @@ def remember(
 
 
 def supersede(
-    *, caller: Caller, record_id: UUID | str, content: str, reason: str = "", **changes: Any
+    *,
+    caller: Caller,
+    record_id: UUID | str,
+    content: str,
+    reason: str = "",
+    created_at: datetime | None = None,
+    **changes: Any,
 ) -> Remembered:
     """Corrects a memory: a new record takes its place and the old one is kept as what was believed before.
 
     What `changes` does not name is taken over. Raises Conflict, naming the successor, if somebody was quicker.
     """
+    moment = created_at or timezone.now()
     metadata = validation.clean_metadata(dict(changes.pop("metadata", None) or {}))
     cleaned = _clean_changes({"content": content, **changes})
     with transaction.atomic():
@@ -128,11 +135,13 @@ def supersede(
             source=old.source,
             metadata=_with_session(caller, metadata),
             supersedes=old,
+            created_at=moment,
+            updated_at=moment,
         )
         if new.content == old.content:
             raise Invalid("is what the memory says already", field="content", allowed="the corrected text")
         new.save(force_insert=True)
-        with _revised(caller, old, "supersede", reason):
+        with _revised(caller, old, "supersede", reason, moment):
             _mark_superseded(old, new)
     return _index_now(caller, new)
 
@@ -301,7 +310,9 @@ def _locked(caller: Caller, record_id: UUID | str) -> MemoryRecord:
 
 
 @contextmanager
-def _revised(caller: Caller, record: MemoryRecord, change: str, reason: str) -> Iterator[None]:
+def _revised(
+    caller: Caller, record: MemoryRecord, change: str, reason: str, moment: datetime | None = None
+) -> Iterator[None]:
     """Saves what the block changes on the locked record, and keeps the state before as a revision.
 
     Nothing changed, nothing written. A new text drops the old text's vector.
@@ -316,7 +327,7 @@ def _revised(caller: Caller, record: MemoryRecord, change: str, reason: str) -> 
     if record.content != before["content"]:
         record.embedding, record.embedding_model, record.embedding_text_hash = None, "", None
         changed += [f for f in columns if f.name.startswith("embedding")]
-    now = timezone.now()
+    now = moment or timezone.now()
     last = MemoryRevision.objects.filter(record=record).order_by("-valid_to").values_list("valid_to", flat=True).first()
     MemoryRevision.objects.create(
         record=record,
@@ -377,7 +388,7 @@ def _make_active(record: MemoryRecord) -> None:
 
 
 def _mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
-    old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, new.pk, timezone.now()
+    old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, new.pk, new.created_at
 
 
 def _put_predecessor_back(caller: Caller, record: MemoryRecord) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import sys
 import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -128,10 +129,13 @@ else:
     }
 _options = DATABASES["default"].setdefault("OPTIONS", {})
 _options["options"] = f"{_options.get('options', '')} {_server_options}".strip()
-if DATABASE_POOL_SIZE:
-    # Under ASGI each request has a thread of its own; a pool keeps connections across them.
+if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
+    # Under ASGI each request has a thread of its own; a pool keeps connections across them. The worker
+    # forks its processes instead, and a pool's connections must not be shared across a fork.
     DATABASES["default"]["CONN_MAX_AGE"] = 0
     _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15}
+else:
+    DATABASES["default"]["CONN_MAX_AGE"] = 600
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # -- people ----------------------------------------------------------------------------------------------

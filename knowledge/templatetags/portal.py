@@ -39,7 +39,7 @@ def percent(value: float | None) -> str:
 @register.simple_tag
 def word_diff(before: str, after: str) -> SafeString:
     """What a correction changed, word by word; marks carry words for those who don't see colours."""
-    old, new = re.findall(r"\s+|\S+", before), re.findall(r"\s+|\S+", after)
+    old, new = re.findall(r"\S+\s*", before), re.findall(r"\S+\s*", after)
     parts: list[SafeString] = []
     for kind, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         gone, come = "".join(old[i:j]), "".join(new[k:m])

@@ -1,0 +1,31 @@
+"""A database of its own for a benchmark: made, migrated, filled and dropped again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def setup() -> None:
+    """Django with the project's settings, runnable as `python bench/NAME.py` from anywhere."""
+    sys.path.insert(0, str(ROOT))
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
+    import django  # noqa: PLC0415 - after the path is set
+
+    django.setup()
+
+
+@contextmanager
+def database() -> Iterator[None]:
+    from django.db import connection  # noqa: PLC0415 - after setup()
+
+    connection.creation.create_test_db(verbosity=0, autoclobber=True)
+    try:
+        yield
+    finally:
+        connection.creation.destroy_test_db(connection.settings_dict["NAME"], verbosity=0)

@@ -1,0 +1,124 @@
+"""Demo content: a fictional retailer, its people, and what they have learned in seven months.
+
+Written through the services, so that it looks as real content does. Running it again adds what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.utils import timezone
+
+from memories import lexicon, services
+from memories.access import Caller, caller_for, operator
+from memories.models import MemoryRecord, Persona, PersonaMembership
+from memory_project.models import User
+
+FOLDER = Path(__file__).parent
+PASSWORD = "fern-demo-2025"
+DOMAIN = "fernhill.example"
+PERSONAS = {
+    "sales-analytics": ("Sales analytics", "Revenue, customers, stores and the web shop."),
+    "supply-chain": ("Supply chain", "Stock, suppliers and shipments."),
+}
+# name, personas (the first is the default), what else they are
+PEOPLE: dict[str, tuple[str, list[str], str]] = {
+    "maya": ("Maya Okafor", ["sales-analytics"], "analyst"),
+    "jonas": ("Jonas Lindqvist", ["supply-chain"], "analyst"),
+    "priya": ("Priya Raman", ["sales-analytics", "supply-chain"], "curator"),
+    "sam": ("Sam Whitfield", ["sales-analytics", "supply-chain"], "admin"),
+}
+MARK = "demo"  # the key in metadata that tells demo content, with its line's number
+
+
+def address(who: str) -> str:
+    return f"{who}@{DOMAIN}"
+
+
+def dataset(name: str) -> str:
+    """The URN of a data set of the demo catalog."""
+    platform, key = ("oracle", name) if name.startswith("pos.") else ("snowflake", f"fernhill.{name}")
+    return f"urn:li:dataset:(urn:li:dataPlatform:{platform},{key},PROD)"
+
+
+@transaction.atomic
+def make_people() -> dict[str, User]:
+    personas = {
+        name: Persona.objects.get_or_create(name=name, defaults={"title": title, "description": description})[0]
+        for name, (title, description) in PERSONAS.items()
+    }
+    curators, _ = Group.objects.get_or_create(name="Curators")
+    people = {}
+    for who, (name, held, part) in PEOPLE.items():
+        user = User.objects.filter(email=address(who)).first()
+        if user is None:
+            is_admin = part == "admin"
+            user = User.objects.create_user(
+                address(who), PASSWORD, name=name, is_superuser=is_admin, is_staff=part != "analyst"
+            )
+            for place, persona in enumerate(held):
+                PersonaMembership.objects.create(user=user, persona=personas[persona], is_default=place == 0)
+        if part == "curator":
+            user.groups.add(curators)
+        people[who] = user
+    return people
+
+
+def make_memories(people: dict[str, User]) -> Iterator[bool]:
+    """Writes line by line; yields whether each was new."""
+    callers = {who: caller_for(user, door="demo") for who, user in people.items()}
+    rows = [json.loads(line) for line in (FOLDER / "memories.jsonl").read_text().splitlines()]
+    known = {
+        record.metadata[MARK]: record for record in MemoryRecord.objects.filter(metadata__has_key=MARK).only("pk", "metadata")
+    }
+    named: dict[str, MemoryRecord] = {}
+    # What corrects comes after what it corrects, whatever the order of the lines.
+    for number, row in sorted(enumerate(rows), key=lambda item: -item[1]["days_ago"]):
+        record = known.get(number)
+        if new := record is None:
+            record = _write(callers[row["by"]], row, number, named)
+        if key := row.get("key"):
+            named[key] = record  # type: ignore[assignment]  # it is one by now
+        yield new
+    lexicon.refresh()
+
+
+def _write(caller: Caller, row: dict[str, Any], number: int, named: dict[str, MemoryRecord]) -> MemoryRecord:
+    fields: dict[str, Any] = {
+        "content": row["content"],
+        "dimension": row["dimension"],
+        "category": row["category"],
+        "confidence": row["confidence"],
+        "visibility": row["visibility"],
+        "tags": row.get("tags", []),
+        "entity_urns": [dataset(name) for name in row.get("about", [])],
+        "related_columns": [
+            {"urn": dataset(name), "column": column, "relevance": "what the memory is about"}
+            for name, column in row.get("columns", [])
+        ],
+        "metadata": {MARK: number},
+        "created_at": _moment(row["days_ago"], number),
+    }
+    if corrected := row.get("corrects"):
+        record = services.supersede(caller=caller, record_id=named[corrected].pk, reason="we looked again", **fields).record
+    else:
+        record = services.remember(caller=caller, source=row.get("source", "user"), **fields).record
+    if reason := row.get("stale"):
+        services.mark_stale(caller=operator(), record_id=record.pk, reason=reason)
+    if row.get("forgotten"):
+        services.forget(caller=caller, record_id=record.pk, reason="no longer of use")
+    if row.get("verified"):
+        services.verify(caller=caller, record_id=record.pk, note="checked against the ledger")
+    return record
+
+
+def _moment(days_ago: int, number: int) -> datetime:
+    """Working hours, spread so that no two memories share a time."""
+    day = timezone.now().replace(hour=8, minute=0, second=0, microsecond=0) - timedelta(days=days_ago)
+    return day + timedelta(minutes=(number * 37) % 540)

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from tqdm import tqdm
+
+from memory_project import demo
+
+
+class Command(BaseCommand):
+    help = "Fills in a fictional retailer: people, personas, memories. Running it again adds only what is missing."
+
+    def handle(self, *, verbosity: int = 1, **options: Any) -> None:
+        people = demo.make_people()
+        new = sum(tqdm(demo.make_memories(people), unit="memories", total=144, disable=verbosity < 1, leave=False))
+        self.stdout.write(f"{len(people)} people, {new} memories added. Sign in as:")
+        for who, (name, _, part) in demo.PEOPLE.items():
+            self.stdout.write(f"  {demo.address(who):<24} {name}, {part}")
+        self.stdout.write(f"  password of all four: {demo.PASSWORD}")

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from memory_project.models import User
+from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+
+READY_WITHIN_S = 90
+STOP_WITHIN_S = 15
+LONGEST_PAUSE_S = 30  # between restarts of a process that keeps dying
+
+
+class Command(BaseCommand):
+    help = "Runs everything: database, web and MCP server, background worker. Ctrl-C stops it all."
+    requires_system_checks = ()  # the database may not be up yet; `check` runs once it is
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default=settings.COMMONPLACE_HOST)
+        parser.add_argument("--port", type=int, default=settings.COMMONPLACE_PORT)
+        parser.add_argument("--no-demo", action="store_true", help="start empty instead of with demo content")
+
+    def handle(self, *, host: str, port: int, no_demo: bool, **options: Any) -> None:
+        state = settings.COMMONPLACE_HOME / "up.json"
+        self.refuse_second_run(state)
+        self.end_leftovers(state)
+        refuse_taken_port(host, port)
+        # From here on a signal is an exit, so that `finally` runs.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, leave)
+        server = None if settings.DATABASE_URL else EmbeddedPostgres(settings.COMMONPLACE_HOME)
+        started_server = False
+        processes: dict[str, Process] = {}
+        try:
+            if server:
+                started_server = server.ensure_running()
+            self.prepare(no_demo)
+            processes = {name: Process(command) for name, command in commands(host, port).items()}
+            remember(state, processes)
+            wait_until_ready(host, port, processes["web"])
+            self.panel(host, port)
+            self.watch(state, processes)
+        except EmbeddedPostgresError as error:
+            raise CommandError(str(error)) from None
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)  # leaving is under way
+            for process in processes.values():
+                process.stop()
+            state.unlink(missing_ok=True)
+            if server and started_server:
+                from django.db import connections  # noqa: PLC0415 - ours would count as somebody connected
+
+                connections.close_all()
+                connections["default"].close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has it
+                server.stop(only_if_unused=True)
+            self.stdout.write("stopped")
+
+    def refuse_second_run(self, state: Path) -> None:
+        known = recall(state)
+        if known and runs(known["pid"], "manage.py"):
+            raise CommandError(f"Commonplace runs here already (process {known['pid']}). Stop it first, with Ctrl-C.")
+
+    def end_leftovers(self, state: Path) -> None:
+        """Processes of an earlier run whose parent was killed; told from strangers by their command line."""
+        known = recall(state) or {"groups": {}}
+        left = [group for group in known["groups"].values() if group_runs(group)]
+        for group in left:
+            end_group(group)
+        if left:
+            self.stdout.write(f"ended {len(left)} processes that an earlier run had left")
+        state.unlink(missing_ok=True)
+
+    def prepare(self, no_demo: bool) -> None:
+        call_command("migrate", verbosity=0)
+        call_command("check", databases=["default"], stdout=io.StringIO())
+        call_command("collectstatic", interactive=False, verbosity=0)
+        if not no_demo and not User.objects.exists():
+            self.stdout.write("first run: writing demo content (once)")
+            call_command("demo", stdout=io.StringIO())
+
+    def panel(self, host: str, port: int) -> None:
+        from memory_project import demo  # noqa: PLC0415 - only for its constants
+
+        shown = "localhost" if host in ("127.0.0.1", "0.0.0.0", "::") else host
+        url = f"http://{shown}:{port}"
+        has_demo = User.objects.filter(email=demo.address("maya")).exists()
+        configuration = {"mcpServers": {"commonplace": stdio_client(demo.address("maya") if has_demo else "you@example.org")}}
+        lines = ["", f"  Commonplace is at {url}", ""]
+        if has_demo:
+            lines += [
+                f"  Sign in as {demo.address('maya')} (analyst), {demo.address('jonas')} (analyst),",
+                f"  {demo.address('priya')} (curator) or {demo.address('sam')} (admin).",
+                f"  Password of all four: {demo.PASSWORD}",
+            ]
+        else:
+            lines += ["  Make yourself an account: .venv/bin/python manage.py createsuperuser"]
+        lines += ["", "  MCP over stdio, ready to paste into your client:", ""]
+        lines += [f"  {line}" for line in json.dumps(configuration, indent=2).splitlines()]
+        lines += ["", f"  MCP over HTTP: {url}/mcp with a token from {url}/connect/", "  Ctrl-C stops everything.", ""]
+        self.stdout.write("\n".join(lines))
+        self.stdout.flush()
+
+    def watch(self, state: Path, processes: dict[str, Process]) -> None:
+        """Restarts what dies, with growing pauses; ends only by a signal."""
+        while True:
+            time.sleep(1)
+            for name, process in processes.items():
+                if process.died():
+                    self.stderr.write(f"{name} ended (code {process.child.returncode}): started again")
+                    process.restart()
+                    remember(state, processes)
+
+
+class Process:
+    """A child in a process group of its own, so that what it has started can be ended with it."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.command = command
+        self.pause = 1.0
+        self.started = 0.0
+        self.start()
+
+    def start(self) -> None:
+        self.started = time.monotonic()
+        self.child = subprocess.Popen(self.command, cwd=settings.BASE_DIR, process_group=0, stdin=subprocess.DEVNULL)
+
+    def died(self) -> bool:
+        return self.child.poll() is not None
+
+    def restart(self) -> None:
+        end_group(self.child.pid)  # what it has left behind
+        lived_long = time.monotonic() - self.started > 2 * LONGEST_PAUSE_S
+        self.pause = 1.0 if lived_long else min(self.pause * 2, LONGEST_PAUSE_S)
+        time.sleep(self.pause)
+        self.start()
+
+    def stop(self) -> None:
+        if not self.died():
+            self.child.terminate()  # the parent of the group ends its own children in order
+            try:
+                self.child.wait(STOP_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                pass
+        end_group(self.child.pid)
+
+
+def commands(host: str, port: int) -> dict[str, list[str]]:
+    python = [sys.executable, "-W", "ignore"]
+    web = ["-m", "uvicorn", "memory_project.asgi:application", "--host", host, "--port", str(port)]
+    return {
+        "web": [*python, *web, "--log-level", "warning", "--no-access-log", "--timeout-graceful-shutdown", "3"],
+        "worker": [*python, str(settings.BASE_DIR / "manage.py"), "qcluster"],
+    }
+
+
+def stdio_client(email: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(settings.BASE_DIR / "manage.py"), "mcp", "--as", email]}
+
+
+def leave(number: int, frame: object) -> None:
+    raise SystemExit(0)
+
+
+def refuse_taken_port(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise CommandError(
+                f"Port {port} on {host} can't be used ({error.strerror}). Choose another: COMMONPLACE_PORT={port + 1} make run"
+            ) from None
+
+
+def wait_until_ready(host: str, port: int, web: Process) -> None:
+    address = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    deadline = time.monotonic() + READY_WITHIN_S
+    request = urllib.request.Request(f"http://{address}:{port}/healthz", headers={"Host": "localhost"})
+    while time.monotonic() < deadline:
+        if web.died():
+            raise CommandError("The web server did not start; what it said is above.")
+        try:
+            with urllib.request.urlopen(request, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise CommandError(f"The web server did not answer within {READY_WITHIN_S} s.")
+
+
+# -- what an earlier run left --------------------------------------------------------------------------------
+
+
+def remember(state: Path, processes: dict[str, Process]) -> None:
+    groups = {name: process.child.pid for name, process in processes.items()}
+    state.write_text(json.dumps({"pid": os.getpid(), "groups": groups}))
+
+
+def recall(state: Path) -> dict[str, Any] | None:
+    try:
+        known = json.loads(state.read_text())
+        return {"pid": int(known["pid"]), "groups": {str(k): int(v) for k, v in known["groups"].items()}}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def runs(pid: int, program: str) -> bool:
+    shown = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
+    return program in shown.stdout
+
+
+def group_runs(group: int) -> bool:
+    """Whether processes of this group live that are ours by their command line."""
+    shown = subprocess.run(["ps", "-A", "-o", "pgid=,command="], capture_output=True, text=True).stdout
+    ours = ("memory_project.asgi", "qcluster")
+    return any(
+        line.split(maxsplit=1)[0] == str(group) and any(mark in line for mark in ours)
+        for line in shown.splitlines()
+        if line.strip()
+    )
+
+
+def end_group(group: int) -> None:
+    """Ends what is left of a group: asks, waits a little, then insists."""
+    for number, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 1.0)):
+        if not group_runs(group):
+            return
+        try:
+            os.killpg(group, number)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline and group_runs(group):
+            time.sleep(0.1)
