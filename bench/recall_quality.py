@@ -73,7 +73,10 @@ def ask(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any)
     found: dict[int, list[dict[str, float]]] = defaultdict(list)
     for question in questions:
         answer = recall(
-            caller=caller, query=question["text"], filters=Filters(conversation_id=question["scope"]), limit=50
+            caller=caller,
+            query=question["text"],
+            filters=Filters(conversation_id=question["scope"]),
+            limit=50,
         )
         ranked = [names[hit.record.pk.hex] for hit in answer.hits]
         found[question["category"]].append(scores(set(question["relevant"]), ranked))

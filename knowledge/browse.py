@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import Q
@@ -77,7 +78,13 @@ class Browse:
         chosen = {name: params.get(name, "")[:500] for name in FACETS}
         chosen["status"] = chosen["status"] if chosen["status"] in Status.values else Status.ACTIVE.value
         sort = "oldest" if params.get("sort") == "oldest" else "newest"
-        return cls(caller, params.get("q", "").strip()[:QUERY_MAX].replace("\x00", ""), chosen, sort, params.get("after", ""))
+        return cls(
+            caller,
+            params.get("q", "").strip()[:QUERY_MAX].replace("\x00", ""),
+            chosen,
+            sort,
+            params.get("after", ""),
+        )
 
     @cached_property
     def filters(self) -> Filters:
@@ -104,7 +111,11 @@ class Browse:
         return [
             ("active memories", queries.capped_count(in_scope(self.caller, Filters())), "?"),
             ("of them mine", queries.capped_count(in_scope(self.caller, mine)), "?owner=me"),
-            ("new this week", queries.capped_count(in_scope(self.caller, Filters()).filter(created_at__gte=week)), "?"),
+            (
+                "new this week",
+                queries.capped_count(in_scope(self.caller, Filters()).filter(created_at__gte=week)),
+                "?",
+            ),
             ("to review", queries.capped_count(queries.stale(self.caller)), "?status=stale"),
         ]
 
@@ -131,7 +142,8 @@ class Browse:
     def _without(self, facet: str) -> MemoryRecordQuerySet:
         """The rows under all filters but this one, so that its other values can be seen."""
         column = {"tag": "tags", "entity": "entity", "dimension": "dimension", "category": "category"}.get(facet, facet)
-        return in_scope(self.caller, replace(self.filters, **{column: () if column == "tags" else ""}))
+        cleared: Any = {column: () if column == "tags" else ""}
+        return in_scope(self.caller, replace(self.filters, **cleared))
 
     def _fixed_facets(self) -> list[Facet]:
         """Status and owner: always all values, with counts under the other filters."""
@@ -142,7 +154,10 @@ class Browse:
         everyone = queries.capped_count(in_scope(self.caller, replace(self.filters, owner="")))
         mine = queries.capped_count(in_scope(self.caller, replace(self.filters, owner=self.caller.email)))
         chosen = self.chosen["owner"]
-        whose = [Option("", "Everyone’s", everyone, chosen != "me"), Option("me", "Mine", mine, chosen == "me")]
+        whose = [
+            Option("", "Everyone’s", everyone, chosen != "me"),
+            Option("me", "Mine", mine, chosen == "me"),
+        ]
         return [
             Facet("status", FACETS["status"], self._options("status", by_status)),
             Facet("owner", FACETS["owner"], whose),
@@ -188,7 +203,7 @@ def label(facet: str, value: str) -> str:
 
 
 def entity_name(urn: str) -> str:
-    """The telling part of a DataHub URN: `sales.orders` of urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)."""
+    """The telling part of a DataHub URN: `sales.orders` of urn:li:dataset:(…:snowflake,sales.orders,PROD)."""
     key = urn.split(":", 3)[-1]
     if key.startswith("(") and key.endswith(")"):
         parts = key[1:-1].split(",")

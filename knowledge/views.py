@@ -159,6 +159,9 @@ def _tell(request: HttpRequest, answer: services.Remembered) -> None:
     messages.success(request, "Remembered.")
     if answer.similar:
         near = answer.similar[0]
-        messages.warning(request, f"Nearly the same is known ({near.cosine:.0%} alike): “{near.record}”. Correct one of them?")
+        messages.warning(
+            request,
+            f"Nearly the same is known ({near.cosine:.0%} alike): “{near.record}”. Correct one of them?",
+        )
     if answer.note:
         messages.warning(request, answer.note)

@@ -14,9 +14,9 @@ from django.utils.safestring import SafeString
 from memories import services
 from memories.access import Caller, caller_of
 from memories.errors import DomainError
+from memories.indexing import enqueue
 from memories.models import IndexJob, MemoryRecord, MemoryRevision, Persona, PersonaMembership, Tombstone
 from memories.models.index_job import JobStatus, Trigger
-from memories.indexing import enqueue
 
 
 class ReadOnlyAdmin(admin.ModelAdmin[Any]):
@@ -39,7 +39,7 @@ class ReadOnlyAdmin(admin.ModelAdmin[Any]):
 class RevisionInline(admin.TabularInline[MemoryRevision, MemoryRecord]):
     model = MemoryRevision
     fields = ["valid_to", "change", "changed_by", "status", "visibility", "content", "reason"]
-    readonly_fields = fields
+    readonly_fields = ["valid_to", "change", "changed_by", "status", "visibility", "content", "reason"]
     extra = 0
     can_delete = False
     ordering = ["-valid_to"]
@@ -120,7 +120,15 @@ class PersonaAdmin(admin.ModelAdmin[Persona]):
 
 @admin.register(IndexJob)
 class IndexJobAdmin(ReadOnlyAdmin):
-    list_display = ["source_kind", "source_id", "status", "trigger_kind", "attempts", "last_error", "created_at"]
+    list_display = [
+        "source_kind",
+        "source_id",
+        "status",
+        "trigger_kind",
+        "attempts",
+        "last_error",
+        "created_at",
+    ]
     list_filter = ["status", "source_kind", "trigger_kind"]
     actions = ["retry"]
 

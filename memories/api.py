@@ -60,7 +60,13 @@ class Memories(APIView):
         )
         rows = queries.newest(caller, filters)
         records, omitted = shapes.within_budget([shapes.memory_shape(row) for row in rows[offset : offset + limit]])
-        answer = {"records": records, "total": rows.count(), "limit": limit, "offset": offset, "omitted": omitted}
+        answer = {
+            "records": records,
+            "total": rows.count(),
+            "limit": limit,
+            "offset": offset,
+            "omitted": omitted,
+        }
         return Response(answer)
 
     def post(self, request: Request) -> Response:

@@ -81,7 +81,13 @@ def history(caller: Caller, record: MemoryRecord) -> list[Change]:
             before = State(revision.content, revision.status, revision.visibility)
             changes.append(
                 Change(
-                    revision.valid_to, revision.change, revision.changed_by, revision.reason, link.pk, before, after
+                    revision.valid_to,
+                    revision.change,
+                    revision.changed_by,
+                    revision.reason,
+                    link.pk,
+                    before,
+                    after,
                 )
             )
             after = before

@@ -164,7 +164,9 @@ def _embed_units(kind: str, jobs: list[IndexJob]) -> list[IndexJob]:
     source = SOURCES[kind]
     rows = source.rows().filter(pk__in=[job.source_id for job in jobs])
     texts = dict(rows.values_list("pk", source.text_column))
-    vectors, model = embedding.embed(list(texts.values())) if texts else ([], "")
+    if not texts:
+        return jobs
+    vectors, model = embedding.embed(list(texts.values()))
     for (unit, text), vector in zip(texts.items(), vectors, strict=True):
         store_vector(kind, unit, text, vector.tolist(), model)
     return jobs
@@ -190,7 +192,11 @@ def _put_back(worker: str, jobs: list[IndexJob], error: str) -> None:
         else:
             later = now + timedelta(seconds=BACKOFF_BASE_S * 2**job.attempts)
             mine.update(
-                status=JobStatus.PENDING, last_error=error, next_run_at=later, worker_id="", lease_expires_at=None
+                status=JobStatus.PENDING,
+                last_error=error,
+                next_run_at=later,
+                worker_id="",
+                lease_expires_at=None,
             )
 
 

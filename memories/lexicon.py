@@ -9,13 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import BooleanField, Case, F, FloatField, Func, Value, When
-from django.db.models.expressions import Combinable
 
 from memories.models.fields import search_vector_sql
 
@@ -51,7 +47,7 @@ class Term:
 
 
 def idf(documents: int, total: int) -> float:
-    """Inverse document frequency of BM25: ln(1 + (N - n + ½) / (n + ½)); Robertson & Zaragoza 2009, eq. 3.3 with 1 +."""
+    """Inverse document frequency of BM25: ln(1 + (N - n + ½) / (n + ½)), after Robertson & Zaragoza 2009."""
     known = min(documents, total)
     return math.log(1 + (total - known + 0.5) / (known + 0.5))
 
@@ -66,16 +62,17 @@ def query_terms(query: str) -> list[Term]:
     return sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
 
 
-def coverage(terms: Sequence[Term]) -> Combinable:
-    """SQL for the idf-weighted share of the terms that a record contains: 0 to 1."""
+def coverage_sql(terms: Sequence[Term]) -> tuple[str, dict[str, Any]]:
+    """SQL with its parameters for the idf-weighted share of the terms that a record contains: 0 to 1."""
     total = sum(term.idf for term in terms)
     if not total:
-        return Value(0.0, output_field=FloatField())
-    contained = [
-        Case(When(matches(term.tsquery), then=Value(term.idf / total)), default=Value(0.0), output_field=FloatField())
-        for term in terms
-    ]
-    return reduce(add, contained)
+        return "0::float8", {}
+    cases: list[str] = []
+    params: dict[str, Any] = {}
+    for place, term in enumerate(terms):
+        cases.append(f"CASE WHEN search @@ %(term{place})s::tsquery THEN %(share{place})s ELSE 0 END")
+        params |= {f"term{place}": term.tsquery, f"share{place}": term.idf / total}
+    return f"({' + '.join(cases)})::float8", params
 
 
 def any_of(terms: Sequence[Term]) -> str:
@@ -89,6 +86,8 @@ def selective(terms: Sequence[Term]) -> str:
     The rarest terms, alternatively, while their rows fit; where even the rarest is too common, it together
     with the next ones (frequencies multiplied, as if independent).
     """
+    if not terms:
+        return ""
     first = terms[0]
     if first.documents <= CANDIDATE_ROWS:
         chosen, rows = [first], first.documents
@@ -113,11 +112,4 @@ def refresh() -> int:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('memory_lexemes'))")
         cursor.execute("DELETE FROM memory_lexemes")
         cursor.execute(REFRESH)
-        return cursor.rowcount
-
-
-def matches(tsquery: str) -> Any:
-    """SQL condition: the record's search vector matches."""
-    return Func(
-        F("search"), Value(tsquery), template="(%(expressions)s::tsquery)", arg_joiner=" @@ ", output_field=BooleanField()
-    )
+        return int(cursor.rowcount)

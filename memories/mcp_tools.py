@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from memories import queries, services, shapes, validation
 from memories.access import Caller
@@ -60,7 +61,10 @@ def listed(options: list[str]) -> str:
 Text = Annotated[str, Field(description="The fact, 10 to 4000 characters.", json_schema_extra={"maxLength": 4000})]
 Urns = Annotated[
     list[str] | None,
-    Field(description="DataHub URNs it is about, at most 10.", json_schema_extra={"maxItems": validation.URNS_MAX}),
+    Field(
+        description="DataHub URNs it is about, at most 10.",
+        json_schema_extra={"maxItems": validation.URNS_MAX},
+    ),
 ]
 Columns = Annotated[
     list[dict[str, Any]] | None,
@@ -127,19 +131,30 @@ def memory_manage(
 def memory_recall(
     caller: Caller,
     query: Annotated[
-        str, Field(description="What to find, in words. Needed for semantic and lexical.", json_schema_extra={"maxLength": 4000})
+        str,
+        Field(
+            description="What to find, in words. Needed for semantic and lexical.",
+            json_schema_extra={"maxLength": 4000},
+        ),
     ] = "",
     strategy: Annotated[str, Field(description=listed(list(STRATEGIES)))] = "auto",
     entity_urns: Annotated[
         list[str] | None,
-        Field(description="DataHub URNs to look up. Needed for entity and graph; at most 10.", json_schema_extra={"maxItems": 10}),
+        Field(
+            description="DataHub URNs to look up. Needed for entity and graph; at most 10.",
+            json_schema_extra={"maxItems": 10},
+        ),
     ] = None,
     dimension: Annotated[str, Field(description=listed(Dimension.values))] = "",
     tags: Annotated[list[str] | None, Field(description="All of them must be set.")] = None,
     include_stale: Annotated[bool, Field(description="Also memories whose subject has changed since.")] = False,
     as_of: Annotated[str, Field(description="ISO 8601: what was believed at that time.")] = "",
     limit: Annotated[
-        int, Field(description="1 to 50; more is read as 50. Also accepted as k.", json_schema_extra={"maximum": LIMIT_MAX})
+        int,
+        Field(
+            description="1 to 50; more is read as 50. Also accepted as k.",
+            json_schema_extra={"maximum": LIMIT_MAX},
+        ),
     ] = 10,
 ) -> RecallShape:
     """Find what is known: by meaning and words (semantic), exact words (lexical), or by catalog entity.
@@ -161,7 +176,7 @@ def memory_recall(
 
 
 def _remember(caller: Caller, given: dict[str, Any], source: str) -> ManageShape:
-    extras = {"source": source} if source else {}
+    extras: dict[str, Any] = {"source": source} if source else {}
     answer = services.remember(caller=caller, **{"content": "", **given}, **extras)
     return _remembered(answer, "this is remembered already" if answer.existing else "remembered")
 
@@ -239,7 +254,12 @@ def _page(rows: Any, limit: int, offset: int) -> ManageShape:
 def _history(caller: Caller, record_id: UUID) -> ManageShape:
     record = queries.one(caller, record_id)
     changes, omitted = shapes.within_budget([shapes.change_shape(change) for change in history(caller, record)])
-    shape: ManageShape = {"id": record.pk.hex, "status": record.status, "history": changes, "total": len(changes) + omitted}
+    shape: ManageShape = {
+        "id": record.pk.hex,
+        "status": record.status,
+        "history": changes,
+        "total": len(changes) + omitted,
+    }
     if omitted:
         shape["omitted"] = omitted
     return shape

@@ -13,9 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Case, FloatField, Q, QuerySet, Value, When
+from django.db.models import FloatField, Q, Value
 from django.db.models.expressions import Combinable, CombinedExpression
-from django.db.models.functions import Coalesce
 from django.utils import timezone
 from pgvector.django import CosineDistance
 
@@ -135,61 +134,86 @@ def nearest(scope: MemoryRecordQuerySet, vector: Sequence[float], *, exact: bool
     return scope.filter(embedding__isnull=False).order_by(distance)
 
 
-def lexical(scope: MemoryRecordQuerySet, terms: Sequence[lexicon.Term], *, exact: bool) -> MemoryRecordQuerySet:
-    """Rows with any of the words, best coverage first."""
-    found = lexicon.any_of(terms) if exact else lexicon.selective(terms)
-    return scope.filter(lexicon.matches(found)).order_by(lexicon.coverage(terms).desc(), "id")
+# One arm each: the nearest vectors, the best covered words, the newest about the named entities.
+SEMANTIC = """
+    (SELECT id FROM memory_records WHERE {scope} AND embedding IS NOT NULL
+     ORDER BY (embedding <=> (SELECT vector FROM question)){exactly} LIMIT %(candidates)s)"""
+LEXICAL = """
+    (SELECT id FROM memory_records WHERE {scope} AND search @@ %(words)s::tsquery
+     ORDER BY {coverage} DESC, id LIMIT %(candidates)s)"""
+NEAR = """
+    (SELECT id FROM memory_records WHERE {scope} AND entity_urns && %(urns)s::varchar[]
+     ORDER BY created_at DESC, id LIMIT %(candidates)s)"""
+# All candidates by one formula. Ties break by age and id, so that an answer can be reproduced.
+RANKED = """
+    WITH question AS MATERIALIZED (SELECT %(vector)s::vector AS vector),
+    scored AS (
+        SELECT {columns}, {cosine} AS cosine, {coverage} AS coverage, {bonus} AS bonus
+        FROM memory_records WHERE id IN ({arms}) AND {scope}
+    )
+    SELECT *, %(w_semantic)s * coalesce(cosine, 0) + %(w_lexical)s * coverage + bonus AS score
+    FROM scored ORDER BY score DESC, created_at DESC, id LIMIT %(limit)s"""
+COSINE = "1 - (embedding <=> (SELECT vector FROM question))"
+BONUS = "CASE WHEN entity_urns && %(urns{0})s::varchar[] THEN %(bonus{0})s ELSE "
 
 
-def candidates(scope: MemoryRecordQuerySet, question: Question) -> QuerySet[Any]:
+def ranking(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tuple[str, dict[str, Any]]:
+    """The statement that makes the scope's candidates, scores and orders them. Values are parameters; what is
+    formatted in are this module's fragments and the scope's own condition, compiled by the ORM."""
     exact = is_small(scope)
+    condition, params = compiled(scope)
+    coverage, terms = lexicon.coverage_sql(question.terms)
+    bonus, bonuses = _bonus_sql(question.distances)
     arms = []
     if question.vector is not None:
-        arms.append(nearest(scope, question.vector, exact=exact))
+        arms.append(SEMANTIC.format(scope=condition, exactly=" + 0" if exact else ""))
     if question.terms:
-        arms.append(lexical(scope, question.terms, exact=exact))
+        arms.append(LEXICAL.format(scope=condition, coverage=coverage))
     if question.distances:
-        near = scope.filter(entity_urns__overlap=list(question.distances))
-        arms.append(near.order_by("-created_at", "id"))
-    if not arms:
-        return MemoryRecord.objects.none().values("pk")
-    first, *others = [arm.values("pk")[:CANDIDATES] for arm in arms]
-    return first.union(*others) if others else first
-
-
-def rank(scope: MemoryRecordQuerySet, question: Question) -> MemoryRecordQuerySet:
-    """The candidates with `cosine`, `coverage`, `bonus` and `score`, best first."""
-    cosine: Combinable = Value(None, output_field=FloatField())
-    if question.vector is not None:
-        cosine = CombinedExpression(
-            Value(1.0), "-", CosineDistance("embedding", list(question.vector)), output_field=FloatField()
-        )
-    cosine_points = settings.RECALL_SEMANTIC_WEIGHT * Coalesce(cosine, 0.0, output_field=FloatField())
-    word_points = settings.RECALL_LEXICAL_WEIGHT * lexicon.coverage(question.terms)
-    return (
-        scope.filter(pk__in=candidates(scope, question))
-        .annotate(
-            cosine=cosine,
-            coverage=lexicon.coverage(question.terms),
-            bonus=_bonus(question.distances),
-            score=cosine_points + word_points + _bonus(question.distances),
-        )
-        .defer("embedding", "search")
-        .order_by("-score", "-created_at", "id")
+        arms.append(NEAR.format(scope=condition))
+    sql = RANKED.format(
+        columns=", ".join(COLUMNS),
+        cosine=COSINE if question.vector is not None else "NULL::float8",
+        coverage=coverage,
+        bonus=bonus,
+        arms=" UNION ALL ".join(arms) or "NULL",
+        scope=condition,
     )
+    words = lexicon.any_of(question.terms) if exact else lexicon.selective(question.terms)
+    own = {
+        "vector": str(list(question.vector)) if question.vector is not None else None,
+        "words": words,
+        "urns": list(question.distances),
+        "candidates": CANDIDATES,
+        "w_semantic": settings.RECALL_SEMANTIC_WEIGHT,
+        "w_lexical": settings.RECALL_LEXICAL_WEIGHT,
+        "limit": limit,
+    }
+    return sql, {**params, **terms, **bonuses, **own}
 
 
-def _bonus(distances: dict[str, int]) -> Combinable:
-    by_distance: dict[int, list[str]] = {}
-    for urn, distance in distances.items():
-        by_distance.setdefault(distance, []).append(urn)
-    cases = [
-        When(entity_urns__overlap=urns, then=Value(ENTITY_BONUS / (1 + distance)))
-        for distance, urns in sorted(by_distance.items())
-    ]
-    if not cases:
-        return Value(0.0, output_field=FloatField())
-    return Case(*cases, default=Value(0.0), output_field=FloatField())
+COLUMNS = [
+    str(field.column) for field in MemoryRecord._meta.concrete_fields if field.name not in ("embedding", "search")
+]
+
+
+def compiled(scope: MemoryRecordQuerySet) -> tuple[str, dict[str, Any]]:
+    """The scope's condition as SQL with named parameters, so that it can stand in several places."""
+    compiler = scope.query.get_compiler("default")
+    condition, values = compiler.compile(scope.query.where)
+    names = {f"scope{place}": value for place, value in enumerate(values)}
+    return condition % tuple(f"%({name})s" for name in names), names
+
+
+def _bonus_sql(distances: dict[str, int]) -> tuple[str, dict[str, Any]]:
+    """SQL for the bonus of the nearest of the record's entities."""
+    params: dict[str, Any] = {}
+    cases = ""
+    for distance in sorted(set(distances.values())):
+        cases += BONUS.format(distance)
+        params[f"urns{distance}"] = [urn for urn, far in distances.items() if far == distance]
+        params[f"bonus{distance}"] = ENTITY_BONUS / (1 + distance)
+    return f"({cases}0{' END' * len(set(distances.values()))})::float8", params
 
 
 # -- recall ----------------------------------------------------------------------------------------------
@@ -201,7 +225,7 @@ def recall(
     query: str = "",
     strategy: str = "auto",
     entity_urns: Sequence[str] = (),
-    filters: Filters = Filters(),  # noqa: B008 - frozen
+    filters: Filters = Filters(),
     include_stale: bool = False,
     as_of: datetime | None = None,
     limit: int = LIMIT,
@@ -221,12 +245,12 @@ def recall(
     question, answer = _prepare(caller, query, strategy, urns)
     scope = in_scope(caller, filters)
     floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
-    ranked = rank(scope, question)
-    found = ranked if as_of else ranked[: min(limit, LIMIT_MAX)]
+    limit = min(limit, LIMIT_MAX)
+    found = MemoryRecord.objects.raw(*ranking(scope, question, 3 * CANDIDATES if as_of else limit))
     hits = [hit for hit in map(_hit, found) if hit.score > floor]
     if as_of:
         allowed = {Status.ACTIVE, Status.STALE} if include_stale else {Status.ACTIVE}
-        hits = _as_of(caller, hits, as_of, allowed)[: min(limit, LIMIT_MAX)]
+        hits = _as_of(caller, hits, as_of, allowed)[:limit]
         label = f"as of {as_of.isoformat()}: texts and status of that time, ranked by today's index"
         answer = replace(answer, note="; ".join(filter(None, [answer.note, label])))
     return replace(answer, hits=hits)

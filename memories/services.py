@@ -3,8 +3,7 @@ are here and nowhere else. Inference and network stay outside the transactions."
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,14 +17,13 @@ from django.utils import timezone
 
 from memories import embedding, indexing, validation
 from memories.access import Caller
-from memories.errors import Conflict, Forbidden, Invalid, NotFound, check_choice
+from memories.errors import Conflict, Forbidden, Invalid, check_choice
 from memories.models import (
     Category,
     Confidence,
     Dimension,
     IndexJob,
     MemoryRecord,
-    MemoryRevision,
     Source,
     Status,
     Tombstone,
@@ -33,17 +31,13 @@ from memories.models import (
 )
 from memories.models.fields import ContentKey
 from memories.models.index_job import Trigger
+from memories.revising import locked, revised
 from memories.similar import Similar, similar_to
 
 # Sent inside the transaction that erases a memory, with `record_id`, so that other apps drop what they copied.
 erased = Signal()
 
-# What a revision keeps beside text, status and visibility.
-DETAILS = (
-    "summary", "dimension", "category", "confidence", "persona", "created_by", "tags", "entity_urns",
-    "related_columns", "metadata", "stale_reason",
-)  # fmt: skip
-EDITABLE = {
+EDITABLE: dict[str, Callable[[Any], Any]] = {
     "content": validation.clean_content,
     "summary": lambda value: validation.clean_text("summary", value, 0, validation.SUMMARY_MAX),
     "dimension": lambda value: check_choice("dimension", value, Dimension.values),
@@ -122,7 +116,7 @@ def supersede(
     metadata = validation.clean_metadata(dict(changes.pop("metadata", None) or {}))
     cleaned = _clean_changes({"content": content, **changes})
     with transaction.atomic():
-        old = _locked(caller, record_id)
+        old = locked(caller, record_id)
         if old.status == Status.SUPERSEDED and old.superseded_by:
             raise Conflict(f"was corrected already, by {old.superseded_by.hex}: correct that one", field="id")
         if old.status == Status.ARCHIVED:
@@ -141,7 +135,7 @@ def supersede(
         if new.content == old.content:
             raise Invalid("is what the memory says already", field="content", allowed="the corrected text")
         new.save(force_insert=True)
-        with _revised(caller, old, "supersede", reason, moment):
+        with revised(caller, old, "supersede", reason, moment):
             _mark_superseded(old, new)
     return _index_now(caller, new)
 
@@ -159,10 +153,10 @@ def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes
     if not cleaned and metadata is None:
         raise Invalid(f"no fields to change; allowed: {', '.join([*EDITABLE, 'metadata'])}")
     with transaction.atomic():
-        record = _locked(caller, record_id)
+        record = locked(caller, record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: restore it before changing it", field="id")
-        with _revised(caller, record, "revise", reason):
+        with revised(caller, record, "revise", reason):
             for name, value in cleaned.items():
                 setattr(record, name, value)
             if metadata is not None:
@@ -180,8 +174,8 @@ def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes
 def forget(*, caller: Caller, record_id: UUID | str, reason: str = "") -> MemoryRecord:
     """Archives a memory: out of recall, kept, and to be restored. Forgetting twice changes nothing."""
     with transaction.atomic():
-        record = _locked(caller, record_id)
-        with _revised(caller, record, "forget", reason):
+        record = locked(caller, record_id)
+        with revised(caller, record, "forget", reason):
             record.status = Status.ARCHIVED
     return record
 
@@ -190,11 +184,15 @@ def restore(*, caller: Caller, record_id: UUID | str, reason: str = "") -> Memor
     """Makes an archived or stale memory active again; a superseded one only when its successor is gone."""
     try:
         with transaction.atomic():
-            record = _locked(caller, record_id)
-            successor = MemoryRecord.objects.filter(pk=record.superseded_by).exclude(status=Status.ARCHIVED).first()
+            record = locked(caller, record_id)
+            successor = (
+                MemoryRecord.objects.filter(pk__in=filter(None, [record.superseded_by]))
+                .exclude(status=Status.ARCHIVED)
+                .first()
+            )
             if record.status == Status.SUPERSEDED and successor:
                 raise Conflict(f"is superseded by {successor.pk.hex}: forget that one first", field="id")
-            with _revised(caller, record, "restore", reason):
+            with revised(caller, record, "restore", reason):
                 if successor:  # it was corrected, and only then forgotten
                     record.status = Status.SUPERSEDED
                 else:
@@ -213,8 +211,8 @@ def share(*, caller: Caller, record_id: UUID | str, visibility: str, reason: str
     """Sets who may read it: its owner alone, its persona, or everyone."""
     check_choice("visibility", visibility, Visibility.values)
     with transaction.atomic():
-        record = _locked(caller, record_id)
-        with _revised(caller, record, "share", reason):
+        record = locked(caller, record_id)
+        with revised(caller, record, "share", reason):
             record.visibility = visibility
     return record
 
@@ -223,10 +221,10 @@ def mark_stale(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryR
     """Takes an active memory out of default recall because something it speaks of has changed; says what."""
     reason = validation.clean_text("reason", reason, 1, validation.REASON_MAX)
     with transaction.atomic():
-        record = _locked(caller, record_id)
+        record = locked(caller, record_id)
         if record.status != Status.ACTIVE:
             raise Conflict(f"is {record.status}: only an active memory can go stale", field="id")
-        with _revised(caller, record, "mark_stale", reason):
+        with revised(caller, record, "mark_stale", reason):
             record.status, record.stale_reason, record.stale_at = Status.STALE, reason, timezone.now()
     return record
 
@@ -234,10 +232,10 @@ def mark_stale(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryR
 def verify(*, caller: Caller, record_id: UUID | str, note: str = "") -> MemoryRecord:
     """Somebody looked and it is still true: a stale memory is active again, and the time is kept."""
     with transaction.atomic():
-        record = _locked(caller, record_id)
+        record = locked(caller, record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: restore it before verifying it", field="id")
-        with _revised(caller, record, "verify", note):
+        with revised(caller, record, "verify", note):
             _make_active(record)
             record.last_verified_at = timezone.now()
     return record
@@ -249,7 +247,7 @@ def erase(*, caller: Caller, record_id: UUID | str, confirm: bool = False) -> To
     if not confirm:
         raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
     with transaction.atomic():
-        record = _locked(caller, record_id)
+        record = locked(caller, record_id)
         successor = MemoryRecord.objects.select_for_update().filter(supersedes=record).exclude(status=Status.ARCHIVED)
         after = successor.first()
         MemoryRecord.objects.filter(supersedes=record).update(supersedes=None)
@@ -287,7 +285,7 @@ def move_ownership(*, caller: Caller, old: str, new: str) -> int:
             """,
             {"old": old, "new": new},
         )
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 # -- parts -----------------------------------------------------------------------------------------------
@@ -296,53 +294,6 @@ def move_ownership(*, caller: Caller, old: str, new: str) -> int:
 def _require_identity(caller: Caller) -> None:
     if not caller.email:
         raise Forbidden("this connection has no identity, so nothing can be owned")
-
-
-def _locked(caller: Caller, record_id: UUID | str) -> MemoryRecord:
-    """The record, locked for change, if the caller sees it and may change it."""
-    pk = validation.clean_id(record_id)
-    record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
-    if record is None:
-        raise NotFound("no such memory", field="id")
-    if not caller.acts_for(record.created_by):
-        raise Forbidden("belongs to somebody else: only its owner or an admin changes it", field="id")
-    return record
-
-
-@contextmanager
-def _revised(
-    caller: Caller, record: MemoryRecord, change: str, reason: str, moment: datetime | None = None
-) -> Iterator[None]:
-    """Saves what the block changes on the locked record, and keeps the state before as a revision.
-
-    Nothing changed, nothing written. A new text drops the old text's vector.
-    """
-    reason = validation.clean_reason(reason)
-    columns = [f for f in record._meta.concrete_fields if not f.generated]
-    before = {f.attname: getattr(record, f.attname) for f in columns}
-    yield
-    changed = [f for f in columns if getattr(record, f.attname) != before[f.attname]]
-    if not changed:
-        return
-    if record.content != before["content"]:
-        record.embedding, record.embedding_model, record.embedding_text_hash = None, "", None
-        changed += [f for f in columns if f.name.startswith("embedding")]
-    now = moment or timezone.now()
-    last = MemoryRevision.objects.filter(record=record).order_by("-valid_to").values_list("valid_to", flat=True).first()
-    MemoryRevision.objects.create(
-        record=record,
-        valid_from=last or before["created_at"],
-        valid_to=now,
-        content=before["content"],
-        status=before["status"],
-        visibility=before["visibility"],
-        details={f.name: before[f.name] for f in changed if f.name in DETAILS},
-        change=change,
-        changed_by=caller.email,
-        reason=reason,
-    )
-    record.updated_at = now
-    record.save(update_fields={f.name for f in changed} | {"updated_at"})
 
 
 def _clean_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -393,10 +344,10 @@ def _mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
 
 def _put_predecessor_back(caller: Caller, record: MemoryRecord) -> None:
     """A restored correction corrects again: what it had replaced leaves recall."""
-    old = MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
-    if old is None or old.status == Status.ARCHIVED or old.superseded_by == record.pk:
+    old = record.supersedes_id and MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
+    if not old or old.status == Status.ARCHIVED or old.superseded_by == record.pk:
         return
     if old.superseded_by and old.superseded_by != record.pk:
         raise Conflict(f"what it corrected is superseded by {old.superseded_by.hex} now", field="id")
-    with _revised(caller, old, "supersede", "its correction was restored"):
+    with revised(caller, old, "supersede", "its correction was restored"):
         _mark_superseded(old, record)

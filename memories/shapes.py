@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
+from typing_extensions import TypedDict
 
 from memories.errors import Invalid
 from memories.history import Change
@@ -189,7 +190,9 @@ def moment(field: str, value: str | None) -> datetime | None:
     except ValueError:
         when = None
     if when is None:
-        raise Invalid(f"{value[:60]!r} is not a time", field=field, allowed="ISO 8601, for example 2026-03-31T12:00:00Z")
+        raise Invalid(
+            f"{value[:60]!r} is not a time", field=field, allowed="ISO 8601, for example 2026-03-31T12:00:00Z"
+        )
     return timezone.make_aware(when, timezone.get_default_timezone()) if timezone.is_naive(when) else when
 
 

@@ -33,8 +33,7 @@ def similar_to(
     scope = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
     if besides is not None:
         scope = scope.exclude(pk__in=[besides.pk, besides.supersedes_id or besides.pk])
-    cosine = CombinedExpression(
-        Value(1.0), "-", CosineDistance("embedding", list(vector)), output_field=FloatField()
-    )
+    cosine = CombinedExpression(Value(1.0), "-", CosineDistance("embedding", list(vector)), output_field=FloatField())
     rows = nearest(scope, vector, exact=is_small(scope)).annotate(cosine=cosine).defer("embedding", "search")
-    return [Similar(row, row.cosine) for row in rows[:MOST] if row.cosine >= threshold]
+    found = [Similar(row, row.cosine) for row in rows[:MOST]]  # type: ignore[attr-defined]  # annotated
+    return [similar for similar in found if similar.cosine >= threshold]

@@ -24,7 +24,15 @@ SESSION_KEY = "session_id"
 
 # Written by services alone: a caller's metadata can never change what state a memory is in or whose it is.
 RESERVED_METADATA = frozenset(
-    {"superseded_by", "superseded_at", "legacy_created_by", "insight_status", "reviewed_by", "applied_by", "changeset_ref"}
+    {
+        "superseded_by",
+        "superseded_at",
+        "legacy_created_by",
+        "insight_status",
+        "reviewed_by",
+        "applied_by",
+        "changeset_ref",
+    }
 )
 
 URN = re.compile(r"urn:li:[A-Za-z][A-Za-z0-9]*:\S.*")

@@ -42,11 +42,17 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run ti
     readonly_fields = ["last_login", "date_joined"]
     fieldsets = [
         (None, {"fields": ["email", "name", "password"]}),
-        ("What they may do", {"fields": ["is_active", "is_staff", "is_superuser", "groups", "user_permissions"]}),
+        (
+            "What they may do",
+            {"fields": ["is_active", "is_staff", "is_superuser", "groups", "user_permissions"]},
+        ),
         ("When", {"fields": ["last_login", "date_joined"]}),
     ]
     add_fieldsets = [
-        (None, {"classes": ["wide"], "fields": ["email", "name", "usable_password", "password1", "password2"]})
+        (
+            None,
+            {"classes": ["wide"], "fields": ["email", "name", "usable_password", "password1", "password2"]},
+        )
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:

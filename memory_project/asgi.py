@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 from django.core.asgi import get_asgi_application
 
@@ -14,6 +15,7 @@ django_application = get_asgi_application()
 # Only now are the apps ready that these read.
 from starlette.applications import Starlette  # noqa: E402
 from starlette.routing import Mount, Route  # noqa: E402
+from starlette.types import ASGIApp  # noqa: E402
 
 from memories import embedding  # noqa: E402
 from memory_project.mcp.server import build_server, http_app  # noqa: E402
@@ -30,5 +32,6 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 application = Starlette(
-    routes=[Route("/mcp", endpoint=mcp_application), Mount("/", app=django_application)], lifespan=lifespan
+    routes=[Route("/mcp", endpoint=mcp_application), Mount("/", app=cast(ASGIApp, django_application))],
+    lifespan=lifespan,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -13,7 +14,7 @@ PGVECTOR_MIN = (0, 8)
 
 
 @register(Tags.database)
-def check_database(databases: list[str] | None = None, **extra: Any) -> list[CheckMessage]:
+def check_database(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
     """PostgreSQL ≥ 16 with pgvector ≥ 0.8, and the right to install it."""
     if not databases:
         return []
@@ -21,7 +22,9 @@ def check_database(databases: list[str] | None = None, **extra: Any) -> list[Che
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_setting('server_version_num')::int")
             (server,) = cursor.fetchone()
-            cursor.execute("SELECT default_version, installed_version FROM pg_available_extensions WHERE name = 'vector'")
+            cursor.execute(
+                "SELECT default_version, installed_version FROM pg_available_extensions WHERE name = 'vector'"
+            )
             vector = cursor.fetchone()
             cursor.execute("SELECT has_database_privilege(current_database(), 'CREATE')")
             (may_create,) = cursor.fetchone()
@@ -30,7 +33,13 @@ def check_database(databases: list[str] | None = None, **extra: Any) -> list[Che
         return [Error(f"The database does not answer: {str(error).strip()}", hint=hint, id="commonplace.E001")]
     found: list[CheckMessage] = []
     if server < POSTGRES_MIN:
-        found.append(Error("PostgreSQL is older than 16.", hint="Upgrade it, or unset DATABASE_URL.", id="commonplace.E002"))
+        found.append(
+            Error(
+                "PostgreSQL is older than 16.",
+                hint="Upgrade it, or unset DATABASE_URL.",
+                id="commonplace.E002",
+            )
+        )
     if vector is None:
         hint = "Install the package pgvector for this PostgreSQL (≥ 0.8), or unset DATABASE_URL."
         return [*found, Error("The extension pgvector is not there.", hint=hint, id="commonplace.E003")]
@@ -46,14 +55,15 @@ def check_database(databases: list[str] | None = None, **extra: Any) -> list[Che
 
 
 @register(Tags.database)
-def check_vector_dimension(databases: list[str] | None = None, **extra: Any) -> list[CheckMessage]:
+def check_vector_dimension(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
     """EMBEDDING_DIMENSIONS is what the column holds."""
     if not databases:
         return []
     try:
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT atttypmod FROM pg_attribute WHERE attrelid = to_regclass('memory_records') AND attname = 'embedding'"
+                "SELECT atttypmod FROM pg_attribute"
+                " WHERE attrelid = to_regclass('memory_records') AND attname = 'embedding'"
             )
             row = cursor.fetchone()
     except DatabaseError:

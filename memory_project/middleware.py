@@ -5,6 +5,7 @@ from collections.abc import Callable
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from memories.errors import DomainError
 
@@ -38,9 +39,9 @@ class domain_errors:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if not isinstance(exception, DomainError):
             return None
-        if request.method == "POST" and exception.status != 404 and (page := request.POST.get("next", "")):
-            if page.startswith("/") and not page.startswith("//"):
-                messages.error(request, exception.message)
-                return HttpResponseRedirect(page)
+        page = request.POST.get("next", "") if request.method == "POST" and exception.status != 404 else ""
+        if url_has_allowed_host_and_scheme(page, allowed_hosts=None):
+            messages.error(request, exception.message)
+            return HttpResponseRedirect(page)
         response = TemplateResponse(request, "error.html", {"error": exception}, status=exception.status)
         return response.render()

@@ -59,7 +59,9 @@ class ApiToken(models.Model):
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=120, help_text="Where it is used, for example “Claude on my laptop”.")
-    persona = models.CharField(max_length=60, blank=True, help_text="Active on its connections; empty: the person's default.")
+    persona = models.CharField(
+        max_length=60, blank=True, help_text="Active on its connections; empty: the person's default."
+    )
     rights = ArrayField(models.CharField(max_length=40), default=list, blank=True)
     prefix = models.CharField(max_length=12, editable=False, help_text="Its first characters, to tell tokens apart.")
     digest = models.CharField(max_length=64, unique=True, editable=False)  # SHA-256; the token has 256 random bits

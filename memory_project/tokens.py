@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import Q
-from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
 
 from memories.access import Caller, caller_for
 from memories.errors import Forbidden, Invalid, NotFound, check_choice
@@ -95,8 +95,8 @@ def bearer(header: bytes | str) -> str:
 class BearerAuthentication(BaseAuthentication):
     """`Authorization: Bearer cpl_…` for the REST API."""
 
-    def authenticate(self, request: HttpRequest) -> tuple[User, ApiToken] | None:  # type: ignore[override]
-        text = bearer(get_authorization_header(request))  # type: ignore[arg-type]
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        text = bearer(get_authorization_header(request))
         if not text:
             return None
         token = find_token(text)
@@ -104,5 +104,5 @@ class BearerAuthentication(BaseAuthentication):
             raise AuthenticationFailed("this token is unknown, expired or revoked")
         return token.user, token
 
-    def authenticate_header(self, request: HttpRequest) -> str:  # type: ignore[override]
+    def authenticate_header(self, request: Request) -> str:
         return "Bearer"

@@ -9,8 +9,9 @@ os.environ.setdefault("COMMONPLACE_HOME", str(Path(__file__).resolve().parent.pa
 os.environ.setdefault("EMBEDDING_PROVIDER", "deterministic")
 os.environ.setdefault("DATABASE_POOL_SIZE", "0")
 
-from memory_project.settings import *  # noqa: E402, F403
+from memory_project.settings import *  # noqa: F403
 
+DATABASES["default"]["CONN_MAX_AGE"] = 0  # noqa: F405 - a test's threads end with it, and so must their connections
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # tests sign in hundreds of times
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

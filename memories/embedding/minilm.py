@@ -129,7 +129,12 @@ class _Graph:
 
     def layer_norm(self, x: str, name: str, epsilon: float) -> str:
         return self(
-            "LayerNormalization", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), axis=-1, epsilon=epsilon
+            "LayerNormalization",
+            x,
+            self.weight(f"{name}.weight"),
+            self.weight(f"{name}.bias"),
+            axis=-1,
+            epsilon=epsilon,
         )
 
 
@@ -141,7 +146,11 @@ def write_graph(model: Path, target: Path) -> None:
     config = json.loads((model / "config.json").read_text())
     g = _Graph(load_file(str(model / "model.safetensors")))
     hidden = _embeddings(g, config)
-    mask = g("Cast", g("Unsqueeze", "attention_mask", g.constant("axes_1_2", np.array([1, 2]))), to=onnx.TensorProto.FLOAT)
+    mask = g(
+        "Cast",
+        g("Unsqueeze", "attention_mask", g.constant("axes_1_2", np.array([1, 2]))),
+        to=onnx.TensorProto.FLOAT,
+    )
     # 0 where there is a token, a large negative number where there is padding (added before the softmax)
     bias = g("Mul", g("Sub", g.constant("one", np.float32(1)), mask), g.constant("masked", np.float32(-1e9)))
     for layer in range(config["num_hidden_layers"]):
@@ -194,7 +203,11 @@ def _encoder_layer(g: _Graph, x: str, bias: str, name: str, config: dict[str, An
     wide = g.linear(x, f"{name}.intermediate.dense")
     # GELU with erf: 0.5 x (1 + erf(x / sqrt 2)), Hendrycks & Gimpel 2016
     erf = g("Erf", g("Mul", wide, g.constant("inverse_sqrt_2", np.float32(2**-0.5))))
-    activated = g("Mul", g("Mul", wide, g.constant("half", np.float32(0.5))), g("Add", erf, g.constant("one", np.float32(1))))
+    activated = g(
+        "Mul",
+        g("Mul", wide, g.constant("half", np.float32(0.5))),
+        g("Add", erf, g.constant("one", np.float32(1))),
+    )
     narrowed = g("Add", g.linear(activated, f"{name}.output.dense"), x)
     return g.layer_norm(narrowed, f"{name}.output.LayerNorm", epsilon)
 

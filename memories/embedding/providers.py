@@ -28,7 +28,11 @@ class SentenceTransformers:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         vectors = self._model.encode(
-            list(texts), batch_size=BATCH, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
+            list(texts),
+            batch_size=BATCH,
+            normalize_embeddings=True,
+            convert_to_numpy=True,
+            show_progress_bar=False,
         )
         return np.asarray(vectors, dtype=np.float32)
 
@@ -49,7 +53,8 @@ class OpenAICompatible:
         parts = [self._ask(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
         vectors = np.concatenate(parts) if parts else np.empty((0, self.dimensions), dtype=np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+        units: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+        return units
 
     def _ask(self, texts: Sequence[str]) -> Vectors:
         try:
@@ -79,4 +84,5 @@ class Deterministic:
             for word in re.findall(r"\w+", text.lower()) or [text]:
                 seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
                 vectors[row] += np.random.default_rng(seed).standard_normal(self.dimensions, dtype=np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        units: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return units

@@ -2,7 +2,16 @@ from __future__ import annotations
 
 from memories.models.index_job import IndexJob, Lexeme
 from memories.models.persona import Persona, PersonaMembership
-from memories.models.record import Category, Confidence, Dimension, MemoryRecord, Source, Status, Tier, Visibility
+from memories.models.record import (
+    Category,
+    Confidence,
+    Dimension,
+    MemoryRecord,
+    Source,
+    Status,
+    Tier,
+    Visibility,
+)
 from memories.models.revision import MemoryRevision, Tombstone
 
 __all__ = [

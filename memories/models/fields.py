@@ -32,14 +32,15 @@ class SearchText(Func):
 
     output_field = SearchVectorField()
 
-    def as_sql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, list[Any]]:
-        columns, params = [], []
+    def as_sql(self, compiler: Any, connection: Any, *args: Any, **extra: Any) -> tuple[str, tuple[Any, ...]]:
+        columns: list[str] = []
+        params: list[Any] = []
         for expression in self.get_source_expressions():
             sql, values = compiler.compile(expression)
             columns.append(f"coalesce({sql}, '')")
             params.extend(values)
         text = " || ' ' || ".join(columns)
-        return search_vector_sql(text), params * 2
+        return search_vector_sql(text), (*params, *params)
 
 
 def search_vector_sql(text: str) -> str:

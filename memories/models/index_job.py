@@ -37,7 +37,9 @@ class IndexJob(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     completed_at = models.DateTimeField(null=True, blank=True)
     resolved_at = models.DateTimeField(
-        null=True, blank=True, help_text="When a failure stopped mattering: a later success, or somebody dismissed it."
+        null=True,
+        blank=True,
+        help_text="When a failure stopped mattering: a later success, or somebody dismissed it.",
     )
 
     class Meta:

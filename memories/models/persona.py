@@ -25,7 +25,7 @@ class Persona(models.Model):
         models.CharField(max_length=100),
         default=all_tools,
         blank=True,
-        help_text="Tools that this persona may call, as patterns with * (comma-separated). What is not allowed is denied.",
+        help_text="Tools that this persona may call, as patterns with *, comma-separated. All else is denied.",
     )
     tools_deny = ArrayField(
         models.CharField(max_length=100),

@@ -179,11 +179,14 @@ class MemoryRecord(models.Model):
                 name="memory_superseded_has_successor",
             ),
             models.CheckConstraint(
-                condition=Q(supersedes__isnull=True) | ~Q(supersedes=F("id")), name="memory_not_its_own_successor"
+                condition=Q(supersedes__isnull=True) | ~Q(supersedes=F("id")),
+                name="memory_not_its_own_successor",
             ),
             # A chain is a line: one living successor a row. A forgotten one makes room for another.
             models.UniqueConstraint(
-                fields=["supersedes"], condition=~Q(status=Status.ARCHIVED), name="memory_one_living_successor"
+                fields=["supersedes"],
+                condition=~Q(status=Status.ARCHIVED),
+                name="memory_one_living_successor",
             ),
             models.CheckConstraint(
                 condition=Q(tier=Tier.NONE) | ~Q(conversation_id=""), name="memory_turn_has_conversation"
@@ -193,20 +196,28 @@ class MemoryRecord(models.Model):
             models.Index(fields=["created_by", "-created_at"], name="memory_owner_newest"),  # lists, exact scans
             models.Index(fields=["persona", "visibility", "-created_at"], name="memory_persona_newest"),  # the same
             models.Index(  # the third arm of readable_by
-                fields=["-created_at"], condition=Q(visibility=Visibility.EVERYONE), name="memory_everyone_newest"
+                fields=["-created_at"],
+                condition=Q(visibility=Visibility.EVERYONE),
+                name="memory_everyone_newest",
             ),
             models.Index(fields=["-created_at", "id"], name="memory_newest"),  # an admin's list
             models.Index(fields=["created_by", "persona", "content_key"], name="memory_same_text"),  # exact duplicates
             models.Index(fields=["stale_at"], condition=Q(status=Status.STALE), name="memory_stale"),  # review_stale
             models.Index(  # the watcher takes the oldest verification first
-                F("last_verified_at").asc(nulls_first=True), condition=Q(status=Status.ACTIVE), name="memory_verify_next"
+                F("last_verified_at").asc(nulls_first=True),
+                condition=Q(status=Status.ACTIVE),
+                name="memory_verify_next",
             ),
             models.Index(  # the reconciler: no vector
-                fields=["id"], condition=Q(embedding__isnull=True) & ~Q(status=Status.ARCHIVED), name="memory_no_vector"
+                fields=["id"],
+                condition=Q(embedding__isnull=True) & ~Q(status=Status.ARCHIVED),
+                name="memory_no_vector",
             ),
             models.Index(fields=["embedding_model"], name="memory_vector_model"),  # the reconciler: another model
             models.Index(  # a conversation, in order
-                fields=["conversation_id", "thread_position"], condition=~Q(conversation_id=""), name="memory_thread"
+                fields=["conversation_id", "thread_position"],
+                condition=~Q(conversation_id=""),
+                name="memory_thread",
             ),
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="memory_expiring"),
             models.Index(fields=["purge_after"], condition=Q(purge_after__isnull=False), name="memory_purging"),
@@ -224,4 +235,3 @@ class MemoryRecord(models.Model):
 
     def __str__(self) -> str:
         return self.content if len(self.content) <= 80 else f"{self.content[:79]}…"
-

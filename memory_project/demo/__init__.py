@@ -75,7 +75,8 @@ def make_memories(people: dict[str, User]) -> Iterator[bool]:
     callers = {who: caller_for(user, door="demo") for who, user in people.items()}
     rows = [json.loads(line) for line in (FOLDER / "memories.jsonl").read_text().splitlines()]
     known = {
-        record.metadata[MARK]: record for record in MemoryRecord.objects.filter(metadata__has_key=MARK).only("pk", "metadata")
+        record.metadata[MARK]: record
+        for record in MemoryRecord.objects.filter(metadata__has_key=MARK).only("pk", "metadata")
     }
     named: dict[str, MemoryRecord] = {}
     # What corrects comes after what it corrects, whatever the order of the lines.
@@ -84,7 +85,7 @@ def make_memories(people: dict[str, User]) -> Iterator[bool]:
         if new := record is None:
             record = _write(callers[row["by"]], row, number, named)
         if key := row.get("key"):
-            named[key] = record  # type: ignore[assignment]  # it is one by now
+            named[key] = record
         yield new
     lexicon.refresh()
 
@@ -106,7 +107,9 @@ def _write(caller: Caller, row: dict[str, Any], number: int, named: dict[str, Me
         "created_at": _moment(row["days_ago"], number),
     }
     if corrected := row.get("corrects"):
-        record = services.supersede(caller=caller, record_id=named[corrected].pk, reason="we looked again", **fields).record
+        record = services.supersede(
+            caller=caller, record_id=named[corrected].pk, reason="we looked again", **fields
+        ).record
     else:
         record = services.remember(caller=caller, source=row.get("source", "user"), **fields).record
     if reason := row.get("stale"):

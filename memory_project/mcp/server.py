@@ -23,8 +23,8 @@ from django.db import DatabaseError, close_old_connections
 from django.utils.module_loading import module_has_submodule
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.tools import Tool as ServerTool
-from mcp.types import CallToolResult, ListToolsResult, TextContent, ToolAnnotations
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import CallToolResult, ContentBlock, TextContent, ToolAnnotations
 from pydantic import ValidationError
 from starlette.types import ASGIApp
 
@@ -74,12 +74,14 @@ class CommonplaceServer(MCPServer[Any]):
     async def _hide_denied_tools(self, ctx: Any, call_next: Callable[[Any], Any]) -> Any:
         """tools/list shows what the caller's persona may call."""
         result = await call_next(ctx)
-        if isinstance(result, ListToolsResult):
+        if ctx.method == "tools/list":  # the result is in its wire form by now
             caller = await to_thread.run_sync(self._caller, ctx.request)
-            result.tools = [tool for tool in result.tools if caller.may_use(tool.name)]
+            result["tools"] = [tool for tool in result["tools"] if caller.may_use(tool["name"])]
         return result
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> CallToolResult:
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult:
         request = context.request_context.request if context else None
         return await to_thread.run_sync(self._call, name, arguments, request)
 
@@ -111,7 +113,7 @@ class CommonplaceServer(MCPServer[Any]):
             log.exception("the call of %s could not be written to the audit", name)
         finally:
             close_old_connections()
-        content = [TextContent(type="text", text=text)]
+        content: list[ContentBlock] = [TextContent(type="text", text=text)]
         if error:
             return CallToolResult(content=content, is_error=True)
         return CallToolResult(content=content, structured_content=answer)
@@ -186,7 +188,7 @@ def described(tool: Tool) -> ServerTool:
         open_world_hint=tool.open_world,
     )
     text = inspect.cleandoc(tool.function.__doc__ or "")
-    return ServerTool.from_function(shown, tool.name, tool.title, text, annotations=annotations)
+    return ServerTool.from_function(shown, tool.name, tool.title, text, annotations=annotations, structured_output=True)
 
 
 def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:

@@ -147,7 +147,8 @@ class EmbeddedPostgres:
         """How many connections others hold, ours for asking not counted."""
         with self.connect() as connection:
             row = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+                "SELECT count(*) FROM pg_stat_activity"
+                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             ).fetchone()
         return int(str(row[0])) if row else 0
 
@@ -187,7 +188,10 @@ class EmbeddedPostgres:
 
     def _owned_dir(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if folder.is_symlink() or folder.stat().st_uid not in {os.geteuid(), self.account.pw_uid if self.account else -1}:
+        if folder.is_symlink() or folder.stat().st_uid not in {
+            os.geteuid(),
+            self.account.pw_uid if self.account else -1,
+        }:
             raise EmbeddedPostgresError(f"{folder} belongs to somebody else: remove it or set COMMONPLACE_HOME")
         if self.account:
             os.chown(folder, self.account.pw_uid, self.account.pw_gid)
@@ -246,10 +250,17 @@ class EmbeddedPostgres:
 
     def _pg_ctl(self, verb: str, *options: str) -> None:
         done = self._run(
-            str(self.binaries / "pg_ctl"), verb, f"--pgdata={self.data}", "-w", f"--timeout={START_TIMEOUT_S}", *options
+            str(self.binaries / "pg_ctl"),
+            verb,
+            f"--pgdata={self.data}",
+            "-w",
+            f"--timeout={START_TIMEOUT_S}",
+            *options,
         )
         if done.returncode:
-            raise EmbeddedPostgresError(f"pg_ctl {verb} failed: {last_line(done.stdout)}; see {self.data / 'server.log'}")
+            raise EmbeddedPostgresError(
+                f"pg_ctl {verb} failed: {last_line(done.stdout)}; see {self.data / 'server.log'}"
+            )
 
     def _start(self) -> None:
         options = {**SERVER_OPTIONS, "unix_socket_directories": str(self.socket_dir)}

@@ -71,7 +71,9 @@ class Command(BaseCommand):
         index = next(index for index in MemoryRecord._meta.indexes if index.name == "memory_vectors")
         with connection.schema_editor() as editor:
             editor.execute("DROP INDEX IF EXISTS memory_vectors")
-            editor.execute("UPDATE memory_records SET embedding = NULL, embedding_model = '', embedding_text_hash = NULL")
+            editor.execute(
+                "UPDATE memory_records SET embedding = NULL, embedding_model = '', embedding_text_hash = NULL"
+            )
             editor.execute(f"ALTER TABLE memory_records ALTER COLUMN embedding TYPE {column.db_type(connection)}")
             editor.add_index(MemoryRecord, index)
         self.stdout.write(f"the vector column holds {dimension} dimensions now")

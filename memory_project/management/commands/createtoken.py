@@ -20,13 +20,17 @@ class Command(BaseCommand):
         parser.add_argument("email")
         parser.add_argument("--name", default="made on the command line")
         parser.add_argument("--persona", default="")
-        parser.add_argument("--days", type=int, default=DEFAULT_LIFETIME.days, help="valid for so many days; 0: for ever")
+        parser.add_argument(
+            "--days", type=int, default=DEFAULT_LIFETIME.days, help="valid for so many days; 0: for ever"
+        )
         parser.add_argument("--right", action="append", default=[], help="for example act_for_users")
 
     def handle(self, *, email: str, name: str, persona: str, days: int, right: list[str], **options: Any) -> None:
         user = User.objects.filter(email=email.strip().lower()).first()
         if user is None:
-            raise CommandError(f"There is no person {email!r}: make one in the admin or with `manage.py createsuperuser`.")
+            raise CommandError(
+                f"There is no person {email!r}: make one in the admin or with `manage.py createsuperuser`."
+            )
         expires = timezone.now() + timedelta(days=days) if days else None
         try:
             token, text = create_token(

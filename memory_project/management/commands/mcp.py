@@ -88,9 +88,7 @@ class Command(BaseCommand):
         server = build_server(toolsets=toolsets)
         application = http_app(server)
         embedding.warm_up()
-        app = Starlette(
-            routes=[Route("/mcp", endpoint=application)], lifespan=lambda _: server.session_manager.run()
-        )
+        app = Starlette(routes=[Route("/mcp", endpoint=application)], lifespan=lambda _: server.session_manager.run())
         connection.close()
         print(f"MCP over HTTP at http://{host}:{port}/mcp", file=sys.stderr)
         uvicorn.run(app, host=host, port=port, log_level="warning")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -100,7 +101,9 @@ class Command(BaseCommand):
         shown = "localhost" if host in ("127.0.0.1", "0.0.0.0", "::") else host
         url = f"http://{shown}:{port}"
         has_demo = User.objects.filter(email=demo.address("maya")).exists()
-        configuration = {"mcpServers": {"commonplace": stdio_client(demo.address("maya") if has_demo else "you@example.org")}}
+        configuration = {
+            "mcpServers": {"commonplace": stdio_client(demo.address("maya") if has_demo else "you@example.org")}
+        }
         lines = ["", f"  Commonplace is at {url}", ""]
         if has_demo:
             lines += [
@@ -112,7 +115,12 @@ class Command(BaseCommand):
             lines += ["  Make yourself an account: .venv/bin/python manage.py createsuperuser"]
         lines += ["", "  MCP over stdio, ready to paste into your client:", ""]
         lines += [f"  {line}" for line in json.dumps(configuration, indent=2).splitlines()]
-        lines += ["", f"  MCP over HTTP: {url}/mcp with a token from {url}/connect/", "  Ctrl-C stops everything.", ""]
+        lines += [
+            "",
+            f"  MCP over HTTP: {url}/mcp with a token from {url}/connect/",
+            "  Ctrl-C stops everything.",
+            "",
+        ]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
 
@@ -153,10 +161,8 @@ class Process:
     def stop(self) -> None:
         if not self.died():
             self.child.terminate()  # the parent of the group ends its own children in order
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self.child.wait(STOP_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                pass
         end_group(self.child.pid)
 
 
@@ -164,7 +170,15 @@ def commands(host: str, port: int) -> dict[str, list[str]]:
     python = [sys.executable, "-W", "ignore"]
     web = ["-m", "uvicorn", "memory_project.asgi:application", "--host", host, "--port", str(port)]
     return {
-        "web": [*python, *web, "--log-level", "warning", "--no-access-log", "--timeout-graceful-shutdown", "3"],
+        "web": [
+            *python,
+            *web,
+            "--log-level",
+            "warning",
+            "--no-access-log",
+            "--timeout-graceful-shutdown",
+            "3",
+        ],
         "worker": [*python, str(settings.BASE_DIR / "manage.py"), "qcluster"],
     }
 
@@ -185,7 +199,8 @@ def refuse_taken_port(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise CommandError(
-                f"Port {port} on {host} can't be used ({error.strerror}). Choose another: COMMONPLACE_PORT={port + 1} make run"
+                f"Port {port} on {host} can't be used ({error.strerror}). "
+                f"Choose another: COMMONPLACE_PORT={port + 1} make run"
             ) from None
 
 

@@ -1,0 +1,83 @@
+"""The world of the tests: Alice owns things, Bob is her colleague, Olga is an outsider, Ada administers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from memories import embedding, services
+from memories.access import Caller, caller_for
+from memories.models import MemoryRecord, Persona, PersonaMembership
+from memory_project.models import User
+
+
+@pytest.fixture(autouse=True)
+def own_model_slot() -> Iterator[None]:
+    """Each test chooses its embedder; none keeps another's."""
+    embedding.forget()
+    yield
+    embedding.forget()
+
+
+@pytest.fixture
+def personas(db: None) -> dict[str, Persona]:
+    Persona.objects.get_or_create(is_default=True, defaults={"name": "analyst"})  # a flushed database lost it
+    return {name: Persona.objects.create(name=name, title=name.title()) for name in ("sales", "supply")}
+
+
+def person(email: str, *personas: Persona, **fields: Any) -> User:
+    user = User.objects.create_user(email, "a long password", **fields)
+    for place, persona in enumerate(personas):
+        PersonaMembership.objects.create(user=user, persona=persona, is_default=place == 0)
+    return user
+
+
+@pytest.fixture
+def alice_user(personas: dict[str, Persona]) -> User:
+    return person("alice@example.org", personas["sales"], name="Alice Arden")
+
+
+@pytest.fixture
+def bob_user(personas: dict[str, Persona]) -> User:
+    return person("bob@example.org", personas["sales"])
+
+
+@pytest.fixture
+def olga_user(personas: dict[str, Persona]) -> User:
+    return person("olga@example.org", personas["supply"])
+
+
+@pytest.fixture
+def ada_user(personas: dict[str, Persona]) -> User:
+    return person("ada@example.org", personas["sales"], is_staff=True, is_superuser=True)
+
+
+@pytest.fixture
+def alice(alice_user: User) -> Caller:
+    return caller_for(alice_user, door="test")
+
+
+@pytest.fixture
+def bob(bob_user: User) -> Caller:
+    return caller_for(bob_user, door="test")
+
+
+@pytest.fixture
+def olga(olga_user: User) -> Caller:
+    return caller_for(olga_user, door="test")
+
+
+@pytest.fixture
+def ada(ada_user: User) -> Caller:
+    return caller_for(ada_user, door="test")
+
+
+REFUNDS = "Revenue in the sales mart excludes refunds."
+
+
+@pytest.fixture
+def fact(alice: Caller) -> MemoryRecord:
+    """A memory of Alice's that her persona sees."""
+    return services.remember(caller=alice, content=REFUNDS).record

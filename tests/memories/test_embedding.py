@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memories import embedding
+from memories.embedding import EmbedderUnavailable, minilm
+from memories.embedding.providers import Deterministic, OpenAICompatible
+
+TEXTS = [
+    "Revenue excludes refunds.",
+    "Der Umsatz enthält keine Rückgaben; naïve café 日本語.",
+    "sales_2024.orders",
+    "A much longer text about stock and shipments. " * 40,
+    "x",
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> minilm.MiniLM:
+    return minilm.MiniLM.load(tmp_path_factory.mktemp("models"))
+
+
+def test_the_packaged_model_equals_its_reference(model: minilm.MiniLM) -> None:
+    from memories.embedding.providers import SentenceTransformers
+
+    reference = SentenceTransformers(str(minilm.packaged_model()))
+    cosines = (reference.embed(TEXTS) * model.embed(TEXTS)).sum(axis=1)
+    assert cosines.min() > 0.999999
+    assert reference.dimensions == model.dimensions
+
+
+def test_a_text_has_the_same_vector_alone_and_in_company(model: minilm.MiniLM) -> None:
+    alone = np.concatenate([model.embed([text]) for text in TEXTS])
+    assert np.abs(alone - model.embed(TEXTS)).max() < 1e-5
+
+
+def test_the_graph_is_written_once(tmp_path: Path) -> None:
+    first = minilm.graph_file(minilm.packaged_model(), tmp_path)
+    written = first.stat().st_mtime_ns
+    assert minilm.graph_file(minilm.packaged_model(), tmp_path) == first
+    assert first.stat().st_mtime_ns == written
+    assert not list(tmp_path.glob("*.draft"))
+
+
+def test_nothing_is_loaded_before_it_is_used() -> None:
+    assert embedding.state()["state"] == "idle"
+    embedding.embed_one("now")
+    assert embedding.state()["state"] == "ready"
+
+
+def test_switched_off_is_unavailable(settings: Any) -> None:
+    settings.EMBEDDING_PROVIDER = "none"
+    with pytest.raises(EmbedderUnavailable, match="EMBEDDING_PROVIDER=none"):
+        embedding.embed_one("x")
+    assert embedding.state()["state"] == "off"
+
+
+def test_a_slow_model_is_waited_for_only_so_long(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    monkeypatch.setattr(embedding, "make_embedder", lambda: gate.wait(10) and Deterministic(384))
+    with pytest.raises(EmbedderUnavailable, match=r"still loading after 0\.05 s"):
+        embedding.embed_one("x", wait_s=0.05)
+    gate.set()
+    assert len(embedding.embed_one("x")[0]) == 384
+
+
+def test_vectors_of_another_length_than_the_column_are_refused(settings: Any) -> None:
+    settings.EMBEDDING_DIMENSIONS = 64
+    embedding.current()
+    settings.EMBEDDING_DIMENSIONS = 384
+    with pytest.raises(EmbedderUnavailable, match="64 dimensions, the column holds 384"):
+        embedding.embed_one("x")
+
+
+class Stub(BaseHTTPRequestHandler):
+    """An embedding server that answers as it is told."""
+
+    status = 200
+    vector: list[float] = [3.0, 4.0]
+    asked: list[dict[str, Any]] = []
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        Stub.asked.append({**body, "authorization": self.headers.get("Authorization")})
+        rows = [{"index": n, "embedding": Stub.vector} for n in range(len(body["input"]))]
+        answer = json.dumps({"data": list(reversed(rows))}).encode()
+        self.send_response(Stub.status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    Stub.status, Stub.vector, Stub.asked = 200, [3.0, 4.0], []
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{running.server_port}/v1/"
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+def client(url: str) -> OpenAICompatible:
+    return OpenAICompatible(url=url, model="nomic", api_key="key", dimensions=2, timeout_s=2)
+
+
+def test_the_http_provider_asks_in_batches_and_answers_unit_vectors(server: str) -> None:
+    vectors = client(server).embed(["text"] * 40)
+    assert vectors.shape == (40, 2)
+    assert vectors[0].tolist() == pytest.approx([0.6, 0.8])
+    assert [len(asked["input"]) for asked in Stub.asked] == [32, 8]
+    assert Stub.asked[0]["authorization"] == "Bearer key"
+
+
+def test_the_http_provider_away_or_broken_is_unavailable(server: str) -> None:
+    Stub.status = 500
+    with pytest.raises(EmbedderUnavailable, match="500"):
+        client(server).embed(["text"])
+    with pytest.raises(EmbedderUnavailable, match="did not answer"):
+        client("http://127.0.0.1:9/v1").embed(["text"])
+
+
+def test_a_zero_vector_is_never_kept(server: str, settings: Any) -> None:
+    Stub.vector = [0.0, 0.0]
+    settings.EMBEDDING_PROVIDER, settings.EMBEDDING_MODEL = "openai", "nomic"
+    settings.EMBEDDING_URL, settings.EMBEDDING_DIMENSIONS = server, 2
+    with pytest.raises(EmbedderUnavailable, match="empty vector"):
+        embedding.embed_one("text")

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from memories import services
+from memories.access import Caller
+from memories.history import chain, history
+from memories.models import MemoryRecord
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_chain_of_three_is_read_from_any_link(alice: Caller, fact: MemoryRecord) -> None:
+    second = services.supersede(caller=alice, record_id=fact.pk, content="Revenue includes refunds.").record
+    third = services.supersede(caller=alice, record_id=second.pk, content="Revenue includes half of them.").record
+    for link in (fact, second, third):
+        link.refresh_from_db()
+        assert chain(alice, link) == [fact, second, third]
+
+
+def test_history_tells_edits_and_corrections_in_one_list(alice: Caller, fact: MemoryRecord) -> None:
+    services.revise(caller=alice, record_id=fact.pk, content="Revenue excludes refunds and tax.", reason="precise")
+    services.supersede(caller=alice, record_id=fact.pk, content="Revenue includes refunds.", reason="new rule")
+    fact.refresh_from_db()
+    told = [(change.change, change.reason) for change in history(alice, fact)]
+    assert told == [("supersede", "new rule"), ("remember", ""), ("revise", "precise"), ("remember", "")]
+    revised = history(alice, fact)[2]
+    assert revised.before is not None
+    assert (revised.before.content, revised.after.content) == (
+        "Revenue in the sales mart excludes refunds.",
+        "Revenue excludes refunds and tax.",
+    )
+
+
+def test_a_colleague_never_reads_what_was_private_before(alice: Caller, bob: Caller) -> None:
+    record = services.remember(
+        caller=alice, content="The secret is forty-two, tell nobody.", visibility="private"
+    ).record
+    services.revise(caller=alice, record_id=record.pk, content="There is a secret number.")
+    services.share(caller=alice, record_id=record.pk, visibility="persona")
+    record.refresh_from_db()
+    assert "forty-two" not in str(history(bob, record))
+    assert "forty-two" in str(history(alice, record))
+
+
+def test_a_link_that_is_private_to_another_ends_the_chain(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+    second = services.supersede(caller=alice, record_id=fact.pk, content="Revenue includes refunds.").record
+    services.share(caller=alice, record_id=fact.pk, visibility="private")
+    assert chain(bob, second) == [second]

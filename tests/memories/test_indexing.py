@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.utils import timezone
+
+from memories import embedding, indexing, lexicon, services, tasks
+from memories.access import Caller
+from memories.models import IndexJob, MemoryRecord
+from memories.models.index_job import JobStatus, Trigger
+
+pytestmark = pytest.mark.django_db
+MODEL = "deterministic-384"
+
+
+@pytest.fixture
+def gap(alice: Caller, settings: Any) -> MemoryRecord:
+    """A memory that was saved while the embedder was away."""
+    settings.EMBEDDING_PROVIDER = "none"
+    record = services.remember(caller=alice, content="Saved while the embedder was away.").record
+    settings.EMBEDDING_PROVIDER = "deterministic"
+    return record
+
+
+def test_the_worker_closes_the_gap_that_an_outage_left(gap: MemoryRecord) -> None:
+    assert indexing.run_batch("w") == (1, 0)
+    gap.refresh_from_db()
+    assert gap.embedding is not None
+    assert bytes(gap.embedding_text_hash or b"") == embedding.text_hash(gap.content)
+    assert IndexJob.objects.get().status == JobStatus.SUCCEEDED
+
+
+def test_a_healthy_row_is_no_gap(fact: MemoryRecord) -> None:
+    assert indexing.reconcile(MODEL) == 0
+
+
+def test_gaps_are_no_vector_another_model_and_another_text(alice: Caller) -> None:
+    ids = [services.remember(caller=alice, content=f"A fact with number {n}.").record.pk for n in range(4)]
+    MemoryRecord.objects.filter(pk=ids[0]).update(embedding=None)
+    MemoryRecord.objects.filter(pk=ids[1]).update(embedding_model="another")
+    MemoryRecord.objects.filter(pk=ids[2]).update(content="Edited behind the service's back.")
+    assert indexing.reconcile(MODEL) == 3
+    assert set(IndexJob.objects.values_list("source_id", flat=True)) == set(ids[:3])
+
+
+def test_forgotten_rows_need_no_vector(alice: Caller, gap: MemoryRecord) -> None:
+    services.forget(caller=alice, record_id=gap.pk)
+    IndexJob.objects.all().delete()
+    assert indexing.reconcile(MODEL) == 0
+
+
+def test_a_unit_has_one_open_job(gap: MemoryRecord) -> None:
+    indexing.enqueue("memory", [gap.pk, gap.pk], Trigger.RECONCILER)
+    assert IndexJob.objects.count() == 1
+    assert indexing.reconcile(MODEL) == 0
+
+
+def test_a_failure_backs_off_and_is_kept_with_its_cause(gap: MemoryRecord, settings: Any) -> None:
+    settings.EMBEDDING_PROVIDER = "none"
+    settings.INDEX_MAX_ATTEMPTS = 2
+    assert indexing.run_batch("w") == (0, 1)
+    job = IndexJob.objects.get()
+    assert (job.status, job.attempts) == (JobStatus.PENDING, 1)
+    assert job.next_run_at > timezone.now() + timedelta(seconds=5)
+    assert indexing.run_batch("w") == (0, 0)
+    IndexJob.objects.update(next_run_at=timezone.now())
+    indexing.run_batch("w")
+    job.refresh_from_db()
+    assert job.status == JobStatus.FAILED
+    assert "no embedding provider" in job.last_error
+
+
+def test_a_later_success_settles_the_failure(gap: MemoryRecord) -> None:
+    IndexJob.objects.update(status=JobStatus.FAILED, completed_at=timezone.now() - timedelta(hours=1))
+    assert indexing.coverage(MODEL)[0].verdict == "degraded"
+    assert indexing.reconcile(MODEL) == 1
+    indexing.run_batch("w")
+    assert IndexJob.objects.filter(status=JobStatus.FAILED, resolved_at__isnull=False).count() == 1
+    assert indexing.coverage(MODEL)[0].verdict == "healthy"
+
+
+def test_jobs_of_a_dead_worker_are_taken_over(gap: MemoryRecord) -> None:
+    host = indexing.worker_name().rpartition(":")[0]
+    indexing.claim(f"{host}:999999999")
+    assert indexing.run_batch("w") == (0, 0)
+    assert indexing.reap() == 1
+    assert indexing.run_batch("w") == (1, 0)
+
+
+def test_a_lease_that_ran_out_is_taken_over(gap: MemoryRecord) -> None:
+    indexing.claim("elsewhere:1")
+    assert indexing.reap() == 0
+    IndexJob.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert indexing.reap() == 1
+
+
+def test_a_text_that_changes_meanwhile_keeps_no_wrong_vector(gap: MemoryRecord) -> None:
+    assert not indexing.store_vector("memory", gap.pk, "the text of a moment ago", [1.0] * 384, MODEL)
+    gap.refresh_from_db()
+    assert gap.embedding is None
+
+
+def test_another_models_vectors_do_not_count_as_indexed(fact: MemoryRecord) -> None:
+    (coverage,) = indexing.coverage("another model")
+    assert (coverage.expected, coverage.indexed, coverage.verdict) == (1, 0, "degraded")
+
+
+def test_the_task_finds_and_closes_gaps(gap: MemoryRecord) -> None:
+    IndexJob.objects.all().delete()
+    assert tasks.close_gaps() == "1 gaps found, 1 closed, 0 put back"
+
+
+def test_old_settled_jobs_are_removed_and_open_failures_kept(gap: MemoryRecord) -> None:
+    long_ago = timezone.now() - timedelta(days=15)
+    IndexJob.objects.update(status=JobStatus.FAILED, completed_at=long_ago)
+    assert indexing.forget_closed_jobs() == 0
+    IndexJob.objects.update(resolved_at=long_ago)
+    assert indexing.forget_closed_jobs() == 1
+
+
+def test_embed_closes_all_gaps_in_the_foreground(gap: MemoryRecord, fact: MemoryRecord, capsys: Any) -> None:
+    call_command("embed", quiet=True)
+    assert "1 embedded with deterministic-384; none left" in capsys.readouterr().out
+
+
+@pytest.mark.django_db(transaction=True)
+def test_embed_changes_the_dimension(fact: MemoryRecord, settings: Any) -> None:
+    settings.EMBEDDING_DIMENSIONS = 64
+    embedding.forget()
+    call_command("embed", dimension=64, quiet=True)
+    fact.refresh_from_db()
+    assert fact.embedding is not None
+    assert len(fact.embedding) == 64
+    call_command("makemigrations", check=True, dry_run=True, verbosity=0)
+    settings.EMBEDDING_DIMENSIONS = 384
+    embedding.forget()
+    call_command("embed", dimension=384, quiet=True)
+
+
+def test_embed_refuses_a_dimension_that_the_setting_contradicts(fact: MemoryRecord) -> None:
+    with pytest.raises(CommandError, match="EMBEDDING_DIMENSIONS=64"):
+        call_command("embed", dimension=64, quiet=True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_search_column_can_be_rebuilt_in_another_language(alice: Caller, fact: MemoryRecord, settings: Any) -> None:
+    settings.TEXT_SEARCH_CONFIG = "simple"
+    call_command("rebuild_search", verbosity=0)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT search::text FROM memory_records")
+        assert "'refunds'" in cursor.fetchone()[0]
+    settings.TEXT_SEARCH_CONFIG = "english"
+    call_command("rebuild_search", verbosity=0)
+    assert lexicon.query_terms("refunds")[0].lexeme == "refund"

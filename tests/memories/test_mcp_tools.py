@@ -1,0 +1,153 @@
+"""The two memory tools as functions: parameters, answers, and the defects of older systems they must not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memories import services
+from memories.access import Caller, operator
+from memories.errors import Forbidden, Invalid, NotFound
+from memories.mcp_tools import COMMANDS, memory_manage, memory_recall
+from memories.models import MemoryRecord
+
+pytestmark = pytest.mark.django_db
+URN = "urn:li:dataset:(urn:li:dataPlatform:hive,orders,PROD)"
+
+
+def remember(caller: Caller, content: str = "Revenue excludes refunds.", **fields: Any) -> str:
+    return memory_manage(caller, "remember", content=content, **fields)["id"]
+
+
+def test_no_command_answers_what_there_is(alice: Caller) -> None:
+    assert memory_manage(alice)["commands"] == COMMANDS
+
+
+def test_an_unknown_command_is_told_all_commands(alice: Caller) -> None:
+    with pytest.raises(Invalid) as refused:
+        memory_manage(alice, "delete")
+    assert all(command in refused.value.message for command in COMMANDS)
+
+
+def test_remember_answers_a_hex_id_status_and_message(alice: Caller) -> None:
+    answer = memory_manage(alice, "remember", content="Revenue excludes refunds.")
+    assert (len(answer["id"]), answer["status"], answer["existing"]) == (32, "active", False)
+    again = memory_manage(alice, "remember", content="Revenue excludes refunds.")
+    assert (again["id"], again["existing"]) == (answer["id"], True)
+    near = memory_manage(alice, "remember", content="Revenue excludes refunds, refunds.")
+    assert [similar["id"] for similar in near["similar_existing"]] == [answer["id"]]
+
+
+def test_defaults_are_those_of_the_contract(alice: Caller) -> None:
+    record = MemoryRecord.objects.get(pk=remember(alice))
+    assert (record.dimension, record.category, record.confidence, record.source, record.visibility) == (
+        "knowledge", "business_context", "medium", "user", "persona",
+    )  # fmt: skip
+
+
+def test_every_command_but_remember_and_the_lists_needs_an_id(alice: Caller) -> None:
+    for command in set(COMMANDS) - {"remember", "list", "review_stale"}:
+        with pytest.raises(Invalid, match="id: is missing"):
+            memory_manage(alice, command)
+
+
+def test_update_validates_and_can_set_the_columns(alice: Caller) -> None:
+    id = remember(alice)
+    columns = [{"urn": URN, "column": "amount", "relevance": "the amount"}]
+    memory_manage(alice, "update", id=id, dimension="event", related_columns=columns)
+    record = MemoryRecord.objects.get(pk=id)
+    assert (record.dimension, record.related_columns) == ("event", columns)
+    with pytest.raises(Invalid, match="dimension"):
+        memory_manage(alice, "update", id=id, dimension="nonsense")
+
+
+def test_the_whole_life_of_a_memory(alice: Caller) -> None:
+    id = remember(alice)
+    services.mark_stale(caller=operator(), record_id=id, reason="a column went")
+    stale = memory_manage(alice, "review_stale")
+    assert [(r["id"], r["stale_reason"]) for r in stale["records"]] == [(id, "a column went")]
+    assert memory_manage(alice, "verify", id=id, note="looked")["status"] == "active"
+    new = memory_manage(alice, "supersede", id=id, content="Revenue includes refunds.", reason="rule")["id"]
+    listed = memory_manage(alice, "list", filter_status="superseded")["records"]
+    assert [(r["id"], r["metadata"]["superseded_by"]) for r in listed] == [(id, new)]
+    assert memory_manage(alice, "forget", id=new)["status"] == "archived"
+    assert memory_manage(alice, "restore", id=new)["status"] == "active"
+    assert memory_manage(alice, "share", id=new, visibility="private")["message"] == "visible to private"
+    changes = [change["change"] for change in memory_manage(alice, "history", id=new)["history"]]
+    assert changes == ["share", "restore", "forget", "supersede", "remember", "verify", "mark_stale", "remember"]
+    with pytest.raises(Invalid, match="confirm"):
+        memory_manage(alice, "erase", id=new)
+    assert memory_manage(alice, "erase", id=new, confirm=True)["status"] == "erased"
+
+
+def test_lists_are_scoped_filtered_and_paged(alice: Caller, bob: Caller, olga: Caller) -> None:
+    ids = [remember(alice, f"Fact number {n} about orders.", entity_urns=[URN] if n else []) for n in range(5)]
+    page = memory_manage(bob, "list", limit=2, offset=1)
+    assert [r["id"] for r in page["records"]] == [ids[3], ids[2]]
+    assert (page["total"], page["limit"], page["offset"]) == (5, 2, 1)
+    assert memory_manage(alice, "list", filter_entity_urn=URN)["total"] == 4
+    assert memory_manage(alice, "list", limit=500)["limit"] == 100
+    assert memory_manage(olga, "list")["total"] == 0
+    for wrong in ({"limit": 0}, {"offset": -1}, {"filter_status": "gone"}, {"filter_dimension": "x"}):
+        with pytest.raises(Invalid):
+            memory_manage(alice, "list", **wrong)
+
+
+def test_the_stale_review_is_scoped_too(alice: Caller, olga: Caller, ada: Caller) -> None:
+    services.mark_stale(caller=operator(), record_id=remember(alice), reason="gone")
+    assert memory_manage(olga, "review_stale")["total"] == 0
+    assert memory_manage(ada, "review_stale")["total"] == 1
+
+
+def test_an_answer_stays_within_its_budget_and_counts_what_is_left_out(alice: Caller, settings: Any) -> None:
+    settings.ANSWER_BUDGET_BYTES = 6000
+    for n in range(8):
+        remember(alice, f"{n} is the number of this long text. " + "words " * 150)
+    page = memory_manage(alice, "list")
+    assert len(page["records"]) + page["omitted"] == 8
+    assert f"offset {len(page['records'])}" in page["note"]
+    answer = memory_recall(alice, "number of this long text")
+    assert answer["count"] + answer["omitted"] == 8
+
+
+def test_owners_and_outsiders(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
+    id = remember(alice)
+    for command in ("update", "supersede", "forget", "share", "verify"):
+        fields = {"content": "Something else entirely.", "visibility": "everyone"}
+        with pytest.raises(Forbidden):
+            memory_manage(bob, command, id=id, **fields)
+        with pytest.raises(NotFound):
+            memory_manage(olga, command, id=id, **fields)
+    with pytest.raises(NotFound):
+        memory_manage(olga, "history", id=id)
+    assert memory_manage(ada, "forget", id=id)["status"] == "archived"
+
+
+def test_recall_answers_what_the_contract_names(alice: Caller) -> None:
+    id = remember(alice, entity_urns=[URN])
+    answer = memory_recall(alice, "are refunds in revenue")
+    assert (answer["count"], answer["strategy"], answer["ranking"]) == (1, "auto", "hybrid")
+    assert "degraded" not in answer
+    hit = answer["memories"][0]
+    assert (hit["id"], hit["content"]) == (id, "Revenue excludes refunds.")
+    assert set(hit["scores"]) == {"cosine", "coverage", "entity"}
+
+
+def test_recall_as_of_takes_dates_and_refuses_nonsense(alice: Caller) -> None:
+    remember(alice)
+    assert memory_recall(alice, "refunds", as_of="2020-01-01")["count"] == 0
+    assert memory_recall(alice, "refunds", as_of="2999-12-31T10:00:00Z")["count"] == 1
+    for wrong in ("yesterday", "2026-13-01", "2026-01-01T99:00"):
+        with pytest.raises(Invalid, match="as_of"):
+            memory_recall(alice, "refunds", as_of=wrong)
+
+
+@pytest.mark.parametrize(
+    "text", ["'; DROP TABLE memory_records; --", "<script>alert(1)</script>", "{{ 7 * 7 }} %s %(x)s"]
+)
+def test_hostile_text_is_only_text(alice: Caller, text: str) -> None:
+    id = remember(alice, f"Hostile: {text}", metadata={"key'": text})
+    assert memory_recall(alice, text)["memories"][0]["id"] == id
+    with pytest.raises(Invalid, match="filter_entity_urn"):
+        memory_manage(alice, "list", filter_entity_urn=text)

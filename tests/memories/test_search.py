@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from memories import lexicon, search, services
+from memories.access import Caller, operator
+from memories.errors import Invalid
+from memories.models import MemoryRecord, Status
+from memories.search import Filters, recall
+
+pytestmark = pytest.mark.django_db
+ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"
+STOCK = "urn:li:dataset:(urn:li:dataPlatform:snowflake,stock,PROD)"
+
+
+@pytest.fixture
+def library(alice: Caller) -> dict[str, MemoryRecord]:
+    texts = {
+        "refunds": ("Revenue in the sales mart excludes refunds.", [ORDERS]),
+        "tax": ("Gross amounts in the sales mart are with tax.", [ORDERS]),
+        "stock": ("Stock snapshots are taken at two at night.", [STOCK]),
+        "identifier": ("The column sales_2024.orders.orderTotal is in cents.", []),
+    }
+    made = {
+        key: services.remember(caller=alice, content=text, entity_urns=urns, tags=[key]).record
+        for key, (text, urns) in texts.items()
+    }
+    lexicon.refresh()
+    return made
+
+
+def found(answer: search.Recall) -> list[MemoryRecord]:
+    return [hit.record for hit in answer.hits]
+
+
+def test_semantic_recall_is_hybrid_and_says_why(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    answer = recall(caller=alice, query="which revenue excludes refunds", strategy="semantic")
+    assert (answer.ranking, answer.degraded) == ("hybrid", False)
+    best = answer.hits[0]
+    assert best.record == library["refunds"]
+    assert best.score == pytest.approx(0.6 * (best.cosine or 0) + 0.6 * best.coverage)
+    assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
+
+
+def test_an_outsider_gets_nothing_by_any_strategy(olga: Caller, library: dict[str, MemoryRecord]) -> None:
+    for strategy in search.STRATEGIES:
+        assert recall(caller=olga, query="refunds", entity_urns=[ORDERS], strategy=strategy).hits == []
+
+
+def test_a_colleague_finds_what_the_persona_knows(bob: Caller, library: dict[str, MemoryRecord]) -> None:
+    assert found(recall(caller=bob, query="refunds"))[0] == library["refunds"]
+
+
+@pytest.mark.parametrize("part", ["orders", "sales_2024", "total", "orderTotal", "sales_2024.orders"])
+def test_identifiers_are_found_by_their_parts(alice: Caller, library: dict[str, MemoryRecord], part: str) -> None:
+    assert library["identifier"] in found(recall(caller=alice, query=part, strategy="lexical"))
+
+
+def test_recall_without_embedder_finds_words_and_says_so(
+    alice: Caller, library: dict[str, MemoryRecord], settings: Any
+) -> None:
+    settings.EMBEDDING_PROVIDER = "none"
+    answer = recall(caller=alice, query="excludes refunds", strategy="semantic")
+    assert (answer.ranking, answer.degraded) == ("lexical", True)
+    assert "results are lexical-only (exact-term matches), not semantic" in answer.note
+    assert found(answer) == [library["refunds"]]
+    assert not recall(caller=alice, query="excludes refunds", strategy="lexical").degraded
+
+
+def test_rows_without_vector_are_still_found(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    MemoryRecord.objects.filter(pk=library["refunds"].pk).update(embedding=None)
+    answer = recall(caller=alice, query="refunds")
+    assert answer.hits[0].record == library["refunds"]
+    assert answer.hits[0].cosine is None
+
+
+def test_or_matching_finds_what_has_only_some_of_the_words(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    assert library["refunds"] in found(recall(caller=alice, query="are refunds booked monthly", strategy="lexical"))
+
+
+def test_nonsense_finds_nothing(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    assert recall(caller=alice, query="zzqx wvvk jjpt").hits == []
+
+
+def test_entity_recall_needs_no_query_and_honours_stale(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    assert set(found(recall(caller=alice, entity_urns=[ORDERS], strategy="entity"))) == {
+        library["refunds"],
+        library["tax"],
+    }
+    services.mark_stale(caller=operator(), record_id=library["tax"].pk, reason="changed")
+    assert found(recall(caller=alice, entity_urns=[ORDERS], strategy="entity")) == [library["refunds"]]
+    with_stale = recall(caller=alice, entity_urns=[ORDERS], strategy="entity", include_stale=True)
+    assert set(found(with_stale)) == {library["refunds"], library["tax"]}
+
+
+def test_include_stale_brings_neither_superseded_nor_archived(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    services.supersede(caller=alice, record_id=library["refunds"].pk, content="Revenue includes refunds since May.")
+    services.forget(caller=alice, record_id=library["tax"].pk)
+    statuses = {
+        hit.status for hit in recall(caller=alice, query="revenue refunds tax sales mart", include_stale=True).hits
+    }
+    assert statuses == {Status.ACTIVE}
+
+
+def test_graph_without_catalog_is_entity_and_says_so(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    answer = recall(caller=alice, entity_urns=[STOCK], strategy="graph")
+    assert found(answer) == [library["stock"]]
+    assert "no catalog" in answer.note
+
+
+def test_graph_takes_neighbours_and_ranks_by_distance(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    search.register_neighbours(lambda caller, urns: {STOCK: 1})
+    try:
+        answer = recall(caller=alice, entity_urns=[ORDERS], strategy="graph")
+    finally:
+        search.register_neighbours(None)
+    assert found(answer)[-1] == library["stock"]
+    assert [hit.bonus for hit in answer.hits] == [1.0, 1.0, 0.5]
+
+
+def test_auto_is_one_order_and_the_limit_keeps_the_best(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    whole = recall(caller=alice, query="gross amounts with tax", entity_urns=[STOCK], limit=10)
+    scores = [hit.score for hit in whole.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert set(found(whole)[:2]) == {library["tax"], library["stock"]}
+    for limit in (1, 2, 3):
+        assert (
+            found(recall(caller=alice, query="gross amounts with tax", entity_urns=[STOCK], limit=limit))
+            == found(whole)[:limit]
+        )
+
+
+def test_filters_apply_before_the_limit(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    for n in range(15):
+        services.remember(caller=alice, content=f"Refunds, refunds, refunds: rule {n}.")
+    services.remember(caller=alice, content="She prefers refunds in a table.", dimension="preference")
+    answer = recall(caller=alice, query="refunds", filters=Filters(dimension="preference"), limit=1)
+    assert [hit.record.dimension for hit in answer.hits] == ["preference"]
+    assert found(recall(caller=alice, query="refunds", filters=Filters(tags=["refunds"]))) == [library["refunds"]]
+
+
+def test_equal_scores_come_in_a_fixed_order(alice: Caller, settings: Any) -> None:
+    moment = timezone.now()
+    for n in range(8):
+        services.remember(caller=alice, content=f"Returns wait, case {n}.", created_at=moment)
+    first = found(recall(caller=alice, query="returns", strategy="lexical"))
+    assert all(found(recall(caller=alice, query="returns", strategy="lexical")) == first for _ in range(3))
+    assert [r.pk for r in first] == sorted(r.pk for r in first)
+
+
+def test_the_index_path_keeps_an_owner_of_few_rows(
+    alice: Caller, library: dict[str, MemoryRecord], settings: Any
+) -> None:
+    exact = found(recall(caller=alice, query="refunds of revenue"))
+    settings.RECALL_EXACT_SCAN_ROWS = 0
+    assert found(recall(caller=alice, query="refunds of revenue")) == exact
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"strategy": "psychic", "query": "x"}, "strategy"),
+        ({"strategy": "semantic"}, "query"),
+        ({"strategy": "lexical", "entity_urns": [ORDERS]}, "query"),
+        ({"strategy": "entity", "query": "x"}, "entity_urns"),
+        ({"strategy": "auto"}, "query"),
+        ({"query": "x", "limit": 0}, "limit"),
+        ({"query": "x", "filters": Filters(dimension="fact")}, "dimension"),
+        ({"query": "x" * 4001}, "query"),
+    ],
+)
+def test_recall_names_what_is_missing_or_wrong(alice: Caller, arguments: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        recall(caller=alice, **arguments)
+    assert refused.value.field == field
+
+
+@given(query=st.text(min_size=1, max_size=80).filter(lambda text: "\x00" not in text))
+@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_can_be_asked(alice: Caller, query: str) -> None:
+    if query.strip():
+        recall(caller=alice, query=query, strategy="lexical")
+    else:
+        with pytest.raises(Invalid, match="query"):
+            recall(caller=alice, query=query, strategy="lexical")
+
+
+# -- as of ------------------------------------------------------------------------------------------------
+
+
+def test_as_of_shows_text_and_status_of_that_time(alice: Caller) -> None:
+    start = timezone.now() - timedelta(days=30)
+    old = services.remember(caller=alice, content="Refunds are left out of revenue.", created_at=start).record
+    new = services.supersede(
+        caller=alice,
+        record_id=old.pk,
+        content="Refunds are part of revenue.",
+        created_at=start + timedelta(days=10),
+    ).record
+    services.revise(caller=alice, record_id=new.pk, content="Refunds are part of revenue, vouchers too.")
+    services.forget(caller=alice, record_id=new.pk)
+
+    def at(days: int) -> list[tuple[str, str]]:
+        answer = recall(caller=alice, query="refunds of revenue", as_of=start + timedelta(days=days))
+        return [(hit.content, hit.status) for hit in answer.hits]
+
+    assert at(-1) == []
+    assert at(5) == [("Refunds are left out of revenue.", "active")]
+    assert at(15) == [("Refunds are part of revenue.", "active")]
+    assert at(31) == []
+    assert "as of" in recall(caller=alice, query="refunds", as_of=start).note
+
+
+def test_as_of_never_shows_what_was_private_then(alice: Caller, bob: Caller) -> None:
+    start = timezone.now() - timedelta(days=3)
+    record = services.remember(
+        caller=alice,
+        content="The salary list is in the secret folder.",
+        visibility="private",
+        created_at=start,
+    ).record
+    services.revise(caller=alice, record_id=record.pk, content="The list is in the public folder.")
+    services.share(caller=alice, record_id=record.pk, visibility="persona")
+    then = start + timedelta(days=1)
+    assert recall(caller=bob, query="list in the folder", as_of=then).hits == []
+    assert len(recall(caller=alice, query="list in the folder", as_of=then).hits) == 1
+
+
+# -- terms ------------------------------------------------------------------------------------------------
+
+
+def test_rare_words_weigh_more_and_unknown_words_most(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    terms = {term.lexeme: term for term in lexicon.query_terms("sales refunds xylophone")}
+    assert terms["xylophon"].idf > terms["refund"].idf > terms["sale"].idf
+
+
+def test_a_large_scope_takes_the_rarest_terms_first() -> None:
+    common = lexicon.Term("common", 90_000, lexicon.idf(90_000, 100_000))
+    rare = lexicon.Term("rare", 10, lexicon.idf(10, 100_000))
+    middling = lexicon.Term("middling", 4_000, lexicon.idf(4_000, 100_000))
+    assert lexicon.selective([rare, middling, common]) == "'rare' | 'middling'"
+    other = lexicon.Term("other", 80_000, lexicon.idf(80_000, 100_000))
+    assert lexicon.selective([other, common]) == "'other' & 'common'"

@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+
+from memories import services
+from memories.access import Caller, operator
+from memories.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.models import IndexJob, MemoryRecord, MemoryRevision, Status, Tombstone, Visibility
+from memory_project.models import AuditEvent
+from tests.conftest import REFUNDS
+
+pytestmark = pytest.mark.django_db
+URN = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"
+
+
+def status(record: MemoryRecord) -> str:
+    record.refresh_from_db()
+    return record.status
+
+
+# -- remember ---------------------------------------------------------------------------------------------
+
+
+def test_remember_keeps_what_was_said_with_its_owner_and_vector(alice: Caller) -> None:
+    answer = services.remember(
+        caller=alice,
+        content=f"  {REFUNDS} ",
+        tags=["revenue", "revenue", " "],
+        entity_urns=[URN],
+        metadata={"a": 1},
+    )
+    record = MemoryRecord.objects.get(pk=answer.record.pk)
+    assert (record.content, record.created_by, record.persona) == (REFUNDS, "alice@example.org", "sales")
+    assert (record.tags, record.entity_urns, record.metadata) == (["revenue"], [URN], {"a": 1})
+    assert record.embedding is not None
+    assert record.embedding_model == "deterministic-384"
+    assert not answer.existing
+
+
+def test_the_same_text_answers_the_record_that_is_there(alice: Caller, fact: MemoryRecord) -> None:
+    answer = services.remember(caller=alice, content="revenue in  the sales mart\nexcludes REFUNDS.")
+    assert answer.existing
+    assert answer.record == fact
+    assert MemoryRecord.objects.count() == 1
+
+
+def test_the_same_text_of_another_owner_or_persona_is_another_memory(
+    alice: Caller, bob: Caller, fact: MemoryRecord
+) -> None:
+    other_persona = Caller(email=alice.email, persona="supply", personas=frozenset({"supply"}))
+    assert not services.remember(caller=bob, content=REFUNDS).existing
+    assert not services.remember(caller=other_persona, content=REFUNDS).existing
+
+
+def test_a_forgotten_text_can_be_remembered_again(alice: Caller, fact: MemoryRecord) -> None:
+    services.forget(caller=alice, record_id=fact.pk)
+    assert not services.remember(caller=alice, content=REFUNDS).existing
+
+
+def test_a_near_duplicate_is_saved_and_named(alice: Caller, bob: Caller, olga: Caller, fact: MemoryRecord) -> None:
+    nearly = "Revenue in the sales mart excludes all refunds."
+    answer = services.remember(caller=bob, content=nearly)
+    assert [similar.record for similar in answer.similar] == [fact]
+    assert answer.similar[0].cosine >= 0.9
+    assert services.remember(caller=olga, content=nearly).similar == []
+
+
+def test_without_embedder_the_memory_is_saved_and_a_job_waits(alice: Caller, settings: Any) -> None:
+    settings.EMBEDDING_PROVIDER = "none"
+    answer = services.remember(caller=alice, content=REFUNDS)
+    assert "no embedding provider" in answer.note
+    assert IndexJob.objects.get().source_id == answer.record.pk
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("content", "too short", "9 characters"),
+        ("content", "x" * 4001, "4001 characters"),
+        ("content", "a NUL \x00 in here", "NUL"),
+        ("dimension", "fact", "knowledge, event"),
+        ("category", "gossip", "correction"),
+        ("confidence", "sure", "high, medium, low"),
+        ("source", "rumour", "agent_discovery"),
+        ("visibility", "world", "everyone"),
+        ("entity_urns", ["orders"], "urn:li:"),
+        ("entity_urns", [URN + str(n) for n in range(11)], "at most 10"),
+        ("tags", ["t" * 81], "81 characters"),
+        ("related_columns", [{"urn": URN, "column": "id"}], "relevance"),
+        ("metadata", {"superseded_by": "x"}, "superseded_by"),
+        ("metadata", {"insight_status": "approved"}, "insight_status"),
+        ("metadata", {"big": "x" * 20_000}, "16000"),
+    ],
+)
+def test_remember_names_what_is_wrong_and_writes_nothing(alice: Caller, field: str, value: Any, said: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        services.remember(caller=alice, **{"content": REFUNDS, field: value})
+    assert field in refused.value.message
+    assert said in refused.value.message
+    assert not MemoryRecord.objects.exists()
+
+
+def test_lengths_are_counted_in_characters_and_not_in_bytes(alice: Caller) -> None:
+    services.remember(caller=alice, content="ж" * 4000)
+    assert MemoryRecord.objects.count() == 1
+    with pytest.raises(Invalid):
+        services.remember(caller=alice, content="жжжжжж")  # 12 bytes, 6 characters
+
+
+def test_a_blank_identity_owns_nothing_and_changes_nothing(fact: MemoryRecord) -> None:
+    nobody = Caller(email="", persona="sales", personas=frozenset({"sales"}))
+    with pytest.raises(Forbidden):
+        services.remember(caller=nobody, content=REFUNDS)
+    with pytest.raises(Forbidden):
+        services.forget(caller=nobody, record_id=fact.pk)
+
+
+# -- who may ----------------------------------------------------------------------------------------------
+
+CHANGES: dict[str, Callable[..., Any]] = {
+    "revise": lambda **who: services.revise(**who, content="Something else entirely."),
+    "supersede": lambda **who: services.supersede(**who, content="Something else entirely."),
+    "forget": services.forget,
+    "restore": services.restore,
+    "share": lambda **who: services.share(**who, visibility="everyone"),
+    "mark_stale": lambda **who: services.mark_stale(**who, reason="the table changed"),
+    "verify": services.verify,
+    "erase": lambda **who: services.erase(**who, confirm=True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_colleague_may_not_change_it_and_an_outsider_does_not_see_it(
+    change: str, bob: Caller, olga: Caller, fact: MemoryRecord
+) -> None:
+    before = MemoryRecord.objects.values().get()
+    with pytest.raises(Forbidden):
+        CHANGES[change](caller=bob, record_id=fact.pk)
+    with pytest.raises(NotFound):
+        CHANGES[change](caller=olga, record_id=fact.pk)
+    with pytest.raises(NotFound):
+        CHANGES[change](caller=bob, record_id=uuid4())
+    assert MemoryRecord.objects.values().get() == before
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_admin_may_change_what_others_own(change: str, ada: Caller, fact: MemoryRecord) -> None:
+    CHANGES[change](caller=ada, record_id=fact.pk)
+
+
+def test_a_private_memory_is_its_owners_alone(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+    services.share(caller=alice, record_id=fact.pk, visibility=Visibility.PRIVATE)
+    assert not MemoryRecord.objects.visible_to(bob).exists()
+    assert MemoryRecord.objects.visible_to(alice).get() == fact
+
+
+def test_a_memory_for_everyone_is_seen_by_other_personas(alice: Caller, olga: Caller, fact: MemoryRecord) -> None:
+    assert not MemoryRecord.objects.visible_to(olga).exists()
+    services.share(caller=alice, record_id=fact.pk, visibility=Visibility.EVERYONE)
+    assert MemoryRecord.objects.visible_to(olga).get() == fact
+
+
+# -- revise -----------------------------------------------------------------------------------------------
+
+
+def test_revise_keeps_the_earlier_state(alice: Caller, fact: MemoryRecord) -> None:
+    services.revise(caller=alice, record_id=fact.pk, content="Revenue includes refunds now.", reason="new rule")
+    fact.refresh_from_db()
+    revision = MemoryRevision.objects.get()
+    assert fact.content == "Revenue includes refunds now."
+    assert (revision.content, revision.status, revision.changed_by, revision.reason) == (
+        REFUNDS, Status.ACTIVE, "alice@example.org", "new rule",
+    )  # fmt: skip
+    assert revision.valid_from == fact.created_at
+    assert fact.embedding is not None
+
+
+def test_a_revised_text_never_keeps_the_old_vector(alice: Caller, fact: MemoryRecord, settings: Any) -> None:
+    settings.EMBEDDING_PROVIDER = "none"
+    services.revise(caller=alice, record_id=fact.pk, content="Revenue includes refunds now.")
+    fact.refresh_from_db()
+    assert fact.embedding is None
+    assert IndexJob.objects.get().source_id == fact.pk
+
+
+def test_revise_merges_metadata_and_validates_every_field(alice: Caller) -> None:
+    record = services.remember(caller=alice, content=REFUNDS, metadata={"a": 1, "b": 1}).record
+    services.revise(caller=alice, record_id=record.pk, metadata={"b": 2})
+    record.refresh_from_db()
+    assert record.metadata == {"a": 1, "b": 2}
+    with pytest.raises(Invalid, match="dimension"):
+        services.revise(caller=alice, record_id=record.pk, dimension="nonsense")
+    with pytest.raises(Invalid, match="no fields"):
+        services.revise(caller=alice, record_id=record.pk)
+
+
+def test_metadata_can_not_change_what_state_a_memory_is_in(alice: Caller, fact: MemoryRecord) -> None:
+    for key in ("superseded_by", "insight_status", "reviewed_by", "legacy_created_by"):
+        with pytest.raises(Invalid):
+            services.revise(caller=alice, record_id=fact.pk, metadata={key: "approved"})
+
+
+def test_revising_to_the_same_values_writes_nothing(alice: Caller, fact: MemoryRecord) -> None:
+    services.revise(caller=alice, record_id=fact.pk, content=REFUNDS)
+    assert not MemoryRevision.objects.exists()
+
+
+# -- supersede, forget, restore ---------------------------------------------------------------------------
+
+
+def correct(caller: Caller, record: MemoryRecord, text: str) -> MemoryRecord:
+    return services.supersede(caller=caller, record_id=record.pk, content=text).record
+
+
+def test_supersede_puts_a_new_record_in_its_place(alice: Caller, fact: MemoryRecord) -> None:
+    new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
+    fact.refresh_from_db()
+    assert (new.supersedes, new.status, new.persona, new.visibility) == (
+        fact,
+        "active",
+        fact.persona,
+        fact.visibility,
+    )
+    assert (fact.status, fact.superseded_by, fact.superseded_at) == ("superseded", new.pk, new.created_at)
+
+
+def test_a_second_correction_is_told_the_successor(alice: Caller, fact: MemoryRecord) -> None:
+    new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
+    with pytest.raises(Conflict, match=new.pk.hex):
+        correct(alice, fact, "Revenue is something else again.")
+
+
+def test_an_admins_correction_stays_the_owners(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
+    services.share(caller=alice, record_id=fact.pk, visibility=Visibility.PRIVATE)
+    new = correct(ada, fact, "Revenue in the sales mart includes refunds.")
+    assert new.created_by == alice.email
+    assert MemoryRecord.objects.visible_to(alice).filter(pk=new.pk).exists()
+
+
+def test_forget_and_restore(alice: Caller, fact: MemoryRecord) -> None:
+    services.forget(caller=alice, record_id=fact.pk)
+    assert status(fact) == Status.ARCHIVED
+    services.forget(caller=alice, record_id=fact.pk)
+    assert MemoryRevision.objects.count() == 1
+    services.restore(caller=alice, record_id=fact.pk)
+    assert status(fact) == Status.ACTIVE
+
+
+def test_a_superseded_memory_is_restored_only_when_its_successor_is_gone(alice: Caller, fact: MemoryRecord) -> None:
+    new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
+    with pytest.raises(Conflict, match=new.pk.hex):
+        services.restore(caller=alice, record_id=fact.pk)
+    services.forget(caller=alice, record_id=new.pk)
+    services.restore(caller=alice, record_id=fact.pk)
+    fact.refresh_from_db()
+    assert (fact.status, fact.superseded_by) == (Status.ACTIVE, None)
+
+
+def test_a_restored_correction_corrects_again(alice: Caller, fact: MemoryRecord) -> None:
+    new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
+    services.forget(caller=alice, record_id=new.pk)
+    services.restore(caller=alice, record_id=fact.pk)
+    services.restore(caller=alice, record_id=new.pk)
+    assert (status(fact), status(new)) == (Status.SUPERSEDED, Status.ACTIVE)
+
+
+def test_restoring_can_not_fork_a_chain(alice: Caller, fact: MemoryRecord) -> None:
+    first = correct(alice, fact, "Revenue in the sales mart includes refunds.")
+    services.forget(caller=alice, record_id=first.pk)
+    services.restore(caller=alice, record_id=fact.pk)
+    second = correct(alice, fact, "Revenue in the sales mart is gross.")
+    with pytest.raises(Conflict):
+        services.restore(caller=alice, record_id=first.pk)
+    assert (status(first), status(second), status(fact)) == ("archived", "active", "superseded")
+
+
+def test_restoring_a_forgotten_middle_of_a_chain_leaves_it_superseded(alice: Caller, fact: MemoryRecord) -> None:
+    correct(alice, fact, "Revenue in the sales mart includes refunds.")
+    services.forget(caller=alice, record_id=fact.pk)
+    services.restore(caller=alice, record_id=fact.pk)
+    assert status(fact) == Status.SUPERSEDED
+
+
+def test_the_database_refuses_a_fork_and_a_stale_row_without_reason(alice: Caller, fact: MemoryRecord) -> None:
+    correct(alice, fact, "Revenue in the sales mart includes refunds.")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        MemoryRecord.objects.create(content="A fork of the chain.", created_by="x@example.org", supersedes=fact)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        MemoryRecord.objects.filter(pk=fact.pk).update(status=Status.STALE)
+
+
+# -- stale, verify, erase, move ---------------------------------------------------------------------------
+
+
+def test_stale_is_not_the_end(alice: Caller, fact: MemoryRecord) -> None:
+    services.mark_stale(caller=operator(), record_id=fact.pk, reason="the column refund_id was removed")
+    fact.refresh_from_db()
+    assert (fact.status, fact.stale_reason) == (Status.STALE, "the column refund_id was removed")
+    services.verify(caller=alice, record_id=fact.pk, note="looked at it")
+    fact.refresh_from_db()
+    assert (fact.status, fact.stale_reason, fact.stale_at) == (Status.ACTIVE, "", None)
+    assert fact.last_verified_at is not None
+    services.mark_stale(caller=operator(), record_id=fact.pk, reason="again")
+    services.revise(caller=alice, record_id=fact.pk, content="Revenue excludes refunds since May.")
+    assert status(fact) == Status.ACTIVE
+
+
+def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> None:
+    services.revise(caller=alice, record_id=fact.pk, content="The secret salary list is here.")
+    event = AuditEvent.objects.create(
+        door="mcp",
+        tool="memory_manage",
+        outcome="ok",
+        duration_ms=1,
+        arguments={"content": "secret"},
+        record_ids=[fact.pk],
+    )
+    with pytest.raises(Invalid, match="confirm"):
+        services.erase(caller=alice, record_id=fact.pk)
+    services.erase(caller=alice, record_id=fact.pk, confirm=True)
+    event.refresh_from_db()
+    assert not MemoryRecord.objects.exists()
+    assert not MemoryRevision.objects.exists()
+    assert event.arguments == {"erased": True}
+    tombstone = Tombstone.objects.get()
+    assert (tombstone.record_id, tombstone.erased_by) == (fact.pk, "alice@example.org")
+
+
+def test_erasing_the_middle_of_a_chain_closes_it(alice: Caller, fact: MemoryRecord) -> None:
+    middle = correct(alice, fact, "Revenue in the sales mart includes refunds.")
+    last = correct(alice, middle, "Revenue in the sales mart includes some refunds.")
+    services.erase(caller=alice, record_id=middle.pk, confirm=True)
+    last.refresh_from_db()
+    fact.refresh_from_db()
+    assert (last.supersedes, fact.superseded_by) == (fact, last.pk)
+
+
+def test_ownership_moves_and_moves_back(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
+    with pytest.raises(Forbidden):
+        services.move_ownership(caller=alice, old="alice@example.org", new="new@example.org")
+    assert services.move_ownership(caller=ada, old="alice@example.org", new="New@Example.org") == 1
+    fact.refresh_from_db()
+    assert (fact.created_by, fact.metadata) == ("new@example.org", {"legacy_created_by": "alice@example.org"})
+    services.move_ownership(caller=ada, old="new@example.org", new="alice@example.org")
+    fact.refresh_from_db()
+    assert (fact.created_by, fact.metadata) == ("alice@example.org", {})
+
+
+def test_what_has_expired_is_not_recalled(alice: Caller, fact: MemoryRecord) -> None:
+    from memories.search import Filters, in_scope
+
+    MemoryRecord.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert not in_scope(alice, Filters()).exists()
+
+
+# -- at the same time -------------------------------------------------------------------------------------
+
+
+def together(*acts: Callable[[], Any]) -> list[Any]:
+    """Runs the acts at once, each in a thread with its own connection; answers results or exceptions."""
+    barrier, results = threading.Barrier(len(acts)), [None] * len(acts)
+
+    def run(place: int, act: Callable[[], Any]) -> None:
+        barrier.wait()
+        try:
+            results[place] = act()
+        except Exception as error:
+            results[place] = error  # type: ignore[call-overload]
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(acts)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_corrections_at_once_make_no_fork(alice: Caller, fact: MemoryRecord) -> None:
+    results = together(*[lambda n=n: correct(alice, fact, f"Revenue is defined by rule {n}.") for n in range(4)])
+    assert sorted(type(result).__name__ for result in results) == ["Conflict"] * 3 + ["MemoryRecord"]
+    assert MemoryRecord.objects.filter(supersedes=fact).count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_same_text_at_once_is_kept_once(alice: Caller) -> None:
+    results = together(*[lambda: services.remember(caller=alice, content=REFUNDS) for _ in range(4)])
+    assert sorted(result.existing for result in results) == [False, True, True, True]
+    assert MemoryRecord.objects.count() == 1

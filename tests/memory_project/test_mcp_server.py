@@ -1,0 +1,257 @@
+"""The MCP server through the SDK's own client: in memory, over stdio, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from django.conf import settings as django_settings
+from django.db import connections
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from memories.access import Caller, operator
+from memories.models import MemoryRecord, Persona
+from memory_project.mcp.server import build_server
+from memory_project.models import AuditEvent, User
+from memory_project.tokens import create_token, revoke_token
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ROOT = Path(__file__).resolve().parent.parent.parent
+Act = Callable[[Any], Awaitable[Any]]
+
+
+def as_caller(caller: Caller, act: Act, mode: str = "auto") -> Any:
+    """Runs the act with a client that is connected to a server for this one caller."""
+
+    async def main() -> Any:
+        async with Client(build_server(identify=lambda request: caller), mode=mode) as client:
+            return await act(client)
+
+    try:
+        return asyncio.run(main())
+    finally:
+        connections.close_all()
+
+
+def told(result: Any) -> dict[str, Any]:
+    return dict(json.loads(result.content[0].text))
+
+
+# -- the contract -----------------------------------------------------------------------------------------
+
+
+def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller) -> None:
+    tools = {tool.name: tool for tool in as_caller(alice, lambda client: client.list_tools()).tools}
+    assert list(tools) == ["memory_manage", "memory_recall"]
+    recall = tools["memory_recall"]
+    assert "caller" not in recall.input_schema["properties"]
+    assert recall.input_schema["properties"]["limit"]["maximum"] == 50
+    assert "required" not in recall.input_schema
+    assert recall.output_schema["properties"]["memories"]["type"] == "array"
+    assert (recall.title, recall.annotations.read_only_hint) == ("Recall memories", True)
+    assert tools["memory_manage"].annotations.destructive_hint is True
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_remember_and_recall(alice: Caller, mode: str) -> None:
+    async def act(client: Any) -> Any:
+        fact = {"command": "remember", "content": "Revenue excludes refunds."}
+        await client.call_tool("memory_manage", fact)
+        return await client.call_tool("memory_recall", {"query": "refunds", "k": 1})
+
+    answer = as_caller(alice, act, mode)
+    assert answer.structured_content == told(answer)
+    assert answer.structured_content["memories"][0]["content"] == "Revenue excludes refunds."
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code", "said"),
+    [
+        (
+            "memory_recall",
+            {"query": "x", "limmit": 1},
+            "invalid",
+            "limmit: is no argument of this tool; allowed: query",
+        ),
+        ("memory_recall", {"query": "x", "limit": "many"}, "invalid", "limit: "),
+        ("memory_recall", {"query": ["x"]}, "invalid", "query: "),
+        ("memory_manage", {"command": "remember", "content": "short"}, "invalid", "10 to 4000"),
+        ("memory_manage", {"command": "forget", "id": "0" * 32}, "not_found", "no such memory"),
+        ("memory_manage", {"command": "forget", "id": "nonsense"}, "invalid", "hexadecimal"),
+        ("no_such_tool", {}, "not_found", "memory_manage"),
+    ],
+)
+def test_errors_name_field_fault_and_what_is_allowed(
+    alice: Caller, tool: str, arguments: dict[str, Any], code: str, said: str
+) -> None:
+    answer = as_caller(alice, lambda client: client.call_tool(tool, arguments))
+    assert answer.is_error
+    assert told(answer)["code"] == code
+    assert said in told(answer)["error"]
+
+
+def test_a_crash_tells_the_client_nothing_of_the_inside(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(**arguments: Any) -> None:
+        raise RuntimeError("SELECT secret FROM table")
+
+    monkeypatch.setattr("memories.mcp_tools.recall", crash)
+    answer = as_caller(alice, lambda client: client.call_tool("memory_recall", {"query": "x"}))
+    assert told(answer)["code"] == "internal"
+    assert "secret" not in answer.content[0].text
+
+
+def test_a_persona_sees_and_calls_only_what_it_may(alice_user: User) -> None:
+    from memories.access import caller_for
+
+    Persona.objects.filter(name="sales").update(tools_allow=["memory_*"], tools_deny=["memory_manage"])
+    caller = caller_for(alice_user, door="test")
+
+    async def act(client: Any) -> Any:
+        tools = await client.list_tools()
+        return [tool.name for tool in tools.tools], await client.call_tool("memory_manage", {"command": "list"})
+
+    names, answer = as_caller(caller, act)
+    assert names == ["memory_recall"]
+    assert told(answer)["code"] == "forbidden"
+    assert AuditEvent.objects.get().outcome == "refused"
+
+
+def test_every_call_leaves_an_audit_event_without_long_texts_and_secrets(alice: Caller) -> None:
+    secret = {"command": "remember", "content": "x" * 300, "metadata": {"api_key": "s3cret", "note": "fine"}}
+    as_caller(alice, lambda client: client.call_tool("memory_manage", secret))
+    event = AuditEvent.objects.get()
+    assert (event.email, event.persona, event.tool, event.outcome) == (
+        "alice@example.org",
+        "sales",
+        "memory_manage",
+        "ok",
+    )
+    assert event.arguments["content"] == "[300 characters]"
+    assert event.arguments["metadata"] == {"api_key": "[secret]", "note": "fine"}
+    assert event.record_ids == [MemoryRecord.objects.get().pk]
+    assert event.duration_ms > 0
+
+
+def test_erasing_a_memory_clears_what_the_audit_kept_of_it(alice: Caller) -> None:
+    async def act(client: Any) -> None:
+        kept = await client.call_tool("memory_manage", {"command": "remember", "content": "A short secret."})
+        id = kept.structured_content["id"]
+        await client.call_tool("memory_manage", {"command": "erase", "id": id, "confirm": True})
+
+    as_caller(alice, act)
+    assert not [event for event in AuditEvent.objects.all() if "secret" in json.dumps(event.arguments)]
+
+
+# -- over real transports ---------------------------------------------------------------------------------
+
+
+def environment() -> dict[str, str]:
+    """The environment of a child process that shall use this test's database."""
+    database = django_settings.DATABASES["default"]
+    url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
+    given = {"DATABASE_URL": url} if not database.get("PASSWORD") else {}
+    return {**os.environ, **given, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
+
+
+def test_stdio_serves_the_person_it_was_started_for(alice_user: User) -> None:
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=[str(ROOT / "manage.py"), "mcp", "--as", alice_user.email],
+        env=environment(),
+        cwd=str(ROOT),
+    )
+
+    async def main() -> Any:
+        async with Client(stdio_client(server)) as client:
+            await client.call_tool("memory_manage", {"command": "remember", "content": "Said over stdio, by Alice."})
+            return await client.call_tool("memory_recall", {"query": "stdio"})
+
+    answer = asyncio.run(main())
+    assert answer.structured_content["memories"][0]["created_by"] == "alice@example.org"
+    assert set(AuditEvent.objects.values_list("door", flat=True)) == {"mcp-stdio"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--as EMAIL"),
+        (["--as", "nobody@example.org"], "nobody@example.org"),
+        (["--as", "alice@example.org", "--persona", "supply"], "supply"),
+    ],
+)
+def test_stdio_refuses_to_start_without_identity(alice_user: User, arguments: list[str], said: str) -> None:
+    command = [sys.executable, str(ROOT / "manage.py"), "mcp", *arguments]
+    done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def http() -> Iterator[str]:
+    """The web server's application on a port of its own."""
+    from memory_project.asgi import application
+
+    server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def over_http(url: str, token: str, act: Act) -> Any:
+    async def main() -> Any:
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http_client,
+            Client(streamable_http_client(f"{url}/mcp", http_client=http_client)) as client,
+        ):
+            return await act(client)
+
+    return asyncio.run(main())
+
+
+def test_http_serves_whoever_the_token_belongs_to(http: str, alice_user: User, bob_user: User, olga_user: User) -> None:
+    def token(user: User) -> str:
+        return create_token(caller=operator(), user=user, name="test")[1]
+
+    remember = {"command": "remember", "content": "Said over HTTP, by Alice."}
+    over_http(http, token(alice_user), lambda client: client.call_tool("memory_manage", remember))
+
+    def recalled(user: User) -> list[str]:
+        answer = over_http(http, token(user), lambda client: client.call_tool("memory_recall", {"query": "HTTP"}))
+        return [memory["created_by"] for memory in answer.structured_content["memories"]]
+
+    assert recalled(alice_user) == recalled(bob_user) == ["alice@example.org"]
+    assert recalled(olga_user) == []
+
+    # One server, one application: what a revoked, made-up or missing token gets, and a foreign page or host.
+    made, text = create_token(caller=operator(), user=alice_user, name="test")
+    revoke_token(caller=operator(), token_id=made.pk)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    for wrong in ({"Authorization": f"Bearer {text}"}, {"Authorization": "Bearer cpl_made-up"}, {}):
+        refused = httpx2.post(f"{http}/mcp", json=body, headers=wrong)
+        assert refused.status_code == 401
+        assert refused.headers["WWW-Authenticate"] == "Bearer"
+        assert "createtoken" in refused.json()["error"]
+    good = {"Authorization": f"Bearer {token(alice_user)}", "Accept": "application/json, text/event-stream"}
+    foreign_page = httpx2.post(f"{http}/mcp", json=body, headers={**good, "Origin": "https://evil.example"})
+    foreign_host = httpx2.post(f"{http}/mcp", json=body, headers={**good, "Host": "evil.example"})
+    assert (foreign_page.status_code, foreign_host.status_code) == (403, 421)
+    assert httpx2.get(f"{http}/.well-known/oauth-protected-resource/mcp").status_code == 404

@@ -1,0 +1,106 @@
+"""The house rules that a machine can check: who imports whom, where writes happen, how big things are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+APPS = ["memory_project", "knowledge", "analysis", "memories"]  # each may import those to its right
+DOORS = {"mcp_tools", "views", "api", "admin", "tasks", "commands"}
+WRITERS = {
+    "services",
+    "revising",
+    "conversation",
+    "indexing",
+    "models",
+    "tokens",
+    "demo",
+    "receivers",
+    "audit",
+}
+
+
+def modules() -> Iterator[Path]:
+    for app in APPS:
+        for file in sorted((ROOT / app).rglob("*.py")):
+            if "migrations" not in file.parts:
+                yield file
+
+
+def imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def name_of(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts)
+
+
+def parts(file: Path) -> set[str]:
+    return set(file.relative_to(ROOT).with_suffix("").parts)
+
+
+MODULES = list(modules())
+
+
+@pytest.mark.parametrize("file", MODULES, ids=name_of)
+def test_apps_import_rightwards_only(file: Path) -> None:
+    app = file.relative_to(ROOT).parts[0]
+    to_the_left = APPS[: APPS.index(app)]
+    wrong = [name for name in imported(file) if name.split(".")[0] in to_the_left]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("file", [f for f in MODULES if DOORS & parts(f) and f.stem != "__init__"], ids=name_of)
+def test_doors_import_no_other_door_of_their_app(file: Path) -> None:
+    app, *rest = file.relative_to(ROOT).with_suffix("").parts
+    doors = {f"{app}.{door}" for door in DOORS - set(rest)}
+    assert [name for name in imported(file) if name in doors] == []
+
+
+@pytest.mark.parametrize("file", [f for f in MODULES if not (WRITERS & parts(f))], ids=name_of)
+def test_domain_rows_are_written_by_services_alone(file: Path) -> None:
+    writes = {"save", "create", "bulk_create", "get_or_create", "update_or_create", "update", "delete"}
+    found = [
+        f"line {node.lineno}: .{node.func.attr}()"
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in writes
+        if "objects" in ast.unparse(node.func) or "rows" in ast.unparse(node.func)
+    ]
+    allowed = {"memories.management.commands.embed": 1}  # vectors are derived: --all forgets them
+    assert len(found) <= allowed.get(name_of(file), 0), found
+
+
+@pytest.mark.parametrize("file", MODULES, ids=name_of)
+def test_slow_libraries_are_imported_where_used(file: Path) -> None:
+    slow = {"sentence_transformers", "torch", "onnx", "onnxruntime", "tokenizers", "safetensors", "datahub"}
+    top = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = [n.module if isinstance(n, ast.ImportFrom) else n.names[0].name for n in top]
+    assert [name for name in names if name and name.split(".")[0] in slow] == []
+
+
+@pytest.mark.parametrize("file", MODULES, ids=name_of)
+def test_modules_and_functions_stay_small(file: Path) -> None:
+    text = file.read_text()
+    assert text.count("\n") <= 400
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            assert (node.end_lineno or 0) - first.lineno + 1 <= 50, f"{node.name} is long"
+
+
+def test_templates_keep_the_strict_content_security_policy() -> None:
+    for file in (ROOT / "templates").rglob("*.html"):
+        text = file.read_text()
+        for forbidden in (" style=", "<style", " onclick=", " onload=", "javascript:", "|safe", "hx-on"):
+            assert forbidden not in text, f"{file.name} has {forbidden}"
+        for script in text.split("<script")[1:]:
+            assert script.lstrip().startswith("src="), f"{file.name} has an inline script"
