@@ -19,7 +19,7 @@ from memories.models import MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet
 from memories.search import QUERY_MAX, Filters, Hit, Recall, in_scope, recall
 from memories.shapes import moment
-from memories.validation import clean_id
+from memories.validation import UNSTORABLE, clean_id
 
 PAGE = 20
 BEST = 50  # what a search shows at most
@@ -75,15 +75,18 @@ class Browse:
 
     @classmethod
     def of(cls, caller: Caller, params: Mapping[str, str]) -> Browse:
-        chosen = {name: params.get(name, "")[:500] for name in FACETS}
+        def given(name: str, most: int = 500) -> str:
+            return UNSTORABLE.sub("", params.get(name, "")).strip()[:most]
+
+        chosen = {name: given(name) for name in FACETS}
         chosen["status"] = chosen["status"] if chosen["status"] in Status.values else Status.ACTIVE.value
         sort = "oldest" if params.get("sort") == "oldest" else "newest"
         return cls(
             caller,
-            params.get("q", "").strip()[:QUERY_MAX].replace("\x00", ""),
+            given("q", QUERY_MAX),
             chosen,
             sort,
-            params.get("after", ""),
+            given("after"),
         )
 
     @cached_property

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from memories import embedding
 from memories.access import caller_of
 from memories.errors import Invalid
+from memories.shapes import moment
 from memory_project import tokens
 from memory_project.models import AuditEvent, User
 
@@ -83,7 +84,7 @@ def first_call(request: HttpRequest) -> HttpResponse:
     """Polled by the Connect page until this person's next call over MCP arrives."""
     since = request.GET.get("since", "")
     calls = AuditEvent.objects.filter(email=_user(request).email, door__startswith="mcp")
-    call = calls.filter(at__gt=since).first() if since[:4].isdigit() else calls.first()
+    call = calls.filter(at__gt=moment("since", since) or timezone.now()).first()
     return render(request, "portal/_first_call.html", {"call": call, "since": since})
 
 

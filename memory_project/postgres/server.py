@@ -292,7 +292,7 @@ def others_can_enter(folder: Path) -> bool:
 
 def is_postgres(pid: int, data: Path) -> bool:
     """Whether this process is a PostgreSQL server of that data folder."""
-    done = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
+    done = subprocess.run(["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
     return "postgres" in done.stdout and str(data) in done.stdout
 
 

@@ -236,13 +236,13 @@ def recall(state: Path) -> dict[str, Any] | None:
 
 
 def runs(pid: int, program: str) -> bool:
-    shown = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
+    shown = subprocess.run(["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
     return program in shown.stdout
 
 
 def group_runs(group: int) -> bool:
     """Whether processes of this group live that are ours by their command line."""
-    shown = subprocess.run(["ps", "-A", "-o", "pgid=,command="], capture_output=True, text=True).stdout
+    shown = subprocess.run(["ps", "-ww", "-A", "-o", "pgid=,command="], capture_output=True, text=True).stdout
     ours = ("memory_project.asgi", "qcluster")
     return any(
         line.split(maxsplit=1)[0] == str(group) and any(mark in line for mark in ours)

@@ -1,0 +1,124 @@
+"""`manage.py up` as a person starts, interrupts and kills it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[tuple[Path, int]]:
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
+        os.chmod(folder, 0o755)
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        yield Path(folder), port
+        subprocess.run(command("db", "stop"), env=environment(Path(folder), port), cwd=ROOT, capture_output=True)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, str(ROOT / "manage.py"), *arguments]
+
+
+def environment(home: Path, port: int) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_POOL_SIZE"}
+    given = {"COMMONPLACE_HOME": str(home), "COMMONPLACE_PORT": str(port), "EMBEDDING_PROVIDER": "deterministic"}
+    return {**inherited, **given, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
+
+
+@contextmanager
+def up(home: Path, port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    with open(home / "up.log", "w") as log:
+        process = subprocess.Popen(
+            command("up", *arguments),
+            env=environment(home, port),
+            cwd=ROOT,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    try:
+        for _ in range(600):
+            if "Ctrl-C stops everything" in (home / "up.log").read_text() or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+
+
+def answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as response:
+            return bool(json.loads(response.read())["status"] == "ok")
+    except OSError:
+        return False
+
+
+def server_processes(home: Path) -> list[str]:
+    shown = subprocess.run(["ps", "-ww", "-A", "-o", "command="], capture_output=True, text=True).stdout
+    return [line for line in shown.splitlines() if str(home) in line]
+
+
+def test_first_run_kill_and_second_run(place: tuple[Path, int]) -> None:
+    home, port = place
+    with up(home, port) as process:
+        shown = (home / "up.log").read_text()
+        assert "maya@fernhill.example" in shown, shown
+        assert '"mcpServers"' in shown
+        assert answers(port)
+        # A second run here is refused in one line, and a stranger on the port is named.
+        again = subprocess.run(command("up"), env=environment(home, port), cwd=ROOT, capture_output=True, text=True)
+        assert "runs here already" in again.stderr
+        other = home / "other"
+        other.mkdir()
+        taken = subprocess.run(command("up"), env=environment(other, port), cwd=ROOT, capture_output=True, text=True)
+        assert f"Port {port} on 127.0.0.1 can't be used" in taken.stderr
+        assert "Traceback" not in again.stderr + taken.stderr
+        groups = json.loads((home / "up.json").read_text())["groups"]
+        process.kill()
+        process.wait()
+    assert answers(port)  # its children live on …
+    with up(home, port):
+        assert "ended 2 processes that an earlier run had left" in (home / "up.log").read_text()
+        assert answers(port)
+        os.killpg(json.loads((home / "up.json").read_text())["groups"]["web"], signal.SIGKILL)
+        for _ in range(150):
+            if "web ended" in (home / "up.log").read_text() and answers(port):
+                break
+            time.sleep(0.1)
+        assert answers(port)  # … and one that is killed is started again
+    assert not answers(port)
+    for group in groups.values():
+        with pytest.raises(ProcessLookupError):
+            os.killpg(group, 0)
+    assert "stopped" in (home / "up.log").read_text()
+
+
+def test_leaving_stops_the_database_that_it_started(place: tuple[Path, int]) -> None:
+    home, port = place
+    subprocess.run(command("db", "stop"), env=environment(home, port), cwd=ROOT, capture_output=True)
+    with up(home, port):
+        assert server_processes(home), (home / "up.log").read_text()
+    for _ in range(50):
+        if not server_processes(home):
+            break
+        time.sleep(0.1)
+    assert server_processes(home) == []

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from memories import services
+from memories.access import Caller, operator
+from memories.models import MemoryRecord
+from memory_project.models import ApiToken, AuditEvent, User
+
+pytestmark = pytest.mark.django_db
+HOME = reverse("my-knowledge")
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def text(client: Client, url: str, **extra: Any) -> str:
+    answer = client.get(url, **extra)
+    assert answer.status_code == 200
+    return str(answer.content, "utf-8")
+
+
+def act(record: MemoryRecord, name: str) -> str:
+    return reverse("change-memory", args=[record.pk, name])
+
+
+@pytest.mark.parametrize("url", [HOME, "/connect/", "/memories/new/", "/connect/first-call/"])
+def test_pages_ask_to_sign_in(db: None, url: str) -> None:
+    answer = Client().get(url)
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/sign-in/?next={url}")
+
+
+def test_signing_in_takes_the_address_in_any_case(alice_user: User) -> None:
+    client = Client()
+    answer = client.post("/sign-in/", {"username": "Alice@Example.org", "password": "a long password"})
+    assert (answer.status_code, answer.headers["Location"]) == (302, HOME)
+
+
+def test_my_knowledge_shows_what_the_person_may_see(fact: MemoryRecord, bob_user: User, olga_user: User) -> None:
+    assert "excludes refunds" in text(browser(bob_user), HOME)
+    outside = text(browser(olga_user), HOME)
+    assert fact.content not in outside
+    assert str(fact.pk) not in outside
+    assert "Nothing remembered here yet" in outside
+
+
+def test_searching_answers_the_fragment_with_why(alice_user: User, fact: MemoryRecord) -> None:
+    page = text(browser(alice_user), f"{HOME}?q=refunds", headers={"HX-Request": "true"})
+    assert "<html" not in page
+    assert "excludes refunds" in page
+    assert "words 100%" in page
+    assert "Nothing found for" in text(browser(alice_user), f"{HOME}?q=zzqx")
+
+
+def test_degraded_search_says_so(alice_user: User, fact: MemoryRecord, settings: Any) -> None:
+    settings.EMBEDDING_PROVIDER = "none"
+    page = text(browser(alice_user), f"{HOME}?q=refunds")
+    assert "Showing exact words only" in page
+    assert "excludes refunds" in page
+
+
+def test_facets_count_and_filter(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
+    services.remember(caller=alice, content="She likes tables more than charts.", dimension="preference")
+    result = browser(alice_user).get(f"{HOME}?dimension=preference").context["result"]
+    assert [record.dimension for record in result.records] == ["preference"]
+    counts = {facet.name: {o.value: o.count for o in facet.options} for facet in result.facets}
+    assert counts["dimension"] == {"": 0, "knowledge": 1, "preference": 1}
+    assert counts["status"] == {"active": 1, "stale": 0, "superseded": 0, "archived": 0}
+
+
+def test_lists_are_paged_by_key(alice: Caller, alice_user: User) -> None:
+    for n in range(25):
+        services.remember(caller=alice, content=f"Fact number {n} of many facts.")
+    client, seen, url = browser(alice_user), [], HOME
+    for size in (20, 5):
+        result = client.get(url).context["result"]
+        assert len(result.records) == size
+        seen += [record.pk for record in result.records]
+        url = HOME + result.next_page
+    assert len(set(seen)) == 25
+
+
+def test_nonsense_in_the_query_string_is_survived(alice_user: User, fact: MemoryRecord) -> None:
+    client = browser(alice_user)
+    for query in (
+        "status=x",
+        "after=x",
+        "after=2026-01-01T00:00:00~zz",
+        "entity=%00",
+        "tag=%27%22",
+        "q=%00",
+        "persona=x",
+    ):
+        assert client.get(f"{HOME}?{query}").status_code == 200
+
+
+def test_my_knowledge_s_queries_do_not_grow_with_its_rows(
+    alice: Caller, alice_user: User, django_assert_max_num_queries: Any
+) -> None:
+    for n in range(30):
+        services.remember(caller=alice, content=f"Fact number {n} of many facts.")
+    client = browser(alice_user)
+    with django_assert_max_num_queries(24):
+        client.get(HOME)
+
+
+def test_hostile_text_is_shown_as_text(alice: Caller, alice_user: User) -> None:
+    hostile = "<script>alert(1)</script> [link](javascript:alert(1)) ![x](https://evil.example/x.png) **bold**"
+    record = services.remember(caller=alice, content=hostile, tags=['"><img src=x>']).record
+    for url in (HOME, f"{HOME}?q=script", reverse("memory", args=[record.pk])):
+        page = text(browser(alice_user), url)
+        assert "<script>alert" not in page
+        assert "<img" not in page
+        assert 'href="javascript' not in page
+    assert "<strong>bold</strong>" in page
+
+
+def test_every_page_carries_the_content_security_policy(alice_user: User, fact: MemoryRecord) -> None:
+    for url in (HOME, "/connect/", "/sign-in/", "/admin/login/", reverse("memory", args=[fact.pk]), "/nowhere/"):
+        policy = browser(alice_user).get(url).headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'self'")
+        assert "unsafe" not in policy
+
+
+# -- one memory -------------------------------------------------------------------------------------------
+
+
+def test_a_memory_shows_its_chain_word_by_word(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
+    new = services.supersede(
+        caller=alice, record_id=fact.pk, content="Revenue in the sales mart includes refunds."
+    ).record
+    page = text(browser(alice_user), reverse("memory", args=[new.pk]))
+    assert '<del><span class="sr">removed </span>excludes </del>' in page
+    assert '<ins><span class="sr">added </span>includes </ins>' in page
+    assert "see what is believed now" in text(browser(alice_user), reverse("memory", args=[fact.pk]))
+
+
+def test_an_outsider_gets_not_found_and_a_colleague_no_buttons(
+    fact: MemoryRecord, bob_user: User, olga_user: User
+) -> None:
+    url = reverse("memory", args=[fact.pk])
+    assert browser(olga_user).get(url).status_code == 404
+    assert "Forget" not in text(browser(bob_user), url)
+    for name in ("forget", "verify", "share", "erase", "restore"):
+        browser(bob_user).post(act(fact, name), {"visibility": "everyone", "confirm": "erase"})
+        browser(olga_user).post(act(fact, name), {"visibility": "everyone", "confirm": "erase"})
+    fact.refresh_from_db()
+    assert (fact.status, fact.visibility, fact.last_verified_at) == ("active", "persona", None)
+
+
+def test_creating_editing_and_correcting(alice_user: User) -> None:
+    client = browser(alice_user)
+    form = {"content": "Revenue excludes refunds.", "dimension": "knowledge", "category": "business_context",
+            "confidence": "high", "visibility": "persona", "tags": "revenue, refunds", "entity_urns": ""}  # fmt: skip
+    client.post("/memories/new/", form)
+    record = MemoryRecord.objects.get()
+    assert (record.tags, record.confidence) == (["revenue", "refunds"], "high")
+    client.post(
+        reverse("edit-memory", args=[record.pk]), {**form, "content": "Revenue excludes all refunds.", "reason": "r"}
+    )
+    record.refresh_from_db()
+    assert record.content == "Revenue excludes all refunds."
+    correction = {**form, "content": "Revenue includes refunds.", "reason": "new rule", "correct": "1"}
+    client.post(reverse("edit-memory", args=[record.pk]), correction)
+    record.refresh_from_db()
+    assert record.status == "superseded"
+
+
+def test_a_refusal_is_shown_beside_its_field(alice_user: User) -> None:
+    form = {"content": "Revenue excludes refunds.", "dimension": "knowledge", "category": "general",
+            "confidence": "high", "visibility": "persona", "tags": "", "entity_urns": "orders"}  # fmt: skip
+    page = str(browser(alice_user).post("/memories/new/", form).content, "utf-8")
+    assert "is not a DataHub URN" in page
+    assert not MemoryRecord.objects.exists()
+
+
+def test_forget_restore_verify_share_erase(alice_user: User, fact: MemoryRecord) -> None:
+    client = browser(alice_user)
+    for name, fields, column, value in (
+        ("forget", {}, "status", "archived"),
+        ("restore", {}, "status", "active"),
+        ("share", {"visibility": "private"}, "visibility", "private"),
+    ):
+        client.post(act(fact, name), fields)
+        fact.refresh_from_db()
+        assert getattr(fact, column) == value
+    services.mark_stale(caller=operator(), record_id=fact.pk, reason="a column went")
+    assert "a column went" in text(client, reverse("memory", args=[fact.pk]))
+    client.post(act(fact, "verify"))
+    fact.refresh_from_db()
+    assert fact.status == "active"
+    client.post(act(fact, "erase"), {"confirm": "no"})
+    assert MemoryRecord.objects.exists()
+    client.post(act(fact, "erase"), {"confirm": "erase"})
+    assert not MemoryRecord.objects.exists()
+    assert client.get(act(fact, "forget")).status_code == 405
+
+
+# -- Connect and the admin --------------------------------------------------------------------------------
+
+
+def test_connect_makes_shows_once_and_revokes_a_token(alice_user: User, bob_user: User) -> None:
+    client = browser(alice_user)
+    page = str(client.post("/connect/tokens/", {"name": "Laptop", "days": "90", "persona": "sales"}).content, "utf-8")
+    token = ApiToken.objects.get()
+    assert f"Authorization: Bearer {token.prefix}" in page
+    assert f"{token.prefix}…" in text(client, "/connect/")
+    browser(bob_user).post(f"/connect/tokens/{token.pk}/revoke/")
+    assert not ApiToken.objects.get().revoked_at
+    client.post(f"/connect/tokens/{token.pk}/revoke/")
+    assert ApiToken.objects.get().revoked_at
+
+
+def test_connect_sees_the_first_call_arrive(alice_user: User) -> None:
+    client = browser(alice_user)
+    assert "Waiting" in text(client, "/connect/first-call/?since=2026-01-01T00:00:00Z")
+    AuditEvent.objects.create(
+        email=alice_user.email, door="mcp-http", tool="memory_recall", outcome="ok", duration_ms=3
+    )
+    assert "memory_recall" in text(client, "/connect/first-call/?since=2026-01-01T00:00:00Z")
+    assert "Waiting" in text(client, "/connect/first-call/?since=2999-01-01T00:00:00Z")
+    assert client.get("/connect/first-call/?since=2999-99-99").status_code == 400
+
+
+ADMIN = ["memories/memoryrecord", "memories/persona", "memories/indexjob", "memories/tombstone",
+         "memory_project/user", "memory_project/apitoken", "memory_project/auditevent"]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ADMIN)
+def test_the_admin_lists_every_model(ada_user: User, fact: MemoryRecord, path: str) -> None:
+    client = browser(ada_user)
+    assert client.get(f"/admin/{path}/").status_code == 200
+    assert client.get(f"/admin/{path}/?q=x").status_code in (200, 302)
+
+
+def test_the_admin_shows_a_memory_and_changes_it_by_services(ada_user: User, fact: MemoryRecord) -> None:
+    client = browser(ada_user)
+    assert "excludes refunds" in text(client, f"/admin/memories/memoryrecord/{fact.pk}/change/")
+    client.post("/admin/memories/memoryrecord/", {"action": "forget", "_selected_action": [fact.pk]})
+    fact.refresh_from_db()
+    assert fact.status == "archived"
+    assert fact.revisions.get().changed_by == "ada@example.org"
+    assert client.post(f"/admin/memories/memoryrecord/{fact.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_the_admin_is_for_staff(alice_user: User) -> None:
+    assert browser(alice_user).get("/admin/").status_code == 302
+
+
+def test_health_says_what_is_degraded(db: None, settings: Any) -> None:
+    assert Client().get("/healthz").json() == {"status": "ok", "embeddings": "idle", "degraded": False}
+    settings.EMBEDDING_PROVIDER = "none"
+    assert Client().get("/healthz").json()["degraded"] is True

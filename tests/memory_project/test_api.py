@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from memories.access import Caller, operator
+from memories.errors import Forbidden, Invalid
+from memories.models import MemoryRecord, Persona
+from memory_project.models import ApiToken, User
+from memory_project.tokens import create_token, find_token, revoke_token
+
+pytestmark = pytest.mark.django_db
+LIST, RECALL = "/api/v1/memories/", "/api/v1/memories/recall/"
+
+
+def client(user: User, **fields: Any) -> Client:
+    return Client(
+        headers={"authorization": f"Bearer {create_token(caller=operator(), user=user, name='t', **fields)[1]}"}
+    )
+
+
+def post(sender: Client, url: str, body: Any) -> Any:
+    return sender.post(url, body, content_type="application/json")
+
+
+def test_create_recall_and_list(alice_user: User, bob_user: User, olga_user: User) -> None:
+    made = post(client(alice_user), LIST, {"content": "Revenue excludes refunds.", "tags": ["revenue"]})
+    assert made.status_code == 201
+    id = made.json()["memory"]["id"]
+    assert post(client(alice_user), LIST, {"content": "Revenue excludes refunds."}).status_code == 200
+    for user, expected in ((alice_user, [id]), (bob_user, [id]), (olga_user, [])):
+        recalled = post(client(user), RECALL, {"query": "refunds"}).json()
+        assert [memory["id"] for memory in recalled["memories"]] == expected
+        listed = client(user).get(LIST).json()
+        assert ([memory["id"] for memory in listed["records"]], listed["total"]) == (expected, len(expected))
+
+
+@pytest.mark.parametrize(
+    ("url", "body", "field"),
+    [
+        (LIST, {"content": "short"}, "content"),
+        (LIST, {"contents": "Revenue excludes refunds."}, "contents"),
+        (LIST, {"content": "Revenue excludes refunds.", "tags": "revenue"}, "tags"),
+        (LIST, [], "body"),
+        (RECALL, {}, "query"),
+        (RECALL, {"query": "x", "limit": "many"}, "limit"),
+        (RECALL, {"query": "x", "as_of": "yesterday"}, "as_of"),
+    ],
+)
+def test_errors_have_the_contract_s_shape(alice_user: User, url: str, body: Any, field: str) -> None:
+    answer = post(client(alice_user), url, body)
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "invalid"
+    assert field in answer.json()["error"]
+    assert not MemoryRecord.objects.exists()
+
+
+def test_without_a_good_token_nothing_is_answered(alice_user: User) -> None:
+    assert Client().get(LIST).status_code == 401
+    bad = Client(headers={"authorization": "Bearer cpl_made-up"}).get(LIST)
+    assert (bad.status_code, bad.json()["code"]) == (401, "forbidden")
+
+
+def test_the_persona_s_globs_hold_for_rest_too(alice_user: User) -> None:
+    Persona.objects.filter(name="sales").update(tools_deny=["memory_manage"])
+    assert client(alice_user).get(LIST).status_code == 403
+    assert post(client(alice_user), RECALL, {"query": "x"}).status_code == 200
+
+
+def test_a_session_needs_its_csrf_token(alice_user: User) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(alice_user)
+    assert browser.get(LIST).status_code == 200
+    assert post(browser, LIST, {"content": "Revenue excludes refunds."}).status_code == 403
+
+
+def test_only_json_is_answered_and_taken(alice_user: User) -> None:
+    answer = client(alice_user).get(LIST, headers={"accept": "text/html"})
+    assert answer.headers["Content-Type"] == "application/json"
+    assert client(alice_user).post(LIST, {"content": "x"}).status_code == 415
+
+
+# -- tokens -----------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_kept_as_a_hash_and_dies_when_told(alice: Caller, alice_user: User) -> None:
+    token, text = create_token(caller=alice, user=alice_user, name="laptop")
+    assert text not in str(ApiToken.objects.values().get())
+    assert find_token(text) == token
+    ApiToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert find_token(text) is None
+    ApiToken.objects.update(expires_at=None)
+    assert find_token(text) == token
+    revoke_token(caller=alice, token_id=token.pk)
+    assert find_token(text) is None
+
+
+def test_a_switched_off_account_s_token_opens_nothing(alice: Caller, alice_user: User) -> None:
+    _, text = create_token(caller=alice, user=alice_user, name="laptop")
+    User.objects.update(is_active=False)
+    assert find_token(text) is None
+
+
+def test_tokens_are_for_oneself_a_held_persona_and_no_rights(alice: Caller, alice_user: User, bob_user: User) -> None:
+    with pytest.raises(Forbidden):
+        create_token(caller=alice, user=bob_user, name="x")
+    with pytest.raises(Forbidden):
+        create_token(caller=alice, user=alice_user, name="x", persona="supply")
+    with pytest.raises(Forbidden):
+        create_token(caller=alice, user=alice_user, name="x", rights=["act_for_users"])
+    with pytest.raises(Invalid):
+        create_token(caller=operator(), user=alice_user, name="x", rights=["fly"])
+    with pytest.raises(Invalid):
+        create_token(caller=alice, user=alice_user, name="")
