@@ -114,7 +114,7 @@ def test_an_answer_stays_within_its_budget_and_counts_what_is_left_out(alice: Ca
 def test_owners_and_outsiders(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
     id = remember(alice)
     for command in ("update", "supersede", "forget", "share", "verify"):
-        fields = {"content": "Something else entirely.", "visibility": "everyone"}
+        fields: dict[str, Any] = {"content": "Something else entirely.", "visibility": "everyone"}
         with pytest.raises(Forbidden):
             memory_manage(bob, command, id=id, **fields)
         with pytest.raises(NotFound):
