@@ -18,6 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django_q.tasks import async_task
 
 from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
@@ -53,6 +54,7 @@ class Command(BaseCommand):
             self.prepare(no_demo)
             processes = {name: Process(command) for name, command in commands(host, port).items()}
             remember(state, processes)
+            look_for_gaps()
             wait_until_ready(host, port, processes["web"])
             self.panel(host, port)
             self.watch(state, processes)
@@ -133,6 +135,7 @@ class Command(BaseCommand):
                     self.stderr.write(f"{name} ended (code {process.child.returncode}): started again")
                     process.restart()
                     remember(state, processes)
+                    look_for_gaps()
 
 
 class Process:
@@ -185,6 +188,11 @@ def commands(host: str, port: int) -> dict[str, list[str]]:
 
 def stdio_client(email: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": [str(settings.BASE_DIR / "manage.py"), "mcp", "--as", email]}
+
+
+def look_for_gaps() -> None:
+    """A worker that starts takes up at once what its predecessor left, and not at the next scheduled time."""
+    async_task("memories.tasks.close_gaps")
 
 
 def leave(number: int, frame: object) -> None:
