@@ -6,3 +6,6 @@ from django.apps import AppConfig
 class KnowledgeConfig(AppConfig):
     name = "knowledge"
     verbose_name = "Knowledge"
+
+    def ready(self) -> None:
+        from knowledge import receivers  # noqa: F401, PLC0415 - they register themselves, models first

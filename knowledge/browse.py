@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from django.db.models import Q
 from django.utils import timezone
 
+from knowledge.catalog.facts import short_name
 from memories import queries
 from memories.access import Caller
 from memories.errors import DomainError
@@ -181,7 +182,7 @@ class Browse:
         newest = self.sort == "newest"
         if self.after:
             at, _, pk = self.after.partition("~")
-            when, key = moment("after", at), clean_id(pk, "after")
+            when, key = moment("after", at or "missing"), clean_id(pk, "after")
             beyond = Q(created_at__lt=when) if newest else Q(created_at__gt=when)
             rows = rows.filter(beyond | Q(created_at=when, pk__gt=key))
         return rows.order_by("-created_at" if newest else "created_at", "id")
@@ -201,14 +202,5 @@ class Browse:
 def label(facet: str, value: str) -> str:
     """A facet's value as people read it."""
     if facet == "entity":
-        return entity_name(value)
+        return short_name(value)
     return value if facet in ("tag", "persona") else value.replace("_", " ").capitalize()
-
-
-def entity_name(urn: str) -> str:
-    """The telling part of a DataHub URN: `sales.orders` of urn:li:dataset:(…:snowflake,sales.orders,PROD)."""
-    key = urn.split(":", 3)[-1]
-    if key.startswith("(") and key.endswith(")"):
-        parts = key[1:-1].split(",")
-        return parts[1] if len(parts) > 2 else parts[-1]
-    return key

@@ -16,7 +16,7 @@ from knowledge.browse import Browse
 from knowledge.forms import MemoryForm
 from memories import queries, services
 from memories.access import Caller, caller_of
-from memories.errors import Conflict, DomainError, Invalid, NotFound
+from memories.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.history import chain, history
 from memories.models import MemoryRecord, Status
 
@@ -69,6 +69,8 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """Two ways to change a text: edit it in place, or correct it and keep what was believed before."""
     caller = caller_of(request, door="portal")
     record = queries.one(caller, record_id)
+    if not caller.acts_for(record.created_by):
+        raise Forbidden("belongs to somebody else: only its owner or an admin changes it")
     form = MemoryForm(request.POST or None, initial=_initial(record), new=False)
     correcting = "correct" in (request.POST or request.GET)
     if request.method == "POST" and form.is_valid():

@@ -22,6 +22,9 @@ class Person(Protocol):
     is_active: bool
     is_superuser: bool
 
+    @property
+    def rights(self) -> frozenset[str]: ...
+
 
 class Token(Protocol):
     """An API token, as far as a caller depends on it."""
@@ -92,7 +95,7 @@ def caller_for(
         email=person.email.lower(),
         persona=chosen.name,
         personas=frozenset(personas),
-        rights=rights,
+        rights=rights | person.rights,
         is_admin=person.is_superuser,
         door=door,
         session=session,

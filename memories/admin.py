@@ -47,6 +47,9 @@ class RevisionInline(admin.TabularInline[MemoryRevision, MemoryRecord]):
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRevision]:
+        return MemoryRevision.objects.visible_to(caller_of(request, door="admin"))
+
 
 @admin.register(MemoryRecord)
 class MemoryRecordAdmin(ReadOnlyAdmin):

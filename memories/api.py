@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import RequestDataTooBig
 from rest_framework import exceptions, status
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,10 +12,11 @@ from rest_framework.views import APIView, exception_handler
 
 from memories import queries, services, shapes
 from memories.access import Caller, caller_of
-from memories.errors import DomainError, Forbidden, Invalid, check_choice
+from memories.errors import DomainError, Forbidden, Invalid, LimitReached, check_choice
 from memories.models import Status
 from memories.search import Filters, recall
 from memories.serializers import ListInput, RecallInput, RememberInput
+from memories.validation import check_page
 
 LIST_MAX = 100
 
@@ -22,9 +24,14 @@ LIST_MAX = 100
 def answer_error(error: Exception, context: dict[str, Any]) -> Response | None:
     """Every error as {"error", "code"}, as the MCP tools answer it."""
     if isinstance(error, exceptions.ValidationError):
-        field, faults = next(iter(dict(error.detail).items()))  # type: ignore[arg-type]  # ours are field errors
-        fault = faults[0] if isinstance(faults, list) else faults
-        error = Invalid(str(fault), field=field)
+        fault, field = _first_fault(error.detail)
+        error = Invalid(fault, field=field)
+    if isinstance(error, RecursionError):
+        error = Invalid("the body is nested too deep")
+    if isinstance(error, UnicodeError):
+        error = Invalid("the body contains half a surrogate pair", allowed="Unicode text")
+    if isinstance(error, RequestDataTooBig):
+        error = LimitReached("the body is larger than this server takes")
     if isinstance(error, DomainError):
         return Response({"error": error.message, "code": error.code}, status=error.status)
     response = exception_handler(error, context)
@@ -33,6 +40,16 @@ def answer_error(error: Exception, context: dict[str, Any]) -> Response | None:
         detail = getattr(error, "detail", str(error))
         response.data = {"error": str(detail), "code": code}
     return response
+
+
+def _first_fault(detail: Any, field: str = "") -> tuple[str, str]:
+    """Of DRF's nested details, the first: what is wrong, and where."""
+    if isinstance(detail, dict):
+        name, inner = next(iter(detail.items()))
+        return _first_fault(inner, f"{field}.{name}" if field else str(name))
+    if isinstance(detail, list) and detail:
+        return _first_fault(detail[0], field)
+    return str(detail), field
 
 
 def caller_using(request: Request, tool: str) -> Caller:
@@ -49,9 +66,7 @@ class Memories(APIView):
     def get(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
         given = _cleaned(ListInput, request.query_params)
-        if given["limit"] < 1 or given["offset"] < 0:
-            raise Invalid("is out of range", field="limit, offset", allowed=f"limit 1 to {LIST_MAX}, offset 0 or more")
-        limit, offset = min(given["limit"], LIST_MAX), given["offset"]
+        limit, offset = check_page(given["limit"], given["offset"], LIST_MAX), given["offset"]
         filters = Filters(
             dimension=given["dimension"],
             category=given["category"],
@@ -97,6 +112,6 @@ def _cleaned(serializer: Any, data: Any) -> dict[str, Any]:
         raise Invalid("the body is not a JSON object")
     checked = serializer(data=data)
     if unknown := sorted(set(data) - set(checked.fields)):
-        raise Invalid("is unknown here", field=unknown[0], allowed=", ".join(checked.fields))
+        raise Invalid("is unknown here", field=ascii(unknown[0])[1:101].strip("'"), allowed=", ".join(checked.fields))
     checked.is_valid(raise_exception=True)
     return dict(checked.validated_data)

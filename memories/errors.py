@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class DomainError(Exception):
@@ -77,6 +77,6 @@ def check_length(field: str, value: str, low: int, high: int) -> str:
     return value
 
 
-def check_count(field: str, values: list[object] | list[str], high: int) -> None:
+def check_count(field: str, values: Sequence[object], high: int) -> None:
     if len(values) > high:
         raise Invalid(f"has {len(values)} entries", field=field, allowed=f"at most {high}")

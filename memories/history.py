@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from memories.access import Caller
@@ -15,9 +16,12 @@ CHAIN_MAX = 100
 
 @dataclass(frozen=True)
 class State:
+    """`details` are the other columns, as far as they were different then."""
+
     content: str
     status: str
     visibility: str
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -36,18 +40,29 @@ class Change:
 def states_at(caller: Caller, records: Sequence[MemoryRecord], moment: datetime) -> dict[UUID, State]:
     """The state of each record at that time; records that did not exist, or were private to another, are left out."""
     in_force: dict[UUID, MemoryRevision] = {}
+    details: dict[UUID, dict[str, Any]] = {}
     ids = [record.pk for record in records]
-    for revision in MemoryRevision.objects.filter(record_id__in=ids, valid_to__gt=moment).order_by("valid_to", "id"):
-        in_force.setdefault(revision.record_id, revision)
+    for revision in MemoryRevision.objects.filter(record_id__in=ids, valid_to__gt=moment).order_by("-valid_to", "-id"):
+        in_force[revision.record_id] = revision  # the earliest of those that ended later
+        details[revision.record_id] = details.get(revision.record_id, {}) | revision.details
     states = {}
     for record in records:
         if record.created_at > moment:
             continue
         then = in_force.get(record.pk)
-        state = State(then.content, then.status, then.visibility) if then else state_of(record)
-        if state.visibility != Visibility.PRIVATE or caller.acts_for(record.created_by):
+        state = state_of(record)
+        if then:
+            state = State(then.content, then.status, then.visibility, details[record.pk])
+        if could_read(caller, record, state.visibility):
             states[record.pk] = state
     return states
+
+
+def could_read(caller: Caller, record: MemoryRecord, visibility: str) -> bool:
+    """Whether a state of that visibility is the caller's to see: the rule of readable_by, for an earlier state."""
+    if caller.acts_for(record.created_by) or visibility == Visibility.EVERYONE:
+        return True
+    return visibility == Visibility.PERSONA and record.persona in caller.personas
 
 
 def state_of(record: MemoryRecord) -> State:

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from memories import queries, services, shapes, validation
 from memories.access import Caller
-from memories.errors import Invalid, check_choice
+from memories.errors import check_choice
 from memories.history import history
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Visibility
 from memories.search import LIMIT_MAX, STRATEGIES, Filters, recall
@@ -238,11 +238,7 @@ def _list(caller: Caller, command: str, filters: Filters, limit: int, offset: in
 
 
 def _page(rows: Any, limit: int, offset: int) -> ManageShape:
-    if limit < 1:
-        raise Invalid(f"is {limit}", field="limit", allowed=f"1 to {LIST_MAX}")
-    if offset < 0:
-        raise Invalid(f"is {offset}", field="offset", allowed="0 or more")
-    limit = min(limit, LIST_MAX)
+    limit = validation.check_page(limit, offset, LIST_MAX)
     records, omitted = shapes.within_budget([shapes.memory_shape(row) for row in rows[offset : offset + limit]])
     page: ManageShape = {"records": records, "total": rows.count(), "limit": limit, "offset": offset}
     if omitted:

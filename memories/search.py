@@ -318,9 +318,11 @@ def _hit(row: Any) -> Hit:
 def _as_of(caller: Caller, hits: list[Hit], moment: datetime, allowed: set[Status]) -> list[Hit]:
     """The hits as they stood then; what was hidden, archived or superseded at that time falls out."""
     states = states_at(caller, [hit.record for hit in hits], moment)
-    then = [
-        replace(hit, content=state.content, status=state.status)
-        for hit in hits
-        if (state := states.get(hit.record.pk)) is not None
-    ]
-    return [hit for hit in then if hit.status in allowed]
+    then = []
+    for hit in hits:
+        state = states.get(hit.record.pk)
+        if state is not None and state.status in allowed:
+            for name, value in state.details.items():
+                setattr(hit.record, name, value)  # shown, never saved
+            then.append(replace(hit, content=state.content, status=state.status))
+    return then

@@ -10,13 +10,14 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import TextField, Value
 from django.dispatch import Signal
 from django.utils import timezone
 
 from memories import embedding, indexing, validation
 from memories.access import Caller
+from memories.chains import close_the_gap, living_successor, locked_with_predecessor, make_active, mark_superseded
 from memories.errors import Conflict, Forbidden, Invalid, check_choice
 from memories.models import (
     Category,
@@ -36,6 +37,10 @@ from memories.similar import Similar, similar_to
 
 # Sent inside the transaction that erases a memory, with `record_id`, so that other apps drop what they copied.
 erased = Signal()
+# Sent inside the transaction that shares a memory, with `record`: a receiver may refuse by raising a DomainError.
+sharing = Signal()
+# Sent inside the transaction of a correction, with `record`, which is superseded now.
+corrected = Signal()
 
 EDITABLE: dict[str, Callable[[Any], Any]] = {
     "content": validation.clean_content,
@@ -78,9 +83,11 @@ def remember(
     visibility: str = Visibility.PERSONA,
     metadata: Mapping[str, Any] | None = None,
     created_at: datetime | None = None,
+    within: Callable[[MemoryRecord], None] | None = None,
 ) -> Remembered:
     """Keeps a fact. The same text by the same owner and persona answers the record that is there; a text that
-    is nearly the same is kept and the near ones are named, since two like sentences may be two facts."""
+    is nearly the same is kept and the near ones are named, since two like sentences may be two facts.
+    `within` writes what belongs to the record, in its transaction."""
     given = {
         "content": content, "summary": summary, "dimension": dimension, "category": category,
         "confidence": confidence, "tags": list(tags), "entity_urns": list(entity_urns),
@@ -94,9 +101,13 @@ def remember(
     _require_identity(caller)
     with transaction.atomic():
         if twin := _same_text(caller, fields["content"]):
-            return Remembered(twin, existing=True)
+            if within:
+                within(twin)
+            return Remembered(twin, existing=True, note=_what_differs(twin, fields))
         record = MemoryRecord.objects.create(created_by=caller.email, persona=caller.persona, **fields)
-    return _index_now(caller, record)
+        if within:
+            within(record)
+    return index_now(caller, record)
 
 
 def supersede(
@@ -112,15 +123,15 @@ def supersede(
 
     What `changes` does not name is taken over. Raises Conflict, naming the successor, if somebody was quicker.
     """
-    moment = created_at or timezone.now()
     metadata = validation.clean_metadata(dict(changes.pop("metadata", None) or {}))
-    cleaned = _clean_changes({"content": content, **changes})
+    cleaned = clean_changes({"content": content, **changes})
     with transaction.atomic():
         old = locked(caller, record_id)
-        if old.status == Status.SUPERSEDED and old.superseded_by:
-            raise Conflict(f"was corrected already, by {old.superseded_by.hex}: correct that one", field="id")
+        if successor := living_successor(old):
+            raise Conflict(f"was corrected already, by {successor.pk.hex}: correct that one", field="id")
         if old.status == Status.ARCHIVED:
             raise Conflict("is forgotten: restore it before correcting it", field="id")
+        moment = created_at or timezone.now()  # read once the lock is ours, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
         new = MemoryRecord(
             **{**inherited, **cleaned},
@@ -136,8 +147,9 @@ def supersede(
             raise Invalid("is what the memory says already", field="content", allowed="the corrected text")
         new.save(force_insert=True)
         with revised(caller, old, "supersede", reason, moment):
-            _mark_superseded(old, new)
-    return _index_now(caller, new)
+            mark_superseded(old, new)
+        corrected.send(sender=MemoryRecord, record=old)
+    return index_now(caller, new)
 
 
 # -- changing what is there ------------------------------------------------------------------------------
@@ -149,13 +161,15 @@ def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes
     A stale memory that is revised is true again. Raises Invalid without any change to make.
     """
     metadata = changes.pop("metadata", None)
-    cleaned = _clean_changes(changes)
+    cleaned = clean_changes(changes)
     if not cleaned and metadata is None:
         raise Invalid(f"no fields to change; allowed: {', '.join([*EDITABLE, 'metadata'])}")
     with transaction.atomic():
         record = locked(caller, record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: restore it before changing it", field="id")
+        if cleaned.get("visibility", record.visibility) != record.visibility:
+            sharing.send(sender=MemoryRecord, record=record)
         with revised(caller, record, "revise", reason):
             for name, value in cleaned.items():
                 setattr(record, name, value)
@@ -164,10 +178,10 @@ def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes
                 merged = record.metadata | validation.clean_metadata(dict(metadata))
                 record.metadata = validation.clean_metadata(merged, own_keys=own_keys)
             if cleaned and record.status == Status.STALE:
-                _make_active(record)
+                make_active(record)
         text_changed = record.embedding is None
     if text_changed:
-        _index_now(caller, record)
+        index_now(caller, record)
     return record
 
 
@@ -181,27 +195,27 @@ def forget(*, caller: Caller, record_id: UUID | str, reason: str = "") -> Memory
 
 
 def restore(*, caller: Caller, record_id: UUID | str, reason: str = "") -> MemoryRecord:
-    """Makes an archived or stale memory active again; a superseded one only when its successor is gone."""
-    try:
-        with transaction.atomic():
-            record = locked(caller, record_id)
-            successor = (
-                MemoryRecord.objects.filter(pk__in=filter(None, [record.superseded_by]))
-                .exclude(status=Status.ARCHIVED)
-                .first()
-            )
-            if record.status == Status.SUPERSEDED and successor:
-                raise Conflict(f"is superseded by {successor.pk.hex}: forget that one first", field="id")
-            with revised(caller, record, "restore", reason):
-                if successor:  # it was corrected, and only then forgotten
-                    record.status = Status.SUPERSEDED
-                else:
-                    _make_active(record)
-            _put_predecessor_back(caller, record)
-    except IntegrityError as error:
-        if "memory_one_living_successor" not in str(error):
-            raise
-        raise Conflict("what it corrected has been corrected otherwise since", field="id") from None
+    """Makes an archived or stale memory active again; a superseded one only when no correction of it lives. A
+    restored correction corrects again."""
+    with transaction.atomic():
+        record, old = locked_with_predecessor(caller, record_id)
+        successor = living_successor(record)
+        if successor and record.status == Status.SUPERSEDED:
+            raise Conflict(f"is superseded by {successor.pk.hex}: forget that one first", field="id")
+        rival = old and living_successor(old)
+        if record.status == Status.ARCHIVED and rival and rival.pk != record.pk:
+            raise Conflict(f"what it corrected is corrected by {rival.pk.hex} now", field="id")
+        twin = None if successor else _living_twin(record)
+        if twin:
+            raise Conflict(f"the same is remembered already, as {twin.pk.hex}", field="id")
+        with revised(caller, record, "restore", reason):
+            if successor:  # it was corrected, and only then forgotten
+                mark_superseded(record, successor)
+            else:
+                make_active(record)
+        if old and old.status in (Status.ACTIVE, Status.STALE):
+            with revised(caller, old, "supersede", "its correction was restored"):
+                mark_superseded(old, record)
     if record.embedding is None:
         indexing.enqueue("memory", [record.pk], Trigger.WRITE)
     return record
@@ -212,6 +226,7 @@ def share(*, caller: Caller, record_id: UUID | str, visibility: str, reason: str
     check_choice("visibility", visibility, Visibility.values)
     with transaction.atomic():
         record = locked(caller, record_id)
+        sharing.send(sender=MemoryRecord, record=record)
         with revised(caller, record, "share", reason):
             record.visibility = visibility
     return record
@@ -236,7 +251,7 @@ def verify(*, caller: Caller, record_id: UUID | str, note: str = "") -> MemoryRe
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: restore it before verifying it", field="id")
         with revised(caller, record, "verify", note):
-            _make_active(record)
+            make_active(record)
             record.last_verified_at = timezone.now()
     return record
 
@@ -247,21 +262,14 @@ def erase(*, caller: Caller, record_id: UUID | str, confirm: bool = False) -> To
     if not confirm:
         raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
     with transaction.atomic():
-        record = locked(caller, record_id)
-        successor = MemoryRecord.objects.select_for_update().filter(supersedes=record).exclude(status=Status.ARCHIVED)
-        after = successor.first()
-        MemoryRecord.objects.filter(supersedes=record).update(supersedes=None)
-        before = record.supersedes_id
+        record, old = locked_with_predecessor(caller, record_id)
         IndexJob.objects.filter(source_kind="memory", source_id=record.pk).delete()
         tombstone, _ = Tombstone.objects.get_or_create(
             record_id=record.pk,
             defaults={"created_by": record.created_by, "persona": record.persona, "erased_by": caller.email},
         )
+        close_the_gap(caller, record, old)
         MemoryRecord.objects.filter(pk=record.pk).delete()
-        if after and before:
-            # Nearer to the start of the chain than before, so no cycle can come of it.
-            MemoryRecord.objects.filter(pk=after.pk).update(supersedes=before)
-            MemoryRecord.objects.filter(pk=before, status=Status.SUPERSEDED).update(superseded_by=after.pk)
         erased.send(sender=MemoryRecord, record_id=tombstone.record_id)
     return tombstone
 
@@ -274,18 +282,21 @@ def move_ownership(*, caller: Caller, old: str, new: str) -> int:
     old, new = old.strip(), new.strip().lower()
     if not old or not new or old == new:
         raise Invalid("must be two different identities", field="new", allowed="an e-mail address")
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            UPDATE memory_records SET created_by = %(new)s, updated_at = now(), metadata = CASE
-                WHEN metadata->>'legacy_created_by' = %(new)s THEN metadata - 'legacy_created_by'
-                WHEN metadata ? 'legacy_created_by' THEN metadata
-                ELSE metadata || jsonb_build_object('legacy_created_by', created_by) END
-            WHERE created_by = %(old)s
-            """,
-            {"old": old, "new": new},
-        )
-        return int(cursor.rowcount)
+    if len(new) > 254 or "@" not in new:
+        raise Invalid(f"{new[:60]!r} is no e-mail address", field="new", allowed="an e-mail address")
+    owned = MemoryRecord.objects.filter(created_by=old)
+    coming_back = owned.filter(metadata__legacy_created_by=new)
+    with transaction.atomic():
+        # Undoing an earlier move takes back what was moved then, and nothing that was the other's own.
+        rows = list((coming_back if coming_back.exists() else owned).select_for_update())
+        for record in rows:
+            first = record.metadata.get("legacy_created_by", old)
+            record.metadata.pop("legacy_created_by", None)
+            if first != new:
+                record.metadata["legacy_created_by"] = first
+            record.created_by = new
+        MemoryRecord.objects.bulk_update(rows, ["created_by", "metadata"], batch_size=500)
+    return len(rows)
 
 
 # -- parts -----------------------------------------------------------------------------------------------
@@ -296,7 +307,7 @@ def _require_identity(caller: Caller) -> None:
         raise Forbidden("this connection has no identity, so nothing can be owned")
 
 
-def _clean_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
+def clean_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := sorted(set(changes) - set(EDITABLE)):
         raise Invalid(f"{', '.join(unknown)} can't be changed", allowed=", ".join(EDITABLE))
     return {name: EDITABLE[name](value) for name, value in changes.items() if value is not None}
@@ -304,6 +315,20 @@ def _clean_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_session(caller: Caller, metadata: dict[str, Any]) -> dict[str, Any]:
     return {**metadata, validation.SESSION_KEY: caller.session} if caller.session else metadata
+
+
+def _what_differs(twin: MemoryRecord, given: Mapping[str, Any]) -> str:
+    """A repeated text changes nothing; what was said otherwise this time is named, so that it isn't believed."""
+    compared = ("visibility", "dimension", "category", "confidence", "tags", "entity_urns")
+    other = [name for name in compared if given[name] != getattr(twin, name) and given[name] != []]
+    listed = ", ".join(f"{name} is {getattr(twin, name)!r}" for name in other)
+    return f"kept as it is there ({listed}): update it to change that" if other else ""
+
+
+def _living_twin(record: MemoryRecord) -> MemoryRecord | None:
+    same = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=record.persona)
+    living = same.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
+    return None if record.tier else living.exclude(pk=record.pk).first()
 
 
 def _same_text(caller: Caller, content: str) -> MemoryRecord | None:
@@ -321,7 +346,7 @@ def _same_text(caller: Caller, content: str) -> MemoryRecord | None:
     )
 
 
-def _index_now(caller: Caller, record: MemoryRecord) -> Remembered:
+def index_now(caller: Caller, record: MemoryRecord) -> Remembered:
     """Gives the saved record its vector and names its near ones; without embedder a job is left for later."""
     try:
         vector, model = embedding.embed_one(record.content)
@@ -331,23 +356,3 @@ def _index_now(caller: Caller, record: MemoryRecord) -> Remembered:
     indexing.store_vector("memory", record.pk, record.content, vector, model)
     near = similar_to(caller, vector, threshold=settings.NEAR_DUPLICATE_COSINE, besides=record)
     return Remembered(record, similar=near)
-
-
-def _make_active(record: MemoryRecord) -> None:
-    record.status, record.stale_reason, record.stale_at = Status.ACTIVE, "", None
-    record.superseded_by, record.superseded_at, record.purge_after = None, None, None
-
-
-def _mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
-    old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, new.pk, new.created_at
-
-
-def _put_predecessor_back(caller: Caller, record: MemoryRecord) -> None:
-    """A restored correction corrects again: what it had replaced leaves recall."""
-    old = record.supersedes_id and MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
-    if not old or old.status == Status.ARCHIVED or old.superseded_by == record.pk:
-        return
-    if old.superseded_by and old.superseded_by != record.pk:
-        raise Conflict(f"what it corrected is superseded by {old.superseded_by.hex} now", field="id")
-    with revised(caller, old, "supersede", "its correction was restored"):
-        _mark_superseded(old, record)

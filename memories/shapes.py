@@ -18,6 +18,7 @@ from memories.models import MemoryRecord
 from memories.search import Hit, Recall
 from memories.similar import Similar
 
+ENVELOPE = 1_000  # bytes kept for what stands around the items
 PREVIEW = 200  # characters of a near-duplicate's text
 
 Item = TypeVar("Item")
@@ -170,10 +171,10 @@ def change_shape(change: Change) -> ChangeShape:
 
 def within_budget(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:
     """The leading items whose JSON fits the answer's budget (bytes), and how many were left out."""
-    left = settings.ANSWER_BUDGET_BYTES if budget is None else budget
+    left = (settings.ANSWER_BUDGET_BYTES if budget is None else budget) - ENVELOPE
     kept: list[Item] = []
     for item in items:
-        left -= len(json.dumps(item, ensure_ascii=False).encode())
+        left -= len(json.dumps(item, ensure_ascii=False).encode()) + 2
         if left < 0 and kept:
             break
         kept.append(item)

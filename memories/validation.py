@@ -19,6 +19,8 @@ TAGS_MAX = 20
 TAG_LENGTH = 80
 URN_LENGTH = 500
 METADATA_BYTES = 16_000
+METADATA_DEPTH = 20  # readers' JSON parsers end somewhere
+OFFSET_MAX = 1_000_000
 REASON_MAX = 1000
 SESSION_KEY = "session_id"
 
@@ -56,7 +58,7 @@ def clean_text(field: str, value: object, low: int, high: int) -> str:
         raise Invalid(f"is {type(value).__name__}", field=field, allowed=f"text of {low} to {high} characters")
     if UNSTORABLE.search(value):
         raise Invalid("contains a NUL character or half a surrogate pair", field=field, allowed="Unicode text")
-    return check_length(field, value.strip(), low, high)
+    return check_length(field, value.replace("\r\n", "\n").strip(), low, high)
 
 
 def clean_content(value: object) -> str:
@@ -77,7 +79,10 @@ def clean_strings(field: str, values: object, most: int, length: int) -> list[st
 
 
 def clean_tags(values: object) -> list[str]:
-    return clean_strings("tags", values, TAGS_MAX, TAG_LENGTH)
+    tags = clean_strings("tags", values, TAGS_MAX, TAG_LENGTH)
+    if commas := [tag for tag in tags if "," in tag]:
+        raise Invalid(f"{commas[0]!r} contains a comma", field="tags", allowed="texts without commas")
+    return tags
 
 
 def clean_urn(value: str, field: str = "entity_urns") -> str:
@@ -118,12 +123,35 @@ def clean_metadata(value: object, *, own_keys: frozenset[str] = frozenset()) -> 
         raise Invalid(f"is {type(value).__name__}", field="metadata", allowed="a JSON object")
     if taken := sorted(RESERVED_METADATA.intersection(value) - own_keys):
         raise Invalid(f"{', '.join(taken)} can't be set", field="metadata", allowed="any other key")
+    _check_json(value)
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise Invalid(f"is not JSON ({error})", field="metadata", allowed="a JSON object") from None
-    if UNSTORABLE.search(text) or "\\u0000" in text:
-        raise Invalid("contains a NUL character or half a surrogate pair", field="metadata", allowed="Unicode text")
     if (size := len(text.encode())) > METADATA_BYTES:
         raise Invalid(f"has {size} bytes", field="metadata", allowed=f"at most {METADATA_BYTES} bytes")
     return value
+
+
+def _check_json(value: Any) -> None:
+    """No deeper than METADATA_DEPTH, and nothing in it that PostgreSQL can't keep. Walks without recursion."""
+    waiting = [(value, 1)]
+    while waiting:
+        item, depth = waiting.pop()
+        if depth > METADATA_DEPTH:
+            raise Invalid("is nested too deep", field="metadata", allowed=f"at most {METADATA_DEPTH} levels")
+        if isinstance(item, dict):
+            waiting += [(inner, depth + 1) for pair in item.items() for inner in pair]
+        elif isinstance(item, list):
+            waiting += [(inner, depth + 1) for inner in item]
+        elif isinstance(item, str) and UNSTORABLE.search(item):
+            raise Invalid("contains a NUL character or half a surrogate pair", field="metadata", allowed="Unicode text")
+
+
+def check_page(limit: int, offset: int, most: int) -> int:
+    """The limit to use: at least 1, at most `most`. Raises Invalid."""
+    if limit < 1:
+        raise Invalid(f"is {limit}", field="limit", allowed=f"1 to {most}")
+    if not 0 <= offset <= OFFSET_MAX:
+        raise Invalid(f"is {str(offset)[:20]}", field="offset", allowed=f"0 to {OFFSET_MAX}")
+    return min(limit, most)

@@ -85,6 +85,9 @@ class AuditEventAdmin(ReadOnlyAdmin):
     search_fields = ["email", "tool"]
     date_hierarchy = "at"
 
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        return [] if request.user.is_superuser else ["arguments", "message"]
+
     @admin.display(description="outcome", ordering="outcome")
     def badge(self, event: AuditEvent) -> SafeString:
         colour = {"ok": "active", "error": "stale", "refused": "low"}[event.outcome]

@@ -50,6 +50,11 @@ class User(AbstractBaseUser, PermissionsMixin):
         super().clean()
         self.email = self.email.strip().lower()
 
+    @property
+    def rights(self) -> frozenset[str]:
+        """What this person may do beyond their own memories."""
+        return frozenset({"curate"}) if self.is_active and self.has_perm("knowledge.curate") else frozenset()
+
     def get_short_name(self) -> str:
         return self.name.split(" ")[0] if self.name else self.email.split("@")[0]
 

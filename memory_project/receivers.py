@@ -6,6 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from django.apps import apps
+from django.contrib.auth.models import Group, Permission
+from django.db.models import Q
 from django.db.models.signals import post_migrate
 from django.dispatch import receiver
 
@@ -29,6 +31,16 @@ def create_schedules(sender: Any, **extra: Any) -> None:
         Schedule.objects.get_or_create(
             name=name, defaults={"func": function, "schedule_type": "I", "minutes": minutes, "repeats": -1}
         )
+
+
+@receiver(post_migrate)
+def let_curators_look(sender: Any, **extra: Any) -> None:
+    """The group Curators may review, and look at what review is about. Permissions exist once all apps migrated."""
+    permissions = Permission.objects.filter(
+        Q(codename__startswith="view_", content_type__app_label__in=["memories", "knowledge"]) | Q(codename="curate")
+    )
+    group, _ = Group.objects.get_or_create(name="Curators")
+    group.permissions.add(*permissions)
 
 
 SCHEDULES = {

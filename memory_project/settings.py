@@ -205,6 +205,13 @@ EMBEDDING_WAIT_S = env.number("EMBEDDING_WAIT_S", 10.0, 0.0, 300.0)
 INDEX_LEASE_S = env.number("INDEX_LEASE_S", 120, 5, 3600)
 INDEX_MAX_ATTEMPTS = env.number("INDEX_MAX_ATTEMPTS", 5, 1, 50)
 
+# -- catalog ----------------------------------------------------------------------------------------------
+
+DATAHUB_GMS_URL = env.text("DATAHUB_GMS_URL")
+DATAHUB_GMS_TOKEN = env.text("DATAHUB_GMS_TOKEN")
+DATAHUB_TIMEOUT_S = env.number("DATAHUB_TIMEOUT_S", 10.0, 0.1, 300.0)
+APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
+
 # -- MCP -------------------------------------------------------------------------------------------------
 
 MCP_TOOLSETS = env.listing("MCP_TOOLSETS", "memory,knowledge")

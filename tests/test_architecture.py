@@ -14,6 +14,7 @@ DOORS = {"mcp_tools", "views", "api", "admin", "tasks", "commands"}
 WRITERS = {
     "services",
     "revising",
+    "chains",
     "conversation",
     "indexing",
     "models",
@@ -22,6 +23,7 @@ WRITERS = {
     "receivers",
     "audit",
 }
+WRITERS |= {"insights", "changesets", "local"}
 
 
 def modules() -> Iterator[Path]:

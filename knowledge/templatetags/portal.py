@@ -8,7 +8,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 
-from knowledge import browse
+from knowledge.catalog.facts import short_name
 
 register = template.Library()
 
@@ -23,7 +23,7 @@ def markdown(text: str) -> SafeString:
 
 @register.filter
 def entity_name(urn: str) -> str:
-    return browse.entity_name(urn)
+    return short_name(urn)
 
 
 @register.filter

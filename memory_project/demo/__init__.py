@@ -15,6 +15,8 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from django.utils import timezone
 
+from knowledge import changesets, insights
+from knowledge.catalog import files
 from memories import lexicon, services
 from memories.access import Caller, caller_for, operator
 from memories.models import MemoryRecord, Persona, PersonaMembership
@@ -88,6 +90,43 @@ def make_memories(people: dict[str, User]) -> Iterator[bool]:
             named[key] = record
         yield new
     lexicon.refresh()
+
+
+def load_demo_catalog() -> int:
+    """The retailer's data sets; answers how many aspects were new."""
+    counts = list(files.load(files.read_file(FOLDER / "catalog.json")))
+    return counts[-1].written if counts else 0
+
+
+def make_insights(people: dict[str, User]) -> int:
+    """Proposals in every state of review. Those that are there are left as they are."""
+    callers = {who: caller_for(user, door="demo") for who, user in people.items()}
+    curator, new = callers["priya"], 0
+    for row in json.loads((FOLDER / "insights.json").read_text()):
+        captured = insights.capture(
+            caller=callers[row["by"]],
+            insight_text=row["text"],
+            category=row["category"],
+            confidence=row.get("confidence", "medium"),
+            source=row.get("source", "agent_discovery"),
+            entity_urns=[dataset(name) for name in row.get("about", [])],
+            suggested_actions=row.get("actions", []),
+        )
+        if captured.existing:
+            continue
+        new += 1
+        if row.get("state") == "rejected":
+            insights.reject(caller=curator, insight_id=captured.insight.pk, notes=row["notes"])
+        elif row.get("state") in ("approved", "applied"):
+            insights.approve(caller=curator, insight_id=captured.insight.pk, notes=row.get("notes", ""))
+        if row.get("state") == "applied":
+            changesets.apply(
+                caller=curator,
+                insight_ids=[captured.insight.pk.hex],
+                changes=row["actions"],
+                entity_urn=dataset(row["about"][0]),
+            )
+    return new
 
 
 def _write(caller: Caller, row: dict[str, Any], number: int, named: dict[str, MemoryRecord]) -> MemoryRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,8 @@ from memories.access import Caller
 from memory_project.models import AuditEvent
 
 TEXT_MOST = 200  # longer texts are noted by their length
+# What people or agents said is never kept here: erasing a memory must leave nothing, also of a call that failed.
+SAID = frozenset({"content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text"})
 SECRET = re.compile(r"pass(word|wd)?|secret|token|api_?key|authorization|credential", re.IGNORECASE)
 ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID_KEYS = ("id", "ids", "insight_id", "insight_ids", "record_id")
@@ -22,16 +25,28 @@ def redacted(value: Any, depth: int = 0) -> Any:
     if depth > DEPTH_MOST:
         return "…"
     if isinstance(value, Mapping):
-        return {
-            str(key)[:100]: "[secret]" if SECRET.search(str(key)) else redacted(item, depth + 1)
-            for key, item in list(value.items())[:50]
-        }
+        return {_clean(str(key))[:100]: _redacted_item(str(key), item, depth) for key, item in list(value.items())[:50]}
     if isinstance(value, list | tuple):
         return [redacted(item, depth + 1) for item in value[:50]]
     if isinstance(value, str):
-        clean = value.replace("\x00", "�").encode(errors="replace").decode()
+        clean = _clean(value)
         return clean if len(clean) <= TEXT_MOST else f"[{len(value)} characters]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if isinstance(value, int | float | bool | None) else str(value)[:TEXT_MOST]
+
+
+def _redacted_item(key: str, item: Any, depth: int) -> Any:
+    if SECRET.search(key):
+        return "[secret]"
+    if key in SAID and isinstance(item, str):
+        return f"[{len(item)} characters]"
+    return redacted(item, depth + 1)
+
+
+def _clean(text: str) -> str:
+    """Without what jsonb can't hold."""
+    return text.replace("\x00", "�").encode(errors="replace").decode()
 
 
 def named_records(*values: Any) -> list[UUID]:

@@ -192,13 +192,14 @@ def described(tool: Tool) -> ServerTool:
 
 
 def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:
-    """The tools of these sets ("all" means every one), in the order the apps declare them."""
+    """The tools of these sets ("all" means every one), set by set, as they are declared."""
     if unknown := sorted(set(toolsets) - {*TOOLSETS, "all"}):
         raise ImproperlyConfigured(f"unknown toolset {unknown[0]!r}; allowed: {', '.join(TOOLSETS)}, all")
     for app in apps.get_app_configs():
         if app.module is not None and module_has_submodule(app.module, "mcp_tools"):
             import_module(f"{app.name}.mcp_tools")
-    return [tool for tool in TOOLS.values() if "all" in toolsets or tool.toolset in toolsets]
+    chosen = [tool for tool in TOOLS.values() if "all" in toolsets or tool.toolset in toolsets]
+    return sorted(chosen, key=lambda tool: TOOLSETS.index(tool.toolset))
 
 
 def build_server(*, toolsets: Sequence[str] | None = None, identify: Identify = caller_of_request) -> CommonplaceServer:

@@ -229,7 +229,8 @@ def test_connect_sees_the_first_call_arrive(alice_user: User) -> None:
     assert client.get("/connect/first-call/?since=2999-99-99").status_code == 400
 
 
-ADMIN = ["memories/memoryrecord", "memories/persona", "memories/indexjob", "memories/tombstone",
+ADMIN = ["knowledge/insight", "knowledge/changeset", "knowledge/catalogentity", "knowledge/catalogaspect",
+         "memories/memoryrecord", "memories/persona", "memories/indexjob", "memories/tombstone",
          "memory_project/user", "memory_project/apitoken", "memory_project/auditevent"]  # fmt: skip
 
 

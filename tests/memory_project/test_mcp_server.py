@@ -55,7 +55,9 @@ def told(result: Any) -> dict[str, Any]:
 
 def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller) -> None:
     tools = {tool.name: tool for tool in as_caller(alice, lambda client: client.list_tools()).tools}
-    assert list(tools) == ["memory_manage", "memory_recall"]
+    assert list(tools)[:2] == ["memory_manage", "memory_recall"]
+    assert set(list(tools)[2:]) == {"capture_insight", "apply_knowledge", "catalog_search", "catalog_entity"}
+    assert all(tool.title and tool.output_schema for tool in tools.values())
     recall = tools["memory_recall"]
     assert "caller" not in recall.input_schema["properties"]
     assert recall.input_schema["properties"]["limit"]["maximum"] == 50
@@ -130,7 +132,7 @@ def test_a_persona_sees_and_calls_only_what_it_may(alice_user: User) -> None:
 
 
 def test_every_call_leaves_an_audit_event_without_long_texts_and_secrets(alice: Caller) -> None:
-    secret = {"command": "remember", "content": "x" * 300, "metadata": {"api_key": "s3cret", "note": "fine"}}
+    secret = {"command": "remember", "content": "x" * 300, "metadata": {"api_key": "s3cret", "about": "fine"}}
     as_caller(alice, lambda client: client.call_tool("memory_manage", secret))
     event = AuditEvent.objects.get()
     assert (event.email, event.persona, event.tool, event.outcome) == (
@@ -140,7 +142,7 @@ def test_every_call_leaves_an_audit_event_without_long_texts_and_secrets(alice: 
         "ok",
     )
     assert event.arguments["content"] == "[300 characters]"
-    assert event.arguments["metadata"] == {"api_key": "[secret]", "note": "fine"}
+    assert event.arguments["metadata"] == {"api_key": "[secret]", "about": "fine"}
     assert event.record_ids == [MemoryRecord.objects.get().pk]
     assert event.duration_ms > 0
 

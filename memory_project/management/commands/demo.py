@@ -9,12 +9,14 @@ from memory_project import demo
 
 
 class Command(BaseCommand):
-    help = "Fills in a fictional retailer: people, personas, memories. Running it again adds only what is missing."
+    help = "Fills in a fictional retailer: people, memories, catalog, insights. Run again, it adds what is missing."
 
     def handle(self, *, verbosity: int = 1, **options: Any) -> None:
         people = demo.make_people()
+        demo.load_demo_catalog()
         new = sum(tqdm(demo.make_memories(people), unit="memories", total=144, disable=verbosity < 1, leave=False))
-        self.stdout.write(f"{len(people)} people, {new} memories added. Sign in as:")
+        proposed = demo.make_insights(people)
+        self.stdout.write(f"{len(people)} people, {new} memories, {proposed} insights added. Sign in as:")
         for who, (name, _, part) in demo.PEOPLE.items():
             self.stdout.write(f"  {demo.address(who):<24} {name}, {part}")
         self.stdout.write(f"  password of all four: {demo.PASSWORD}")

@@ -1,0 +1,140 @@
+"""DataHub metadata files: reading MCE and MCP JSON into the embedded catalog, writing changesets as MCPs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from knowledge.catalog import facts
+from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.patch import from_pointer, pointer
+from knowledge.catalog.port import Run, Write, entity_type
+from knowledge.models import Change
+from memories.errors import Invalid
+from memories.validation import URN, URN_LENGTH
+
+JSON_PATCH = "application/json-patch+json"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    urn: str
+    aspect: str
+    kind: str  # UPSERT or PATCH
+    payload: Any  # the aspect's value, or the patch's operations
+
+
+@dataclass
+class Loaded:
+    written: int = 0
+    unchanged: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)  # kept, or skipped where asked for
+    skipped: Counter[str] = field(default_factory=Counter)  # why
+
+
+def read_file(path: Path) -> list[Any]:
+    try:
+        records = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise Invalid(f"{path}: {error}", field="file", allowed="a JSON file of metadata events") from None
+    if not isinstance(records, list):
+        raise Invalid(f"{path} holds no list", field="file", allowed="a JSON list of MCE or MCP records")
+    return records
+
+
+def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded]:
+    """Writes records into the embedded catalog; yields the running count after each."""
+    catalog, count = LocalCatalog(), Loaded()
+    run = Run("load-catalog", "operator")
+    for record in records:
+        for proposal in proposals(record, count):
+            if proposal.aspect not in facts.ASPECTS:
+                count.unknown[proposal.aspect] += 1
+                if known_only:
+                    continue
+            if proposal.kind == "PATCH":
+                for operation in proposal.payload:
+                    path = from_pointer(operation["path"])
+                    catalog.write(
+                        Write(proposal.urn, proposal.aspect, path, operation["op"], operation.get("value")), run
+                    )
+                count.written += 1
+            elif catalog.put(proposal.urn, proposal.aspect, proposal.payload, {"runId": run.id}):
+                count.written += 1
+            else:
+                count.unchanged += 1
+        yield count
+
+
+def proposals(record: Any, count: Loaded) -> Iterator[Proposal]:
+    """What one record says, whichever form it has; what can't be used is counted with the reason."""
+    if not isinstance(record, dict):
+        count.skipped["not an object"] += 1
+    elif snapshot := record.get("proposedSnapshot"):
+        yield from _of_snapshot(snapshot, count)
+    elif record.get("aspectName") and record.get("entityUrn"):
+        yield from _of_proposal(record, count)
+    else:
+        count.skipped["neither MCE nor MCP"] += 1
+
+
+def _of_snapshot(snapshot: Any, count: Loaded) -> Iterator[Proposal]:
+    for body in snapshot.values() if isinstance(snapshot, dict) else ():
+        urn = str(body.get("urn", ""))
+        if not _usable(urn):
+            count.skipped["no usable URN"] += 1
+            continue
+        for aspect in body.get("aspects") or []:
+            for name, value in aspect.items():
+                yield Proposal(urn, aspect_name(name), "UPSERT", value)
+
+
+def _of_proposal(record: dict[str, Any], count: Loaded) -> Iterator[Proposal]:
+    urn, kind = str(record["entityUrn"]), str(record.get("changeType") or "UPSERT")
+    given = record.get("aspect") or {}
+    try:
+        payload = given["json"] if "json" in given else json.loads(given["value"])
+    except (KeyError, TypeError, ValueError):
+        count.skipped["no readable aspect"] += 1
+        return
+    if not _usable(urn):
+        count.skipped["no usable URN"] += 1
+    elif kind not in ("UPSERT", "CREATE", "CREATE_ENTITY", "PATCH"):
+        count.skipped[f"change type {kind}"] += 1
+    else:
+        if kind == "PATCH" and isinstance(payload, dict):
+            payload = payload.get("patch", [])  # the generic form
+        yield Proposal(urn, str(record["aspectName"]), "PATCH" if kind == "PATCH" else "UPSERT", payload)
+
+
+def _usable(urn: str) -> bool:
+    return len(urn) <= URN_LENGTH and bool(URN.fullmatch(urn))
+
+
+def aspect_name(class_name: str) -> str:
+    """`datasetProperties` of com.linkedin.pegasus2avro.dataset.DatasetProperties; `mlModelProperties` of MLModel…"""
+    last = class_name.rpartition(".")[2]
+    return re.sub(r"^(ML|[A-Z])", lambda match: match.group(1).lower(), last)
+
+
+def as_proposals(changes: Iterable[Change]) -> list[dict[str, Any]]:
+    """The writes as MCPs for a metadata file. Run ids and preconditions are the replaying side's."""
+    written = []
+    for change in changes:
+        whole = not change.path
+        operation = {"op": change.operation, "path": pointer(change.path), "value": change.written}
+        written.append(
+            {
+                "entityType": entity_type(change.urn),
+                "entityUrn": change.urn,
+                "changeType": "UPSERT" if whole else "PATCH",
+                "aspectName": change.aspect,
+                "aspect": {"json": change.written if whole else [operation]},
+            }
+        )
+    return written

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from tqdm import tqdm
+
+from knowledge.catalog.files import load, read_file
+from memories.errors import DomainError
+
+
+class Command(BaseCommand):
+    help = "Reads DataHub metadata files (MCE and MCP JSON) into the embedded catalog. May be run again."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("files", nargs="+", type=Path)
+        parser.add_argument("--known-only", action="store_true", help="skip aspects that the product does not read")
+
+    def handle(self, *, files: list[Path], known_only: bool, verbosity: int = 1, **options: Any) -> None:
+        for file in files:
+            try:
+                records = read_file(file)
+            except DomainError as error:
+                raise CommandError(error.message) from None
+            if not records:
+                continue
+            loading = load(records, known_only=known_only)
+            (count,) = deque(tqdm(loading, total=len(records), disable=verbosity < 1, leave=False), maxlen=1)
+            self.stdout.write(f"{file.name}: {count.written} aspects written, {count.unchanged} unchanged")
+            self.say(
+                "skipped as unknown" if known_only else "kept, though the product does not read them", count.unknown
+            )
+            self.say("left out", count.skipped)
+
+    def say(self, what: str, counted: dict[str, int]) -> None:
+        if counted:
+            listed = ", ".join(f"{name} {number}" for name, number in sorted(counted.items()))
+            self.stdout.write(f"  {sum(counted.values())} {what}: {listed}")

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from knowledge import changesets
+from knowledge.catalog.files import as_proposals
+from memories.access import operator
+from memories.errors import DomainError
+
+
+class Command(BaseCommand):
+    help = "Writes an applied changeset's values again where they are gone, or exports it as a DataHub metadata file."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("id")
+        parser.add_argument("--export", type=Path, metavar="FILE", help="write a metadata file instead")
+
+    def handle(self, *, id: str, export: Path | None, **options: Any) -> None:
+        try:
+            if export is None:
+                written, there = changesets.replay(caller=operator(), changeset_id=id)
+                self.stdout.write(f"{written} values written, {there} were there already")
+                return
+            proposals = as_proposals(changesets.find(operator(), id).changes.filter(outcome="landed"))
+            export.write_text(json.dumps(proposals, indent=1, ensure_ascii=False))
+            self.stdout.write(f"{len(proposals)} proposals in {export}")
+        except DomainError as error:
+            raise CommandError(error.message) from None
+        except OSError as error:
+            raise CommandError(f"{export}: {error.strerror}") from None

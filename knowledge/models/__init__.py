@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from knowledge.models.catalog import CatalogAspect, CatalogEntity, LineageEdge
+from knowledge.models.changeset import Change, ChangeOutcome, Changeset, ChangesetState
+from knowledge.models.insight import Insight, InsightState
+
+__all__ = [
+    "CatalogAspect",
+    "CatalogEntity",
+    "Change",
+    "ChangeOutcome",
+    "Changeset",
+    "ChangesetState",
+    "Insight",
+    "InsightState",
+    "LineageEdge",
+]

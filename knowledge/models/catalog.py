@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from memories.models.fields import SearchText
+
+
+class CatalogAspect(models.Model):
+    """One version of one aspect of one entity: the embedded catalog, and the mirror of a real one.
+
+    Versions count up from 1; the newest is `is_latest`. A value of NULL says that the aspect was removed.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    urn = models.CharField(max_length=500)
+    aspect = models.CharField(max_length=100)
+    version = models.PositiveIntegerField()
+    value = models.JSONField(null=True)
+    system_metadata = models.JSONField(default=dict)
+    is_latest = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "catalog_aspects"
+        ordering = ["urn", "aspect", "-version"]
+        constraints = [
+            models.UniqueConstraint(fields=["urn", "aspect", "version"], name="catalog_version_once"),
+            models.UniqueConstraint(
+                fields=["urn", "aspect"], condition=Q(is_latest=True), name="catalog_one_latest_version"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.urn} {self.aspect} v{self.version}"
+
+
+class CatalogEntity(models.Model):
+    """What search and pages show of an entity. Derived from its aspects."""
+
+    urn = models.CharField(max_length=500, primary_key=True)
+    entity_type = models.CharField(max_length=60)
+    name = models.CharField(max_length=500)
+    qualified_name = models.CharField(max_length=500, blank=True)
+    description = models.TextField(blank=True)
+    columns = models.TextField(blank=True, help_text="Names of its columns, for search.")
+    platform = models.CharField(max_length=100, blank=True)
+    removed = models.BooleanField(default=False)
+    deprecated = models.BooleanField(default=False)
+    search = models.GeneratedField(
+        expression=SearchText("qualified_name", "name", "description", "columns"),
+        output_field=SearchVectorField(),
+        db_persist=True,
+    )
+
+    class Meta:
+        db_table = "catalog_entities"
+        ordering = ["name", "urn"]
+        indexes = [
+            GinIndex(fields=["search"], name="catalog_words"),  # catalog_search
+            models.Index(fields=["entity_type", "name"], name="catalog_by_type"),
+        ]
+
+    def __str__(self) -> str:
+        return self.qualified_name or self.name
+
+
+class LineageEdge(models.Model):
+    """`downstream` is made from `upstream`. Derived from upstreamLineage aspects."""
+
+    id = models.BigAutoField(primary_key=True)
+    downstream = models.CharField(max_length=500)
+    upstream = models.CharField(max_length=500)
+
+    class Meta:
+        db_table = "catalog_lineage"
+        constraints = [models.UniqueConstraint(fields=["downstream", "upstream"], name="lineage_edge_once")]
+        indexes = [models.Index(fields=["upstream", "downstream"], name="lineage_of_upstream")]
+
+    def __str__(self) -> str:
+        return f"{self.upstream} → {self.downstream}"

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+if TYPE_CHECKING:
+    from memories.access import Caller
+
+
+class ChangesetState(models.TextChoices):
+    PLANNED = "planned"  # saved, its writes are under way or were interrupted
+    APPLIED = "applied"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    ROLLED_BACK = "rolled_back", "Rolled back"
+
+
+class ChangeOutcome(models.TextChoices):
+    PLANNED = "planned"
+    SENDING = "sending"  # the write was begun; what became of it is read from the catalog
+    LANDED = "landed"
+    NOOP = "noop", "Nothing to change"
+    FAILED = "failed"
+    CONFLICT = "conflict"  # somebody else changed the value in between
+    REVERTING = "reverting"
+    REVERTED = "reverted"
+
+
+class ChangesetQuerySet(models.QuerySet["Changeset"]):
+    def visible_to(self, caller: Caller) -> ChangesetQuerySet:
+        """Admins see all; others those of their personas."""
+        return self if caller.is_admin else self.filter(persona__in=sorted(caller.personas))
+
+
+class Changeset(models.Model):
+    """What was written to the catalog for some insights, in one go, with a way back."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    entity_urn = models.CharField(max_length=500, blank=True)
+    persona = models.CharField(max_length=60)
+    catalog = models.CharField(max_length=20, help_text="Which catalog it was written to: local or datahub.")
+    state = models.CharField(max_length=12, choices=ChangesetState.choices, default=ChangesetState.PLANNED)
+    insight_ids = models.JSONField(default=list, help_text="The insights it was made from, kept after a roll-back.")
+    applied_by = models.CharField(max_length=254)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    rolled_back_by = models.CharField(max_length=254, blank=True)
+    rolled_back_at = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(blank=True)
+
+    objects = ChangesetQuerySet.as_manager()
+
+    class Meta:
+        db_table = "changesets"
+        ordering = ["-created_at"]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=ChangesetState.values), name="changeset_state_known"),
+        ]
+        indexes = [models.Index(fields=["entity_urn", "-created_at"], name="changeset_of_entity")]
+
+    def __str__(self) -> str:
+        return f"{self.created_at:%Y-%m-%d %H:%M} {self.entity_urn or 'document'}"
+
+    @property
+    def run_id(self) -> str:
+        return f"cs-{self.pk.hex}"
+
+
+class Change(models.Model):
+    """One write: what stood at a path of an aspect before, and what was put there."""
+
+    id = models.BigAutoField(primary_key=True)
+    changeset = models.ForeignKey(Changeset, on_delete=models.CASCADE, related_name="changes")
+    position = models.PositiveSmallIntegerField()
+    request = models.PositiveSmallIntegerField(help_text="Which of the requested changes it belongs to.")
+    change_type = models.CharField(max_length=40)
+    urn = models.CharField(max_length=500)
+    aspect = models.CharField(max_length=100)
+    path = models.JSONField(default=list)
+    operation = models.CharField(max_length=10, help_text="add or remove, as in JSON patch.")
+    had_before = models.BooleanField(help_text="Whether there was a value: absent is not empty.")
+    before = models.JSONField(null=True)
+    written = models.JSONField(null=True)
+    creates = models.BooleanField(default=False, help_text="It makes an entity; the way back is a soft delete.")
+    outcome = models.CharField(max_length=10, choices=ChangeOutcome.choices, default=ChangeOutcome.PLANNED)
+    error = models.TextField(blank=True)
+
+    class Meta:
+        db_table = "changes"
+        ordering = ["changeset_id", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["changeset", "position"], name="change_position_once"),
+            models.CheckConstraint(condition=Q(outcome__in=ChangeOutcome.values), name="change_outcome_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.aspect}/{'/'.join(self.path)}"

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.db.models import Q
+
+from memories.models import MemoryRecord, Visibility
+from memories.models.record import readable_by
+
+if TYPE_CHECKING:
+    from memories.access import Caller
+
+CURATE = "curate"
+
+
+class InsightState(models.TextChoices):
+    PENDING = "pending"
+    APPROVED = "approved"
+    APPLIED = "applied"
+    REJECTED = "rejected"
+    SUPERSEDED = "superseded"
+
+
+class InsightQuerySet(models.QuerySet["Insight"]):
+    def visible_to(self, caller: Caller) -> InsightQuerySet:
+        """Insights whose memory the caller sees; a curator also sees those of the personas held."""
+        rule = readable_by(caller, "record__")
+        if CURATE in caller.rights:
+            rule |= Q(record__persona__in=sorted(caller.personas))
+        return self.filter(rule)
+
+    def about(self, urn: str) -> InsightQuerySet:
+        return self.filter(record__entity_urns__contains=[urn])
+
+
+class Insight(models.Model):
+    """A memory that was proposed for the catalog: what it would change, and what became of it."""
+
+    record = models.OneToOneField(MemoryRecord, on_delete=models.CASCADE, primary_key=True, related_name="insight")
+    state = models.CharField(max_length=12, choices=InsightState.choices, default=InsightState.PENDING)
+    suggested_actions = models.JSONField(default=list)
+    wanted_visibility = models.CharField(max_length=10, choices=Visibility.choices, default=Visibility.PERSONA)
+    replaces = models.ForeignKey(
+        MemoryRecord,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="proposed_corrections",
+        help_text="The memory that this one takes the place of once it is applied.",
+    )
+    changeset = models.ForeignKey("Changeset", null=True, blank=True, on_delete=models.PROTECT, related_name="insights")
+    reviewed_by = models.CharField(max_length=254, blank=True)
+    reviewed_at = models.DateTimeField(null=True, blank=True)
+    review_notes = models.TextField(blank=True)
+    applied_by = models.CharField(max_length=254, blank=True)
+    applied_at = models.DateTimeField(null=True, blank=True)
+
+    objects = InsightQuerySet.as_manager()
+
+    class Meta:
+        db_table = "insights"
+        ordering = ["record__created_at"]
+        permissions = [(CURATE, "Can review, apply and roll back insights")]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=InsightState.values), name="insight_state_known"),
+            models.CheckConstraint(
+                condition=~Q(state=InsightState.APPLIED) | Q(changeset__isnull=False, applied_at__isnull=False),
+                name="insight_applied_by_a_changeset",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=InsightState.PENDING)
+                | Q(state=InsightState.SUPERSEDED)
+                | Q(reviewed_at__isnull=False) & ~Q(reviewed_by=""),
+                name="insight_reviewed_by_somebody",
+            ),
+        ]
+        indexes = [models.Index(fields=["state"], name="insight_by_state")]
+
+    def __str__(self) -> str:
+        return str(self.record)

@@ -1,0 +1,131 @@
+"""Reads of insights and changesets, scoped by who is asking; what synthesize proposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Count, F, Func, Max, Min, TextField
+
+from knowledge import catalog as catalogs
+from knowledge.catalog import facts
+from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
+from knowledge.models import Changeset, Insight, InsightState
+from knowledge.models.changeset import ChangesetQuerySet
+from knowledge.models.insight import InsightQuerySet
+from memories.access import Caller
+from memories.errors import NotFound
+from memories.models import Status
+from memories.validation import clean_id
+
+ENTITIES_SHOWN = 50
+TITLE = 80  # characters of a proposed document's title
+
+
+def insight(caller: Caller, insight_id: UUID | str) -> Insight:
+    pk = clean_id(insight_id, "insight_id")
+    found = Insight.objects.visible_to(caller).select_related("record").filter(pk=pk).first()
+    if found is None:
+        raise NotFound("no such insight", field="insight_id")
+    return found
+
+
+def waiting(caller: Caller) -> InsightQuerySet:
+    """The review queue: pending insights that nobody has withdrawn, oldest first."""
+    living = [Status.ACTIVE, Status.STALE]
+    rows = Insight.objects.visible_to(caller).filter(state=InsightState.PENDING, record__status__in=living)
+    return rows.select_related("record").order_by("record__created_at", "pk")
+
+
+def about(caller: Caller, urn: str) -> InsightQuerySet:
+    rows = Insight.objects.visible_to(caller).about(urn).select_related("record")
+    return rows.order_by("record__created_at", "pk")
+
+
+def changesets(caller: Caller, urn: str = "") -> ChangesetQuerySet:
+    rows = Changeset.objects.visible_to(caller)
+    return rows.filter(entity_urn=urn) if urn else rows
+
+
+def overview(caller: Caller) -> dict[str, Any]:
+    """The queue in numbers; only what is pending counts."""
+    queue = waiting(caller).order_by()
+    oldest: datetime | None = queue.aggregate(at=Min("record__created_at"))["at"]
+    entity = Func(F("record__entity_urns"), function="unnest", output_field=TextField())
+    by_entity = (
+        queue.annotate(urn=entity)
+        .values("urn")
+        .annotate(
+            count=Count("pk"),
+            latest_at=Max("record__created_at"),
+            categories=ArrayAgg("record__category", distinct=True),
+        )
+        .order_by("-count", "urn")
+    )
+    rows = list(by_entity[: ENTITIES_SHOWN + 1])
+    return {
+        "total_pending": queue.count(),
+        "oldest_at": oldest.isoformat() if oldest else None,
+        "by_entity": [
+            {
+                "urn": row["urn"],
+                "count": row["count"],
+                "categories": row["categories"],
+                "latest_at": row["latest_at"].isoformat(),
+            }
+            for row in rows[:ENTITIES_SHOWN]
+        ],
+        "more_entities": len(rows) > ENTITIES_SHOWN,
+        "by_category": dict(queue.values_list("record__category").annotate(n=Count("pk")).order_by("-n")),
+        "by_confidence": dict(queue.values_list("record__confidence").annotate(n=Count("pk")).order_by("-n")),
+    }
+
+
+def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[list[dict[str, Any]], str]:
+    """What approved insights would change, deterministically: their suggested actions, equal ones together; a
+    document for those that suggest nothing. Answers the proposals and a note."""
+    note, current = "", ""
+    if urn:
+        try:
+            read = catalogs.current().read([urn], facts.ASPECTS)[urn]
+            current = facts.of(urn, {name: a.value for name, a in read.items() if a.value is not None}).description
+        except (CatalogUnavailable, CatalogRefused) as error:
+            note = f"current values are missing: {error.message}"
+    proposed: dict[tuple[str, ...], dict[str, Any]] = {}
+    for one in insights:
+        for action in one.suggested_actions or [_document(one)]:
+            names = ("action_type", "target", "detail", "query_sql", "query_description")
+            texts = tuple(str(action.get(name, "")) for name in names)
+            proposal = proposed.setdefault(
+                texts,
+                {
+                    "change_type": action["action_type"],
+                    "target": action.get("target", ""),
+                    "suggested_value": action.get("detail", ""),
+                    "source_insight_ids": [],
+                },
+            )
+            for name in ("query_sql", "query_description"):
+                if action.get(name):
+                    proposal[name] = action[name]
+            if action["action_type"] == "update_description" and not action.get("target"):
+                proposal["current_value"] = current
+            proposal["source_insight_ids"].append(one.pk.hex)
+    if not proposed:
+        note = note or "no approved insights: approve some first"
+    return list(proposed.values()), note
+
+
+def _document(one: Insight) -> dict[str, str]:
+    """An insight without suggestion ("we have two selling seasons") is promoted as a document of its own."""
+    first = one.record.content.split(". ")[0].strip()
+    title = first if len(first) <= TITLE else f"{first[: TITLE - 1].rsplit(' ', 1)[0]}…"
+    return {
+        "action_type": "add_context_document",
+        "target": title,
+        "detail": one.record.content,
+        "query_description": one.record.category,
+    }

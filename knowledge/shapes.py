@@ -1,0 +1,156 @@
+"""How insights, changes and changesets look from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from knowledge.catalog.patch import ABSENT
+from knowledge.catalog.port import EntitySummary
+from knowledge.change_types import CHANGE_TYPES
+from knowledge.models import Change, Changeset, Insight
+from knowledge.planning import Planned
+
+
+class InsightShape(TypedDict, total=False):
+    id: str
+    insight_text: str
+    category: str
+    confidence: str
+    source: str
+    state: str
+    status: str
+    captured_by: str
+    persona: str
+    created_at: str
+    entity_urns: list[str]
+    related_columns: list[dict[str, str]]
+    suggested_actions: list[dict[str, str]]
+    replaces: str | None
+    wanted_visibility: str
+    reviewed_by: str
+    reviewed_at: str | None
+    review_notes: str
+    applied_by: str
+    applied_at: str | None
+    changeset_id: str | None
+    evidence: dict[str, Any]
+
+
+class ChangeShape(TypedDict, total=False):
+    change_type: str
+    does: str
+    urn: str
+    aspect: str
+    path: list[str]
+    before: Any
+    was_absent: bool
+    after: Any
+    removes: bool
+    outcome: str
+    error: str
+
+
+class ChangesetShape(TypedDict, total=False):
+    changeset_id: str
+    entity_urn: str
+    state: str
+    catalog: str
+    created_at: str
+    applied_by: str
+    insight_ids: list[str]
+    rolled_back_by: str
+    rolled_back_at: str | None
+    error: str
+    changes_count: int
+    changes: list[ChangeShape]
+
+
+def insight_shape(insight: Insight) -> InsightShape:
+    record = insight.record
+    return {
+        "id": insight.pk.hex,
+        "insight_text": record.content,
+        "category": record.category,
+        "confidence": record.confidence,
+        "source": record.source,
+        "state": insight.state,
+        "status": record.status,
+        "captured_by": record.created_by,
+        "persona": record.persona,
+        "created_at": record.created_at.isoformat(),
+        "entity_urns": record.entity_urns,
+        "related_columns": record.related_columns,
+        "suggested_actions": insight.suggested_actions,
+        "replaces": insight.replaces_id.hex if insight.replaces_id else None,
+        "wanted_visibility": insight.wanted_visibility,
+        "reviewed_by": insight.reviewed_by,
+        "reviewed_at": insight.reviewed_at.isoformat() if insight.reviewed_at else None,
+        "review_notes": insight.review_notes,
+        "applied_by": insight.applied_by,
+        "applied_at": insight.applied_at.isoformat() if insight.applied_at else None,
+        "changeset_id": insight.changeset_id.hex if insight.changeset_id else None,
+    }
+
+
+def planned_shape(planned: Planned) -> ChangeShape:
+    write = planned.step.write
+    absent = planned.before is ABSENT
+    return {
+        "change_type": planned.change_type,
+        "does": CHANGE_TYPES[planned.change_type].says,
+        "urn": write.urn,
+        "aspect": write.aspect,
+        "path": list(write.path),
+        "before": None if absent else planned.before,
+        "was_absent": absent,
+        "after": write.value,
+        "removes": write.operation == "remove",
+        "outcome": "noop" if planned.is_noop else "planned",
+    }
+
+
+def change_shape(change: Change) -> ChangeShape:
+    return {
+        "change_type": change.change_type,
+        "urn": change.urn,
+        "aspect": change.aspect,
+        "path": change.path,
+        "before": change.before,
+        "was_absent": not change.had_before,
+        "after": change.written,
+        "removes": change.operation == "remove",
+        "outcome": change.outcome,
+        "error": change.error,
+    }
+
+
+def changeset_shape(changeset: Changeset, changes: list[Change] | None = None) -> ChangesetShape:
+    shape: ChangesetShape = {
+        "changeset_id": changeset.pk.hex,
+        "entity_urn": changeset.entity_urn,
+        "state": changeset.state,
+        "catalog": changeset.catalog,
+        "created_at": changeset.created_at.isoformat(),
+        "applied_by": changeset.applied_by,
+        "insight_ids": changeset.insight_ids,
+        "rolled_back_by": changeset.rolled_back_by,
+        "rolled_back_at": changeset.rolled_back_at.isoformat() if changeset.rolled_back_at else None,
+        "error": changeset.error,
+    }
+    if changes is not None:
+        shape["changes_count"] = len(changes)
+        shape["changes"] = [change_shape(change) for change in changes]
+    return shape
+
+
+def summary_shape(summary: EntitySummary) -> dict[str, Any]:
+    return {
+        "urn": summary.urn,
+        "type": summary.entity_type,
+        "name": summary.name,
+        "description": summary.description[:300],
+        "platform": summary.platform,
+        "deprecated": summary.deprecated,
+    }

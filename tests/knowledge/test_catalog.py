@@ -1,0 +1,275 @@
+"""What every catalog has to do, asked of both; and the parts that both stand on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.catalog import facts
+from knowledge.catalog.datahub import DataHubCatalog
+from knowledge.catalog.files import aspect_name
+from knowledge.catalog.local import LocalCatalog, rebuild
+from knowledge.catalog.patch import ABSENT, equal, from_pointer, patched, pointer, value_at
+from knowledge.catalog.port import CatalogPort, CatalogUnavailable, Run, Write
+from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
+from tests.gms import Faults
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, V2_COLUMN
+
+RUN = Run("cs-test", "cora@example.org", {"changeset": "1"})
+TAG = "urn:li:tag:PII"
+
+
+def at(catalog: CatalogPort, aspect: str, *path: str, urn: str = ORDERS) -> Any:
+    return value_at(aspect, catalog.read([urn], [aspect])[urn][aspect].value, path)
+
+
+# -- the contract -----------------------------------------------------------------------------------------
+
+
+def test_read_tells_absent_from_empty(either_catalog: CatalogPort) -> None:
+    read = either_catalog.read([ORDERS, "urn:li:dataset:nowhere"], ["datasetProperties", "globalTags"])
+    assert read[ORDERS]["datasetProperties"].value == {
+        "name": "sales.orders", "qualifiedName": "sales.orders", "description": "Table sales.orders.",
+    }  # fmt: skip
+    assert read[ORDERS]["datasetProperties"].version == 1
+    assert read[ORDERS]["globalTags"].value is None
+    assert read["urn:li:dataset:nowhere"]["datasetProperties"].value is None
+
+
+@pytest.mark.parametrize(
+    ("aspect", "path", "value"),
+    [
+        ("globalTags", ("tags", TAG), {"tag": TAG}),
+        ("glossaryTerms", ("terms", "urn:li:glossaryTerm:net"), {"urn": "urn:li:glossaryTerm:net"}),
+        (
+            "ownership",
+            ("owners", "urn:li:corpuser:x", "DATA_STEWARD"),
+            {"owner": "urn:li:corpuser:x", "type": "DATA_STEWARD"},
+        ),
+        ("editableDatasetProperties", ("description",), "What people say."),
+        ("editableSchemaMetadata", ("editableSchemaFieldInfo", "amount", "description"), "In euros."),
+        ("editableSchemaMetadata", ("editableSchemaFieldInfo", V2_COLUMN, "globalTags", "tags", TAG), {"tag": TAG}),
+        (
+            "institutionalMemory",
+            ("elements", "https://wiki/x/y?z=~1"),
+            {"url": "https://wiki/x/y?z=~1", "description": "w"},
+        ),
+        ("domains", ("domains",), ["urn:li:domain:sales"]),
+        ("deprecation", (), {"deprecated": True, "note": "old", "actor": "urn:li:corpuser:x"}),
+        ("status", ("removed",), True),
+    ],
+)
+def test_a_write_lands_at_its_path_and_is_undone_there(
+    either_catalog: CatalogPort, aspect: str, path: tuple[str, ...], value: Any
+) -> None:
+    before = either_catalog.read([ORDERS], [aspect])[ORDERS][aspect].value
+    either_catalog.write(Write(ORDERS, aspect, path, "add", value), RUN)
+    assert equal(at(either_catalog, aspect, *path), value)
+    either_catalog.write(Write(ORDERS, aspect, path, "remove"), RUN)
+    assert at(either_catalog, aspect, *path) is ABSENT
+    if before is not None:
+        assert equal(either_catalog.read([ORDERS], [aspect])[ORDERS][aspect].value, before)
+
+
+def test_other_elements_are_left_as_they_are(either_catalog: CatalogPort) -> None:
+    for tag in ("a", "b", "c"):
+        either_catalog.write(
+            Write(ORDERS, "globalTags", ("tags", f"urn:li:tag:{tag}"), "add", {"tag": f"urn:li:tag:{tag}"}), RUN
+        )
+    either_catalog.write(Write(ORDERS, "globalTags", ("tags", "urn:li:tag:b"), "remove"), RUN)
+    assert [tag["tag"] for tag in at(either_catalog, "globalTags", "tags")] == ["urn:li:tag:a", "urn:li:tag:c"]
+
+
+def test_twenty_writers_at_once_lose_nothing(either_catalog: CatalogPort) -> None:
+    def write(n: int) -> None:
+        try:
+            tag, url = f"urn:li:tag:t{n}", f"https://wiki/{n}"
+            either_catalog.write(Write(ORDERS, "globalTags", ("tags", tag), "add", {"tag": tag}), RUN)
+            if n < 6:  # these are read, changed and written back on condition
+                link = {"url": url, "description": url}
+                either_catalog.write(Write(ORDERS, "institutionalMemory", ("elements", url), "add", link), RUN)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=write, args=[n]) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(at(either_catalog, "globalTags", "tags")) == 20
+    assert len(at(either_catalog, "institutionalMemory", "elements")) == 6
+
+
+def test_existing_leaves_out_the_soft_deleted(either_catalog: CatalogPort) -> None:
+    assert either_catalog.existing([ORDERS, MART, "urn:li:dataset:nowhere"]) == {ORDERS, MART}
+    either_catalog.write(Write(MART, "status", ("removed",), "add", True), RUN)
+    assert either_catalog.existing([ORDERS, MART]) == {ORDERS}
+
+
+def test_search_finds_names_and_descriptions(either_catalog: CatalogPort) -> None:
+    assert [found.urn for found in either_catalog.search("refunds", types=["dataset"])] == [REFUNDS]
+    assert [found.name for found in either_catalog.search("net revenue", types=["glossaryTerm"])] == ["Net revenue"]
+    assert either_catalog.search("nothing like this") == []
+
+
+def test_lineage_is_bounded_by_hops_in_both_directions(either_catalog: CatalogPort) -> None:
+    far = "urn:li:dataset:(urn:li:dataPlatform:snowflake,report,PROD)"
+    LocalCatalog().put(far, "upstreamLineage", {"upstreams": [{"dataset": MART}]}, {})
+    down = either_catalog.lineage(ORDERS, direction="downstream", hops=2, limit=10)
+    assert [(node.urn, node.distance) for node in down] == [(MART, 1), (far, 2)]
+    assert [n.urn for n in either_catalog.lineage(ORDERS, direction="downstream", hops=1, limit=10)] == [MART]
+    assert {n.urn for n in either_catalog.lineage(MART, direction="upstream", hops=1, limit=10)} == {ORDERS, REFUNDS}
+
+
+# -- a DataHub that misbehaves ----------------------------------------------------------------------------
+
+
+def tag_write(name: str = TAG) -> Write:
+    return Write(ORDERS, "globalTags", ("tags", name), "add", {"tag": name})
+
+
+def datahub() -> CatalogPort:
+    return DataHubCatalog.configured()
+
+
+def test_patches_are_plain_lists_and_keep_the_run_id(gms: Faults) -> None:
+    datahub().write(tag_write(), RUN)
+    (proposal,) = gms.proposals
+    assert proposal["changeType"] == "PATCH"
+    assert json.loads(proposal["aspect"]["value"]) == [{"op": "add", "path": f"/tags/{TAG}", "value": {"tag": TAG}}]
+    assert proposal["systemMetadata"]["runId"] == "cs-test"
+    assert proposal["systemMetadata"]["properties"]["curator"] == "cora@example.org"
+
+
+def test_an_aspect_without_patch_template_is_written_on_condition(gms: Faults) -> None:
+    gms.no_patch_template.add("globalTags")
+    datahub().write(tag_write(), RUN)
+    assert {proposal["changeType"] for proposal in gms.proposals[:-1]} == {"PATCH"}  # the SDK tries a 500 again
+    assert gms.proposals[-1]["changeType"] == "UPSERT"
+    assert gms.proposals[-1]["headers"] == {"If-Version-Match": "-1"}
+    assert at(datahub(), "globalTags", "tags", TAG) == {"tag": TAG}
+
+
+def test_a_server_that_ignores_preconditions_is_noticed_by_reading_back(gms: Faults) -> None:
+    gms.ignore_preconditions = True
+    datahub().write(Write(ORDERS, "domains", ("domains",), "add", ["urn:li:domain:x"]), RUN)
+    assert at(datahub(), "domains", "domains") == ["urn:li:domain:x"]
+
+
+@pytest.mark.parametrize("status", [429, 502, 503])
+def test_a_busy_server_is_unavailable(gms: Faults, status: int) -> None:
+    gms.write_status, gms.write_status_times = status, 5
+    with pytest.raises(CatalogUnavailable, match=str(status)):
+        datahub().write(tag_write(), RUN)
+
+
+def test_a_slow_server_is_unavailable(gms: Faults, settings: Any) -> None:
+    gms.delay_s = 0.6
+    slow = DataHubCatalog(settings.DATAHUB_GMS_URL, "", 0.2)
+    with pytest.raises(CatalogUnavailable):
+        slow.read([ORDERS], ["status"])
+    gms.delay_s = 0.0
+
+
+def test_a_dead_address_is_unavailable() -> None:
+    with pytest.raises(CatalogUnavailable):
+        DataHubCatalog("http://127.0.0.1:9", "", 0.5).read([ORDERS], ["status"])
+
+
+# -- files ------------------------------------------------------------------------------------------------
+
+
+def test_the_demo_catalog_loads_twice_the_same(db: None, capsys: Any) -> None:
+    file = Path(__file__).parent.parent.parent / "memory_project" / "demo" / "catalog.json"
+    call_command("load_catalog", str(file), verbosity=0)
+    entities, versions = CatalogEntity.objects.count(), CatalogAspect.objects.count()
+    assert CatalogEntity.objects.filter(entity_type="dataset").count() >= 30
+    assert LineageEdge.objects.count() > 20
+    call_command("load_catalog", str(file), verbosity=0)
+    assert (CatalogEntity.objects.count(), CatalogAspect.objects.count()) == (entities, versions)
+    assert f"{versions} unchanged" in capsys.readouterr().out
+    assert LocalCatalog().search("revenue mart")[0].name == "fernhill.sales.revenue_mart"
+
+
+BOOTSTRAP = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "bootstrap_mce.json"
+
+
+@pytest.mark.skipif(not BOOTSTRAP.exists(), reason=f"DataHub's sample metadata is not at {BOOTSTRAP}")
+def test_datahubs_sample_metadata_loads(db: None, capsys: Any) -> None:
+    call_command("load_catalog", str(BOOTSTRAP), verbosity=0)
+    datasets = CatalogEntity.objects.filter(entity_type="dataset", columns__gt="")
+    assert datasets.count() == 7
+    assert LineageEdge.objects.values("downstream").distinct().count() == 6
+    assert "datasetProfile 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["", "{}", "nonsense", '{"a": 1}'])
+def test_a_file_that_is_none_is_refused_in_one_line(db: None, tmp_path: Path, content: str) -> None:
+    (tmp_path / "file.json").write_text(content)
+    with pytest.raises(CommandError, match=r"file\.json"):
+        call_command("load_catalog", str(tmp_path / "file.json"), verbosity=0)
+
+
+def test_records_that_can_not_be_used_are_counted(db: None, tmp_path: Path, capsys: Any) -> None:
+    records = [1, {}, {"entityUrn": "orders", "aspectName": "status", "aspect": {"json": {}}},
+               {"entityUrn": ORDERS, "aspectName": "status", "aspect": {"value": "{"}},
+               {"entityUrn": ORDERS, "aspectName": "status", "changeType": "DELETE", "aspect": {"json": {}}},
+               {"entityUrn": ORDERS, "aspectName": "status", "aspect": {"json": {"removed": False}}}]  # fmt: skip
+    (tmp_path / "file.json").write_text(json.dumps(records))
+    call_command("load_catalog", str(tmp_path / "file.json"), verbosity=0)
+    assert "1 aspects written" in (said := capsys.readouterr().out)
+    assert "5 left out: change type DELETE 1, neither MCE nor MCP 1, no readable aspect 1, no usable URN 1" in said
+
+
+# -- parts ------------------------------------------------------------------------------------------------
+
+
+def test_class_names_become_aspect_names() -> None:
+    names = ["com.linkedin.pegasus2avro.dataset.DatasetProperties", "x.MLModelProperties", "x.Status"]
+    assert [aspect_name(name) for name in names] == ["datasetProperties", "mlModelProperties", "status"]
+
+
+def test_columns_are_found_by_exact_and_by_simple_path(small_catalog: None) -> None:
+    read = LocalCatalog().read([ORDERS], facts.ASPECTS)[ORDERS]
+    seen = facts.of(ORDERS, {name: aspect.value for name, aspect in read.items() if aspect.value})
+    assert [found.path for name in ("customer.id", V2_COLUMN) if (found := seen.column(name))] == [V2_COLUMN] * 2
+    assert seen.column("customer") is None
+
+
+def test_derived_rows_can_be_rebuilt(small_catalog: None) -> None:
+    before = list(CatalogEntity.objects.values("urn", "name", "columns"))
+    CatalogEntity.objects.all().delete()
+    LineageEdge.objects.all().delete()
+    rebuild()
+    assert list(CatalogEntity.objects.values("urn", "name", "columns")) == before
+    assert LineageEdge.objects.count() == 2
+
+
+def test_equality_is_canonical_json() -> None:
+    assert equal({"a": 1, "b": [1]}, {"b": [1], "a": 1})
+    assert not equal(1, True)
+    assert not equal("", None)
+
+
+names = st.text(alphabet="ab/~:.é ", min_size=1, max_size=6)
+
+
+@given(st.lists(names, max_size=5))
+def test_pointers_come_back_as_they_went(path: list[str]) -> None:
+    assert list(from_pointer(pointer(path))) == path
+
+
+@given(st.lists(names, unique=True, max_size=6), names)
+def test_adding_and_removing_an_element_is_the_identity(tags: list[str], new: str) -> None:
+    value = {"tags": [{"tag": tag} for tag in tags if tag != new]}
+    added = patched("globalTags", value, ("tags", new), "add", {"tag": new})
+    assert value_at("globalTags", added, ("tags", new)) == {"tag": new}
+    assert equal(patched("globalTags", added, ("tags", new), "remove", None), value)

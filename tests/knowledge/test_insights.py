@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from knowledge import queries
+from knowledge.insights import approve, capture, edit, reject, undo_review
+from knowledge.models import Insight, InsightState
+from memories import services
+from memories.access import Caller
+from memories.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from memories.models import MemoryRecord, Status
+from memories.search import recall
+from tests.conftest import person
+from tests.knowledge.conftest import ORDERS
+
+pytestmark = pytest.mark.django_db
+TEXT = "Test stores 9001 to 9099 are training environments."
+
+
+@pytest.fixture
+def insight(alice: Caller) -> Insight:
+    return capture(caller=alice, insight_text=TEXT, category="data_quality", entity_urns=[ORDERS]).insight
+
+
+def fresh(insight: Insight) -> Insight:
+    return Insight.objects.select_related("record").get(pk=insight.pk)
+
+
+def test_a_captured_insight_is_private_and_waits(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
+    assert (insight.state, insight.record.visibility) == (InsightState.PENDING, "private")
+    assert not MemoryRecord.objects.visible_to(bob).exists()
+    assert recall(caller=bob, query="training stores").hits == []
+    assert not Insight.objects.visible_to(bob).exists()
+    assert list(queries.waiting(cora)) == list(queries.waiting(alice)) == [insight]
+
+
+def test_plain_memories_never_enter_the_queue(alice: Caller, cora: Caller, fact: MemoryRecord) -> None:
+    assert not queries.waiting(cora).exists()
+
+
+def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, curators: Any, personas: Any) -> None:
+    from memories.access import caller_for
+
+    other = person("carl@example.org", personas["supply"])
+    other.groups.add(curators)
+    carl = caller_for(type(other).objects.get(pk=other.pk), door="test")
+    assert "curate" in carl.rights
+    assert not queries.waiting(carl).exists()
+    with pytest.raises(NotFound):
+        approve(caller=carl, insight_id=insight.pk)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"category": "general"}, "category"),
+        ({"category": ""}, "category"),
+        ({"insight_text": "short"}, "insight_text"),
+        ({"source": "automation"}, "source"),
+        ({"suggested_actions": [{"action_type": "drop_table"}]}, "suggested_actions[0].change_type"),
+        ({"suggested_actions": [{"action_type": "add_tag", "detail": "x"}] * 6}, "suggested_actions"),
+        ({"suggested_actions": [{"action_type": "add_tag", "extra": "x"}]}, "suggested_actions[0].extra"),
+        ({"related_columns": [{"urn": ORDERS}]}, "related_columns[0]"),
+        ({"supersedes": "0" * 32}, "supersedes"),
+        ({"visibility": "world"}, "visibility"),
+    ],
+)
+def test_capture_names_what_is_wrong(alice: Caller, arguments: dict[str, Any], field: str) -> None:
+    given = {"insight_text": TEXT, "category": "data_quality", **arguments}
+    with pytest.raises(DomainError) as refused:
+        capture(caller=alice, **given)
+    assert refused.value.field == field
+    assert not MemoryRecord.objects.exists()
+
+
+def test_the_same_insight_is_captured_once(alice: Caller, insight: Insight) -> None:
+    again = capture(caller=alice, insight_text=TEXT, category="data_quality")
+    assert again.existing
+    assert again.insight == insight
+
+
+def test_approval_gives_it_the_visibility_that_was_wanted(bob: Caller, cora: Caller, insight: Insight) -> None:
+    approve(caller=cora, insight_id=insight.pk, notes="checked")
+    approved = fresh(insight)
+    assert (approved.state, approved.record.visibility) == (InsightState.APPROVED, "persona")
+    assert (approved.reviewed_by, approved.review_notes) == ("cora@example.org", "checked")
+    assert approved.reviewed_at is not None
+    assert recall(caller=bob, query="training stores").hits[0].record.pk == insight.pk
+
+
+def test_rejection_takes_it_out_of_recall(alice: Caller, cora: Caller, insight: Insight) -> None:
+    reject(caller=cora, insight_id=insight.pk, notes="wrong")
+    assert fresh(insight).record.status == Status.ARCHIVED
+    assert recall(caller=alice, query="training stores").hits == []
+
+
+def test_nobody_but_an_admin_approves_their_own(cora: Caller, ada: Caller) -> None:
+    own = capture(caller=cora, insight_text=TEXT, category="data_quality").insight
+    with pytest.raises(Forbidden, match="your own"):
+        approve(caller=cora, insight_id=own.pk)
+    admins = capture(caller=ada, insight_text="Another insight, by an admin.", category="correction").insight
+    assert approve(caller=ada, insight_id=admins.pk).state == InsightState.APPROVED
+
+
+@pytest.mark.parametrize("act", [approve, reject, undo_review])
+def test_analysts_decide_nothing(act: Any, alice: Caller, bob: Caller, insight: Insight) -> None:
+    for caller in (alice, bob):
+        with pytest.raises(Forbidden):
+            act(caller=caller, insight_id=insight.pk)
+    assert fresh(insight).state == InsightState.PENDING
+
+
+def test_a_decision_is_made_once(cora: Caller, ada: Caller, insight: Insight) -> None:
+    reject(caller=cora, insight_id=insight.pk)
+    with pytest.raises(Conflict, match="rejected already by cora"):
+        approve(caller=ada, insight_id=insight.pk)
+
+
+def test_a_decision_is_taken_back_by_who_made_it(cora: Caller, ada: Caller, insight: Insight) -> None:
+    for decide in (approve, reject):
+        decide(caller=cora, insight_id=insight.pk)
+        undo_review(caller=cora, insight_id=insight.pk)
+        back = fresh(insight)
+        assert (back.state, back.reviewed_by, back.reviewed_at) == (InsightState.PENDING, "", None)
+        assert (back.record.status, back.record.visibility) == (Status.ACTIVE, "private")
+    approve(caller=ada, insight_id=insight.pk)
+    with pytest.raises(Forbidden, match=r"ada@example\.org"):
+        undo_review(caller=cora, insight_id=insight.pk)
+
+
+def test_metadata_and_edits_of_the_owner_change_no_state(alice: Caller, insight: Insight) -> None:
+    for key in ("insight_status", "reviewed_by", "applied_by", "changeset_ref"):
+        with pytest.raises(Invalid):
+            services.revise(caller=alice, record_id=insight.pk, metadata={key: "approved"})
+    services.revise(caller=alice, record_id=insight.pk, content="Test stores are 9001 to 9100.")
+    assert fresh(insight).state == InsightState.PENDING
+
+
+def test_what_waits_can_not_be_shared_past_the_review(alice: Caller, bob: Caller, insight: Insight) -> None:
+    with pytest.raises(Conflict, match="waits for review"):
+        services.share(caller=alice, record_id=insight.pk, visibility="everyone")
+    with pytest.raises(Conflict, match="waits for review"):
+        services.revise(caller=alice, record_id=insight.pk, visibility="everyone")
+    assert not MemoryRecord.objects.visible_to(bob).exists()
+
+
+def test_what_its_owner_withdraws_leaves_the_queue(alice: Caller, cora: Caller, insight: Insight) -> None:
+    services.forget(caller=alice, record_id=insight.pk)
+    assert not queries.waiting(cora).exists()
+    with pytest.raises(Conflict, match="archived"):
+        approve(caller=cora, insight_id=insight.pk)
+
+
+def test_what_its_owner_corrects_is_superseded(alice: Caller, insight: Insight) -> None:
+    services.supersede(caller=alice, record_id=insight.pk, content="Test stores are 9001 to 9100.")
+    assert fresh(insight).state == InsightState.SUPERSEDED
+
+
+def test_editing_before_approval(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
+    action = {"action_type": "add_tag", "detail": "training"}
+    edit(
+        caller=cora, insight_id=insight.pk, content="Stores 9001 to 9099 are for training.", suggested_actions=[action]
+    )
+    edited = fresh(insight)
+    assert edited.record.content == "Stores 9001 to 9099 are for training."
+    assert edited.record.revisions.get().changed_by == "cora@example.org"
+    assert edited.suggested_actions == [{**action, "target": ""}]
+    approve(caller=cora, insight_id=insight.pk)
+    with pytest.raises(Conflict, match="only a pending"):
+        edit(caller=cora, insight_id=insight.pk, content="Something else altogether.")
+    with pytest.raises(Forbidden):
+        edit(caller=bob, insight_id=insight.pk, content="Something else altogether.")
+
+
+def test_the_overview_counts_what_is_pending_only(alice: Caller, cora: Caller, insight: Insight) -> None:
+    other = capture(
+        caller=alice, insight_text="Another thing about orders.", category="correction", entity_urns=[ORDERS]
+    )
+    reject(caller=cora, insight_id=other.insight.pk)
+    shown = queries.overview(cora)
+    assert shown["total_pending"] == 1
+    assert [(e["urn"], e["count"], e["categories"]) for e in shown["by_entity"]] == [(ORDERS, 1, ["data_quality"])]
+    assert shown["by_category"] == {"data_quality": 1}
+    assert shown["by_confidence"] == {"medium": 1}

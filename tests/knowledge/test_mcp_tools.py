@@ -1,0 +1,148 @@
+"""The knowledge tools as agents call them: capture as an analyst, curate, apply and roll back as a curator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from knowledge.mcp_tools.capture import capture_insight
+from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
+from knowledge.mcp_tools.curate import ACTIONS, apply_knowledge
+from memories.access import Caller
+from memories.errors import DomainError, Forbidden, Invalid, NotFound
+from memories.mcp_tools import memory_recall
+from memory_project.models import AuditEvent
+from tests.knowledge.conftest import MART, ORDERS
+from tests.memory_project.test_mcp_server import as_caller, told
+
+pytestmark = pytest.mark.django_db(transaction=True)
+TAG = {"change_type": "add_tag", "detail": "Training"}
+
+
+def capture(caller: Caller, **fields: Any) -> Any:
+    given = {"category": "data_quality", "insight_text": "Test stores are 9001 to 9099.", "entity_urns": [ORDERS]}
+    return capture_insight(caller, **{**given, **fields})
+
+
+def test_evidence_comes_beside_the_claim(small_catalog: None, alice: Caller) -> None:
+    columns = [
+        {"urn": ORDERS, "column": "colour", "relevance": "x"},
+        {"urn": ORDERS, "column": "customer.id", "relevance": "y"},
+    ]
+    action = {"action_type": "update_description", "detail": "Something else."}
+    answer = capture(alice, related_columns=columns, suggested_actions=[action])
+    (entity,) = answer["evidence"]["entities"]
+    assert (entity["description"], entity["owners"]) == ("Table sales.orders.", ["urn:li:corpuser:maya@example.org"])
+    assert (entity["upstream"], entity["downstream"]) == ([], [MART])
+    assert answer["evidence"]["disagreements"] == [
+        "sales.orders has no column colour",
+        "sales.orders is described otherwise: “Table sales.orders.”",
+    ]
+    assert answer["status"] == "pending"
+
+
+def test_a_catalog_that_is_away_is_said_and_nothing_is_lost(alice: Caller, cora: Caller, settings: Any) -> None:
+    settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
+    from knowledge.catalog.datahub import DataHubCatalog
+
+    DataHubCatalog.configured.cache_clear()
+    answer = capture(alice)
+    assert answer["evidence"]["degraded"] is True
+    assert apply_knowledge(cora, "bulk_review")["total_pending"] == 1
+    assert apply_knowledge(cora, "review", entity_urn=ORDERS)["current_metadata"] is None
+    DataHubCatalog.configured.cache_clear()
+
+
+def test_the_whole_way_over_the_tools(
+    small_catalog: None, alice: Caller, bob: Caller, olga: Caller, cora: Caller
+) -> None:
+    id = capture(alice, suggested_actions=[{"action_type": "add_tag", "detail": "Training"}])["insight_id"]
+    assert memory_recall(bob, "test stores")["count"] == 0
+    queue = apply_knowledge(cora, "bulk_review")
+    assert (queue["total_pending"], queue["by_category"]) == (1, {"data_quality": 1})
+    review = apply_knowledge(cora, "review", entity_urn=ORDERS)
+    assert (review["current_metadata"] or {})["description"] == "Table sales.orders."
+    assert [one["id"] for one in review["insights"]] == [id]
+    assert apply_knowledge(cora, "approve", insight_ids=[id], review_notes="checked")["updated"] == 1
+    proposed = apply_knowledge(cora, "synthesize", entity_urn=ORDERS)["proposed_changes"]
+    assert [(one["change_type"], one["suggested_value"]) for one in proposed] == [("add_tag", "Training")]
+    asked = apply_knowledge(cora, "apply", entity_urn=ORDERS, insight_ids=[id], changes=proposed)
+    assert asked["confirmation_required"] is True
+    assert asked["preview"][0]["was_absent"] is True
+    assert catalog_entity(cora, ORDERS)["entity"]["tags"] == []
+    done = apply_knowledge(cora, "apply", entity_urn=ORDERS, insight_ids=[id], changes=proposed, confirm=True)
+    assert (done["state"], done["changes_applied"], done["insights_marked_applied"]) == ("applied", 1, 1)
+    assert (done["resulting_state"] or {})["tags"] == ["urn:li:tag:Training"]
+    assert memory_recall(olga, "test stores")["count"] == 1
+    listed = apply_knowledge(cora, "list_changesets", entity_urn=ORDERS)
+    assert [one["state"] for one in listed["changesets"]] == ["applied"]
+    shown = apply_knowledge(cora, "rollback", changeset_id=done["changeset_id"])
+    assert shown["confirmation_required"] is True
+    back = apply_knowledge(cora, "rollback", changeset_id=done["changeset_id"], confirm=True)
+    assert (back["state"], back["insights_rolled_back"], back["rolled_back_by"]) == ("rolled_back", 1, cora.email)
+    assert catalog_entity(cora, ORDERS)["entity"]["tags"] == []
+    assert memory_recall(olga, "test stores")["count"] == 0
+
+
+def test_an_insight_without_entity_becomes_a_document(small_catalog: None, alice: Caller, cora: Caller) -> None:
+    id = capture(alice, insight_text="We have two selling seasons. SS and AW.", entity_urns=[])["insight_id"]
+    apply_knowledge(cora, "approve", insight_ids=[id])
+    (proposed,) = apply_knowledge(cora, "synthesize", insight_ids=[id])["proposed_changes"]
+    assert (proposed["change_type"], proposed["target"]) == ("add_context_document", "We have two selling seasons")
+    done = apply_knowledge(cora, "apply", insight_ids=[id], changes=[proposed], confirm=True)
+    (document,) = done["created_ids"]
+    found = catalog_search(alice, "selling seasons", types=["document"])["entities"]
+    assert [one["urn"] for one in found] == [document]
+
+
+def test_edit_and_approve_and_undo(small_catalog: None, alice: Caller, cora: Caller) -> None:
+    id = capture(alice)["insight_id"]
+    edited = apply_knowledge(
+        cora, "edit_and_approve", insight_ids=[id], content="Stores 9001 to 9099 train.", changes=[TAG]
+    )
+    (insight,) = edited["insights"]
+    assert (insight["state"], insight["insight_text"]) == ("approved", "Stores 9001 to 9099 train.")
+    assert apply_knowledge(cora, "undo_review", insight_ids=[id])["updated"] == 1
+
+
+def test_bulk_decisions_tell_each_outcome(alice: Caller, cora: Caller) -> None:
+    ids = [capture(alice, insight_text=f"Insight with number {n}.")["insight_id"] for n in range(2)]
+    apply_knowledge(cora, "reject", insight_ids=[ids[0]])
+    answer = apply_knowledge(cora, "approve", insight_ids=[*ids, "0" * 32])
+    assert (answer["updated"], answer["total"]) == (1, 3)
+    assert [(error["id"], error["code"]) for error in answer["errors"]] == [
+        (ids[0], "conflict"),
+        ("0" * 32, "not_found"),
+    ]
+    with pytest.raises(Invalid, match="insight_ids"):
+        apply_knowledge(cora, "approve", insight_ids=[f"{n:032x}" for n in range(51)])
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+def test_analysts_may_call_no_action_and_an_outsiders_call_is_audited(action: str, alice: Caller, olga: Caller) -> None:
+    id = capture(alice)["insight_id"]
+    with pytest.raises(Forbidden, match="only curators"):
+        apply_knowledge(alice, action, insight_ids=[id], entity_urn=ORDERS)
+    answer = as_caller(
+        olga, lambda client: client.call_tool("apply_knowledge", {"action": action, "insight_ids": [id]})
+    )
+    assert told(answer)["code"] == "forbidden"
+    assert AuditEvent.objects.get(email=olga.email).outcome == "refused"
+
+
+def test_the_catalog_tools_name_what_is_wrong(small_catalog: None, alice: Caller) -> None:
+    with pytest.raises(NotFound):
+        catalog_entity(alice, "urn:li:dataset:nowhere")
+    for wrong in ("", "orders"):
+        with pytest.raises(DomainError, match="urn"):
+            catalog_entity(alice, wrong)
+    with pytest.raises(Invalid):
+        catalog_search(alice, "x", limit=0)
+    assert catalog_search(alice, "'; SELECT xyzzy; --")["count"] == 0
+
+
+def test_an_outsider_sees_no_pending_insight_beside_an_entity(small_catalog: None, alice: Caller, olga: Caller) -> None:
+    capture(alice)
+    assert len(catalog_entity(alice, ORDERS)["insights"]) == 1
+    assert catalog_entity(olga, ORDERS)["insights"] == []
