@@ -40,7 +40,7 @@ COLUMNS = {"tag": "tags", "entity": "entity_urns"}
 class Option:
     value: str
     label: str
-    count: int
+    count: int | None  # None: not counted
     chosen: bool
 
 
@@ -131,7 +131,11 @@ class Browse:
             for name in FACETS
             if name not in ("status", "owner")
         ]
-        return Result(answer.hits, [], self._fixed_facets() + facets, len(found), "", answer)
+        return Result(answer.hits, [], self._uncounted(self._fixed_facets()) + facets, len(found), "", answer)
+
+    def _uncounted(self, facets: list[Facet]) -> list[Facet]:
+        """A search has counted only what it found under the chosen values."""
+        return [Facet(f.name, f.title, [replace(option, count=None) for option in f.options]) for f in facets]
 
     def _listed(self) -> Result:
         rows = in_scope(self.caller, self.filters)
@@ -170,7 +174,7 @@ class Browse:
     def _facet(self, name: str, counts: list[tuple[str, int]]) -> Facet:
         chosen = self.chosen[name]
         if chosen and chosen not in dict(counts):
-            counts = [(chosen, 0), *counts]
+            counts = [(chosen, queries.capped_count(in_scope(self.caller, self.filters))), *counts]
         options = [Option("", "Any", 0, not chosen), *self._options(name, counts)]
         return Facet(name, FACETS[name], options if len(options) > 1 else [])
 

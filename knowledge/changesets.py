@@ -7,6 +7,7 @@ done twice. No catalog call happens inside a transaction.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from memories.access import Caller
 from memories.errors import Conflict, Invalid, NotFound, check_count
 
 CHANGES_MAX = 20
+VISIBLE_WITHIN_S = (0, 0.1, 0.3, 1.0)  # pauses before each look at what was written
 DONE = (ChangeOutcome.LANDED, ChangeOutcome.NOOP)
 
 
@@ -170,9 +172,13 @@ def _send(catalog: CatalogPort, change: Change, run: Run) -> None:
             return _note(change, ChangeOutcome.CONFLICT, "the value was changed by others since this was planned")
         _note(change, ChangeOutcome.SENDING)
         catalog.write(_forward(change), run)
-        if _as_written(change, _current(catalog, change)):
-            return _note(change, ChangeOutcome.LANDED)
-        _note(change, ChangeOutcome.CONFLICT, "it was written, and something else stands there now")
+        for pause in VISIBLE_WITHIN_S:
+            time.sleep(pause)
+            if _as_written(change, current := _current(catalog, change)):
+                return _note(change, ChangeOutcome.LANDED)
+            if not _as_before(change, current):
+                return _note(change, ChangeOutcome.CONFLICT, "it was written, and something else stands there now")
+        _note(change, ChangeOutcome.SENDING, "it was written, and can't be read back yet: resume looks again")
     except CatalogRefused as error:
         _note(change, ChangeOutcome.FAILED, error.message)
     except CatalogUnavailable as error:

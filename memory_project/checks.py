@@ -75,6 +75,23 @@ def check_vector_dimension(*, databases: Sequence[str] | None = None, **extra: A
     return [Error(fault, hint=hint, id="commonplace.E006")]
 
 
+@register(Tags.database)
+def check_text_search(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
+    """TEXT_SEARCH_CONFIG is one that the database has."""
+    if not databases:
+        return []
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT array_agg(cfgname::text) FROM pg_ts_config")
+            (known,) = cursor.fetchone()
+    except DatabaseError:
+        return []  # check_database has said so
+    if settings.TEXT_SEARCH_CONFIG in known:
+        return []
+    hint = f"Set it to one of: {', '.join(sorted(known))}."
+    return [Error(f"TEXT_SEARCH_CONFIG={settings.TEXT_SEARCH_CONFIG!r} is unknown.", hint=hint, id="commonplace.E008")]
+
+
 @register()
 def check_embedding_settings(**extra: Any) -> list[CheckMessage]:
     provider = settings.EMBEDDING_PROVIDER

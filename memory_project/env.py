@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import SplitResult, urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -47,8 +49,33 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def listing(name: str, default: str = "") -> list[str]:
-    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+def listing(name: str, default: str = "", allowed: tuple[str, ...] = ()) -> list[str]:
+    values = [part.strip() for part in text(name, default).split(",") if part.strip()]
+    if allowed and (unknown := [value for value in values if value not in allowed]):
+        raise ImproperlyConfigured(f"{name}: {unknown[0]!r} is unknown; allowed: {', '.join(allowed)}")
+    return values
+
+
+def url(name: str, default: str) -> SplitResult:
+    """An http(s) address without a path's end."""
+    raw = text(name, default).rstrip("/")
+    try:
+        parts = urlsplit(raw)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ImproperlyConfigured(f"{name}={raw!r} is no address; allowed: http:// or https:// with a host")
+    return parts
+
+
+def time_zone(name: str, default: str) -> str:
+    value = text(name, default)
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ImproperlyConfigured(f"{name}={value!r} is unknown; allowed: names like Europe/Zurich or UTC") from None
+    return value
 
 
 def path(name: str, default: Path) -> Path:

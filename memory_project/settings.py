@@ -9,7 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import dj_database_url
 import django_stubs_ext
@@ -25,8 +24,8 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 COMMONPLACE_HOME = env.path("COMMONPLACE_HOME", BASE_DIR / "var")
 COMMONPLACE_HOST = env.text("COMMONPLACE_HOST", "127.0.0.1")
 COMMONPLACE_PORT = env.number("COMMONPLACE_PORT", 8000, 1, 65535)
-COMMONPLACE_URL = env.text("COMMONPLACE_URL", f"http://localhost:{COMMONPLACE_PORT}").rstrip("/")
-_public = urlsplit(COMMONPLACE_URL)
+_public = env.url("COMMONPLACE_URL", f"http://localhost:{COMMONPLACE_PORT}")
+COMMONPLACE_URL = _public.geturl()
 
 DEBUG = env.boolean("DEBUG", False)
 ALLOWED_HOSTS = env.listing("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
@@ -158,7 +157,7 @@ SESSION_COOKIE_AGE = 14 * 24 * 3600
 # -- language, time, files -------------------------------------------------------------------------------
 
 LANGUAGE_CODE = "en-gb"
-TIME_ZONE = env.text("TIME_ZONE", "UTC")
+TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
@@ -214,7 +213,9 @@ APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
 
 # -- MCP -------------------------------------------------------------------------------------------------
 
-MCP_TOOLSETS = env.listing("MCP_TOOLSETS", "memory,knowledge")
+MCP_TOOLSETS = env.listing(
+    "MCP_TOOLSETS", "memory,knowledge", ("memory", "knowledge", "analysis", "graph", "conversation", "all")
+)
 
 # -- REST ------------------------------------------------------------------------------------------------
 

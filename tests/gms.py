@@ -46,6 +46,7 @@ class Faults:
     delay_s: float = 0.0
     no_patch_template: set[str] = field(default_factory=set)
     ignore_preconditions: bool = False
+    lagging_reads: int = 0  # reads that still show what was before the last write
     requests: list[tuple[str, str]] = field(default_factory=list)
     proposals: list[dict[str, Any]] = field(default_factory=list)
 
@@ -109,7 +110,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._ingest(proposal)
             return {"value": "ok"}
         if path.endswith("/batchGet"):
-            return [{"urn": one["urn"], **latest(one["urn"], set(one) - {"urn"})} for one in body]
+            lagging = self._lags()
+            return [{"urn": one["urn"], **latest(one["urn"], set(one) - {"urn"}, lagging)} for one in body]
         if path == "/api/graphql":
             return {"data": graphql(body["query"], body["variables"]["input"])}
         raise Answer(404, {"message": f"no {path}"})
@@ -119,6 +121,13 @@ class Handler(BaseHTTPRequestHandler):
         self._faulty_write()
         LocalCatalog().write(Write(unquote(urn), aspect, (), "remove"), Run("gms", "gms"))
         return {}
+
+    def _lags(self) -> bool:
+        with self.lock:
+            if not self.faults.lagging_reads or not self.faults.proposals:
+                return False
+            self.faults.lagging_reads -= 1
+            return True
 
     def _faulty_write(self) -> None:
         faults = self.faults
@@ -163,8 +172,10 @@ class Handler(BaseHTTPRequestHandler):
             raise Answer(412, {"message": f"expected version {wanted}, actual {actual}"})
 
 
-def latest(urn: str, aspects: set[str] | None = None) -> dict[str, Any]:
-    rows = CatalogAspect.objects.filter(urn=urn, is_latest=True, value__isnull=False)
+def latest(urn: str, aspects: set[str] | None = None, lagging: bool = False) -> dict[str, Any]:
+    """The newest version of each aspect; lagging, the one before it where the newest is a run's."""
+    rows = CatalogAspect.objects.filter(urn=urn, value__isnull=False)
+    rows = rows.exclude(system_metadata__runId__startswith="cs-") if lagging else rows.filter(is_latest=True)
     if aspects is not None:
         rows = rows.filter(aspect__in=aspects)
     return {

@@ -400,6 +400,31 @@ def test_a_write_whose_answer_was_lost_is_read_and_not_repeated(gms: Faults, ali
     assert CatalogAspect.objects.filter(urn=ORDERS, aspect="globalTags").count() == 1
 
 
+def test_a_catalog_whose_reads_lag_is_waited_for(gms: Faults, alice: Caller, cora: Caller) -> None:
+    gms.lagging_reads = 2
+    assert apply(alice, cora, CASES["add_tag"]).changeset.state == ChangesetState.APPLIED
+    gms.proposals.clear()
+    gms.lagging_reads = 50
+    done = apply(alice, cora, CASES["flag_quality_issue"])
+    assert done.changeset.state == ChangesetState.PARTIAL
+    gms.lagging_reads = 0
+    assert changesets.resume(caller=cora, changeset_id=done.changeset.pk).changeset.state == ChangesetState.APPLIED
+
+
+@pytest.mark.parametrize("status", [412, 429])
+def test_a_catalog_that_is_overtaken_or_busy_is_asked_again(
+    gms: Faults, alice: Caller, cora: Caller, status: int
+) -> None:
+    gms.write_status, gms.write_status_times = status, 1
+    done = apply(alice, cora, CASES["set_domain"])
+    if done.changeset.state != ChangesetState.APPLIED:
+        assert done.changeset.state == ChangesetState.FAILED
+        done = changesets.apply(
+            caller=cora, insight_ids=done.changeset.insight_ids, changes=[CASES["set_domain"]], entity_urn=ORDERS
+        )
+    assert done.changeset.state == ChangesetState.APPLIED
+
+
 def test_a_kill_between_intent_and_answer_is_resumed(
     gms: Faults, alice: Caller, cora: Caller, monkeypatch: Any
 ) -> None:

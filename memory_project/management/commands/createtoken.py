@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from memories.access import operator
 from memories.errors import DomainError
+from memory_project.arguments import between
 from memory_project.models import User
 from memory_project.tokens import DEFAULT_LIFETIME, create_token
 
@@ -21,7 +22,10 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="made on the command line")
         parser.add_argument("--persona", default="")
         parser.add_argument(
-            "--days", type=int, default=DEFAULT_LIFETIME.days, help="valid for so many days; 0: for ever"
+            "--days",
+            type=between(0, 36_500),
+            default=DEFAULT_LIFETIME.days,
+            help="valid for so many days; 0: for ever",
         )
         parser.add_argument("--right", action="append", default=[], help="for example act_for_users")
 

@@ -13,6 +13,7 @@ from django.db import DatabaseError, connection
 from memories import embedding
 from memories.access import Caller, caller_for
 from memories.errors import DomainError
+from memory_project.arguments import port
 from memory_project.models import User
 
 OWN_APPS = ("memory_project", "memories", "knowledge")
@@ -29,7 +30,12 @@ class Command(BaseCommand):
         parser.add_argument("--persona", default="", help="stdio: the persona to work under; default: the person's own")
         parser.add_argument("--toolsets", default="", help="comma-separated, or all (default: MCP_TOOLSETS)")
         parser.add_argument("--host", default=settings.COMMONPLACE_HOST, help="http: address to listen on")
-        parser.add_argument("--port", type=int, default=settings.COMMONPLACE_PORT + 1, help="http: port to listen on")
+        parser.add_argument(
+            "--port",
+            type=port,
+            default=settings.COMMONPLACE_PORT + 1,
+            help="http: port to listen on",
+        )
 
     def handle(self, *, transport: str, toolsets: str, **options: Any) -> None:
         self.check_database()

@@ -20,6 +20,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django_q.tasks import async_task
 
+from memory_project.arguments import port
 from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -34,7 +35,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default=settings.COMMONPLACE_HOST)
-        parser.add_argument("--port", type=int, default=settings.COMMONPLACE_PORT)
+        parser.add_argument("--port", type=port, default=settings.COMMONPLACE_PORT)
         parser.add_argument("--no-demo", action="store_true", help="start empty instead of with demo content")
 
     def handle(self, *, host: str, port: int, no_demo: bool, **options: Any) -> None:
