@@ -1,7 +1,8 @@
 """The lexical side of ranking: a query's terms, how rare each is, and which of them find candidates.
 
 PostgreSQL's ts_rank knows no document frequency, and counting one per query costs 30 ms at 100,000 records;
-so the frequencies are kept in a table of their own (derived, refreshed by a task with ts_stat).
+so the frequencies are kept in a table of their own (derived, refreshed by a task with ts_stat). It leaves private
+texts out: a score must not tell whether a word stands in somebody's secrets.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ QUERY_TERMS = """
 
 REFRESH = """
     INSERT INTO memory_lexemes (lexeme, documents)
-    SELECT word, ndoc FROM ts_stat($$SELECT search FROM memory_records WHERE status <> 'archived'$$)
+    SELECT word, ndoc FROM ts_stat($$
+        SELECT search FROM memory_records WHERE status <> 'archived' AND visibility <> 'private'$$)
     UNION ALL
-    SELECT '', count(*) FROM memory_records WHERE status <> 'archived'
+    SELECT '', count(*) FROM memory_records WHERE status <> 'archived' AND visibility <> 'private'
 """
 
 
@@ -60,6 +62,24 @@ def query_terms(query: str) -> list[Term]:
         rows = cursor.fetchall()
     terms = [Term(lexeme, documents, idf(documents, total or documents)) for lexeme, documents, total in rows]
     return sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
+
+
+def weigh(terms: Sequence[Term], condition: str, params: dict[str, Any], most: int) -> tuple[bool, list[Term]]:
+    """Whether the scope has at most `most` rows, and then the terms by their frequency in it: exact, always
+    fresh, and without a trace of texts that the caller may not read. A larger scope keeps the table's counts."""
+    counts = "".join(f", count(*) FILTER (WHERE search @@ %(counted{n})s::tsquery)" for n in range(len(terms)))
+    counted = {f"counted{n}": term.tsquery for n, term in enumerate(terms)}
+    with connection.cursor() as cursor:
+        # The condition is the ORM's, with named parameters; all else is this function's own text.
+        cursor.execute(
+            f"SELECT count(*){counts} FROM (SELECT search FROM memory_records WHERE {condition} LIMIT %(most)s) rows",  # noqa: S608
+            {**params, **counted, "most": most + 1},
+        )
+        rows, *documents = cursor.fetchone()
+    if rows > most:
+        return False, list(terms)
+    exact = [Term(t.lexeme, n, idf(n, rows)) for t, n in zip(terms, documents, strict=True)]
+    return True, sorted(exact, key=lambda term: (term.documents, term.lexeme))
 
 
 def coverage_sql(terms: Sequence[Term]) -> tuple[str, dict[str, Any]]:

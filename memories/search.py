@@ -160,14 +160,14 @@ BONUS = "CASE WHEN entity_urns && %(urns{0})s::varchar[] THEN %(bonus{0})s ELSE 
 def ranking(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tuple[str, dict[str, Any]]:
     """The statement that makes the scope's candidates, scores and orders them. Values are parameters; what is
     formatted in are this module's fragments and the scope's own condition, compiled by the ORM."""
-    exact = is_small(scope)
     condition, params = compiled(scope)
-    coverage, terms = lexicon.coverage_sql(question.terms)
+    exact, weighed = lexicon.weigh(question.terms, condition, params, settings.RECALL_EXACT_SCAN_ROWS)
+    coverage, terms = lexicon.coverage_sql(weighed)
     bonus, bonuses = _bonus_sql(question.distances)
     arms = []
     if question.vector is not None:
         arms.append(SEMANTIC.format(scope=condition, exactly=" + 0" if exact else ""))
-    if question.terms:
+    if weighed:
         arms.append(LEXICAL.format(scope=condition, coverage=coverage))
     if question.distances:
         arms.append(NEAR.format(scope=condition))
@@ -179,7 +179,7 @@ def ranking(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tupl
         arms=" UNION ALL ".join(arms) or "NULL",
         scope=condition,
     )
-    words = lexicon.any_of(question.terms) if exact else lexicon.selective(question.terms)
+    words = lexicon.any_of(weighed) if exact else lexicon.selective(weighed)
     own = {
         "vector": str(list(question.vector)) if question.vector is not None else None,
         "words": words,

@@ -177,3 +177,19 @@ def test_huge_offsets_are_refused(alice: Caller) -> None:
     for offset in (10**30, 2**64, -1):
         with pytest.raises(Invalid, match="offset"):
             memory_manage(alice, "list", offset=offset)
+
+
+def test_scores_tell_nothing_of_words_in_private_texts_of_others(alice: Caller, olga: Caller) -> None:
+    from memories import lexicon
+
+    services.remember(caller=olga, content="The zyxprobe is a public thing.")
+
+    def coverage() -> float:
+        return recall(caller=olga, query="zyxprobe salarylist", strategy="lexical").hits[0].coverage
+
+    lexicon.refresh()
+    before = coverage()
+    for n in range(3):
+        services.remember(caller=alice, content=f"The salarylist number {n} is secret.", visibility="private")
+    lexicon.refresh()
+    assert coverage() == before
