@@ -9,3 +9,7 @@ class KnowledgeConfig(AppConfig):
 
     def ready(self) -> None:
         from knowledge import receivers  # noqa: F401, PLC0415 - they register themselves, models first
+        from knowledge.catalog.lineage import neighbours  # noqa: PLC0415 - the same
+        from memories.search import register_neighbours  # noqa: PLC0415 - the same
+
+        register_neighbours(neighbours)

@@ -6,26 +6,23 @@ an entity that was created is soft-deleted. A new change type is one function an
 
 from __future__ import annotations
 
+import json
 import re
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils import timezone
-
-from knowledge.catalog.facts import DESCRIPTIONS, Facts
-from knowledge.catalog.port import Write, entity_type, make_urn
-from memories.errors import Conflict, Invalid
+from knowledge import created_things
+from knowledge.catalog.facts import DESCRIPTIONS
+from knowledge.catalog.port import entity_type, make_urn
+from knowledge.change_request import DETAIL_MAX, TARGET_MAX, Context, Request, Step, add, detail_of, remove
+from memories.errors import Invalid, NotFound
 from memories.validation import clean_text, clean_urn
 
-DETAIL_MAX = 10_000
 PROPOSED_ONLY = {"current_value", "source_insight_ids"}  # what synthesize adds for the reader
-TARGET_MAX = 500
 COLUMN = "column:"
 QUALITY_TAG = "urn:li:tag:QualityIssue"
 OWNERSHIP_TYPES = ("TECHNICAL_OWNER", "BUSINESS_OWNER", "DATA_STEWARD", "DATAOWNER", "NONE")
-NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # so that the same name makes the same URN
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 DOCUMENTED = (
     "dataset",
@@ -42,40 +39,6 @@ TAGGABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
 
 
 @dataclass(frozen=True)
-class Request:
-    """One requested change, as the tools take it."""
-
-    change_type: str
-    target: str = ""
-    detail: str = ""
-    query_sql: str = ""
-    query_description: str = ""
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a plan may look at: the entity, what the catalog says of it now, who asks, and in which changeset."""
-
-    urn: str
-    facts: Facts | None
-    actor: str
-    changeset: str
-    find_term: Callable[[str], str]  # the URN of a glossary term with this name, or ""
-
-    @property
-    def stamp(self) -> dict[str, Any]:
-        return {"time": int(timezone.now().timestamp() * 1000), "actor": make_urn("corpuser", self.actor)}
-
-
-@dataclass(frozen=True)
-class Step:
-    """A write, and whether it makes an entity that was not there."""
-
-    write: Write
-    creates: bool = False
-
-
-@dataclass(frozen=True)
 class ChangeType:
     name: str
     kinds: tuple[str, ...]  # entity types that it suits; empty: it needs no entity
@@ -83,14 +46,6 @@ class ChangeType:
     says: str  # for people: what it does
     target: str = ""
     detail: str = ""
-
-
-def _add(urn: str, aspect: str, path: tuple[str, ...], value: Any) -> Step:
-    return Step(Write(urn, aspect, path, "add", value))
-
-
-def _remove(urn: str, aspect: str, path: tuple[str, ...]) -> Step:
-    return Step(Write(urn, aspect, path, "remove"))
 
 
 def _column(request: Request, context: Context) -> str:
@@ -106,53 +61,34 @@ def _column(request: Request, context: Context) -> str:
     return found.path
 
 
-def _detail(request: Request, what: str) -> str:
-    if not request.detail.strip():
-        raise Invalid("is missing", field="detail", allowed=what)
-    return request.detail.strip()
-
-
 # -- the plans -----------------------------------------------------------------------------------------------
 
 
 def update_description(request: Request, context: Context) -> list[Step]:
-    text = _detail(request, "the new description")
+    text = detail_of(request, "the new description")
     if column := _column(request, context):
-        return [_add(context.urn, "editableSchemaMetadata", ("editableSchemaFieldInfo", column, "description"), text)]
+        return [add(context.urn, "editableSchemaMetadata", ("editableSchemaFieldInfo", column, "description"), text)]
     aspect, key = DESCRIPTIONS[entity_type(context.urn)][0]
-    return [_add(context.urn, aspect, (key,), text)]
+    return [add(context.urn, aspect, (key,), text)]
 
 
-def _association(aspect: str, listed: str, key: str, kind: str, add: bool) -> Callable[[Request, Context], list[Step]]:
+def _association(aspect: str, listed: str, key: str, kind: str, adds: bool) -> Callable[[Request, Context], list[Step]]:
     """Tags and terms, of an entity or of a column."""
 
     def plan(request: Request, context: Context) -> list[Step]:
-        urn = make_urn(kind, _detail(request, f"a {kind}'s name or URN"))
+        urn = make_urn(kind, detail_of(request, f"a {kind}'s name or URN"))
         path: tuple[str, ...] = (listed, urn)
         where = aspect
         if column := _column(request, context):
             where, path = "editableSchemaMetadata", ("editableSchemaFieldInfo", column, aspect, *path)
-        return [_add(context.urn, where, path, {key: urn}) if add else _remove(context.urn, where, path)]
+        return [add(context.urn, where, path, {key: urn}) if adds else remove(context.urn, where, path)]
 
     return plan
 
 
-def create_glossary_term(request: Request, context: Context) -> list[Step]:
-    name = clean_text("target", request.target, 2, 150)
-    definition = _detail(request, "the term's definition")
-    if known := context.find_term(name):
-        raise Conflict(f"the term {name!r} is there already: add_glossary_term {known}", field="target")
-    urn = f"urn:li:glossaryTerm:{uuid.uuid5(NAMESPACE, name.casefold())}"
-    info = {"name": name, "definition": definition, "termSource": "INTERNAL"}
-    steps = [Step(Write(urn, "glossaryTermInfo", (), "add", info), creates=True)]
-    if context.urn and entity_type(context.urn) in TAGGABLE:
-        steps.append(_add(context.urn, "glossaryTerms", ("terms", urn), {"urn": urn}))
-    return steps
-
-
 def flag_quality_issue(request: Request, context: Context) -> list[Step]:
-    issue = _detail(request, "what is wrong")
-    return [_add(context.urn, "globalTags", ("tags", QUALITY_TAG), {"tag": QUALITY_TAG, "context": issue})]
+    issue = detail_of(request, "what is wrong")
+    return [add(context.urn, "globalTags", ("tags", QUALITY_TAG), {"tag": QUALITY_TAG, "context": issue})]
 
 
 def add_documentation(request: Request, context: Context) -> list[Step]:
@@ -160,29 +96,55 @@ def add_documentation(request: Request, context: Context) -> list[Step]:
     if not re.fullmatch(r"https?://\S+", url):
         raise Invalid(f"{url[:60]!r} is no web address", field="target", allowed="http:// or https://")
     link = {"url": url, "description": request.detail.strip() or url, "createStamp": context.stamp}
-    return [_add(context.urn, "institutionalMemory", ("elements", url), link)]
+    return [add(context.urn, "institutionalMemory", ("elements", url), link)]
 
 
 def deprecate(request: Request, context: Context) -> list[Step]:
     value = {
         "deprecated": True,
-        "note": _detail(request, "why, and what to use instead"),
+        "note": detail_of(request, "why, and what to use instead"),
         "actor": context.stamp["actor"],
         "decommissionTime": None,
     }
     if request.target:
         value["replacement"] = clean_urn(request.target, "target")
-    return [_add(context.urn, "deprecation", (), value)]
+    return [add(context.urn, "deprecation", (), value)]
 
 
 def set_domain(request: Request, context: Context) -> list[Step]:
     return [
-        _add(context.urn, "domains", ("domains",), [make_urn("domain", _detail(request, "a domain's name or URN"))])
+        add(context.urn, "domains", ("domains",), [make_urn("domain", detail_of(request, "a domain's name or URN"))])
     ]
 
 
+def _structured_property(request: Request, context: Context) -> str:
+    urn = make_urn("structuredProperty", clean_text("target", request.target, 1, TARGET_MAX))
+    if not context.exists(urn):
+        raise NotFound(f"there is no property {urn}: define it in the catalog first", field="target")
+    return urn
+
+
+def set_structured_property(request: Request, context: Context) -> list[Step]:
+    """The whole list of values: one, or a JSON array of texts and numbers."""
+    text = detail_of(request, "a value, or a JSON array of values")
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = text
+    values = given if isinstance(given, list) else [given]
+    if not values or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in values):
+        raise Invalid("is neither a value nor a list of values", field="detail", allowed="texts and numbers")
+    urn = _structured_property(request, context)
+    kept = [{"string": v} if isinstance(v, str) else {"double": float(v)} for v in values]
+    return [add(context.urn, "structuredProperties", ("properties", urn), {"propertyUrn": urn, "values": kept})]
+
+
+def remove_structured_property(request: Request, context: Context) -> list[Step]:
+    return [remove(context.urn, "structuredProperties", ("properties", _structured_property(request, context)))]
+
+
 def _owner(request: Request) -> tuple[str, str]:
-    who = _detail(request, "an e-mail address or a corpuser's or corpGroup's URN")
+    who = detail_of(request, "an e-mail address or a corpuser's or corpGroup's URN")
     if not who.startswith("urn:li:corp") and not EMAIL.fullmatch(who):
         raise Invalid(
             f"{who[:60]!r} is nobody",
@@ -197,51 +159,12 @@ def _owner(request: Request) -> tuple[str, str]:
 
 def add_owner(request: Request, context: Context) -> list[Step]:
     owner, kind = _owner(request)
-    return [_add(context.urn, "ownership", ("owners", owner, kind), {"owner": owner, "type": kind})]
+    return [add(context.urn, "ownership", ("owners", owner, kind), {"owner": owner, "type": kind})]
 
 
 def remove_owner(request: Request, context: Context) -> list[Step]:
     owner, kind = _owner(request)
-    return [_remove(context.urn, "ownership", ("owners", owner, kind))]
-
-
-def add_context_document(request: Request, context: Context) -> list[Step]:
-    """Published, so that DataHub's own agents find it (search_documents)."""
-    title = clean_text("target", request.target, 3, 200)
-    urn = f"urn:li:document:insight-{uuid.uuid5(NAMESPACE, f'{context.changeset} {title}')}"
-    info: dict[str, Any] = {
-        "title": title,
-        "source": {"sourceType": "NATIVE"},
-        "status": {"state": "PUBLISHED"},
-        "contents": {"text": _detail(request, "the document's text")},
-        "created": context.stamp,
-        "lastModified": context.stamp,
-        "customProperties": {"origin": "commonplace", "category": request.query_description or "insight"},
-    }
-    if context.urn:
-        info["relatedAssets"] = [{"asset": context.urn}]
-    return [
-        Step(Write(urn, "documentInfo", (), "add", info), creates=True),
-        _add(urn, "documentSettings", (), {"showInGlobalContext": True}),
-        _add(urn, "subTypes", (), {"typeNames": ["Insight"]}),
-    ]
-
-
-def _document(request: Request) -> str:
-    name = clean_text("target", request.target, 1, TARGET_MAX)
-    return make_urn("document", name)
-
-
-def update_context_document(request: Request, context: Context) -> list[Step]:
-    urn = _document(request)
-    steps = [_add(urn, "documentInfo", ("contents",), {"text": _detail(request, "the document's new text")})]
-    if request.query_sql.strip():  # the older systems' way to say a new title
-        steps.append(_add(urn, "documentInfo", ("title",), clean_text("query_sql", request.query_sql, 3, 200)))
-    return steps
-
-
-def remove_context_document(request: Request, context: Context) -> list[Step]:
-    return [_add(_document(request), "status", ("removed",), True)]
+    return [remove(context.urn, "ownership", ("owners", owner, kind))]
 
 
 DESCRIBED = tuple(DESCRIPTIONS)
@@ -291,19 +214,36 @@ CHANGE_TYPES: dict[str, ChangeType] = {
         ChangeType(
             "create_glossary_term",
             (),
-            create_glossary_term,
+            created_things.create_glossary_term,
             "Create a glossary term and attach it",
             "name",
             "definition",
         ),
         ChangeType("flag_quality_issue", TAGGABLE, flag_quality_issue, "Flag a quality issue", "", "what is wrong"),
         ChangeType("add_documentation", DOCUMENTED, add_documentation, "Add a link", "URL", "label"),
-        ChangeType("add_context_document", (), add_context_document, "Publish a context document", "title", "text"),
         ChangeType(
-            "update_context_document", (), update_context_document, "Change a context document", "document id", "text"
+            "add_context_document",
+            (),
+            created_things.add_context_document,
+            "Publish a context document",
+            "title",
+            "text",
         ),
         ChangeType(
-            "remove_context_document", (), remove_context_document, "Remove a context document", "document id", ""
+            "update_context_document",
+            (),
+            created_things.update_context_document,
+            "Change a context document",
+            "document id",
+            "text",
+        ),
+        ChangeType(
+            "remove_context_document",
+            (),
+            created_things.remove_context_document,
+            "Remove a context document",
+            "document id",
+            "",
         ),
         ChangeType(
             "deprecate",
@@ -318,6 +258,30 @@ CHANGE_TYPES: dict[str, ChangeType] = {
         ChangeType(
             "remove_owner", DOCUMENTED, remove_owner, "Remove an owner", "kind of ownership", "e-mail address or URN"
         ),
+        ChangeType(
+            "set_structured_property",
+            DOCUMENTED,
+            set_structured_property,
+            "Set a property",
+            "name or URN",
+            "value or JSON array",
+        ),
+        ChangeType(
+            "remove_structured_property", DOCUMENTED, remove_structured_property, "Remove a property", "name or URN"
+        ),
+        ChangeType(
+            "raise_incident", TAGGABLE, created_things.raise_incident, "Raise an incident", "title", "what happens"
+        ),
+        ChangeType("resolve_incident", (), created_things.resolve_incident, "Resolve an incident", "incident", "how"),
+        ChangeType(
+            "add_curated_query",
+            ("dataset",),
+            created_things.add_curated_query,
+            "Add a query (query_sql)",
+            "",
+            "its name",
+        ),
+        ChangeType("add_prompt", (), created_things.add_prompt, "Offer a prompt to agents", "name", "text"),
     )
 }
 

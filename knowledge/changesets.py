@@ -19,9 +19,12 @@ from django.utils import timezone
 
 from knowledge import catalog as catalogs
 from knowledge import insights
+from knowledge.catalog import staleness
 from knowledge.catalog.patch import ABSENT, equal, value_at
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable, Run, Write
-from knowledge.change_types import Request, clean_request
+from knowledge.change_request import Request
+from knowledge.change_types import clean_request
+from knowledge.created_things import TAKEN_BACK
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState, Insight, InsightState
 from knowledge.planning import Planned, plan
 from memories import validation
@@ -152,7 +155,7 @@ def _row(changeset: Changeset, position: int, planned: Planned) -> Change:
 
 def _carry_out(caller: Caller, catalog: CatalogPort, changeset: Changeset) -> Applied:
     run = Run(changeset.run_id, changeset.applied_by, {"changeset": changeset.pk.hex})
-    with _alone(changeset):
+    with _alone(changeset), staleness.our_own(set(changeset.changes.values_list("urn", flat=True))):
         open_changes = changeset.changes.filter(outcome__in=[ChangeOutcome.PLANNED, ChangeOutcome.SENDING])
         for change in open_changes.order_by("position"):
             _send(catalog, change, run)
@@ -230,7 +233,7 @@ def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool 
     if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
         raise Conflict(f"is {changeset.get_state_display().lower()} already", field="changeset_id")
     catalog = _catalog_of(changeset)
-    with _alone(changeset):
+    with _alone(changeset), staleness.our_own(set(changeset.changes.values_list("urn", flat=True))):
         return _put_back(caller, catalog, changeset, skip_conflicts)
 
 
@@ -260,7 +263,9 @@ def _put_back(caller: Caller, catalog: CatalogPort, changeset: Changeset, skip_c
     conflicts: list[Change] = []
     for change in changes:
         current = _current(catalog, change)
-        resumed = change.outcome != ChangeOutcome.LANDED and _as_before(change, current)
+        resumed = (change.outcome != ChangeOutcome.LANDED and _as_before(change, current)) or _is_taken_back(
+            change, current
+        )
         (ours if resumed or _as_written(change, current) else conflicts).append(change)
     if conflicts and not skip_conflicts:
         places = "; ".join(f"{change.urn} {change}" for change in conflicts[:5])
@@ -284,7 +289,8 @@ def _put_back(caller: Caller, catalog: CatalogPort, changeset: Changeset, skip_c
 
 def _revert(catalog: CatalogPort, change: Change, run: Run, *, with_its_entity: bool) -> None:
     """The inverse of one write. What was written on an entity that we created goes with that."""
-    if with_its_entity or _as_before(change, _current(catalog, change)):
+    current = _current(catalog, change)
+    if with_its_entity or _as_before(change, current) or _is_taken_back(change, current):
         return _note(change, ChangeOutcome.REVERTED)
     _note(change, ChangeOutcome.REVERTING)
     catalog.write(inverse(change), run)
@@ -297,6 +303,9 @@ def _forward(change: Change) -> Write:
 
 def inverse(change: Change) -> Write:
     """A created entity is soft-deleted; a value is put back; what was absent is removed."""
+    if change.creates and change.aspect in TAKEN_BACK:
+        path, value = TAKEN_BACK[change.aspect]
+        return Write(change.urn, change.aspect, path, "add", value)
     if change.creates:
         return Write(change.urn, "status", ("removed",), "add", True)
     path = tuple(change.path)
@@ -343,6 +352,14 @@ def _as_before(change: Change, current: Any) -> bool:
     if not change.had_before:
         return current is ABSENT
     return current is not ABSENT and equal(current, change.before)
+
+
+def _is_taken_back(change: Change, current: Any) -> bool:
+    """Whether a created entity that is not soft-deleted is in the state that stands for that."""
+    if not change.creates or change.aspect not in TAKEN_BACK or current is ABSENT:
+        return False
+    path, value = TAKEN_BACK[change.aspect]
+    return equal(value_at(change.aspect, current, path), value)
 
 
 def _note(change: Change, outcome: ChangeOutcome, error: str = "") -> None:

@@ -9,7 +9,8 @@ from typing import Any
 from knowledge.catalog import facts
 from knowledge.catalog.patch import ABSENT, equal, patched, value_at
 from knowledge.catalog.port import Aspect, CatalogPort, Value, entity_type
-from knowledge.change_types import CHANGE_TYPES, Context, Request, Step, suits
+from knowledge.change_request import Context, Request, Step
+from knowledge.change_types import CHANGE_TYPES, suits
 from memories.errors import Conflict, NotFound
 
 
@@ -34,7 +35,14 @@ def plan(catalog: CatalogPort, urn: str, requests: Sequence[Request], actor: str
     written. Raises Invalid, NotFound or Conflict if any change can't be made: all or nothing."""
     for request in requests:
         suits(request, urn)
-    context = Context(urn, _facts(catalog, urn), actor, changeset, lambda name: _term(catalog, name))
+    context = Context(
+        urn,
+        _facts(catalog, urn),
+        actor,
+        changeset,
+        lambda name: _term(catalog, name),
+        lambda one: bool(catalog.existing([one])),
+    )
     steps = [
         (n, request, step)
         for n, request in enumerate(requests)

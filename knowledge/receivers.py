@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from django.conf import settings
+from django.db import transaction
 from django.dispatch import receiver
+from django_q.tasks import async_task
 
+from knowledge.catalog import staleness
 from knowledge.models import Insight, InsightState
 from memories.errors import Conflict
 from memories.models import MemoryRecord
-from memories.services import corrected, sharing
+from memories.services import corrected, grounded, sharing
 
 
 @receiver(sharing)
@@ -22,3 +27,14 @@ def refuse_to_share_what_waits(sender: object, record: MemoryRecord, **extra: An
 def supersede_the_insight(sender: object, record: MemoryRecord, **extra: Any) -> None:
     undecided = [InsightState.PENDING, InsightState.APPROVED]
     Insight.objects.filter(pk=record.pk, state__in=undecided, changeset=None).update(state=InsightState.SUPERSEDED)
+
+
+@receiver(grounded)
+def take_a_baseline(sender: object, record: MemoryRecord, **extra: Any) -> None:
+    """How the named entities are now, once the memory is saved: at once from our own tables, otherwise by a worker."""
+    if not staleness.named(record):
+        return
+    if settings.DATAHUB_GMS_URL:
+        transaction.on_commit(partial(async_task, "knowledge.tasks.ground", record.pk.hex))
+    else:
+        transaction.on_commit(partial(staleness.ground, [record.pk]))

@@ -1,8 +1,8 @@
 """The lexical side of ranking: a query's terms, how rare each is, and which of them find candidates.
 
 PostgreSQL's ts_rank knows no document frequency, and counting one per query costs 30 ms at 100,000 records;
-so the frequencies are kept in a table of their own (derived, refreshed by a task with ts_stat). It leaves private
-texts out: a score must not tell whether a word stands in somebody's secrets.
+so the frequencies are kept in a table of their own (derived, refreshed by a task with ts_stat). Scores are
+made of the counts without private texts: they must not tell whether a word stands in somebody's secrets.
 """
 
 from __future__ import annotations
@@ -21,18 +21,22 @@ CANDIDATE_ROWS = 5_000  # about how many rows the lexical arm may touch in a lar
 TOTAL = ""  # the row of memory_lexemes that holds the number of documents: no lexeme is empty
 
 QUERY_TERMS = """
-    SELECT term.lexeme, coalesce(known.documents, 0), total.documents
+    SELECT term.lexeme, coalesce(known.documents, 0), coalesce(known.shared, 0), total.shared
     FROM unnest(tsvector_to_array({vector})) AS term(lexeme)
     LEFT JOIN memory_lexemes AS known ON known.lexeme = term.lexeme
     LEFT JOIN memory_lexemes AS total ON total.lexeme = ''
 """
 
 REFRESH = """
-    INSERT INTO memory_lexemes (lexeme, documents)
-    SELECT word, ndoc FROM ts_stat($$
-        SELECT search FROM memory_records WHERE status <> 'archived' AND visibility <> 'private'$$)
+    INSERT INTO memory_lexemes (lexeme, documents, shared)
+    SELECT everywhere.word, everywhere.ndoc, coalesce(shared.ndoc, 0)
+    FROM ts_stat($$SELECT search FROM memory_records WHERE status <> 'archived'$$) everywhere
+    LEFT JOIN ts_stat($$
+        SELECT search FROM memory_records WHERE status <> 'archived' AND visibility <> 'private'
+    $$) shared USING (word)
     UNION ALL
-    SELECT '', count(*) FROM memory_records WHERE status <> 'archived' AND visibility <> 'private'
+    SELECT '', count(*), count(*) FILTER (WHERE visibility <> 'private')
+    FROM memory_records WHERE status <> 'archived'
 """
 
 
@@ -60,7 +64,7 @@ def query_terms(query: str) -> list[Term]:
         # The text-search configuration is a checked constant; the query itself is a parameter, twice.
         cursor.execute(QUERY_TERMS.format(vector=search_vector_sql("%s::text")), [query, query])
         rows = cursor.fetchall()
-    terms = [Term(lexeme, documents, idf(documents, total or documents)) for lexeme, documents, total in rows]
+    terms = [Term(lexeme, documents, idf(shared, total or shared)) for lexeme, documents, shared, total in rows]
     return sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
 
 
@@ -108,6 +112,7 @@ def selective(terms: Sequence[Term]) -> str:
     """
     if not terms:
         return ""
+    total = max(2 * terms[-1].documents, 1)  # about how many there are: a term is rarely in more than half
     first = terms[0]
     if first.documents <= CANDIDATE_ROWS:
         chosen, rows = [first], first.documents
@@ -122,7 +127,7 @@ def selective(terms: Sequence[Term]) -> str:
         if expected <= CANDIDATE_ROWS:
             break
         chosen.append(term)
-        expected *= math.exp(-term.idf)  # n / N, as idf has it
+        expected *= term.documents / total
     return " & ".join(term.tsquery for term in chosen)
 
 

@@ -20,7 +20,7 @@ from pgvector.django import CosineDistance
 
 from memories import embedding, lexicon
 from memories.access import Caller
-from memories.errors import Invalid, check_choice
+from memories.errors import DomainError, Invalid, check_choice
 from memories.history import states_at
 from memories.models import Dimension, MemoryRecord, Status, Tier
 from memories.models.record import MemoryRecordQuerySet
@@ -34,6 +34,7 @@ ENTITY_BONUS = 1.0  # at distance 0, falling as 1 / (1 + distance): a named enti
 URNS_PER_QUERY = 200  # named entities with their neighbours
 
 LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
+NO_LINEAGE_NOTE = "the lineage can't be read, so only the named entities themselves were looked up"
 NO_CATALOG_NOTE = "no catalog is loaded: graph looked up the named entities themselves, without neighbours"
 
 # Answers the distance of entities near the given ones; registered by the app that knows the catalog.
@@ -282,8 +283,11 @@ def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tupl
     distances = dict.fromkeys(urns, 0)
     if urns and strategy in ("auto", "graph"):
         if _neighbours is not None:
-            near = sorted(_neighbours(caller, urns).items(), key=lambda item: (item[1], item[0]))
-            distances = {**dict(near[: URNS_PER_QUERY - len(urns)]), **distances}
+            try:
+                near = sorted(_neighbours(caller, urns).items(), key=lambda item: (item[1], item[0]))
+                distances = {**dict(near[: URNS_PER_QUERY - len(urns)]), **distances}
+            except DomainError as error:
+                answer = replace(answer, degraded=True, note=f"{NO_LINEAGE_NOTE}: {error.message}")
         elif strategy == "graph":
             answer = replace(answer, note=NO_CATALOG_NOTE)
     question = Question(distances=distances)
@@ -297,7 +301,7 @@ def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tupl
     except embedding.EmbedderUnavailable as error:
         if strategy in ("entity", "graph"):
             return question, answer
-        note = f"{error}; {LEXICAL_NOTE}"
+        note = "; ".join(filter(None, [answer.note, f"{error}; {LEXICAL_NOTE}"]))
         return question, replace(answer, ranking="lexical", degraded=True, note=note)
     ranking = "hybrid" if strategy in ("auto", "semantic") else strategy
     return replace(question, vector=vector), replace(answer, ranking=ranking)

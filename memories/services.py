@@ -41,6 +41,8 @@ erased = Signal()
 sharing = Signal()
 # Sent inside the transaction of a correction, with `record`, which is superseded now.
 corrected = Signal()
+# Sent with `record` when what a memory says was just said or looked at: written, revised, verified, restored.
+grounded = Signal()
 
 EDITABLE: dict[str, Callable[[Any], Any]] = {
     "content": validation.clean_content,
@@ -107,6 +109,7 @@ def remember(
         record = MemoryRecord.objects.create(created_by=caller.email, persona=caller.persona, **fields)
         if within:
             within(record)
+        grounded.send(sender=MemoryRecord, record=record)
     return index_now(caller, record)
 
 
@@ -149,6 +152,7 @@ def supersede(
         with revised(caller, old, "supersede", reason, moment):
             mark_superseded(old, new)
         corrected.send(sender=MemoryRecord, record=old)
+        grounded.send(sender=MemoryRecord, record=new)
     return index_now(caller, new)
 
 
@@ -179,6 +183,8 @@ def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes
                 record.metadata = validation.clean_metadata(merged, own_keys=own_keys)
             if cleaned and record.status == Status.STALE:
                 make_active(record)
+        if cleaned:
+            grounded.send(sender=MemoryRecord, record=record)
         text_changed = record.embedding is None
     if text_changed:
         index_now(caller, record)
@@ -216,6 +222,7 @@ def restore(*, caller: Caller, record_id: UUID | str, reason: str = "") -> Memor
         if old and old.status in (Status.ACTIVE, Status.STALE):
             with revised(caller, old, "supersede", "its correction was restored"):
                 mark_superseded(old, record)
+        grounded.send(sender=MemoryRecord, record=record)
     if record.embedding is None:
         indexing.enqueue("memory", [record.pk], Trigger.WRITE)
     return record
@@ -253,6 +260,7 @@ def verify(*, caller: Caller, record_id: UUID | str, note: str = "") -> MemoryRe
         with revised(caller, record, "verify", note):
             make_active(record)
             record.last_verified_at = timezone.now()
+        grounded.send(sender=MemoryRecord, record=record)
     return record
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.apps import apps
+from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 from django.db.models import Q
 from django.db.models.signals import post_migrate
@@ -27,10 +28,12 @@ def create_schedules(sender: Any, **extra: Any) -> None:
     if sender.label != "memory_project":
         return
     Schedule = apps.get_model("django_q", "Schedule")
-    for name, (function, minutes) in SCHEDULES.items():
-        Schedule.objects.get_or_create(
+    for name, (function, minutes) in schedules().items():
+        row, _ = Schedule.objects.get_or_create(
             name=name, defaults={"func": function, "schedule_type": "I", "minutes": minutes, "repeats": -1}
         )
+        if row.minutes != minutes:
+            Schedule.objects.filter(pk=row.pk).update(minutes=minutes)
 
 
 @receiver(post_migrate)
@@ -43,8 +46,11 @@ def let_curators_look(sender: Any, **extra: Any) -> None:
     group.permissions.add(*permissions)
 
 
-SCHEDULES = {
-    "close gaps in the index": ("memories.tasks.close_gaps", 5),
-    "count search terms": ("memories.tasks.refresh_lexicon", 15),
-    "forget closed index jobs": ("memories.tasks.forget_closed_jobs", 60),
-}
+def schedules() -> dict[str, tuple[str, int]]:
+    """Name → function and minutes between its runs."""
+    return {
+        "close gaps in the index": ("memories.tasks.close_gaps", 5),
+        "count search terms": ("memories.tasks.refresh_lexicon", 15),
+        "forget closed index jobs": ("memories.tasks.forget_closed_jobs", 60),
+        "compare memories with the catalog": ("knowledge.tasks.watch_staleness", settings.STALENESS_INTERVAL_MIN),
+    }

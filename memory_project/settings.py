@@ -209,6 +209,9 @@ INDEX_MAX_ATTEMPTS = env.number("INDEX_MAX_ATTEMPTS", 5, 1, 50)
 DATAHUB_GMS_URL = env.text("DATAHUB_GMS_URL")
 DATAHUB_GMS_TOKEN = env.text("DATAHUB_GMS_TOKEN")
 DATAHUB_TIMEOUT_S = env.number("DATAHUB_TIMEOUT_S", 10.0, 0.1, 300.0)
+STALENESS_INTERVAL_MIN = env.number("STALENESS_INTERVAL_MIN", 15, 1, 10_080)
+STALENESS_BATCH = env.number("STALENESS_BATCH", 50, 1, 100_000)
+LINEAGE_HOPS = env.number("LINEAGE_HOPS", 2, 1, 5)
 APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
 
 # -- MCP -------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ WRITERS = {
     "receivers",
     "audit",
 }
-WRITERS |= {"insights", "changesets", "local"}
+WRITERS |= {"insights", "changesets", "local", "staleness"}
 
 
 def modules() -> Iterator[Path]:

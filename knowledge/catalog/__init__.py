@@ -11,8 +11,9 @@ def current() -> CatalogPort:
     """The configured catalog: DataHub where DATAHUB_GMS_URL is set, otherwise our own tables."""
     if settings.DATAHUB_GMS_URL:
         from knowledge.catalog.datahub import DataHubCatalog  # noqa: PLC0415 - a second of SDK, only where configured
+        from knowledge.catalog.own import WithOwnEntities  # noqa: PLC0415 - the same
 
-        return DataHubCatalog.configured()
+        return WithOwnEntities(DataHubCatalog.configured())
     from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415 - as its neighbour
 
     return LocalCatalog()

@@ -18,7 +18,7 @@ ASPECTS = (
     "upstreamLineage", "tagProperties", "glossaryTermInfo", "glossaryNodeInfo", "domainProperties", "documentInfo",
     "containerProperties", "editableContainerProperties", "chartInfo", "editableChartProperties", "dashboardInfo",
     "editableDashboardProperties", "dataJobInfo", "editableDataJobProperties", "dataFlowInfo",
-    "editableDataFlowProperties", "subTypes",
+    "editableDataFlowProperties", "subTypes", "propertyDefinition", "incidentInfo", "queryProperties", "promptInfo",
 )  # fmt: skip
 
 # Where each kind of entity keeps its description: what people edit first, what ingestion wrote after it.

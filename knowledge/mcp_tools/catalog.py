@@ -9,9 +9,11 @@ from typing_extensions import TypedDict
 
 from knowledge import catalog as catalogs
 from knowledge import evidence, queries, shapes
+from knowledge.catalog import lineage
+from knowledge.catalog.facts import short_name
 from knowledge.shapes import InsightShape
 from memories.access import Caller
-from memories.errors import NotFound
+from memories.errors import Invalid, NotFound, check_choice
 from memories.toolset import tool
 from memories.validation import check_page, clean_urn
 
@@ -20,6 +22,14 @@ class CatalogShape(TypedDict, total=False):
     entities: list[dict[str, Any]]
     count: int
     catalog: str
+
+
+class LineageShape(TypedDict, total=False):
+    urn: str
+    nodes: list[dict[str, Any]]
+    count: int
+    more: bool
+    columns: list[dict[str, Any]]
 
 
 class EntityShape(TypedDict, total=False):
@@ -54,3 +64,31 @@ def catalog_entity(
         raise NotFound(f"{urn} is not in the catalog", field="urn")
     rows = queries.about(caller, urn)[:20]
     return {"entity": entity, "insights": [shapes.insight_shape(one) for one in rows]}
+
+
+@tool(toolset="knowledge", title="Follow the lineage", read_only=True, idempotent=True, open_world=True)
+def catalog_lineage(
+    caller: Caller,
+    urn: Annotated[str, Field(description="The entity's DataHub URN.")] = "",
+    direction: Annotated[str, Field(description="upstream, downstream or both")] = "both",
+    hops: Annotated[int, Field(description="1 to 5", json_schema_extra={"maximum": lineage.HOPS_MAX})] = 1,
+    limit: Annotated[int, Field(description="1 to 200", json_schema_extra={"maximum": lineage.NODES_MAX})] = 50,
+) -> LineageShape:
+    """What an entity is made from and what is made from it, nearest first, with columns where they are known."""
+    urn = clean_urn(urn, "urn")
+    check_choice("direction", direction, [*lineage.DIRECTIONS, "both"])
+    if not 1 <= hops <= lineage.HOPS_MAX:
+        raise Invalid(f"is {hops}", field="hops", allowed=f"1 to {lineage.HOPS_MAX}")
+    limit = check_page(limit, 0, lineage.NODES_MAX)
+    nodes = lineage.around(urn, lineage.DIRECTIONS if direction == "both" else [direction], hops, limit + 1)
+    shown = [
+        {"urn": node.urn, "name": short_name(node.urn), "direction": node.direction, "distance": node.distance}
+        for node in nodes[:limit]
+    ]
+    return {
+        "urn": urn,
+        "nodes": shown,
+        "count": len(shown),
+        "more": len(nodes) > limit,
+        "columns": lineage.columns(urn),
+    }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from knowledge.models.baseline import EntityBaseline
 from knowledge.models.catalog import CatalogAspect, CatalogEntity, LineageEdge
 from knowledge.models.changeset import Change, ChangeOutcome, Changeset, ChangesetState
 from knowledge.models.insight import Insight, InsightState
@@ -11,6 +12,7 @@ __all__ = [
     "ChangeOutcome",
     "Changeset",
     "ChangesetState",
+    "EntityBaseline",
     "Insight",
     "InsightState",
     "LineageEdge",

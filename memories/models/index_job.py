@@ -69,7 +69,8 @@ class Lexeme(models.Model):
     """In how many memories a search term occurs. Derived, for idf; refreshed by a task with ts_stat."""
 
     lexeme = models.TextField(primary_key=True)
-    documents = models.PositiveIntegerField()
+    documents = models.PositiveIntegerField(help_text="Of all: chooses which terms find candidates.")
+    shared = models.PositiveIntegerField(default=0, help_text="Of those not private: what scores are made of.")
 
     class Meta:
         db_table = "memory_lexemes"

@@ -50,6 +50,9 @@ def snapshot() -> str:
     nothing, and columns of which nothing is said any more."""
     newest = CatalogAspect.objects.filter(is_latest=True, value__isnull=False)
     removed = {row.urn for row in newest if row.aspect == "status" and row.value == {"removed": True}}
+    removed |= {
+        r.urn for r in newest if r.aspect == "incidentInfo" and (r.value or {})["status"]["state"] == "RESOLVED"
+    }
     rows = {f"{r.urn} {r.aspect}": r.value for r in newest if r.urn not in removed and r.value}
     said = {name: settled(value) for name, value in rows.items()}
     return canonical({name: value for name, value in said.items() if any(value.values())})
@@ -98,13 +101,29 @@ CASES: dict[str, dict[str, str]] = {
 
 @pytest.fixture
 def lived_in(either_catalog: CatalogPort) -> CatalogPort:
-    """The catalog with a tag, a term and a document to take away."""
+    """The catalog with a tag, a term, a document, a property and an incident to take away."""
     local = LocalCatalog()
+    for name in ("retention", "owner.team"):
+        local.put(f"urn:li:structuredProperty:{name}", "propertyDefinition", {"qualifiedName": name}, {})
+    team = {"propertyUrn": "urn:li:structuredProperty:owner.team", "values": [{"string": "sales"}]}
+    local.put(ORDERS, "structuredProperties", {"properties": [team]}, {})
+    incident = {"title": "Old", "entities": [ORDERS], "status": {"state": "ACTIVE"}}
+    local.put("urn:li:incident:old", "incidentInfo", incident, {})
     local.put(ORDERS, "globalTags", {"tags": [{"tag": "urn:li:tag:Old"}, {"tag": "urn:li:tag:Kept"}]}, {})
     stamp = {"time": 0, "actor": "urn:li:corpuser:x"}
     local.put(ORDERS, "glossaryTerms", {"terms": [{"urn": "urn:li:glossaryTerm:old"}], "auditStamp": stamp}, {})
     local.put("urn:li:document:old", "documentInfo", {"title": "Old title", "contents": {"text": "Old text."}}, {})
     return either_catalog
+
+
+CASES |= {
+    "set_structured_property": change("set_structured_property", "retention", "[90, 180]"),
+    "remove_structured_property": change("remove_structured_property", "owner.team"),
+    "raise_incident": change("raise_incident", "Late again", "The load of Monday is late."),
+    "resolve_incident": change("resolve_incident", "urn:li:incident:old", "The load was repeated."),
+    "add_curated_query": change("add_curated_query", detail="Net orders", query_sql="SELECT 1"),
+    "add_prompt": change("add_prompt", "monday-review", "Compare last week with the week before."),
+}
 
 
 def test_every_change_type_has_a_case() -> None:

@@ -109,18 +109,20 @@ def test_include_stale_brings_neither_superseded_nor_archived(alice: Caller, lib
     assert statuses == {Status.ACTIVE}
 
 
-def test_graph_without_catalog_is_entity_and_says_so(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+def test_graph_without_catalog_is_entity_and_says_so(
+    alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_neighbours", None)
     answer = recall(caller=alice, entity_urns=[STOCK], strategy="graph")
     assert found(answer) == [library["stock"]]
     assert "no catalog" in answer.note
 
 
-def test_graph_takes_neighbours_and_ranks_by_distance(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    search.register_neighbours(lambda caller, urns: {STOCK: 1})
-    try:
-        answer = recall(caller=alice, entity_urns=[ORDERS], strategy="graph")
-    finally:
-        search.register_neighbours(None)
+def test_graph_takes_neighbours_and_ranks_by_distance(
+    alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_neighbours", lambda caller, urns: {STOCK: 1})
+    answer = recall(caller=alice, entity_urns=[ORDERS], strategy="graph")
     assert found(answer)[-1] == library["stock"]
     assert [hit.bonus for hit in answer.hits] == [1.0, 1.0, 0.5]
 

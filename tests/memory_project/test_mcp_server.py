@@ -56,7 +56,13 @@ def told(result: Any) -> dict[str, Any]:
 def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller) -> None:
     tools = {tool.name: tool for tool in as_caller(alice, lambda client: client.list_tools()).tools}
     assert list(tools)[:2] == ["memory_manage", "memory_recall"]
-    assert set(list(tools)[2:]) == {"capture_insight", "apply_knowledge", "catalog_search", "catalog_entity"}
+    assert set(list(tools)[2:]) == {
+        "capture_insight",
+        "apply_knowledge",
+        "catalog_search",
+        "catalog_entity",
+        "catalog_lineage",
+    }
     assert all(tool.title and tool.output_schema for tool in tools.values())
     recall = tools["memory_recall"]
     assert "caller" not in recall.input_schema["properties"]

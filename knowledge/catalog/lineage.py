@@ -1,0 +1,46 @@
+"""What is near an entity: for graph recall, and for agents that ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+
+from knowledge import catalog as catalogs
+from knowledge.catalog.port import LineageNode
+from memories.access import Caller
+
+DIRECTIONS = ("upstream", "downstream")
+NODES_MAX = 200
+HOPS_MAX = 5
+
+
+def neighbours(caller: Caller, urns: Sequence[str]) -> dict[str, int]:
+    """Entities within LINEAGE_HOPS of any of these, both ways, with their distance; these themselves at 0.
+
+    Raises CatalogUnavailable or CatalogRefused.
+    """
+    catalog = catalogs.current()
+    near = dict.fromkeys(urns, 0)
+    for urn in urns:
+        for direction in DIRECTIONS:
+            for node in catalog.lineage(urn, direction=direction, hops=settings.LINEAGE_HOPS, limit=NODES_MAX):
+                near[node.urn] = min(near.get(node.urn, node.distance), node.distance)
+    return near
+
+
+def around(urn: str, directions: Sequence[str], hops: int, limit: int) -> list[LineageNode]:
+    """The nodes around one entity, nearest first, at most `limit`."""
+    catalog = catalogs.current()
+    nodes = [n for direction in directions for n in catalog.lineage(urn, direction=direction, hops=hops, limit=limit)]
+    return sorted(nodes, key=lambda node: (node.distance, node.direction, node.urn))[:limit]
+
+
+def columns(urn: str) -> list[dict[str, Any]]:
+    """Which columns of the entity are made from which others, where the catalog knows."""
+    read = catalogs.current().read([urn], ["upstreamLineage"])[urn]["upstreamLineage"].value or {}
+    return [
+        {"from": list(fine.get("upstreams") or []), "to": list(fine.get("downstreams") or [])}
+        for fine in read.get("fineGrainedLineages") or []
+    ]

@@ -1,0 +1,20 @@
+"""What background workers do for knowledge. Thin, idempotent, safe to be killed at any line."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.conf import settings
+
+from knowledge.catalog import staleness
+
+
+def ground(record_id: str) -> int:
+    return staleness.ground([UUID(record_id)])
+
+
+def watch_staleness() -> str:
+    """Compares memories with the catalog; what it could not do is in the result, for the operator."""
+    swept = staleness.sweep(settings.STALENESS_BATCH)
+    said = f"{swept.checked} checked, {swept.stale} stale, {swept.to_verify} to verify"
+    return f"{said}; degraded: {swept.note}" if swept.note else said

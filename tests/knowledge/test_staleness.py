@@ -1,0 +1,218 @@
+"""Knowledge stays true: what changed makes a memory stale with the reason, and nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from knowledge import changesets
+from knowledge.catalog import staleness
+from knowledge.catalog.datahub import DataHubCatalog
+from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.port import Run, Write
+from knowledge.insights import approve, capture
+from knowledge.mcp_tools.catalog import catalog_lineage
+from knowledge.models import CatalogAspect, CatalogEntity, EntityBaseline
+from memories import services
+from memories.access import Caller
+from memories.errors import Invalid
+from memories.mcp_tools import memory_manage, memory_recall
+from memories.models import MemoryRecord, Status
+from tests.gms import Faults
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, column
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def about(caller: Caller, text: str, *columns: str, urn: str = ORDERS) -> MemoryRecord:
+    named = [{"urn": urn, "column": name, "relevance": "what it is about"} for name in columns]
+    return services.remember(caller=caller, content=text, entity_urns=[urn], related_columns=named).record
+
+
+def schema(*fields: dict[str, Any], urn: str = ORDERS) -> None:
+    LocalCatalog().put(urn, "schemaMetadata", {"schemaName": "x", "fields": list(fields)}, {})
+
+
+def status(record: MemoryRecord) -> tuple[str, str]:
+    record.refresh_from_db()
+    return record.status, record.stale_reason
+
+
+def test_a_column_that_goes_makes_only_the_memory_naming_it_stale(small_catalog: None, alice: Caller) -> None:
+    names_it = about(alice, "Amounts are gross of tax.", "amount")
+    neighbour = about(alice, "Status 7 means that it was returned.", "status")
+    general = about(alice, "Orders come in with two days of delay.")
+    schema(column("status"))
+    swept = staleness.sweep(50)
+    assert (swept.checked, swept.stale) == (3, 1)
+    assert status(names_it) == (Status.STALE, "sales.orders: the column amount was removed")
+    assert status(neighbour)[0] == status(general)[0] == Status.ACTIVE
+    notes = dict(EntityBaseline.objects.values_list("record_id", "to_verify"))
+    assert "the column amount was removed" in notes[neighbour.pk]
+    assert "the column amount was removed" in notes[general.pk]
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        (column("amount", "VARCHAR"), "changed its type from NUMBER to VARCHAR"),
+        ({**column("amount", "NUMBER"), "nullable": False}, "may no longer be empty"),
+    ],
+)
+def test_a_column_that_changes_is_told_with_the_old_and_the_new(
+    small_catalog: None, alice: Caller, after: dict[str, Any], reason: str
+) -> None:
+    record = about(alice, "Amounts are gross of tax.", "amount")
+    schema(after, column("status"))
+    staleness.sweep(50)
+    assert reason in status(record)[1]
+
+
+def test_a_deprecation_is_told_with_its_replacement(small_catalog: None, alice: Caller) -> None:
+    record = about(alice, "Orders come in with two days of delay.")
+    LocalCatalog().put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "replacement": MART}, {})
+    staleness.sweep(50)
+    assert status(record) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: use the mart")
+
+
+def test_what_was_said_of_a_deprecation_is_not_stale_by_it(small_catalog: None, alice: Caller) -> None:
+    LocalCatalog().put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart"}, {})
+    record = about(alice, "Orders are deprecated in favour of the mart.")
+    staleness.sweep(50)
+    assert status(record)[0] == Status.ACTIVE
+
+
+def test_an_entity_that_goes_makes_stale_and_one_never_seen_does_not(small_catalog: None, alice: Caller) -> None:
+    unknown = about(alice, "A table that nobody has catalogued.", urn=ORDERS.replace("orders", "nowhere"))
+    known = about(alice, "Orders come in with two days of delay.")
+    LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", True), Run("x", "x"))
+    staleness.sweep(50)
+    assert status(unknown)[0] == Status.ACTIVE
+    assert status(known) == (Status.STALE, "sales.orders is no longer in the catalog")
+
+
+def test_an_empty_catalog_says_nothing(small_catalog: None, alice: Caller) -> None:
+    record = about(alice, "Orders come in with two days of delay.")
+    CatalogAspect.objects.all().delete()
+    CatalogEntity.objects.all().delete()
+    assert "empty" in staleness.sweep(50).note
+    assert status(record)[0] == Status.ACTIVE
+
+
+def test_an_outage_says_nothing(gms: Faults, alice: Caller, settings: Any) -> None:
+    record = about(alice, "Orders come in with two days of delay.")
+    staleness.ground([record.pk])
+    settings.DATAHUB_GMS_URL = "http://127.0.0.1:9"
+    settings.DATAHUB_TIMEOUT_S = 0.3
+    DataHubCatalog.configured.cache_clear()
+    assert "did not answer" in staleness.sweep(50).note
+    assert status(record)[0] == Status.ACTIVE
+
+
+def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) -> None:
+    record = about(alice, "Amounts are gross of tax.", "amount")
+    schema(column("status"))
+    staleness.sweep(50)
+    assert memory_recall(alice, "amounts gross of tax")["count"] == 0
+    assert memory_manage(alice, "review_stale")["total"] == 1
+    services.verify(caller=alice, record_id=record.pk, note="it moved to the lines")
+    assert staleness.sweep(50).stale == 0
+    assert status(record)[0] == Status.ACTIVE
+
+
+@pytest.mark.parametrize("way", ["revise", "supersede"])
+def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice: Caller, way: str) -> None:
+    record = about(alice, "Amounts are gross of tax.", "amount")
+    schema(column("status"))
+    staleness.sweep(50)
+    act: Any = getattr(services, way)
+    changed = act(caller=alice, record_id=record.pk, content="Amounts are on the order lines.")
+    living = changed if isinstance(changed, MemoryRecord) else changed.record
+    assert staleness.sweep(50).stale == 0
+    assert status(living)[0] == Status.ACTIVE
+
+
+def test_our_own_apply_makes_nothing_stale(small_catalog: None, alice: Caller, cora: Caller) -> None:
+    other = about(alice, "Orders come in with two days of delay.")
+    insight = capture(
+        caller=alice, insight_text="Orders are replaced by the mart.", category="correction", entity_urns=[ORDERS]
+    ).insight
+    approve(caller=cora, insight_id=insight.pk)
+    changes = [{"change_type": "deprecate", "target": MART, "detail": "Use the mart."}]
+    done = changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=changes, entity_urn=ORDERS)
+    assert done.changeset.state == "applied"
+    assert staleness.sweep(50).stale == 0
+    assert status(other)[0] == Status.ACTIVE
+    changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    assert staleness.sweep(50).stale == 0
+
+
+def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Caller) -> None:
+    urns = [ORDERS, REFUNDS, MART]
+    MemoryRecord.objects.bulk_create(
+        [
+            MemoryRecord(
+                content=f"Fact number {n}.", created_by=alice.email, persona="sales", entity_urns=[urns[n % 3]]
+            )
+            for n in range(1200)
+        ]
+    )
+    staleness.sweep(2000)
+    gms.requests.clear()
+    swept = staleness.sweep(1200)
+    asked = [path for _, path in gms.requests if path.endswith("batchGet")]
+    assert swept.checked == 1200
+    assert len(asked) <= 3  # one for every 500 memories
+
+
+def test_the_longest_unchecked_come_first(small_catalog: None, alice: Caller) -> None:
+    records = [about(alice, f"Fact number {n} about orders.") for n in range(4)]
+    staleness.sweep(2)
+    checked = EntityBaseline.objects.order_by("checked_at").values_list("record_id", flat=True)
+    assert set(list(checked)[:2]) == {records[2].pk, records[3].pk}
+
+
+# -- lineage ----------------------------------------------------------------------------------------------
+
+
+def test_graph_recall_follows_the_lineage(small_catalog: None, alice: Caller, olga: Caller) -> None:
+    near = about(alice, "The mart is built at five in the morning.", urn=MART)
+    far = about(alice, "Refunds are paid on Fridays.", urn=REFUNDS)
+    itself = about(alice, "Orders come in with two days of delay.")
+    answer = memory_recall(alice, strategy="graph", entity_urns=[ORDERS])
+    assert [memory["id"] for memory in answer["memories"]] == [itself.pk.hex, near.pk.hex]
+    assert [memory["scores"]["entity"] for memory in answer["memories"]] == [1.0, 0.5]
+    up = memory_recall(alice, strategy="graph", entity_urns=[MART])
+    assert {memory["id"] for memory in up["memories"]} == {near.pk.hex, far.pk.hex, itself.pk.hex}
+    assert memory_recall(olga, strategy="graph", entity_urns=[ORDERS])["count"] == 0
+
+
+def test_graph_recall_says_when_the_lineage_is_away(gms: Faults, alice: Caller, settings: Any) -> None:
+    itself = about(alice, "Orders come in with two days of delay.")
+    settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
+    DataHubCatalog.configured.cache_clear()
+    answer = memory_recall(alice, strategy="graph", entity_urns=[ORDERS])
+    assert [memory["id"] for memory in answer["memories"]] == [itself.pk.hex]
+    assert answer["degraded"] is True
+    assert "lineage can't be read" in answer["note"]
+
+
+def test_the_lineage_tool_is_bounded(small_catalog: None, alice: Caller) -> None:
+    answer = catalog_lineage(alice, MART, direction="upstream")
+    assert [(node["name"], node["distance"]) for node in answer["nodes"]] == [("sales.orders", 1), ("sales.refunds", 1)]
+    cut = catalog_lineage(alice, MART, limit=1)
+    assert (cut["count"], cut["more"]) == (1, True)
+    for wrong in ({"hops": 0}, {"hops": 6}, {"direction": "sideways"}, {"limit": 0}):
+        with pytest.raises(Invalid):
+            catalog_lineage(alice, MART, **wrong)
+
+
+def test_lineage_of_columns_is_shown_where_known(small_catalog: None, alice: Caller) -> None:
+    fine = {
+        "upstreams": ["urn:li:schemaField:(a,x)"],
+        "downstreams": ["urn:li:schemaField:(b,y)"],
+        "transformOperation": "SUM",
+    }
+    LocalCatalog().write(Write(MART, "upstreamLineage", ("fineGrainedLineages",), "add", [fine]), Run("x", "x"))
+    assert catalog_lineage(alice, MART)["columns"] == [{"from": fine["upstreams"], "to": fine["downstreams"]}]
