@@ -47,12 +47,15 @@ def beside(insight: Insight) -> dict[str, Any]:
     """Evidence for every entity that the insight names, and where claim and catalog disagree. An outage is said."""
     urns = list(dict.fromkeys([*insight.record.entity_urns, *(c["urn"] for c in insight.record.related_columns)]))
     try:
-        catalog = catalogs.current()
+        catalog = catalogs.readable()
         entities = [of_entity(catalog, urn) for urn in urns]
     except (CatalogUnavailable, CatalogRefused) as error:
         return {"entities": [], "disagreements": [], "degraded": True, "note": error.message}
     by_urn = {entity["urn"]: entity for entity in entities}
-    return {"entities": entities, "disagreements": _disagreements(insight, by_urn)}
+    shown: dict[str, Any] = {"entities": entities, "disagreements": _disagreements(insight, by_urn)}
+    if note := catalogs.copy_note(catalog):
+        shown |= {"degraded": True, "note": note}
+    return shown
 
 
 def _disagreements(insight: Insight, entities: dict[str, dict[str, Any]]) -> list[str]:

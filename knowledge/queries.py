@@ -12,8 +12,9 @@ from django.db.models import Count, F, Func, Max, Min, TextField
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import facts
+from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
-from knowledge.models import Changeset, Insight, InsightState
+from knowledge.models import CatalogAspect, Changeset, Insight, InsightState
 from knowledge.models.changeset import ChangesetQuerySet
 from knowledge.models.insight import InsightQuerySet
 from memories.access import Caller
@@ -48,6 +49,14 @@ def about(caller: Caller, urn: str) -> InsightQuerySet:
 def changesets(caller: Caller, urn: str = "") -> ChangesetQuerySet:
     rows = Changeset.objects.visible_to(caller)
     return rows.filter(entity_urn=urn) if urn else rows
+
+
+def curated_prompts() -> dict[str, tuple[str, str]]:
+    """Name → title and text of the prompts that curators have added; they are for everybody."""
+    rows = CatalogAspect.objects.filter(aspect="promptInfo", is_latest=True, value__isnull=False)
+    living = LocalCatalog().existing([row.urn for row in rows])
+    values = [row.value or {} for row in rows if row.urn in living]
+    return {str(v.get("name", "")): (str(v.get("title", "")), str(v.get("text", ""))) for v in values}
 
 
 def overview(caller: Caller) -> dict[str, Any]:

@@ -37,8 +37,8 @@ LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
 NO_LINEAGE_NOTE = "the lineage can't be read, so only the named entities themselves were looked up"
 NO_CATALOG_NOTE = "no catalog is loaded: graph looked up the named entities themselves, without neighbours"
 
-# Answers the distance of entities near the given ones; registered by the app that knows the catalog.
-Neighbours = Callable[[Caller, Sequence[str]], dict[str, int]]
+# Answers the distance of entities near the given ones, and a note; registered by the app that knows the catalog.
+Neighbours = Callable[[Caller, Sequence[str]], tuple[dict[str, int], str]]
 _neighbours: Neighbours | None = None
 
 
@@ -284,7 +284,9 @@ def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tupl
     if urns and strategy in ("auto", "graph"):
         if _neighbours is not None:
             try:
-                near = sorted(_neighbours(caller, urns).items(), key=lambda item: (item[1], item[0]))
+                found, note = _neighbours(caller, urns)
+                answer = replace(answer, note=note, degraded=bool(note))
+                near = sorted(found.items(), key=lambda item: (item[1], item[0]))
                 distances = {**dict(near[: URNS_PER_QUERY - len(urns)]), **distances}
             except DomainError as error:
                 answer = replace(answer, degraded=True, note=f"{NO_LINEAGE_NOTE}: {error.message}")

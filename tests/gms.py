@@ -21,7 +21,7 @@ from django.db import connections
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.patch import from_pointer
 from knowledge.catalog.port import Run, Write
-from knowledge.models import CatalogAspect
+from knowledge.models import CatalogAspect, CatalogEntity
 
 CONFIG: dict[str, Any] = {
     "noCode": "true",
@@ -47,6 +47,7 @@ class Faults:
     no_patch_template: set[str] = field(default_factory=set)
     ignore_preconditions: bool = False
     lagging_reads: int = 0  # reads that still show what was before the last write
+    events: list[str] = field(default_factory=list)  # URNs of changed entities, in order
     requests: list[tuple[str, str]] = field(default_factory=list)
     proposals: list[dict[str, Any]] = field(default_factory=list)
 
@@ -101,7 +102,20 @@ class Handler(BaseHTTPRequestHandler):
         if path.startswith("/entitiesV2/"):
             urn = unquote(path.removeprefix("/entitiesV2/"))
             return {"urn": urn, "aspects": latest(urn)}
+        if path == "/openapi/v1/events/poll":
+            return self._events(int(query.get("offsetId", ["-1"])[0]), float(query["pollTimeoutSeconds"][0]))
         raise Answer(404, {"message": f"no {path}"})
+
+    def _events(self, offset: int, wait_s: float) -> Any:
+        """Everything after the offset, waiting for it; without an offset, where the stream ends."""
+        events = self.faults.events
+        if offset < 0:
+            return {"offsetId": str(len(events)), "count": 0, "events": []}
+        deadline = time.monotonic() + wait_s
+        while len(events) <= offset and time.monotonic() < deadline:
+            time.sleep(0.02)
+        news = [platform_event(urn) for urn in events[offset:]]
+        return {"offsetId": str(offset + len(news)), "count": len(news), "events": news}
 
     def _post(self, path: str, query: dict[str, list[str]], body: Any) -> Any:
         if path == "/aspects":
@@ -172,6 +186,13 @@ class Handler(BaseHTTPRequestHandler):
             raise Answer(412, {"message": f"expected version {wanted}, actual {actual}"})
 
 
+def platform_event(urn: str) -> dict[str, Any]:
+    change = {"entityUrn": urn, "entityType": "dataset", "category": "DEPRECATION", "operation": "MODIFY", "version": 0}
+    payload = {"value": json.dumps(change), "contentType": "application/json"}
+    value = {"header": {"timestampMillis": 0}, "name": "entityChangeEvent", "payload": payload}
+    return {"contentType": "application/json", "value": json.dumps(value)}
+
+
 def latest(urn: str, aspects: set[str] | None = None, lagging: bool = False) -> dict[str, Any]:
     """The newest version of each aspect; lagging, the one before it where the newest is a run's."""
     rows = CatalogAspect.objects.filter(urn=urn, value__isnull=False)
@@ -194,8 +215,21 @@ def graphql(query: str, given: dict[str, Any]) -> dict[str, Any]:
         found = catalog.search(words, types=kinds, limit=given["count"])
         entities = [{"entity": {"urn": one.urn, "type": "X"}} for one in found]
         return {"searchAcrossEntities": {"searchResults": entities}}
+    if "scrollAcrossEntities" in query:
+        (kind,) = [
+            kind.split("_")[0].lower() + "".join(p.title() for p in kind.split("_")[1:]) for kind in given["types"]
+        ]
+        start = int(given.get("scrollId") or 0)
+        urns = list(CatalogEntity.objects.filter(entity_type=kind).order_by("urn").values_list("urn", flat=True))
+        page = urns[start : start + given["count"]]
+        end = start + len(page)
+        listed = [{"entity": {"urn": urn, "type": "X"}} for urn in page]
+        following = str(end) if end < len(urns) else None
+        return {"scrollAcrossEntities": {"nextScrollId": following, "searchResults": listed}}
     nodes = catalog.lineage(given["urn"], direction=given["direction"].lower(), hops=10, limit=given["count"])
-    results = [{"degree": min(node.distance, 3), "entity": {"urn": node.urn, "type": "X"}} for node in nodes]
+    results: list[dict[str, Any]] = [
+        {"degree": min(node.distance, 3), "entity": {"urn": node.urn, "type": "X"}} for node in nodes
+    ]
     return {"searchAcrossLineage": {"searchResults": results}}
 
 

@@ -23,7 +23,7 @@ WRITERS = {
     "receivers",
     "audit",
 }
-WRITERS |= {"insights", "changesets", "local", "staleness"}
+WRITERS |= {"insights", "changesets", "local", "staleness", "events", "mirror"}
 
 
 def modules() -> Iterator[Path]:

@@ -8,7 +8,8 @@ from knowledge.catalog.port import CatalogPort
 
 
 def current() -> CatalogPort:
-    """The configured catalog: DataHub where DATAHUB_GMS_URL is set, otherwise our own tables."""
+    """The configured catalog: DataHub where DATAHUB_GMS_URL is set, otherwise our own tables. For writing, and for
+    whatever has to know what stands there now."""
     if settings.DATAHUB_GMS_URL:
         from knowledge.catalog.datahub import DataHubCatalog  # noqa: PLC0415 - a second of SDK, only where configured
         from knowledge.catalog.own import WithOwnEntities  # noqa: PLC0415 - the same
@@ -17,3 +18,18 @@ def current() -> CatalogPort:
     from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415 - as its neighbour
 
     return LocalCatalog()
+
+
+def readable() -> CatalogPort:
+    """The same for showing and comparing: while DataHub is away, its copy answers, where one was made."""
+    if settings.DATAHUB_GMS_URL:
+        from knowledge.catalog.mirror import MirroredCatalog  # noqa: PLC0415 - as in current()
+
+        return MirroredCatalog(current())
+    return current()
+
+
+def copy_note(catalog: CatalogPort) -> str:
+    """That what was just read came from the copy, and how old that is; nothing where it did not."""
+    copied_at = getattr(catalog, "copied_at", None)
+    return f"DataHub is away: this is from the copy of {copied_at:%Y-%m-%d %H:%M} UTC" if copied_at else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -42,12 +42,18 @@ PATCHABLE = frozenset(
     }
 )
 JSON_PATCH = "application/json-patch+json"
+EVENTS_TOPIC = "PlatformEvent_v1"
+EVENTS_AT_ONCE = 500
 ATTEMPTS = 8  # of a conditional write that others overtake
 READ_TOGETHER = 100  # entities in one bulk read
 
 SEARCH = """
 query catalogSearch($input: SearchAcrossEntitiesInput!) {
   searchAcrossEntities(input: $input) { searchResults { entity { urn type } } }
+}"""
+SCROLL = """
+query catalogScroll($input: ScrollAcrossEntitiesInput!) {
+  scrollAcrossEntities(input: $input) { nextScrollId searchResults { entity { urn type } } }
 }"""
 LINEAGE = """
 query catalogLineage($input: SearchAcrossLineageInput!) {
@@ -116,6 +122,30 @@ class DataHubCatalog:
         # More than two hops are "3 and more" to the server: the bound is kept here.
         nodes = [LineageNode(str(r["entity"]["urn"]), direction, int(r.get("degree") or 1)) for r in results]
         return sorted((node for node in nodes if node.distance <= hops), key=lambda node: (node.distance, node.urn))
+
+    def all_urns(self, kind: str, at_once: int) -> Iterator[list[str]]:
+        """Every entity of a type, page by page."""
+        scroll = None
+        while True:
+            given = {"query": "*", "types": [_graphql_type(kind)], "count": at_once, "scrollId": scroll}
+            answer = self._graphql(SCROLL, {"input": given})["scrollAcrossEntities"]
+            if urns := [str(result["entity"]["urn"]) for result in answer["searchResults"]]:
+                yield urns
+            scroll = answer.get("nextScrollId")
+            if not scroll or not urns:
+                return
+
+    def poll_events(self, offset: str, wait_s: int) -> tuple[list[str], str]:
+        """URNs of entities that changed since the offset, and the next offset; waits at most so long for one. With
+        no offset the server answers where its stream ends now."""
+        params: dict[str, Any] = {"topic": EVENTS_TOPIC, "pollTimeoutSeconds": wait_s, "limit": EVENTS_AT_ONCE}
+        if offset:
+            params["offsetId"] = offset
+        address = f"{self._server}/openapi/v1/events/poll"
+        patience = wait_s + self._timeout_s
+        answer = self._ask(lambda graph: graph._session.get(address, params=params, timeout=patience))
+        urns = [urn for event in answer.get("events") or [] if (urn := _changed_entity(event))]
+        return list(dict.fromkeys(urns)), str(answer.get("offsetId") or offset)
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -246,6 +276,19 @@ def _translated(response: Any, error: Exception) -> Exception:
 def _message(response: Any) -> str:
     try:
         return str(response.json().get("message", ""))[:200]
+    except (ValueError, AttributeError):
+        return ""
+
+
+def _changed_entity(event: dict[str, Any]) -> str:
+    """The entity that a platform event is about; its value and its payload are JSON in JSON."""
+    try:
+        value = event.get("value")
+        outer = json.loads(value) if isinstance(value, str) else value or {}
+        payload = outer.get("payload") or {}
+        inner = payload.get("value", payload)
+        change = json.loads(inner) if isinstance(inner, str) else inner
+        return str(change.get("entityUrn") or "")
     except (ValueError, AttributeError):
         return ""
 

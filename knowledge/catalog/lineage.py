@@ -16,30 +16,31 @@ NODES_MAX = 200
 HOPS_MAX = 5
 
 
-def neighbours(caller: Caller, urns: Sequence[str]) -> dict[str, int]:
-    """Entities within LINEAGE_HOPS of any of these, both ways, with their distance; these themselves at 0.
+def neighbours(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
+    """Entities within LINEAGE_HOPS of any of these, both ways, with their distance, these themselves at 0; and a
+    note where they come from a copy.
 
     Raises CatalogUnavailable or CatalogRefused.
     """
-    catalog = catalogs.current()
+    catalog = catalogs.readable()
     near = dict.fromkeys(urns, 0)
     for urn in urns:
         for direction in DIRECTIONS:
             for node in catalog.lineage(urn, direction=direction, hops=settings.LINEAGE_HOPS, limit=NODES_MAX):
                 near[node.urn] = min(near.get(node.urn, node.distance), node.distance)
-    return near
+    return near, catalogs.copy_note(catalog)
 
 
 def around(urn: str, directions: Sequence[str], hops: int, limit: int) -> list[LineageNode]:
     """The nodes around one entity, nearest first, at most `limit`."""
-    catalog = catalogs.current()
+    catalog = catalogs.readable()
     nodes = [n for direction in directions for n in catalog.lineage(urn, direction=direction, hops=hops, limit=limit)]
     return sorted(nodes, key=lambda node: (node.distance, node.direction, node.urn))[:limit]
 
 
 def columns(urn: str) -> list[dict[str, Any]]:
     """Which columns of the entity are made from which others, where the catalog knows."""
-    read = catalogs.current().read([urn], ["upstreamLineage"])[urn]["upstreamLineage"].value or {}
+    read = catalogs.readable().read([urn], ["upstreamLineage"])[urn]["upstreamLineage"].value or {}
     return [
         {"from": list(fine.get("upstreams") or []), "to": list(fine.get("downstreams") or [])}
         for fine in read.get("fineGrainedLineages") or []

@@ -42,6 +42,10 @@ class LocalCatalog:
     def existing(self, urns: Sequence[str]) -> set[str]:
         return set(CatalogEntity.objects.filter(urn__in=urns, removed=False).values_list("urn", flat=True))
 
+    def urns(self, kind: str) -> set[str]:
+        """All living entities of this type."""
+        return set(CatalogEntity.objects.filter(entity_type=kind, removed=False).values_list("urn", flat=True))
+
     def write(self, write: Write, run: Run) -> None:
         stamp = {"runId": run.id, "lastObserved": _now_ms(), "actor": run.actor, "properties": run.properties}
         with transaction.atomic():

@@ -160,7 +160,7 @@ def _columns_changed(
 def sweep(limit: int) -> Swept:
     """Compares the memories that were not looked at for the longest time, at most `limit`. An outage changes
     nothing and is said."""
-    swept, catalog, started = Swept(), catalogs.current(), timezone.now()
+    swept, catalog, started = Swept(), catalogs.readable(), timezone.now()
     done = 0
     while done < limit:
         records = _next(min(CHUNK, limit - done), started)
@@ -175,6 +175,7 @@ def sweep(limit: int) -> Swept:
         except (CatalogUnavailable, CatalogRefused) as error:
             swept.note = error.message
             return swept
+        swept.note = catalogs.copy_note(catalog)
         _compare(records, seen, swept)
     return swept
 

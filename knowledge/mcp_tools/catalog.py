@@ -48,7 +48,7 @@ def catalog_search(
 ) -> CatalogShape:
     """Find entities of the data catalog: data sets, glossary terms, domains, documents."""
     limit = check_page(limit, 0, 50)
-    catalog = catalogs.current()
+    catalog = catalogs.readable()
     found = catalog.search(query[:500], types=types or [], limit=limit)
     return {"entities": [shapes.summary_shape(one) for one in found], "count": len(found), "catalog": catalog.name}
 
@@ -59,7 +59,10 @@ def catalog_entity(
 ) -> EntityShape:
     """What the catalog says of an entity now: description, columns, owners, tags, neighbours, and insights about it."""
     urn = clean_urn(urn, "urn")
-    entity = evidence.of_entity(catalogs.current(), urn)
+    catalog = catalogs.readable()
+    entity = evidence.of_entity(catalog, urn)
+    if note := catalogs.copy_note(catalog):
+        entity |= {"degraded": True, "note": note}
     if not entity["exists"]:
         raise NotFound(f"{urn} is not in the catalog", field="urn")
     rows = queries.about(caller, urn)[:20]

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from knowledge.models.baseline import EntityBaseline
-from knowledge.models.catalog import CatalogAspect, CatalogEntity, LineageEdge
+from knowledge.models.catalog import CatalogAspect, CatalogCursor, CatalogEntity, LineageEdge
 from knowledge.models.changeset import Change, ChangeOutcome, Changeset, ChangesetState
 from knowledge.models.insight import Insight, InsightState
 
 __all__ = [
     "CatalogAspect",
+    "CatalogCursor",
     "CatalogEntity",
     "Change",
     "ChangeOutcome",

@@ -82,3 +82,17 @@ class LineageEdge(models.Model):
 
     def __str__(self) -> str:
         return f"{self.upstream} → {self.downstream}"
+
+
+class CatalogCursor(models.Model):
+    """Where a reader of the catalog has got to: the offset of the event stream, the last full mirror."""
+
+    name = models.CharField(max_length=40, primary_key=True)
+    value = models.CharField(max_length=500, blank=True)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "catalog_cursors"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.value}"

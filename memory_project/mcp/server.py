@@ -24,7 +24,8 @@ from django.utils.module_loading import module_has_submodule
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.tools import Tool as ServerTool
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolResult, ContentBlock, TextContent, ToolAnnotations
+from mcp.types import CallToolResult, ContentBlock, GetPromptResult, InputRequiredResult, TextContent, ToolAnnotations
+from mcp.types import Prompt as OfferedPrompt
 from pydantic import ValidationError
 from starlette.types import ASGIApp
 
@@ -32,7 +33,7 @@ from memories.access import Caller
 from memories.errors import Degraded, DomainError, Forbidden, Invalid, NotFound
 from memories.toolset import TOOLS, Tool
 from memory_project import __version__
-from memory_project.mcp import audit
+from memory_project.mcp import audit, prompts
 from memory_project.mcp.auth import RequireToken, caller_of_request
 from memory_project.models import AuditEvent
 
@@ -64,6 +65,18 @@ class CommonplaceServer(MCPServer[Any]):
             log_level="WARNING",
             middleware=[self._hide_denied_tools],
         )
+        if "capture_insight" in self.offered:
+            for prompt in prompts.BUILT_IN:
+                self.add_prompt(prompt)
+
+    async def list_prompts(self) -> list[OfferedPrompt]:
+        return [*await super().list_prompts(), *await to_thread.run_sync(prompts.offered)]
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        curated = await to_thread.run_sync(prompts.answer, name)
+        return curated or await super().get_prompt(name, arguments, context)
 
     def _caller(self, request: Any) -> Caller:
         caller = self._identify(request)

@@ -146,3 +146,21 @@ def test_an_outsider_sees_no_pending_insight_beside_an_entity(small_catalog: Non
     capture(alice)
     assert len(catalog_entity(alice, ORDERS)["insights"]) == 1
     assert catalog_entity(olga, ORDERS)["insights"] == []
+
+
+def test_prompts_are_offered_and_curated_ones_come_and_go(small_catalog: None, alice: Caller, cora: Caller) -> None:
+    async def offered(client: Any) -> Any:
+        return [prompt.name for prompt in (await client.list_prompts()).prompts]
+
+    assert as_caller(alice, offered) == ["capture_guidance", "capture_this"]
+    id = capture(alice)["insight_id"]
+    apply_knowledge(cora, "approve", insight_ids=[id])
+    prompt = {"change_type": "add_prompt", "target": "monday-review", "detail": "Compare the last two weeks."}
+    done = apply_knowledge(cora, "apply", insight_ids=[id], changes=[prompt], confirm=True)
+    assert as_caller(alice, offered)[-1] == "monday-review"
+    answer = as_caller(alice, lambda client: client.get_prompt("monday-review"))
+    assert answer.messages[0].content.text == "Compare the last two weeks."
+    guidance = as_caller(alice, lambda client: client.get_prompt("capture_this", {"topic": "refunds"}))
+    assert "about refunds" in guidance.messages[0].content.text
+    apply_knowledge(cora, "rollback", changeset_id=done["changeset_id"], confirm=True)
+    assert "monday-review" not in as_caller(alice, offered)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
 
 from knowledge import changesets
 from knowledge.catalog import staleness
-from knowledge.catalog.datahub import DataHubCatalog
+from knowledge.catalog.datahub import DataHubCatalog, _changed_entity
+from knowledge.catalog.events import follow_once
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.port import Run, Write
 from knowledge.insights import approve, capture
 from knowledge.mcp_tools.catalog import catalog_lineage
-from knowledge.models import CatalogAspect, CatalogEntity, EntityBaseline
+from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline
 from memories import services
 from memories.access import Caller
 from memories.errors import Invalid
@@ -216,3 +219,39 @@ def test_lineage_of_columns_is_shown_where_known(small_catalog: None, alice: Cal
     }
     LocalCatalog().write(Write(MART, "upstreamLineage", ("fineGrainedLineages",), "add", [fine]), Run("x", "x"))
     assert catalog_lineage(alice, MART)["columns"] == [{"from": fine["upstreams"], "to": fine["downstreams"]}]
+
+
+# -- events -----------------------------------------------------------------------------------------------
+
+
+def test_an_event_makes_stale_within_seconds(gms: Faults, alice: Caller) -> None:
+    record = about(alice, "Orders come in with two days of delay.")
+    staleness.ground([record.pk])
+    assert follow_once(wait_s=1).checked == 0  # the first poll finds out where the stream ends
+    LocalCatalog().put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart"}, {})
+    threading.Timer(0.3, gms.events.append, [ORDERS]).start()
+    started = time.monotonic()
+    swept = follow_once(wait_s=5)
+    assert (swept.checked, swept.stale) == (1, 1)
+    assert time.monotonic() - started < 5
+    assert status(record)[0] == Status.STALE
+    assert CatalogCursor.objects.get().value == "1"
+
+
+def test_events_that_could_not_be_dealt_with_come_again(gms: Faults, alice: Caller, monkeypatch: Any) -> None:
+    record = about(alice, "Orders come in with two days of delay.")
+    staleness.ground([record.pk])
+    follow_once(wait_s=1)
+    LocalCatalog().put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart"}, {})
+    gms.events.append(ORDERS)
+    with monkeypatch.context() as patch:
+        patch.setattr(staleness, "check_entities", lambda urns: staleness.Swept(note="the catalog is away"))
+        follow_once(wait_s=1)
+    assert status(record)[0] == Status.ACTIVE
+    follow_once(wait_s=1)
+    assert status(record)[0] == Status.STALE
+
+
+def test_events_of_unknown_form_are_passed_over() -> None:
+    for event in ({}, {"value": "nonsense"}, {"value": "[]"}, {"value": {"payload": {"value": "1"}}}):
+        assert _changed_entity(event) == ""

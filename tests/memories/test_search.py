@@ -121,7 +121,7 @@ def test_graph_without_catalog_is_entity_and_says_so(
 def test_graph_takes_neighbours_and_ranks_by_distance(
     alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_neighbours", lambda caller, urns: {STOCK: 1})
+    monkeypatch.setattr(search, "_neighbours", lambda caller, urns: ({STOCK: 1}, ""))
     answer = recall(caller=alice, entity_urns=[ORDERS], strategy="graph")
     assert found(answer)[-1] == library["stock"]
     assert [hit.bonus for hit in answer.hits] == [1.0, 1.0, 0.5]

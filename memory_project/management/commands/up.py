@@ -173,18 +173,14 @@ class Process:
 def commands(host: str, port: int) -> dict[str, list[str]]:
     python = [sys.executable, "-W", "ignore"]
     web = ["-m", "uvicorn", "memory_project.asgi:application", "--host", host, "--port", str(port)]
-    return {
-        "web": [
-            *python,
-            *web,
-            "--log-level",
-            "warning",
-            "--no-access-log",
-            "--timeout-graceful-shutdown",
-            "3",
-        ],
-        "worker": [*python, str(settings.BASE_DIR / "manage.py"), "qcluster"],
+    manage = [*python, str(settings.BASE_DIR / "manage.py")]
+    started = {
+        "web": [*python, *web, "--log-level", "warning", "--no-access-log", "--timeout-graceful-shutdown", "3"],
+        "worker": [*manage, "qcluster"],
     }
+    if settings.DATAHUB_GMS_URL:
+        started["events"] = [*manage, "watch_catalog"]
+    return started
 
 
 def stdio_client(email: str) -> dict[str, Any]:
@@ -252,7 +248,7 @@ def runs(pid: int, program: str) -> bool:
 def group_runs(group: int) -> bool:
     """Whether processes of this group live that are ours by their command line."""
     shown = subprocess.run(["ps", "-ww", "-A", "-o", "pgid=,command="], capture_output=True, text=True).stdout
-    ours = ("memory_project.asgi", "qcluster")
+    ours = ("memory_project.asgi", "qcluster", "watch_catalog")
     return any(
         line.split(maxsplit=1)[0] == str(group) and any(mark in line for mark in ours)
         for line in shown.splitlines()

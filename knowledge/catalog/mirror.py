@@ -1,0 +1,110 @@
+"""A copy of a real DataHub in our own tables: recall, evidence and staleness go on while it is away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from django.utils import timezone
+
+from knowledge.catalog import facts
+from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.port import Aspect, CatalogPort, CatalogUnavailable, EntitySummary, LineageNode, Run, Write
+from knowledge.models import CatalogCursor
+
+CURSOR = "mirror"
+TYPES = (
+    "dataset", "container", "chart", "dashboard", "dataJob", "dataFlow", "domain", "glossaryTerm", "glossaryNode",
+    "tag", "document",
+)  # fmt: skip
+AT_ONCE = 100
+
+
+class Mirrorable(Protocol):
+    """What a catalog has to offer to be copied."""
+
+    def all_urns(self, kind: str, at_once: int) -> Iterator[list[str]]: ...
+
+    def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]: ...
+
+
+@dataclass
+class Mirrored:
+    entities: int = 0
+    written: int = 0  # aspects that were new or had changed
+    gone: int = 0
+
+
+def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirrored]:
+    """Copies every entity of these types; yields the running count after each page. What is unchanged writes
+    nothing, so that a second run is cheap; what DataHub has no longer is marked as removed.
+
+    Raises CatalogUnavailable or CatalogRefused; what was copied until then stays.
+    """
+    local, count, started = LocalCatalog(), Mirrored(), timezone.now()
+    for kind in types:
+        seen: set[str] = set()
+        for urns in catalog.all_urns(kind, AT_ONCE):
+            for urn, aspects in catalog.read(urns, facts.ASPECTS).items():
+                if aspects["status"].value is None:  # it may be back after it had gone
+                    aspects["status"] = Aspect({"removed": False})
+                for name, aspect in aspects.items():
+                    if aspect.value is not None:
+                        stamp = {"runId": "mirror", "version": str(aspect.version)}
+                        count.written += local.put(urn, name, aspect.value, stamp)
+            seen.update(urns)
+            count.entities += len(urns)
+            yield replace(count)
+        for urn in local.urns(kind) - seen:
+            count.gone += local.put(urn, "status", {"removed": True}, {"runId": "mirror"})
+    defaults = {"value": started.isoformat(), "updated_at": timezone.now()}
+    CatalogCursor.objects.update_or_create(name=CURSOR, defaults=defaults)
+    yield count
+
+
+def age() -> datetime | None:
+    """When the last complete copy was begun; None if there is none."""
+    row = CatalogCursor.objects.filter(name=CURSOR).first()
+    return datetime.fromisoformat(row.value) if row else None
+
+
+class MirroredCatalog:
+    """DataHub, and its copy for reading while it does not answer. Writes always go to DataHub."""
+
+    def __init__(self, catalog: CatalogPort) -> None:
+        self.name = catalog.name
+        self._catalog = catalog
+        self._copy = LocalCatalog()
+        self.copied_at: datetime | None = None  # set while the copy answers
+
+    def _ask(self, method: str, *args: Any, **named: Any) -> Any:
+        try:
+            answer = getattr(self._catalog, method)(*args, **named)
+        except CatalogUnavailable:
+            self.copied_at = age()
+            if self.copied_at is None:
+                raise
+            return getattr(self._copy, method)(*args, **named)
+        self.copied_at = None
+        return answer
+
+    def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
+        found: dict[str, dict[str, Aspect]] = self._ask("read", urns, aspects)
+        return found
+
+    def existing(self, urns: Sequence[str]) -> set[str]:
+        found: set[str] = self._ask("existing", urns)
+        return found
+
+    def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:
+        found: list[EntitySummary] = self._ask("search", query, types=types, limit=limit)
+        return found
+
+    def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
+        found: list[LineageNode] = self._ask("lineage", urn, direction=direction, hops=hops, limit=limit)
+        return found
+
+    def write(self, write: Write, run: Run) -> None:
+        self._catalog.write(write, run)

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from tqdm import tqdm
+
+from knowledge.catalog.datahub import DataHubCatalog
+from knowledge.catalog.mirror import Mirrored, mirror
+from memories.errors import DomainError
+
+
+class Command(BaseCommand):
+    help = "Copies DataHub's entities into our tables, so that reading goes on while it is away. May be run again."
+
+    def handle(self, *, verbosity: int = 1, **options: Any) -> None:
+        if not settings.DATAHUB_GMS_URL:
+            raise CommandError("DATAHUB_GMS_URL is not set: there is nothing to copy.")
+        count = Mirrored()
+        with tqdm(unit="entities", disable=verbosity < 1) as bar:
+            try:
+                for now in mirror(DataHubCatalog.configured()):
+                    bar.update(now.entities - count.entities)
+                    count = now
+            except DomainError as error:
+                copied = f"{count.entities} entities were copied until then; run it again to go on"
+                raise CommandError(f"{error.message}; {copied}") from None
+        self.stdout.write(f"{count.entities} entities, {count.written} aspects new or changed, {count.gone} gone")

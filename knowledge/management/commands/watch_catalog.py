@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, close_old_connections
+
+from knowledge.catalog.events import follow_once
+from memories.errors import DomainError
+
+PAUSES_S = (1, 2, 5, 10, 30, 60)  # after failures in a row
+
+
+class Command(BaseCommand):
+    help = "Follows DataHub's events, so that memories go stale within seconds of a change. Runs until it is ended."
+
+    def handle(self, **options: Any) -> None:
+        if not settings.DATAHUB_GMS_URL:
+            raise CommandError("DATAHUB_GMS_URL is not set: the embedded catalog has no events, its sweep is enough.")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, leave)
+        failures = 0
+        while True:
+            close_old_connections()
+            try:
+                swept = follow_once()
+            except (DomainError, DatabaseError) as error:
+                pause = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
+                failures += 1
+                self.stderr.write(f"{str(error).splitlines()[0]}; trying again in {pause} s")
+                time.sleep(pause)
+                continue
+            failures = 0
+            if swept.checked:
+                self.stdout.write(
+                    f"{swept.checked} memories compared, {swept.stale} stale, {swept.to_verify} to verify"
+                )
+
+
+def leave(number: int, frame: object) -> None:
+    raise SystemExit(0)

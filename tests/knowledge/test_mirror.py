@@ -1,0 +1,118 @@
+"""While DataHub is away, its copy answers and says how old it is; nothing is ever written to the copy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from knowledge import catalog as catalogs
+from knowledge.catalog import staleness
+from knowledge.catalog.datahub import DataHubCatalog
+from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.mirror import age, mirror
+from knowledge.catalog.port import Aspect, CatalogUnavailable, Run, Write
+from knowledge.mcp_tools.capture import capture_insight
+from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
+from knowledge.models import CatalogAspect
+from memories import services
+from memories.access import Caller
+from memories.mcp_tools import memory_recall
+from tests.gms import Faults
+from tests.knowledge.conftest import MART, ORDERS
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def away(settings: Any) -> Callable[[], None]:
+    def go() -> None:
+        settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
+        DataHubCatalog.configured.cache_clear()
+
+    return go
+
+
+def test_a_copy_is_made_page_by_page_and_again_for_little(gms: Faults, capsys: Any) -> None:
+    # The stand-in serves the very tables that the copy is kept in: so nothing but the states is new.
+    call_command("sync_catalog", verbosity=0)
+    assert "4 entities, 4 aspects new or changed, 0 gone" in capsys.readouterr().out
+    call_command("sync_catalog", verbosity=0)
+    assert "4 entities, 0 aspects new or changed, 0 gone" in capsys.readouterr().out
+    assert DataHubCatalog.configured().existing([ORDERS, MART]) == {ORDERS, MART}
+
+
+def test_reading_goes_on_and_says_how_old_it_is(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:
+    near = services.remember(caller=alice, content="The mart is built at five.", entity_urns=[MART]).record
+    call_command("sync_catalog", verbosity=0)
+    away()
+    entity = catalog_entity(alice, ORDERS)["entity"]
+    assert entity["description"] == "Table sales.orders."
+    assert "from the copy of" in entity["note"]
+    assert catalog_search(alice, "orders")["count"] >= 1
+    graph = memory_recall(alice, strategy="graph", entity_urns=[ORDERS])
+    assert [memory["id"] for memory in graph["memories"]] == [near.pk.hex]
+    assert "from the copy of" in graph["note"]
+    captured = capture_insight(
+        alice, category="correction", insight_text="Orders are late on Mondays.", entity_urns=[ORDERS]
+    )
+    assert captured["evidence"]["degraded"] is True
+    assert "from the copy of" in staleness.sweep(10).note
+
+
+def test_without_a_copy_an_outage_is_one(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:
+    away()
+    with pytest.raises(CatalogUnavailable):
+        catalog_entity(alice, ORDERS)
+    with pytest.raises(CommandError, match="run it again"):
+        call_command("sync_catalog", verbosity=0)
+
+
+def test_nothing_is_written_to_the_copy(gms: Faults, away: Callable[[], None]) -> None:
+    call_command("sync_catalog", verbosity=0)
+    away()
+    for catalog in (catalogs.current(), catalogs.readable()):
+        with pytest.raises(CatalogUnavailable):
+            catalog.write(Write(ORDERS, "globalTags", ("tags", "x"), "add", {"tag": "x"}), Run("x", "x"))
+    with pytest.raises(CatalogUnavailable):
+        catalogs.current().read([ORDERS], ["globalTags"])
+
+
+class Elsewhere:
+    """A catalog whose data are not in our tables."""
+
+    def __init__(self, descriptions: dict[str, str]) -> None:
+        self.descriptions = descriptions
+
+    def all_urns(self, kind: str, at_once: int) -> Iterator[list[str]]:
+        for urn in sorted(self.descriptions) if kind == "dataset" else ():
+            yield [urn]
+
+    def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
+        return {
+            urn: {
+                **dict.fromkeys(aspects, Aspect()),
+                "datasetProperties": Aspect({"description": self.descriptions[urn]}, 1),
+            }
+            for urn in urns
+        }
+
+
+def test_what_is_elsewhere_is_copied_kept_up_to_date_and_marked_when_gone(db: None) -> None:
+    elsewhere, local = Elsewhere({ORDERS: "Orders.", MART: "Mart."}), LocalCatalog()
+    assert list(mirror(elsewhere))[-1].entities == 2
+    assert local.existing([ORDERS, MART]) == {ORDERS, MART}
+    versions = CatalogAspect.objects.count()
+    assert list(mirror(elsewhere))[-1].written == 0
+    assert CatalogAspect.objects.count() == versions
+    elsewhere.descriptions = {ORDERS: "Orders after payment."}
+    last = list(mirror(elsewhere))[-1]
+    assert (last.written, last.gone) == (1, 1)
+    assert local.existing([ORDERS, MART]) == {ORDERS}
+    assert local.search("payment")[0].urn == ORDERS
+    elsewhere.descriptions[MART] = "Mart."
+    list(mirror(elsewhere))
+    assert local.existing([MART]) == {MART}
+    assert age() is not None
