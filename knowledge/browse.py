@@ -73,6 +73,7 @@ class Browse:
     chosen: dict[str, str]
     sort: str
     after: str
+    as_of: str = ""
 
     @classmethod
     def of(cls, caller: Caller, params: Mapping[str, str]) -> Browse:
@@ -88,6 +89,7 @@ class Browse:
             chosen,
             sort,
             given("after"),
+            given("as_of", 40),
         )
 
     @cached_property
@@ -124,7 +126,8 @@ class Browse:
         ]
 
     def _searched(self) -> Result:
-        answer = recall(caller=self.caller, query=self.q, filters=self.filters, limit=BEST)
+        then = moment("as_of", self.as_of)
+        answer = recall(caller=self.caller, query=self.q, filters=self.filters, as_of=then, limit=BEST)
         found = [hit.record for hit in answer.hits]
         facets = [
             self._facet(name, queries.facet_counts_of(found, COLUMNS.get(name, name)))

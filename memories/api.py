@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.core.exceptions import RequestDataTooBig
 from rest_framework import exceptions, status
@@ -13,9 +14,10 @@ from rest_framework.views import APIView, exception_handler
 from memories import queries, services, shapes
 from memories.access import Caller, caller_of
 from memories.errors import DomainError, Forbidden, Invalid, LimitReached, check_choice
+from memories.history import chain, history
 from memories.models import Status
 from memories.search import Filters, recall
-from memories.serializers import ListInput, RecallInput, RememberInput
+from memories.serializers import ListInput, RecallInput, RememberInput, SupersedeInput
 from memories.validation import check_page
 
 LIST_MAX = 100
@@ -94,6 +96,33 @@ class Memories(APIView):
             "note": answer.note,
         }
         return Response(body, status=status.HTTP_200_OK if answer.existing else status.HTTP_201_CREATED)
+
+
+class OneMemory(APIView):
+    """GET shows one memory with its correction chain and its history, as far as the caller may see them."""
+
+    def get(self, request: Request, record_id: UUID) -> Response:
+        caller = caller_using(request, "memory_manage")
+        record = queries.one(caller, record_id)
+        changes, omitted = shapes.within_budget([shapes.change_shape(change) for change in history(caller, record)])
+        body = {
+            "memory": shapes.memory_shape(record),
+            "chain": [shapes.memory_shape(link) for link in chain(caller, record)],
+            "history": changes,
+            "omitted": omitted,
+        }
+        return Response(body)
+
+
+class SupersedeMemory(APIView):
+    """POST corrects: a new memory takes the old one's place."""
+
+    def post(self, request: Request, record_id: UUID) -> Response:
+        caller = caller_using(request, "memory_manage")
+        answer = services.supersede(caller=caller, record_id=record_id, **_cleaned(SupersedeInput, request.data))
+        similar = [shapes.similar_shape(near) for near in answer.similar]
+        body = {"memory": shapes.memory_shape(answer.record), "similar_existing": similar, "note": answer.note}
+        return Response(body, status=status.HTTP_201_CREATED)
 
 
 class RecallMemories(APIView):

@@ -18,6 +18,11 @@ class RememberInput(serializers.Serializer[None]):
     metadata = serializers.DictField(required=False)
 
 
+class SupersedeInput(serializers.Serializer[None]):
+    content = serializers.CharField(trim_whitespace=False, allow_blank=True)
+    reason = serializers.CharField(required=False, allow_blank=True, default="")
+
+
 class RecallInput(serializers.Serializer[None]):
     query = serializers.CharField(required=False, allow_blank=True, default="")
     strategy = serializers.CharField(required=False, default="auto")

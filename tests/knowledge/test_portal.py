@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from memories import services
 from memories.access import Caller, operator
@@ -259,3 +261,14 @@ def test_health_says_what_is_degraded(db: None, settings: Any) -> None:
     assert Client().get("/healthz").json() == {"status": "ok", "embeddings": "idle", "degraded": False}
     settings.EMBEDDING_PROVIDER = "none"
     assert Client().get("/healthz").json()["degraded"] is True
+
+
+def test_a_search_can_ask_what_was_believed_then(alice: Caller, alice_user: User) -> None:
+    start = timezone.now() - timedelta(days=30)
+    old = services.remember(caller=alice, content="Refunds are left out of revenue.", created_at=start).record
+    services.supersede(caller=alice, record_id=old.pk, content="Refunds are part of revenue.")
+    client, then = browser(alice_user), (start + timedelta(days=3)).date().isoformat()
+    page = text(client, f"{HOME}?q=refunds&as_of={then}")
+    assert "left out of revenue" in page
+    assert "part of revenue" not in page
+    assert "is not a time" in text(client, f"{HOME}?q=refunds&as_of=yesterday")

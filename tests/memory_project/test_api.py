@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
@@ -37,6 +38,25 @@ def test_create_recall_and_list(alice_user: User, bob_user: User, olga_user: Use
         assert [memory["id"] for memory in recalled["memories"]] == expected
         listed = client(user).get(LIST).json()
         assert ([memory["id"] for memory in listed["records"]], listed["total"]) == (expected, len(expected))
+
+
+def test_one_memory_its_correction_and_its_chain(alice_user: User, bob_user: User, olga_user: User) -> None:
+    made = post(client(alice_user), LIST, {"content": "Revenue excludes refunds."}).json()["memory"]
+    url = f"{LIST}{UUID(made['id'])}/"
+    correction = {"content": "Revenue includes refunds.", "reason": "new rule"}
+    assert post(client(bob_user), f"{url}supersede/", correction).status_code == 403
+    assert post(client(olga_user), f"{url}supersede/", correction).status_code == 404
+    new = post(client(alice_user), f"{url}supersede/", correction)
+    assert new.status_code == 201
+    again = post(client(alice_user), f"{url}supersede/", {"content": "Revenue is something else."})
+    assert (again.status_code, again.json()["code"]) == (409, "conflict")
+    assert new.json()["memory"]["id"] in again.json()["error"]
+    shown = client(bob_user).get(url).json()
+    assert [link["content"] for link in shown["chain"]] == ["Revenue excludes refunds.", "Revenue includes refunds."]
+    assert [change["change"] for change in shown["history"]] == ["supersede", "remember", "remember"]
+    assert client(olga_user).get(url).status_code == 404
+    then = post(client(bob_user), RECALL, {"query": "refunds in revenue", "as_of": made["created_at"]}).json()
+    assert [memory["content"] for memory in then["memories"]] == ["Revenue excludes refunds."]
 
 
 @pytest.mark.parametrize(
