@@ -8,9 +8,10 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from knowledge.models import CatalogAspect, CatalogEntity, Change, Changeset, Insight
+from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, Change, Changeset, EntityBaseline, Insight
 from memories.access import caller_of
 from memories.admin import ReadOnlyAdmin
+from memories.models import MemoryRecord
 
 
 @admin.register(Insight)
@@ -70,3 +71,21 @@ class CatalogAspectAdmin(ReadOnlyAdmin):
     list_display = ["urn", "aspect", "version", "is_latest", "created_at"]
     list_filter = ["aspect", "is_latest"]
     search_fields = ["urn"]
+
+
+@admin.register(CatalogCursor)
+class CatalogCursorAdmin(ReadOnlyAdmin):
+    """How far events and the mirror have got, and what the watcher's last sweep could not do."""
+
+    list_display = ["name", "value", "updated_at"]
+
+
+@admin.register(EntityBaseline)
+class EntityBaselineAdmin(ReadOnlyAdmin):
+    list_display = ["record", "urn", "existed", "deprecated", "taken_at", "checked_at", "to_verify"]
+    list_filter = ["existed", "deprecated"]
+    search_fields = ["urn"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[EntityBaseline]:
+        visible = MemoryRecord.objects.visible_to(caller_of(request, door="admin")).values("pk")
+        return EntityBaseline.objects.filter(record__in=visible).select_related("record")

@@ -15,6 +15,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from knowledge.catalog import staleness
 from memories import embedding
 from memories.access import caller_of
 from memories.errors import Invalid
@@ -93,8 +94,9 @@ def health(request: HttpRequest) -> HttpResponse:
     """For load balancers and `manage.py up`: the database answers; what is degraded is said, and is no failure."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
-    state = embedding.state()["state"]
-    return JsonResponse({"status": "ok", "embeddings": state, "degraded": state in ("off", "failed")})
+    state, catalog = embedding.state()["state"], staleness.degraded()
+    degraded = state in ("off", "failed") or bool(catalog)
+    return JsonResponse({"status": "ok", "embeddings": state, "catalog": catalog or "ok", "degraded": degraded})
 
 
 def client_configurations(token: str) -> list[tuple[str, str, str]]:

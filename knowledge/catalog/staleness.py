@@ -19,7 +19,7 @@ from django.utils import timezone
 from knowledge import catalog as catalogs
 from knowledge.catalog import facts
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable
-from knowledge.models import EntityBaseline
+from knowledge.models import CatalogCursor, EntityBaseline
 from memories import services
 from memories.access import Caller
 from memories.errors import Conflict, NotFound
@@ -178,6 +178,19 @@ def sweep(limit: int) -> Swept:
         swept.note = catalogs.copy_note(catalog)
         _compare(records, seen, swept)
     return swept
+
+
+def report(note: str) -> None:
+    """Keeps what the last sweep could not do, for pages and health checks; an empty note is all well."""
+    CatalogCursor.objects.update_or_create(
+        name=WATCHER.email, defaults={"value": note[:500], "updated_at": timezone.now()}
+    )
+
+
+def degraded() -> str:
+    """Why the last sweep compared nothing, or only with a copy; nothing while all is well."""
+    row = CatalogCursor.objects.filter(name=WATCHER.email).first()
+    return f"{row.value} (since {row.updated_at:%Y-%m-%d %H:%M} UTC)" if row and row.value else ""
 
 
 def check_entities(urns: Sequence[str]) -> Swept:

@@ -231,9 +231,21 @@ def test_connect_sees_the_first_call_arrive(alice_user: User) -> None:
     assert client.get("/connect/first-call/?since=2999-99-99").status_code == 400
 
 
-ADMIN = ["knowledge/insight", "knowledge/changeset", "knowledge/catalogentity", "knowledge/catalogaspect",
-         "memories/memoryrecord", "memories/persona", "memories/indexjob", "memories/tombstone",
-         "memory_project/user", "memory_project/apitoken", "memory_project/auditevent"]  # fmt: skip
+ADMIN = [
+    "knowledge/catalogcursor",
+    "knowledge/entitybaseline",
+    "knowledge/insight",
+    "knowledge/changeset",
+    "knowledge/catalogentity",
+    "knowledge/catalogaspect",
+    "memories/memoryrecord",
+    "memories/persona",
+    "memories/indexjob",
+    "memories/tombstone",
+    "memory_project/user",
+    "memory_project/apitoken",
+    "memory_project/auditevent",
+]
 
 
 @pytest.mark.parametrize("path", ADMIN)
@@ -258,7 +270,12 @@ def test_the_admin_is_for_staff(alice_user: User) -> None:
 
 
 def test_health_says_what_is_degraded(db: None, settings: Any) -> None:
-    assert Client().get("/healthz").json() == {"status": "ok", "embeddings": "idle", "degraded": False}
+    assert Client().get("/healthz").json() == {
+        "status": "ok",
+        "embeddings": "idle",
+        "catalog": "ok",
+        "degraded": False,
+    }
     settings.EMBEDDING_PROVIDER = "none"
     assert Client().get("/healthz").json()["degraded"] is True
 
