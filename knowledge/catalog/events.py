@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from knowledge.catalog import staleness
+from knowledge.catalog import mirror, staleness
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.models import CatalogCursor
 
@@ -22,6 +22,8 @@ def follow_once(wait_s: int = WAIT_S) -> staleness.Swept:
     """
     cursor = CatalogCursor.objects.filter(name=CURSOR).first()
     urns, offset = DataHubCatalog.configured().poll_events(cursor.value if cursor else "", wait_s)
+    if urns and mirror.age():  # the copy follows, once there is one
+        mirror.copy(DataHubCatalog.configured(), urns)
     swept = staleness.check_entities(urns) if urns else staleness.Swept()
     if not swept.note:
         defaults = {"value": offset, "updated_at": timezone.now()}

@@ -47,13 +47,7 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
     for kind in types:
         seen: set[str] = set()
         for urns in catalog.all_urns(kind, AT_ONCE):
-            for urn, aspects in catalog.read(urns, facts.ASPECTS).items():
-                if aspects["status"].value is None:  # it may be back after it had gone
-                    aspects["status"] = Aspect({"removed": False})
-                for name, aspect in aspects.items():
-                    if aspect.value is not None:
-                        stamp = {"runId": "mirror", "version": str(aspect.version)}
-                        count.written += local.put(urn, name, aspect.value, stamp)
+            count.written += copy(catalog, urns)
             seen.update(urns)
             count.entities += len(urns)
             yield replace(count)
@@ -62,6 +56,19 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
     defaults = {"value": started.isoformat(), "updated_at": timezone.now()}
     CatalogCursor.objects.update_or_create(name=CURSOR, defaults=defaults)
     yield count
+
+
+def copy(catalog: Mirrorable, urns: Sequence[str]) -> int:
+    """Copies these entities as they are now; answers how many aspects were new or had changed."""
+    local, written = LocalCatalog(), 0
+    for urn, aspects in catalog.read(urns, facts.ASPECTS).items():
+        if aspects["status"].value is None:  # it may be back after it had gone
+            aspects["status"] = Aspect({"removed": False})
+        for name, aspect in aspects.items():
+            if aspect.value is not None:
+                stamp = {"runId": "mirror", "version": str(aspect.version)}
+                written += local.put(urn, name, aspect.value, stamp)
+    return written
 
 
 def age() -> datetime | None:

@@ -8,6 +8,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import F, Q
+from django.urls import reverse
 from django.utils import timezone
 from pgvector.django import HnswIndex
 
@@ -235,3 +236,7 @@ class MemoryRecord(models.Model):
 
     def __str__(self) -> str:
         return self.content if len(self.content) <= 80 else f"{self.content[:79]}…"
+
+    def get_absolute_url(self) -> str:
+        """Its page in the portal: chain, history, and what can be done with it."""
+        return reverse("memory", args=[self.pk])

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import staleness
 from knowledge.catalog.datahub import DataHubCatalog
+from knowledge.catalog.events import follow_once
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.mirror import age, mirror
 from knowledge.catalog.port import Aspect, CatalogUnavailable, Run, Write
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
-from knowledge.models import CatalogAspect
+from knowledge.models import CatalogAspect, CatalogCursor
 from memories import services
 from memories.access import Caller
 from memories.mcp_tools import memory_recall
@@ -116,3 +118,16 @@ def test_what_is_elsewhere_is_copied_kept_up_to_date_and_marked_when_gone(db: No
     list(mirror(elsewhere))
     assert local.existing([MART]) == {MART}
     assert age() is not None
+
+
+def test_the_copy_follows_the_events(gms: Faults, monkeypatch: Any) -> None:
+    copied: list[str] = []
+    monkeypatch.setattr("knowledge.catalog.mirror.copy", lambda catalog, urns: copied.extend(urns))
+    follow_once(wait_s=1)
+    gms.events.append(ORDERS)
+    follow_once(wait_s=1)
+    assert copied == []  # nobody has asked for a copy
+    CatalogCursor.objects.create(name="mirror", value=timezone.now().isoformat())
+    gms.events.append(MART)
+    follow_once(wait_s=1)
+    assert copied == [MART]
