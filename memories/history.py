@@ -89,17 +89,23 @@ def chain(caller: Caller, record: MemoryRecord) -> list[MemoryRecord]:
 def history(caller: Caller, record: MemoryRecord) -> list[Change]:
     """Revisions and corrections of the whole chain in one list, newest first."""
     changes: list[Change] = []
-    for link in chain(caller, record):
+    line = chain(caller, record)
+    shown = {link.pk for link in line}
+    for link in line:
         revisions = list(MemoryRevision.objects.visible_to(caller).filter(record=link).order_by("-valid_to", "-id"))
         after = state_of(link)
         for revision in revisions:
             before = State(revision.content, revision.status, revision.visibility)
+            # Why it was corrected belongs to the correction, and is hidden with it.
+            is_hidden = revision.change == "supersede" and link.superseded_by not in shown
+            is_hidden = is_hidden and not caller.acts_for(link.created_by)
+            reason = "" if is_hidden else revision.reason
             changes.append(
                 Change(
                     revision.valid_to,
                     revision.change,
                     revision.changed_by,
-                    revision.reason,
+                    reason,
                     link.pk,
                     before,
                     after,

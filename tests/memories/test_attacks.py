@@ -193,3 +193,13 @@ def test_scores_tell_nothing_of_words_in_private_texts_of_others(alice: Caller, 
         services.remember(caller=alice, content=f"The salarylist number {n} is secret.", visibility="private")
     lexicon.refresh()
     assert coverage() == before
+
+
+def test_the_reason_of_a_hidden_correction_is_hidden_with_it(alice: Caller, olga: Caller) -> None:
+    record = services.remember(caller=alice, content="A plan for all to read.", visibility="everyone").record
+    services.supersede(
+        caller=alice, record_id=record.pk, content="The plan is dropped.", visibility="private", reason="layoffs"
+    )
+    record.refresh_from_db()
+    assert "layoffs" not in str(history(olga, record))
+    assert "layoffs" in str(history(alice, record))
