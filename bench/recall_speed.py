@@ -93,20 +93,20 @@ def fill(size: int) -> list[str]:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
     from memories import embedding, lexicon  # noqa: PLC0415
-    from memories.models import MemoryRecord  # noqa: PLC0415
 
     dice, noise = random.Random(7), np.random.default_rng(7)
     texts = [sentence(dice) for _ in range(size)]
     base, model = embedding.embed(texts[:EMBEDDED], wait_s=60)
-    index = next(index for index in MemoryRecord._meta.indexes if index.name == "memory_vectors")
-    with connection.schema_editor() as editor:
-        editor.remove_index(MemoryRecord, index)
     columns = (
         "id, created_at, updated_at, created_by, persona, visibility, dimension, category, confidence, source, "
         "content, summary, tags, entity_urns, related_columns, metadata, embedding, embedding_model, status, "
         "stale_reason, tier, conversation_id, role, importance, access_count, enrichment_status"
     )
-    with connection.cursor() as cursor, cursor.copy(f"COPY memory_records ({columns}) FROM STDIN") as copy:
+    with (
+        scratch.without_vector_index(),
+        connection.cursor() as cursor,
+        cursor.copy(f"COPY memory_records ({columns}) FROM STDIN") as copy,
+    ):
         for place, (text, owner) in enumerate(zip(texts, owners(size, dice), strict=True)):
             vector = base[place % len(base)]
             if place >= len(base):
@@ -126,10 +126,6 @@ def fill(size: int) -> list[str]:
                     *(str(vector.tolist()), model, "active", "", "", "", "", 0.5, 0, ""),
                 )
             )
-    with connection.cursor() as cursor:
-        cursor.execute("SET maintenance_work_mem = '1GB'")
-    with connection.schema_editor() as editor:
-        editor.add_index(MemoryRecord, index)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE memory_records")
     lexicon.refresh()

@@ -29,3 +29,20 @@ def database() -> Iterator[None]:
         yield
     finally:
         connection.creation.destroy_test_db(connection.settings_dict["NAME"], verbosity=0)
+
+
+@contextmanager
+def without_vector_index() -> Iterator[None]:
+    """Rows come in without the index, which is built afterwards, as a bulk import would do it."""
+    from django.db import connection  # noqa: PLC0415 - after setup()
+
+    from memories.models import MemoryRecord  # noqa: PLC0415 - the same
+
+    index = next(index for index in MemoryRecord._meta.indexes if index.name == "memory_vectors")
+    with connection.schema_editor() as editor:
+        editor.remove_index(MemoryRecord, index)
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("SET maintenance_work_mem = '1GB'")
+    with connection.schema_editor() as editor:
+        editor.add_index(MemoryRecord, index)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Q
 from django.utils import timezone
 
+from knowledge import queries as curation
 from knowledge.catalog.facts import short_name
-from memories import queries
+from knowledge.models import Insight, InsightState
+from memories import facets, queries
 from memories.access import Caller
 from memories.errors import DomainError
 from memories.models import MemoryRecord, Status
-from memories.models.record import MemoryRecordQuerySet
+from memories.paging import page
 from memories.search import QUERY_MAX, Filters, Hit, Recall, in_scope, recall
 from memories.shapes import moment
-from memories.validation import UNSTORABLE, clean_id
+from memories.validation import UNSTORABLE
 
-PAGE = 20
 BEST = 50  # what a search shows at most
 FACETS = {
     "status": "Status",
@@ -34,6 +33,8 @@ FACETS = {
     "entity": "Entity",
 }
 COLUMNS = {"tag": "tags", "entity": "entity_urns"}
+COUNTED = tuple(facets.COLUMNS)  # facets whose values are what the rows have
+WHOSE = {"": "Everyone’s", "me": "Mine"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,20 @@ class Option:
     label: str
     count: int | None  # None: not counted
     chosen: bool
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stop on the way from memory to knowledge."""
+
+    name: str
+    count: int
+    says: str
+    page: str
+
+    @property
+    def count_text(self) -> str:
+        return shown(self.count)
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,7 @@ class Result:
 
     @property
     def total_text(self) -> str:
-        return f"{queries.COUNT_MOST:,}+" if self.total > queries.COUNT_MOST else f"{self.total:,}"
+        return shown(self.total)
 
 
 @dataclass(frozen=True)
@@ -81,6 +96,7 @@ class Browse:
             return UNSTORABLE.sub("", params.get(name, "")).strip()[:most]
 
         chosen = {name: given(name) for name in FACETS}
+        chosen["owner"] = "me" if chosen["owner"] == "me" else ""
         chosen["status"] = chosen["status"] if chosen["status"] in Status.values else Status.ACTIVE.value
         sort = "oldest" if params.get("sort") == "oldest" else "newest"
         return cls(
@@ -110,100 +126,70 @@ class Browse:
         except DomainError as error:
             return Result([], [], [], 0, "", None, error.message)
 
-    def tiles(self) -> list[tuple[str, int, str]]:
-        """Numbers at the top: what is there for this person, as (label, count, query string)."""
-        mine = replace(Filters(), owner=self.caller.email)
+    def rail(self) -> list[Stage]:
+        """Memory → Insight → Knowledge: how much is in each, and what waits."""
         week = timezone.now() - timedelta(days=7)
+        scope = in_scope(self.caller, Filters())
+        mine = curation.proposed_by(self.caller)
+        numbers = queries.capped_counts(
+            known=scope,
+            new=scope.filter(created_at__gte=week),
+            proposed=mine.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
+            applied=Insight.objects.visible_to(self.caller).filter(state=InsightState.APPLIED),
+        )
         return [
-            ("active memories", queries.capped_count(in_scope(self.caller, Filters())), "?"),
-            ("of them mine", queries.capped_count(in_scope(self.caller, mine)), "?owner=me"),
-            (
-                "new this week",
-                queries.capped_count(in_scope(self.caller, Filters()).filter(created_at__gte=week)),
-                "?",
-            ),
-            ("to review", queries.capped_count(queries.stale(self.caller)), "?status=stale"),
+            Stage("Memory", numbers["known"], f"{shown(numbers['new'])} new this week", "my-knowledge"),
+            Stage("Insight", numbers["proposed"], "of yours on their way", "my-insights"),
+            Stage("Knowledge", numbers["applied"], "insights in the catalog", "knowledge"),
         ]
 
     def _searched(self) -> Result:
         then = moment("as_of", self.as_of)
         answer = recall(caller=self.caller, query=self.q, filters=self.filters, as_of=then, limit=BEST)
         found = [hit.record for hit in answer.hits]
-        facets = [
-            self._facet(name, queries.facet_counts_of(found, COLUMNS.get(name, name)))
-            for name in FACETS
-            if name not in ("status", "owner")
-        ]
-        return Result(answer.hits, [], self._uncounted(self._fixed_facets()) + facets, len(found), "", answer)
-
-    def _uncounted(self, facets: list[Facet]) -> list[Facet]:
-        """A search has counted only what it found under the chosen values."""
-        return [Facet(f.name, f.title, [replace(option, count=None) for option in f.options]) for f in facets]
+        counts: dict[str, list[tuple[str, int | None]]] = {
+            name: [*queries.facet_counts_of(found, COLUMNS.get(name, name))] for name in COUNTED
+        }
+        # A search has counted only what it found under the chosen values.
+        counts["status"] = [(status, None) for status in Status.values]
+        counts["owner"] = [("", None), ("me", None)]
+        return Result(answer.hits, [], self._facets(counts), len(found), "", answer)
 
     def _listed(self) -> Result:
-        rows = in_scope(self.caller, self.filters)
-        facets = self._fixed_facets()
-        for name in FACETS:
-            if name not in ("status", "owner"):
-                facets.append(self._facet(name, queries.facet_counts(self._without(name), COLUMNS.get(name, name))))
-        page = list(self._page(rows)[: PAGE + 1])
-        total = queries.capped_count(rows)
-        return Result([], page[:PAGE], facets, total, self._next(page), None)
+        found = page(
+            in_scope(self.caller, self.filters).defer("embedding", "search"),
+            self.after,
+            newest=self.sort == "newest",
+        )
+        counts = facets.counts(self.caller, self.filters)
+        total = dict(counts["status"])[self.chosen["status"]]
+        more = self.query_string(after=found.after) if found.after else ""
+        return Result([], list(found.rows), self._facets(counts), total, more, None)
 
-    def _without(self, facet: str) -> MemoryRecordQuerySet:
-        """The rows under all filters but this one, so that its other values can be seen."""
-        column = {"tag": "tags", "entity": "entity", "dimension": "dimension", "category": "category"}.get(facet, facet)
-        cleared: Any = {column: () if column == "tags" else ""}
-        return in_scope(self.caller, replace(self.filters, **cleared))
-
-    def _fixed_facets(self) -> list[Facet]:
-        """Status and owner: always all values, with counts under the other filters."""
-        by_status = [
-            (status, queries.capped_count(in_scope(self.caller, replace(self.filters, statuses=[status]))))
-            for status in Status.values
-        ]
-        everyone = queries.capped_count(in_scope(self.caller, replace(self.filters, owner="")))
-        mine = queries.capped_count(in_scope(self.caller, replace(self.filters, owner=self.caller.email)))
-        chosen = self.chosen["owner"]
-        whose = [
-            Option("", "Everyone’s", everyone, chosen != "me"),
-            Option("me", "Mine", mine, chosen == "me"),
-        ]
-        return [
-            Facet("status", FACETS["status"], self._options("status", by_status)),
-            Facet("owner", FACETS["owner"], whose),
-        ]
-
-    def _facet(self, name: str, counts: list[tuple[str, int]]) -> Facet:
-        chosen = self.chosen[name]
-        if chosen and chosen not in dict(counts):
-            counts = [(chosen, queries.capped_count(in_scope(self.caller, self.filters))), *counts]
-        options = [Option("", "Any", 0, not chosen), *self._options(name, counts)]
-        return Facet(name, FACETS[name], options if len(options) > 1 else [])
-
-    def _options(self, name: str, counts: list[tuple[str, int]]) -> list[Option]:
-        return [Option(value, label(name, value), count, value == self.chosen[name]) for value, count in counts]
-
-    def _page(self, rows: MemoryRecordQuerySet) -> MemoryRecordQuerySet:
-        rows = rows.defer("embedding", "search")
-        newest = self.sort == "newest"
-        if self.after:
-            at, _, pk = self.after.partition("~")
-            when, key = moment("after", at or "missing"), clean_id(pk, "after")
-            beyond = Q(created_at__lt=when) if newest else Q(created_at__gt=when)
-            rows = rows.filter(beyond | Q(created_at=when, pk__gt=key))
-        return rows.order_by("-created_at" if newest else "created_at", "id")
-
-    def _next(self, page: list[MemoryRecord]) -> str:
-        if len(page) <= PAGE:
-            return ""
-        last = page[PAGE - 1]
-        return self.query_string(after=f"{last.created_at.isoformat()}~{last.pk.hex}")
+    def _facets(self, counts: Mapping[str, Sequence[tuple[str, int | None]]]) -> list[Facet]:
+        answer = []
+        for name, title in FACETS.items():
+            chosen = self.chosen[name]
+            values = list(counts[name])
+            if name == "owner":
+                options = [Option(v, WHOSE[v], count, v == chosen) for v, count in values]
+            else:
+                if chosen and chosen not in dict(values):
+                    values = [(chosen, None), *values]
+                options = [Option(v, label(name, v), count, v == chosen) for v, count in values]
+            if name in COUNTED and options:
+                options = [Option("", "Any", None, not chosen), *options]
+            answer.append(Facet(name, title, options))
+        return answer
 
     def query_string(self, **more: str) -> str:
         params = {"q": self.q, **self.chosen, "sort": self.sort, **more}
         defaults = {"status": Status.ACTIVE.value, "sort": "newest"}
         return "?" + urlencode({k: v for k, v in params.items() if v and defaults.get(k) != v})
+
+
+def shown(count: int) -> str:
+    return f"{queries.COUNT_MOST:,}+" if count > queries.COUNT_MOST else f"{count:,}"
 
 
 def label(facet: str, value: str) -> str:

@@ -7,13 +7,14 @@ from typing import Any
 from knowledge import catalog as catalogs
 from knowledge.catalog import facts
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable
+from knowledge.catalog.staleness import named
 from knowledge.models import Insight
 
 NEIGHBOURS = 10
 COLUMNS_SHOWN = 50
 
 
-def of_entity(catalog: CatalogPort, urn: str) -> dict[str, Any]:
+def of_entity(catalog: CatalogPort, urn: str, *, lineage: bool = True) -> dict[str, Any]:
     """The entity's current description, columns, owners, tags and neighbours."""
     read = catalog.read([urn], facts.ASPECTS)[urn]
     aspects = {name: aspect.value for name, aspect in read.items() if aspect.value is not None}
@@ -37,18 +38,19 @@ def of_entity(catalog: CatalogPort, urn: str) -> dict[str, Any]:
     }
     if seen.deprecated:
         shown["deprecation_note"] = seen.deprecation_note
-    for direction in ("upstream", "downstream"):
+    for direction in ("upstream", "downstream") if lineage else ():
         near = catalog.lineage(urn, direction=direction, hops=1, limit=NEIGHBOURS)
         shown[direction] = [node.urn for node in near]
     return shown
 
 
-def beside(insight: Insight) -> dict[str, Any]:
-    """Evidence for every entity that the insight names, and where claim and catalog disagree. An outage is said."""
-    urns = list(dict.fromkeys([*insight.record.entity_urns, *(c["urn"] for c in insight.record.related_columns)]))
+def beside(insight: Insight, *, catalog: CatalogPort | None = None) -> dict[str, Any]:
+    """Evidence for every entity that the insight names, and where claim and catalog disagree. An outage is said.
+    From a `catalog` at hand without lineage."""
+    urns = named(insight.record)
+    lineage, catalog = catalog is None, catalog or catalogs.readable()
     try:
-        catalog = catalogs.readable()
-        entities = [of_entity(catalog, urn) for urn in urns]
+        entities = [of_entity(catalog, urn, lineage=lineage) for urn in urns]
     except (CatalogUnavailable, CatalogRefused) as error:
         return {"entities": [], "disagreements": [], "degraded": True, "note": error.message}
     by_urn = {entity["urn"]: entity for entity in entities}

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django import forms
 
+from knowledge.change_types import CHANGE_TYPES
+from knowledge.insights import ACTIONS_MAX
+from knowledge.models import Insight
 from memories.errors import Invalid
 from memories.models import Category, Confidence, Dimension, Visibility
 from memories.validation import CONTENT_MAX, CONTENT_MIN
@@ -53,3 +57,71 @@ class MemoryForm(forms.Form):
         """Shows a service's refusal beside the field it is about."""
         field = error.field.split("[")[0]
         self.add_error(field if field in self.fields else None, error.message)
+
+
+class InsightForm(forms.Form):
+    """A pending insight's text and suggested actions, as a curator mends them."""
+
+    content = forms.CharField(label="The claim", widget=forms.Textarea(attrs={"rows": 4, "maxlength": CONTENT_MAX}))
+    category = forms.ChoiceField(choices=[choice for choice in Category.choices if choice[0] != Category.GENERAL])
+    confidence = forms.ChoiceField(choices=Confidence.choices)
+    entity_urns = forms.CharField(
+        required=False,
+        label="About which catalog entities?",
+        help_text="DataHub URNs, one a line; changes are made to the first.",
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+    )
+
+    def __init__(self, data: Any = None, *, insight: Insight) -> None:
+        record = insight.record
+        initial = {name: getattr(record, name) for name in ("content", "category", "confidence")}
+        super().__init__(data, initial={**initial, "entity_urns": "\n".join(record.entity_urns)})
+        self.kept = [*insight.suggested_actions, *[{}] * ACTIONS_MAX][:ACTIONS_MAX]
+        kinds = [("", "No change"), *((name, entry.says) for name, entry in CHANGE_TYPES.items())]
+        for place, action in enumerate(self.kept):
+            labels = {"action_type": f"Change {place + 1}", "target": "Where", "detail": "New text or value"}
+            for name, label in labels.items():
+                self.fields[f"{name}-{place}"] = (
+                    forms.ChoiceField(choices=kinds, required=False, label=label, initial=action.get(name, ""))
+                    if name == "action_type"
+                    else forms.CharField(
+                        required=False,
+                        label=label,
+                        initial=action.get(name, ""),
+                        widget=forms.Textarea(attrs={"rows": 2}) if name == "detail" else None,
+                    )
+                )
+
+    @property
+    def actions(self) -> list[list[forms.BoundField]]:
+        """The fields of each suggested action."""
+        return [
+            [self[f"{name}-{place}"] for name in ("action_type", "target", "detail")] for place in range(ACTIONS_MAX)
+        ]
+
+    @property
+    def claim(self) -> list[forms.BoundField]:
+        return [self[name] for name in ("content", "category", "confidence", "entity_urns")]
+
+    def values(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        actions = []
+        for place, kept in enumerate(self.kept):
+            given = {name: data[f"{name}-{place}"] for name in ("action_type", "target", "detail")}
+            if given["action_type"]:
+                same = given["action_type"] == kept.get("action_type")
+                more = {name: kept[name] for name in ("query_sql", "query_description") if same and name in kept}
+                actions.append(given | more)
+        return {
+            "content": data["content"],
+            "category": data["category"],
+            "confidence": data["confidence"],
+            "entity_urns": [line for line in data["entity_urns"].split("\n") if line.strip()],
+            "suggested_actions": actions,
+        }
+
+    def refuse(self, error: Invalid) -> None:
+        """Shows a service's refusal beside the field it is about: `suggested_actions[1].detail` is detail-1."""
+        found = re.fullmatch(r"suggested_actions\[(\d+)\](?:\.(\w+))?", error.field)
+        name = f"{found[2] or 'action_type'}-{found[1]}" if found else error.field.split("[")[0]
+        self.add_error(name if name in self.fields else None, error.message)

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from knowledge.change_types import clean_request
 from knowledge.models import Changeset, Insight, InsightState
-from knowledge.models.insight import CURATE
+from knowledge.queries import may_curate
 from memories import chains, services, validation
 from memories.access import Caller
 from memories.errors import Conflict, Forbidden, Invalid, NotFound, check_choice, check_count
@@ -123,7 +123,7 @@ def _propose(
 
 
 def require_curator(caller: Caller) -> None:
-    if not (caller.is_admin or CURATE in caller.rights):
+    if not may_curate(caller):
         raise Forbidden("only curators review and apply; ask an admin for the group Curators")
 
 

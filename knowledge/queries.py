@@ -16,10 +16,10 @@ from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
 from knowledge.models import CatalogAspect, Changeset, Insight, InsightState
 from knowledge.models.changeset import ChangesetQuerySet
-from knowledge.models.insight import InsightQuerySet
+from knowledge.models.insight import CURATE, InsightQuerySet
 from memories.access import Caller
 from memories.errors import NotFound
-from memories.models import Status
+from memories.models import MemoryRecord, Status
 from memories.validation import clean_id
 
 ENTITIES_SHOWN = 50
@@ -34,11 +34,34 @@ def insight(caller: Caller, insight_id: UUID | str) -> Insight:
     return found
 
 
+def may_curate(caller: Caller) -> bool:
+    return caller.is_admin or CURATE in caller.rights
+
+
 def waiting(caller: Caller) -> InsightQuerySet:
     """The review queue: pending insights that nobody has withdrawn, oldest first."""
     living = [Status.ACTIVE, Status.STALE]
     rows = Insight.objects.visible_to(caller).filter(state=InsightState.PENDING, record__status__in=living)
     return rows.select_related("record").order_by("record__created_at", "pk")
+
+
+def in_state(caller: Caller, state: str) -> InsightQuerySet:
+    """Insights in this review state, also those whose memory was withdrawn."""
+    return Insight.objects.visible_to(caller).filter(state=state).select_related("record")
+
+
+def of_record(caller: Caller, record: MemoryRecord) -> Insight | None:
+    """The insight that a memory is, if it was proposed for the catalog."""
+    return Insight.objects.visible_to(caller).filter(pk=record.pk).select_related("changeset").first()
+
+
+def proposed_by(caller: Caller) -> InsightQuerySet:
+    """What the caller proposed, whatever became of it."""
+    return Insight.objects.filter(record__created_by=caller.email).select_related("record", "changeset")
+
+
+def states_of(rows: InsightQuerySet) -> dict[str, int]:
+    return dict(rows.order_by().values_list("state").annotate(n=Count("pk")))
 
 
 def about(caller: Caller, urn: str) -> InsightQuerySet:
@@ -94,8 +117,8 @@ def overview(caller: Caller) -> dict[str, Any]:
 
 
 def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[list[dict[str, Any]], str]:
-    """What approved insights would change, deterministically: their suggested actions, equal ones together; a
-    document for those that suggest nothing. Answers the proposals and a note."""
+    """What approved insights would change, beside what stands there now: the proposals and a note."""
+    proposed = proposals(insights)
     note, current = "", ""
     if urn:
         try:
@@ -103,6 +126,17 @@ def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[l
             current = facts.of(urn, {name: a.value for name, a in read.items() if a.value is not None}).description
         except (CatalogUnavailable, CatalogRefused) as error:
             note = f"current values are missing: {error.message}"
+    for proposal in proposed:
+        if proposal["change_type"] == "update_description" and not proposal["target"]:
+            proposal["current_value"] = current
+    if not proposed:
+        note = note or "no approved insights: approve some first"
+    return proposed, note
+
+
+def proposals(insights: Sequence[Insight]) -> list[dict[str, Any]]:
+    """The changes that insights ask for, deterministically: their suggested actions, equal ones together; a document
+    for those that suggest nothing."""
     proposed: dict[tuple[str, ...], dict[str, Any]] = {}
     for one in insights:
         for action in one.suggested_actions or [_document(one)]:
@@ -120,12 +154,8 @@ def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[l
             for name in ("query_sql", "query_description"):
                 if action.get(name):
                     proposal[name] = action[name]
-            if action["action_type"] == "update_description" and not action.get("target"):
-                proposal["current_value"] = current
             proposal["source_insight_ids"].append(one.pk.hex)
-    if not proposed:
-        note = note or "no approved insights: approve some first"
-    return list(proposed.values()), note
+    return list(proposed.values())
 
 
 def _document(one: Insight) -> dict[str, str]:

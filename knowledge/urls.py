@@ -2,12 +2,34 @@ from __future__ import annotations
 
 from django.urls import path
 
-from knowledge import views
+from knowledge.views import batches, catalog, chains, changesets, memories, proposals, review, stale
 
 urlpatterns = [
-    path("", views.my_knowledge, name="my-knowledge"),
-    path("memories/new/", views.create_memory, name="create-memory"),
-    path("memories/<uuid:record_id>/", views.memory, name="memory"),
-    path("memories/<uuid:record_id>/edit/", views.edit_memory, name="edit-memory"),
-    path("memories/<uuid:record_id>/<slug:act>/", views.change_memory, name="change-memory"),
+    path("", memories.my_knowledge, name="my-knowledge"),
+    path("memories/new/", memories.create_memory, name="create-memory"),
+    path("memories/<uuid:record_id>/", memories.memory, name="memory"),
+    path("memories/<uuid:record_id>/edit/", memories.edit_memory, name="edit-memory"),
+    path("memories/<uuid:record_id>/chain/", chains.one, name="chain"),
+    path("memories/<uuid:record_id>/<slug:act>/", memories.change_memory, name="change-memory"),
+    path("insights/", proposals.listing, name="my-insights"),
+    path("knowledge/", catalog.knowledge, name="knowledge"),
+    path("knowledge/entity/", catalog.entity, name="entity"),
+    path("stale/", stale.listing, name="stale-review"),
+    path("corrections/", chains.listing, name="chains"),
+    path("review/", review.queue, name="review"),
+    path("review/all/", review.listing, name="review-list"),
+    path("review/<uuid:insight_id>/", review.one, name="review-one"),
+    path("review/<uuid:insight_id>/edit/", review.edit, name="review-edit"),
+    path("review/<uuid:insight_id>/undo/", review.undo, name="review-undo"),
+    path("review/<uuid:insight_id>/<slug:act>/", review.decide, name="review-decide"),
+    path("batches/", batches.start, name="start-batch"),
+    path("batches/<uuid:batch_id>/", batches.one, name="batch"),
+    path("batches/<uuid:batch_id>/go-on/", batches.go_on, name="batch-on"),
+    path("batches/<uuid:batch_id>/undo/", batches.undo, name="undo-batch"),
+    path("changesets/", changesets.listing, name="changesets"),
+    path("changesets/<uuid:changeset_id>/", changesets.one, name="changeset"),
+    path("changesets/<uuid:changeset_id>/roll-back/", changesets.roll_back, name="roll-back"),
+    path("changesets/<uuid:changeset_id>/resume/", changesets.resume, name="resume-changeset"),
+    path("changesets/<uuid:changeset_id>/replay/", changesets.replay, name="replay-changeset"),
+    path("changesets/<uuid:changeset_id>/export/", changesets.export, name="export-changeset"),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
@@ -105,17 +105,22 @@ def caller_for(
 
 
 def caller_of(request: HttpRequest, *, door: str) -> Caller:
-    """The caller behind a signed-in browser request or an authenticated REST request."""
+    """The caller behind a signed-in browser request or an authenticated REST request; made once a request."""
     user: AbstractBaseUser | AnonymousUser = request.user
     if not user.is_authenticated:
         raise Forbidden("sign in first")
+    known: tuple[int, Caller] | None = getattr(request, "_caller", None)
+    if known and known[0] == user.pk:
+        return replace(known[1], door=door)
     token: Token | None = getattr(request, "auth", None)
-    return caller_for(
+    caller = caller_for(
         user,  # type: ignore[arg-type]  # the project's user model satisfies Person
         door=door,
         persona=token.persona if token else "",
         rights=frozenset(token.rights) if token else frozenset(),
     )
+    request._caller = (user.pk, caller)  # type: ignore[attr-defined]
+    return caller
 
 
 def operator() -> Caller:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from memories import services
-from memories.access import Caller, caller_of
-from memories.errors import DomainError
-from memories.indexing import enqueue
+from memories import batches
+from memories.access import caller_of
 from memories.models import IndexJob, MemoryRecord, MemoryRevision, Persona, PersonaMembership, Tombstone
-from memories.models.index_job import JobStatus, Trigger
 
 
 class ReadOnlyAdmin(admin.ModelAdmin[Any]):
@@ -53,7 +50,7 @@ class RevisionInline(admin.TabularInline[MemoryRevision, MemoryRecord]):
 
 @admin.register(MemoryRecord)
 class MemoryRecordAdmin(ReadOnlyAdmin):
-    list_display = ["fact", "badge", "category", "confidence", "created_by", "created_at"]
+    list_display = ["fact", "badge", "category", "created_by", "created_at"]
     list_filter = ["status", "dimension", "category", "confidence", "visibility", "persona", "source", "tier"]
     search_fields = ["content"]
     search_help_text = "Words of the text."
@@ -76,30 +73,23 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         return format_html('<span class="badge {0}">{0}</span>', record.status)
 
     @admin.action(description="Forget (archive)")
-    def forget(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> None:
-        self._each(request, rows, lambda caller, pk: services.forget(caller=caller, record_id=pk))
+    def forget(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> HttpResponse:
+        return self._together(request, rows, "forget")
 
     @admin.action(description="Restore")
-    def restore(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> None:
-        self._each(request, rows, lambda caller, pk: services.restore(caller=caller, record_id=pk))
+    def restore(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> HttpResponse:
+        return self._together(request, rows, "restore")
 
     @admin.action(description="Still true (verify)")
-    def verify(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> None:
-        self._each(request, rows, lambda caller, pk: services.verify(caller=caller, record_id=pk))
+    def verify(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> HttpResponse:
+        return self._together(request, rows, "verify")
 
-    def _each(self, request: HttpRequest, rows: QuerySet[MemoryRecord], act: Callable[[Caller, Any], Any]) -> None:
-        """One service call a row; what is refused is said, the rest is done."""
-        caller, done, refused = caller_of(request, door="admin"), 0, []
-        for row in rows:
-            try:
-                act(caller, row.pk)
-                done += 1
-            except DomainError as error:
-                refused.append(f"{row}: {error.message}")
-        if done:
-            self.message_user(request, f"{done} done.", messages.SUCCESS)
-        for line in refused[:10]:
-            self.message_user(request, line, messages.ERROR)
+    def _together(self, request: HttpRequest, rows: QuerySet[MemoryRecord], act: str) -> HttpResponse:
+        """One service call a row; the batch's page shows how far it is, each outcome, and the way back."""
+        ids = rows.values_list("pk", flat=True)[: batches.UNITS_MAX + 1]
+        caller = caller_of(request, door="admin")
+        batch = batches.start(caller=caller, act=act, unit_ids=list(ids), back_to=request.get_full_path())
+        return redirect("batch", batch_id=batch.pk)
 
 
 class MembershipInline(admin.TabularInline[PersonaMembership, Persona]):
@@ -133,15 +123,6 @@ class IndexJobAdmin(ReadOnlyAdmin):
         "created_at",
     ]
     list_filter = ["status", "source_kind", "trigger_kind"]
-    actions = ["retry"]
-
-    @admin.action(description="Try again")
-    def retry(self, request: HttpRequest, jobs: QuerySet[IndexJob]) -> None:
-        failed = jobs.filter(status=JobStatus.FAILED)
-        for kind in failed.values_list("source_kind", flat=True).distinct():
-            units = failed.filter(source_kind=kind).values_list("source_id", flat=True)
-            count = enqueue(kind, units, Trigger.MANUAL_RETRY)
-            self.message_user(request, f"{count} of kind {kind} are queued again.", messages.SUCCESS)
 
 
 @admin.register(Tombstone)

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models.expressions import RawSQL
+
 from memories.access import Caller
 from memories.models import MemoryRecord, MemoryRevision, Visibility
 
@@ -69,19 +71,34 @@ def state_of(record: MemoryRecord) -> State:
     return State(record.content, record.status, record.visibility)
 
 
+# Both ways along the chain at once; a row that the caller may not see ends it, which is cut afterwards.
+LINE = """
+    WITH RECURSIVE before(id, supersedes_id, steps) AS (
+        SELECT id, supersedes_id, 0 FROM memory_records WHERE id = %s
+        UNION ALL
+        SELECT r.id, r.supersedes_id, b.steps + 1 FROM before b JOIN memory_records r ON r.id = b.supersedes_id
+        WHERE b.steps < %s
+    ), after(id, superseded_by, steps) AS (
+        SELECT id, superseded_by, 0 FROM memory_records WHERE id = %s
+        UNION ALL
+        SELECT r.id, r.superseded_by, a.steps + 1 FROM after a JOIN memory_records r ON r.id = a.superseded_by
+        WHERE a.steps < %s
+    )
+    SELECT id FROM before UNION SELECT id FROM after
+"""
+
+
 def chain(caller: Caller, record: MemoryRecord) -> list[MemoryRecord]:
     """The correction chain that the record is part of, oldest first, as far as the caller may see it."""
-    visible = MemoryRecord.objects.visible_to(caller).defer("embedding", "search")
+    if not record.supersedes_id and not record.superseded_by:
+        return [record]
+    ids = RawSQL(LINE, [record.pk, CHAIN_MAX, record.pk, CHAIN_MAX])
+    visible = MemoryRecord.objects.visible_to(caller).filter(pk__in=ids).defer("embedding", "search")
+    by_id: dict[UUID | None, MemoryRecord] = {link.pk: link for link in visible}
     line = [record]
-    while len(line) < CHAIN_MAX and line[0].supersedes_id:
-        before = visible.filter(pk=line[0].supersedes_id).first()
-        if before is None:
-            break
+    while len(line) < CHAIN_MAX and (before := by_id.get(line[0].supersedes_id)):
         line.insert(0, before)
-    while len(line) < CHAIN_MAX and line[-1].superseded_by:
-        after = visible.filter(pk=line[-1].superseded_by).first()
-        if after is None:
-            break
+    while len(line) < CHAIN_MAX and (after := by_id.get(line[-1].superseded_by)):
         line.append(after)
     return line
 
@@ -91,10 +108,13 @@ def history(caller: Caller, record: MemoryRecord) -> list[Change]:
     changes: list[Change] = []
     line = chain(caller, record)
     shown = {link.pk for link in line}
+    found = MemoryRevision.objects.visible_to(caller).filter(record__in=line).order_by("-valid_to", "-id")
+    revisions: dict[UUID, list[MemoryRevision]] = {}
+    for revision in found:
+        revisions.setdefault(revision.record_id, []).append(revision)
     for link in line:
-        revisions = list(MemoryRevision.objects.visible_to(caller).filter(record=link).order_by("-valid_to", "-id"))
         after = state_of(link)
-        for revision in revisions:
+        for revision in revisions.get(link.pk, []):
             before = State(revision.content, revision.status, revision.visibility)
             # Why it was corrected belongs to the correction, and is hidden with it.
             is_hidden = revision.change == "supersede" and link.superseded_by not in shown

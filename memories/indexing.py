@@ -205,39 +205,3 @@ def forget_closed_jobs() -> int:
     old = IndexJob.objects.filter(completed_at__lt=timezone.now() - RETENTION)
     settled = Q(status=JobStatus.SUCCEEDED) | Q(status=JobStatus.FAILED, resolved_at__isnull=False)
     return old.filter(settled).delete()[0]
-
-
-# -- how it stands -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Coverage:
-    kind: str
-    expected: int
-    indexed: int
-    open_jobs: int
-    failures: int
-
-    @property
-    def verdict(self) -> str:
-        if self.open_jobs:
-            return "indexing"
-        return "degraded" if self.failures or self.indexed < self.expected else "healthy"
-
-
-def coverage(model: str) -> list[Coverage]:
-    """Per kind: rows with a vector of this model, of those that should have one."""
-    answers = []
-    for kind, source in sorted(SOURCES.items()):
-        rows = source.rows()
-        jobs = IndexJob.objects.filter(source_kind=kind)
-        answers.append(
-            Coverage(
-                kind=kind,
-                expected=rows.count(),
-                indexed=rows.filter(embedding__isnull=False, embedding_model=model).count(),
-                open_jobs=jobs.filter(status__in=[JobStatus.PENDING, JobStatus.RUNNING]).count(),
-                failures=jobs.filter(status=JobStatus.FAILED, resolved_at__isnull=True).count(),
-            )
-        )
-    return answers

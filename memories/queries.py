@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
 from django.db.models import Count, QuerySet
 
 from memories.access import Caller
@@ -45,9 +47,43 @@ def stale(caller: Caller) -> MemoryRecordQuerySet:
     return in_scope(caller, Filters(statuses=[Status.STALE])).defer("embedding", "search").order_by("stale_at", "id")
 
 
+def mine_to_review(caller: Caller) -> MemoryRecordQuerySet:
+    """Of the stale ones, those that the caller may see to: their own, and all for an admin."""
+    rows = stale(caller)
+    return rows if caller.is_admin else rows.filter(created_by=caller.email)
+
+
+def corrections(caller: Caller) -> MemoryRecordQuerySet:
+    """Memories that took another one's place."""
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(supersedes__isnull=False)
+    return rows.exclude(status=Status.ARCHIVED).defer("embedding", "search")
+
+
+def by_id(caller: Caller, ids: Iterable[UUID | None]) -> dict[UUID, MemoryRecord]:
+    """Those of these memories that the caller may see."""
+    wanted = [pk for pk in ids if pk]
+    return MemoryRecord.objects.visible_to(caller).defer("embedding", "search").in_bulk(wanted)
+
+
 def capped_count(rows: QuerySet[Any]) -> int:
     """How many rows, up to COUNT_MOST + 1."""
     return rows.order_by()[: COUNT_MOST + 1].count()
+
+
+def capped_counts(**named: QuerySet[Any]) -> dict[str, int]:
+    """Several capped counts in one round trip."""
+    parts: list[str] = []
+    params: list[Any] = []
+    for rows in named.values():
+        try:
+            sql, given = rows.order_by().values("pk")[: COUNT_MOST + 1].query.sql_with_params()
+        except EmptyResultSet:  # the ORM knows that nothing can match
+            sql, given = "SELECT 1 WHERE false", ()
+        parts.append(f"(SELECT count(*) FROM ({sql}) AS counted)")  # noqa: S608 - compiled, every value a parameter
+        params += given
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(parts)}", params)
+        return dict(zip(named, cursor.fetchone(), strict=True))
 
 
 def facet_counts(rows: MemoryRecordQuerySet, facet: str) -> list[tuple[str, int]]:

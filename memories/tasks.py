@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 
-from memories import embedding, indexing, lexicon
+from memories import embedding, index_state, indexing, lexicon
+from memories.access import operator
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,11 @@ def close_gaps() -> str:
         if not good and not bad:
             break
     return f"{opened} gaps found, {done} closed, {failed} put back"
+
+
+def reindex(kind: str) -> int:
+    """Queues every row of a kind; an admin asked for it at the door that queued this."""
+    return index_state.reindex(caller=operator(), kind=kind)
 
 
 def refresh_lexicon() -> int:

@@ -3,15 +3,20 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.admin import AdminSite
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, URLResolver, path
 
 from knowledge.catalog import staleness
 
 
 class CommonplaceAdminSite(AdminSite):
+    """Django's admin for the tables, with our own pages for what is done every day."""
+
     site_header = "Commonplace"
     site_title = "Commonplace"
-    index_title = "Curate and operate"
+    index_title = "Dashboard"
     site_url = "/"
     enable_nav_sidebar = False
 
@@ -21,3 +26,30 @@ class CommonplaceAdminSite(AdminSite):
         if self.has_permission(request):
             context["catalog_degraded"] = staleness.degraded()
         return context
+
+    def get_urls(self) -> list[URLPattern | URLResolver]:
+        from memory_project.views import activity, indexing, people  # noqa: PLC0415 - models first
+
+        view = self.admin_view
+        return [
+            path("indexing/", view(indexing.indexing), name="indexing"),
+            path("indexing/act/", view(indexing.act), name="indexing-act"),
+            path("audit/", view(activity.audit), name="audit"),
+            path("audit/export/", view(activity.export), name="audit-export"),
+            path("people/", view(people.listing), name="people"),
+            path("people/invite/", view(people.invite), name="invite"),
+            path("people/<int:person_id>/", view(people.one), name="person"),
+            path("people/<int:person_id>/<slug:act>/", view(people.act), name="person-act"),
+            path("tables/", view(self.tables), name="tables"),
+            *super().get_urls(),
+        ]
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        from memory_project.views import dashboard  # noqa: PLC0415 - models first
+
+        context = {**self.each_context(request), **dashboard.context(request), **(extra_context or {})}
+        request.current_app = self.name
+        return TemplateResponse(request, "admin/index.html", context)
+
+    def tables(self, request: HttpRequest) -> HttpResponse:
+        return render(request, "operate/tables.html", {"app_list": self.get_app_list(request)})

@@ -52,5 +52,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "close gaps in the index": ("memories.tasks.close_gaps", 5),
         "count search terms": ("memories.tasks.refresh_lexicon", 15),
         "forget closed index jobs": ("memories.tasks.forget_closed_jobs", 60),
+        "send the weekly digest": ("memory_project.mail.send_digest", 720),
+        "alert about old reviews": ("memory_project.mail.alert_about_reviews", 60),
         "compare memories with the catalog": ("knowledge.tasks.watch_staleness", settings.STALENESS_INTERVAL_MIN),
     }

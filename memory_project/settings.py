@@ -151,8 +151,21 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
 ]
+PASSWORD_RESET_TIMEOUT = 3 * 24 * 3600
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _public.scheme == "https"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
+
+# -- e-mail ------------------------------------------------------------------------------------------------
+
+EMAIL_HOST = env.text("EMAIL_HOST")  # nothing is sent while it is empty
+EMAIL_PORT = env.number("EMAIL_PORT", 587, 1, 65535)
+EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")
+EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD")
+EMAIL_USE_TLS = env.boolean("EMAIL_USE_TLS", True)
+EMAIL_TIMEOUT = 15
+DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", f"Commonplace <commonplace@{_public.hostname or 'localhost'}>")
+DIGEST = env.boolean("DIGEST", False)
+REVIEW_ALERT_HOURS = env.number("REVIEW_ALERT_HOURS", 0, 0, 8_760)
 
 # -- language, time, files -------------------------------------------------------------------------------
 

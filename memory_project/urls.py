@@ -5,17 +5,22 @@ from django.contrib.auth import views as auth
 from django.urls import include, path
 
 from memories import api
-from memory_project import views
+from memory_project.views import account, activity, connect
 
 urlpatterns = [
     path("", include("knowledge.urls")),
-    path("connect/", views.connect, name="connect"),
-    path("connect/tokens/", views.make_token, name="make-token"),
-    path("connect/tokens/<int:token_id>/revoke/", views.revoke, name="revoke-token"),
-    path("connect/first-call/", views.first_call, name="first-call"),
-    path("sign-in/", views.SignIn.as_view(), name="sign-in"),
+    path("activity/", activity.activity, name="activity"),
+    path("account/", account.account, name="account"),
+    path("password/forgot/", account.ForgotPassword.as_view(), name="forgot-password"),
+    path("password/sent/", account.LinkSent.as_view(), name="password_reset_done"),
+    path("password/<uidb64>/<token>/", account.SetPassword.as_view(), name="password_reset_confirm"),
+    path("connect/", connect.connect, name="connect"),
+    path("connect/tokens/", connect.make_token, name="make-token"),
+    path("connect/tokens/<int:token_id>/revoke/", connect.revoke, name="revoke-token"),
+    path("connect/first-call/", connect.first_call, name="first-call"),
+    path("sign-in/", account.SignIn.as_view(), name="sign-in"),
     path("sign-out/", auth.LogoutView.as_view(), name="sign-out"),
-    path("healthz", views.health, name="health"),
+    path("healthz", connect.health, name="health"),
     path("api/v1/memories/", api.Memories.as_view(), name="api-memories"),
     path("api/v1/memories/recall/", api.RecallMemories.as_view(), name="api-recall"),
     path("api/v1/memories/<uuid:record_id>/", api.OneMemory.as_view(), name="api-memory"),

@@ -23,7 +23,18 @@ WRITERS = {
     "receivers",
     "audit",
 }
-WRITERS |= {"insights", "changesets", "local", "staleness", "events", "mirror"}
+WRITERS |= {
+    "batches",
+    "feedback",
+    "people",
+    "index_state",
+    "insights",
+    "changesets",
+    "local",
+    "staleness",
+    "events",
+    "mirror",
+}
 
 
 def modules() -> Iterator[Path]:

@@ -131,12 +131,12 @@ def differences(baseline: EntityBaseline, seen: Seen, named_columns: set[str]) -
     if seen.deprecated and not baseline.deprecated:
         instead = f", replaced by {facts.short_name(seen.replacement)}" if seen.replacement else ""
         stale.append(f"{name} was deprecated{instead}: {seen.note or 'no note'}")
-    for column, change in _columns_changed(baseline.columns, seen.columns):
+    for column, change in columns_changed(baseline.columns, seen.columns):
         (stale if column in named_columns else verify).append(f"{name}: {change}")
     return stale, verify
 
 
-def _columns_changed(
+def columns_changed(
     before: Mapping[str, Sequence[object]], now: Mapping[str, Sequence[object]]
 ) -> Iterable[tuple[str, str]]:
     if not before or not now:

@@ -2,18 +2,34 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from django import template
-from django.utils.html import format_html, format_html_join
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 
+from knowledge import readable
 from knowledge.catalog.facts import short_name
+from knowledge.models import Change
 
 register = template.Library()
 
 # Agents wrote the text: HTML stays text, and no image is ever fetched.
 _markdown = MarkdownIt("js-default", {"html": False, "linkify": False}).disable("image")
+
+
+@register.inclusion_tag("_nav_link.html", takes_context=True)
+def nav_link(context: Mapping[str, Any], name: str, icon: str, label: str, count: int = 0) -> dict[str, Any]:
+    """A page in the navigation; it is the current one also below its address."""
+    href = reverse(name)
+    path = context["request"].path
+    is_current = path == href or (href not in ("/", "/admin/") and path.startswith(href))
+    if name == "admin:tables":
+        is_current = context.get("opts") is not None or path == href  # a table's own pages
+    return {"href": href, "icon": icon, "label": label, "count": count, "current": is_current}
 
 
 @register.filter
@@ -37,17 +53,49 @@ def percent(value: float | None) -> str:
 
 
 @register.simple_tag
+def change_title(change: Change) -> str:
+    return readable.title(change.aspect, change.path)
+
+
+@register.inclusion_tag("_changes.html")
+def readable_changes(changes: Any, applied: bool = False) -> dict[str, Any]:
+    """What is or was written to the catalog, each with its text before and after."""
+    return {"changes": changes, "applied": applied}
+
+
+ISLAND = 2  # words: a shorter stretch left alone between two changes reads worse than one change
+ALIKE = 0.4  # share of words in common below which two texts are shown one after the other
+
+
+@register.simple_tag
 def word_diff(before: str, after: str) -> SafeString:
     """What a correction changed, word by word; marks carry words for those who don't see colours."""
     old, new = re.findall(r"\S+\s*", before), re.findall(r"\S+\s*", after)
+    matcher = difflib.SequenceMatcher(None, [word.strip() for word in old], [word.strip() for word in new], False)
+    if matcher.ratio() < ALIKE:
+        return (
+            format_html("{}<br>{}", _gone(before), _come(after)) if before and after else _gone(before) + _come(after)
+        )
     parts: list[SafeString] = []
-    for kind, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        gone, come = "".join(old[i:j]), "".join(new[k:m])
-        if kind == "equal":
-            parts.append(format_html("{}", gone))
+    gone, come = "", ""
+    codes = matcher.get_opcodes()
+    for place, (kind, i, j, k, m) in enumerate(codes):
+        is_island = kind == "equal" and j - i < ISLAND and 0 < place < len(codes) - 1
+        if kind != "equal" or is_island:
+            gone, come = gone + "".join(old[i:j]), come + "".join(new[k:m])
             continue
-        if gone:
-            parts.append(format_html('<del><span class="sr">removed </span>{}</del>', gone))
-        if come:
-            parts.append(format_html('<ins><span class="sr">added </span>{}</ins>', come))
-    return format_html_join("", "{}", ((part,) for part in parts))
+        parts += [_gone(gone), _come(come), format_html("{}", "".join(new[k:m]))]
+        gone, come = "", ""
+    return SafeString("".join([*parts, _gone(gone), _come(come)]))  # each part is escaped
+
+
+def _gone(text: str) -> SafeString:
+    """A space after it, so that what was removed and what took its place are two words."""
+    return format_html('<del><span class="sr">removed </span>{}</del> ', text.rstrip()) if text else SafeString("")
+
+
+def _come(text: str) -> SafeString:
+    if not text:
+        return SafeString("")
+    space = " " if text[-1].isspace() else ""
+    return format_html('<ins><span class="sr">added </span>{}</ins>{}', text.rstrip(), space)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from memories.models.batch import Batch
+from memories.models.feedback import Feedback, Verdict
 from memories.models.index_job import IndexJob, Lexeme
 from memories.models.persona import Persona, PersonaMembership
 from memories.models.record import (
@@ -15,9 +17,11 @@ from memories.models.record import (
 from memories.models.revision import MemoryRevision, Tombstone
 
 __all__ = [
+    "Batch",
     "Category",
     "Confidence",
     "Dimension",
+    "Feedback",
     "IndexJob",
     "Lexeme",
     "MemoryRecord",
@@ -28,5 +32,6 @@ __all__ = [
     "Status",
     "Tier",
     "Tombstone",
+    "Verdict",
     "Visibility",
 ]

@@ -10,11 +10,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
+from knowledge import queries as curation
 from knowledge.browse import Browse
 from knowledge.forms import MemoryForm
-from memories import queries, services
+from memories import feedback, queries, services
 from memories.access import Caller, caller_of
 from memories.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.history import chain, history
@@ -29,7 +31,7 @@ def my_knowledge(request: HttpRequest) -> HttpResponse:
     template = "portal/_results.html" if is_fragment else "portal/my_knowledge.html"
     context: dict[str, Any] = {"browse": browse, "result": browse.result()}
     if not is_fragment:
-        context["tiles"] = browse.tiles()
+        context["rail"] = browse.rail()
     return render(request, template, context)
 
 
@@ -39,8 +41,12 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     caller = caller_of(request, door="portal")
     record = queries.one(caller, record_id)
     line = chain(caller, record)
+    said, own_word = feedback.of(caller, record)
     context = {
         "record": record,
+        "insight": curation.of_record(caller, record),
+        "said": said,
+        "own_word": own_word,
         "chain": list(zip(line, [None, *line], strict=False)),
         "history": history(caller, record),
         "may_change": caller.acts_for(record.created_by),
@@ -52,7 +58,8 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
 @login_required
 def create_memory(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    form = MemoryForm(request.POST or None, initial={"content": request.GET.get("content", "")})
+    initial = {"content": request.GET.get("content", ""), "entity_urns": request.GET.get("entity", "")}
+    form = MemoryForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
             answer = services.remember(caller=caller, **form.values())
@@ -97,9 +104,12 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, message, extra_tags="undo" if act == "forget" else "")
+        messages.success(request, message)
     if act == "erase" and not MemoryRecord.objects.visible_to(caller).filter(pk=record_id).exists():
         return redirect("my-knowledge")
+    page = request.POST.get("next", "")
+    if url_has_allowed_host_and_scheme(page, allowed_hosts=None):
+        return redirect(page)
     return redirect("memory", record_id=record_id)
 
 
@@ -128,12 +138,30 @@ def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     return "Erased for good."
 
 
+def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    feedback.mark(caller=caller, record_id=record_id, verdict="useful")
+    return "Thank you: noted as useful."
+
+
+def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    feedback.mark(caller=caller, record_id=record_id, verdict="wrong", note=request.POST.get("reason", ""))
+    return "Noted: it is out of recall until its owner has looked at it."
+
+
+def _withdraw(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    feedback.withdraw(caller=caller, record_id=record_id)
+    return "Your word is taken back."
+
+
 ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "forget": _forget,
     "restore": _restore,
     "verify": _verify,
     "share": _share,
     "erase": _erase,
+    "useful": _useful,
+    "wrong": _wrong,
+    "withdraw": _withdraw,
 }
 
 

@@ -1,4 +1,4 @@
-"""Pages that belong to no domain: sign-in, Connect, health."""
+"""Connect: tokens and what to paste into which client; the health check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_required
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -24,11 +23,6 @@ from memory_project import tokens
 from memory_project.models import AuditEvent, User
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year"}
-
-
-class SignIn(auth.LoginView):
-    template_name = "registration/sign_in.html"
-    redirect_authenticated_user = True
 
 
 def _user(request: HttpRequest) -> User:

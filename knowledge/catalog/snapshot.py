@@ -1,0 +1,41 @@
+"""A catalog as it is at one moment, for a page that asks the same things several times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from knowledge.catalog import facts
+from knowledge.catalog.port import Aspect, CatalogPort, CatalogRefused, EntitySummary, LineageNode, Run, Write
+
+
+class Snapshot:
+    """Reads every entity once, with all its aspects; the catalog behind may be away, which raises as it does there."""
+
+    def __init__(self, catalog: CatalogPort) -> None:
+        self.name = catalog.name
+        self._catalog = catalog
+        self._read: dict[str, dict[str, Aspect]] = {}
+
+    @property
+    def copied_at(self) -> datetime | None:
+        return getattr(self._catalog, "copied_at", None)
+
+    def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
+        if set(aspects) - set(facts.ASPECTS):
+            return self._catalog.read(urns, aspects)
+        if missing := [urn for urn in urns if urn not in self._read]:
+            self._read |= self._catalog.read(missing, facts.ASPECTS)
+        return {urn: {aspect: self._read[urn][aspect] for aspect in aspects} for urn in urns}
+
+    def existing(self, urns: Sequence[str]) -> set[str]:
+        return self._catalog.existing(urns)
+
+    def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:
+        return self._catalog.search(query, types=types, limit=limit)
+
+    def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
+        return self._catalog.lineage(urn, direction=direction, hops=hops, limit=limit)
+
+    def write(self, write: Write, run: Run) -> None:
+        raise CatalogRefused("a snapshot is not written to")

@@ -1,0 +1,61 @@
+"""Charts as SVG made on the server: they work without script, in print and in both themes; the same numbers stand
+in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django import template
+
+register = template.Library()
+
+WIDTH, HEIGHT, BASE, TOP = 460, 150, 126, 16  # of the view box; BASE is the axis, TOP leaves room for the highest value
+GAP = 0.25  # of a bar's place
+
+
+@dataclass(frozen=True)
+class Point:
+    """One bar: `bad` is the part of `value` that went wrong."""
+
+    label: str
+    value: float
+    bad: float = 0
+
+
+@register.inclusion_tag("_bars.html")
+def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> dict[str, Any]:
+    """A bar a point, the failed part of it in another colour. `name` heads the values' column of the table."""
+    most = max((point.value for point in points), default=0) or 1
+    step = WIDTH / max(len(points), 1)
+    drawn = []
+    for place, point in enumerate(points):
+        height = (BASE - TOP) * point.value / most
+        bad = (BASE - TOP) * point.bad / most
+        drawn.append(
+            {
+                "point": point,
+                "x": round(place * step + step * GAP / 2, 1),
+                "width": round(step * (1 - GAP), 1),
+                "y": round(BASE - height, 1),
+                "height": round(height - bad, 1),
+                "bad_y": round(BASE - bad, 1),
+                "bad_height": round(bad, 1),
+                "middle": round(place * step + step / 2, 1),
+                "labelled": len(points) <= 8 or place % (len(points) // 6 or 1) == 0,
+            }
+        )
+    return {
+        "bars": drawn,
+        "points": points,
+        "title": title,
+        "name": name,
+        "bad_name": bad_name,
+        "most": most,
+        "box": f"0 0 {WIDTH} {HEIGHT}",
+        "base": BASE,
+        "width": WIDTH,
+        "label_y": HEIGHT - 8,
+        "is_empty": all(point.value == 0 for point in points),
+    }

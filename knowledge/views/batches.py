@@ -1,0 +1,83 @@
+"""Acts on many rows: started from a list, watched until done, undone as a whole."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST, require_safe
+
+from memories import batches, queries
+from memories.access import Caller, caller_of
+from memories.models import Batch, MemoryRecord
+
+SHOWN = 200  # outcomes on one page, refusals first
+
+
+@require_POST
+@login_required
+def start(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    ids = request.POST.getlist("ids")
+    if cause := request.POST.get("cause"):  # all that are stale for the same reason, beyond the shown page too
+        rows = queries.mine_to_review(caller).filter(stale_reason=cause)
+        ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: batches.UNITS_MAX]]
+    back = request.POST.get("back_to", "")
+    batch = batches.start(
+        caller=caller,
+        act=request.POST.get("act", ""),
+        unit_ids=ids,
+        note=request.POST.get("note", ""),
+        back_to=back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else "",
+    )
+    return redirect("batch", batch_id=batch.pk)
+
+
+@require_safe
+@login_required
+def one(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    return render(request, "portal/batch.html", _context(caller, batches.find(caller=caller, batch_id=batch_id)))
+
+
+@require_POST
+@login_required
+def go_on(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+    """Does the next slice; the page asks for it until all is done."""
+    caller = caller_of(request, door="portal")
+    batch = batches.go_on(caller=caller, batch_id=batch_id)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect("batch", batch_id=batch.pk)
+    return render(request, "portal/_batch.html", _context(caller, batch))
+
+
+@require_POST
+@login_required
+def undo(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+    batch = batches.undo(caller=caller_of(request, door="portal"), batch_id=batch_id)
+    return redirect("batch", batch_id=batch.pk)
+
+
+def _context(caller: Caller, batch: Batch) -> dict[str, object]:
+    act = batches.ACTS[batch.act]
+    outcomes = list(zip(batch.unit_ids, batch.outcomes, strict=False))
+    outcomes.sort(key=lambda one: not one[1])
+    shown = outcomes[:SHOWN]
+    visible = MemoryRecord.objects.visible_to(caller).filter(pk__in=[unit for unit, _ in shown])
+    texts = dict(visible.values_list("pk", "content"))
+    refused = sum(1 for _, outcome in outcomes if outcome)
+    return {
+        "batch": batch,
+        "says": act.says,
+        "kind": act.kind,
+        "rows": [(unit, texts.get(unit, "no longer to be seen"), outcome) for unit, outcome in shown],
+        "handled": len(batch.outcomes),
+        "total": len(batch.unit_ids),
+        "refused": refused,
+        "done": len(batch.outcomes) - refused,
+        "more": len(outcomes) - len(shown),
+        "may_undo": bool(act.inverse) and batch.finished_at and not hasattr(batch, "undone_by"),
+    }

@@ -1,0 +1,123 @@
+"""What was written to the catalog: readable diffs, the way back, export, replay."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from knowledge import changesets, insights, queries, readable
+from knowledge.catalog import files
+from knowledge.models import ChangesetState, Insight
+from memories.access import caller_of
+from memories.errors import DomainError
+from memories.paging import page
+from memories.validation import UNSTORABLE
+
+
+@require_safe
+@login_required
+def listing(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    entity = UNSTORABLE.sub("", request.GET.get("entity", ""))[:500]
+    state = request.GET.get("state", "")
+    rows = queries.changesets(caller, entity).prefetch_related("changes")
+    if state in ChangesetState.values:
+        rows = rows.filter(state=state)
+    found = page(rows, request.GET.get("after", ""))
+    kept = {"state": state, "entity": entity, "after": found.after}
+    context = {
+        "page": found,
+        "states": ChangesetState,
+        "state": state,
+        "entity": entity,
+        "next_page": "?" + urlencode({name: value for name, value in kept.items() if value}),
+    }
+    return render(request, "changesets/list.html", context)
+
+
+@require_safe
+@login_required
+def one(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    changeset = changesets.find(caller, changeset_id)
+    sources = Insight.objects.visible_to(caller).filter(pk__in=changeset.insight_ids).select_related("record")
+    context = {
+        "changeset": changeset,
+        "changes": [readable.of_change(change) for change in changeset.changes.all()],
+        "sources": sources,
+        "may_curate": queries.may_curate(caller),
+        "may_roll_back": changeset.state in ("applied", "partial", "planned"),
+        "may_resume": changeset.state in ("partial", "planned"),
+    }
+    return render(request, "changesets/one.html", context)
+
+
+@login_required
+def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    """Shows what would be put back and what others changed since; POST does it."""
+    caller = caller_of(request, door="portal")
+    insights.require_curator(caller)
+    if request.method == "POST":
+        try:
+            answer = changesets.roll_back(
+                caller=caller, changeset_id=changeset_id, skip_conflicts="skip_conflicts" in request.POST
+            )
+        except DomainError as error:
+            messages.error(request, error.message)
+            return redirect("roll-back", changeset_id=changeset_id)
+        left = f" {len(answer.conflicts)} left as others have them." if answer.conflicts else ""
+        messages.success(
+            request,
+            f"Rolled back: {len(answer.reverted)} values put back.{left} "
+            f"{answer.insights_returned} insights wait for review again.",
+        )
+        return redirect("changeset", changeset_id=changeset_id)
+    changeset = changesets.find(caller, changeset_id)
+    fault, rows = "", []
+    try:
+        for change, is_ours in changesets.roll_back_preview(caller=caller, changeset_id=changeset_id):
+            rows.append((readable.back(change), is_ours))
+    except DomainError as error:
+        fault = error.message
+    conflicts = [change for change, is_ours in rows if not is_ours]
+    context = {
+        "changeset": changeset,
+        "ours": [change for change, is_ours in rows if is_ours],
+        "conflicts": conflicts,
+        "error": fault,
+    }
+    return render(request, "changesets/roll_back.html", context)
+
+
+@require_POST
+@login_required
+def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    answer = changesets.resume(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    messages.info(request, f"The changeset is {answer.changeset.get_state_display().lower()} now.")
+    return redirect("changeset", changeset_id=changeset_id)
+
+
+@require_POST
+@login_required
+def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    written, there = changesets.replay(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    messages.success(request, f"{written} values written again, {there} were there.")
+    return redirect("changeset", changeset_id=changeset_id)
+
+
+@require_safe
+@login_required
+def export(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    """The changeset as MetadataChangeProposals, for DataHub's own file source."""
+    changeset = changesets.find(caller_of(request, door="portal"), changeset_id)
+    text = json.dumps(files.as_proposals(changeset.changes.all()), indent=2, ensure_ascii=False)
+    response = HttpResponse(text, content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="changeset-{changeset.pk.hex[:8]}.json"'
+    return response

@@ -1,0 +1,112 @@
+"""One act on many rows: each by the same service call as alone, done in slices, so that a page can show how far it
+is, and undone as a whole. What is refused says why, and the rest is done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from memories import services, validation
+from memories.access import Caller
+from memories.errors import Conflict, DomainError, Invalid, NotFound, check_choice, check_count
+from memories.models import Batch
+
+UNITS_MAX = 5_000
+AT_ONCE = 20  # rows in one transaction
+SLICE_S = 0.8  # how long one request works before it shows how far it is
+
+
+@dataclass(frozen=True)
+class Act:
+    """`do` is a service call for one row, without network or inference; `inverse` names the act that takes it back."""
+
+    says: str
+    do: Callable[[Caller, UUID, str], object]
+    inverse: str = ""
+    kind: str = "memory"
+
+
+ACTS: dict[str, Act] = {
+    "forget": Act("Forgotten", lambda c, pk, note: services.forget(caller=c, record_id=pk, reason=note), "restore"),
+    "restore": Act("Restored", lambda c, pk, note: services.restore(caller=c, record_id=pk, reason=note), "forget"),
+    "verify": Act("Still true", lambda c, pk, note: services.verify(caller=c, record_id=pk, note=note)),
+}
+
+
+def register(name: str, act: Act) -> None:
+    ACTS[name] = act
+
+
+def start(
+    *,
+    caller: Caller,
+    act: str,
+    unit_ids: Sequence[UUID | str],
+    note: str = "",
+    back_to: str = "",
+    undoes: Batch | None = None,
+) -> Batch:
+    """Keeps what is to be done and does the first slice."""
+    check_choice("act", act, ACTS)
+    note = validation.clean_reason(note)
+    ids = list(dict.fromkeys(validation.clean_id(one) for one in unit_ids))
+    if not ids:
+        raise Invalid("is empty: nothing was chosen", field="ids", allowed=f"1 to {UNITS_MAX:,}")
+    check_count("ids", ids, UNITS_MAX)
+    batch = Batch.objects.create(
+        created_by=caller.email, act=act, unit_ids=ids, note=note, back_to=back_to[:500], undoes=undoes
+    )
+    return go_on(caller=caller, batch_id=batch.pk)
+
+
+def find(*, caller: Caller, batch_id: UUID | str) -> Batch:
+    """One's own; nobody else's."""
+    pk = validation.clean_id(batch_id, "batch_id")
+    batch = Batch.objects.select_related("undoes").filter(pk=pk, created_by=caller.email).first()
+    if batch is None:
+        raise NotFound("no such batch of yours", field="batch_id")
+    return batch
+
+
+def go_on(*, caller: Caller, batch_id: UUID | str) -> Batch:
+    """Does the next slice. Rows and their outcomes are saved together, so that a kill loses or repeats nothing."""
+    batch = find(caller=caller, batch_id=batch_id)
+    deadline = time.monotonic() + SLICE_S
+    while batch.finished_at is None and time.monotonic() < deadline:
+        with transaction.atomic():
+            batch = Batch.objects.select_for_update().get(pk=batch.pk)
+            place = len(batch.outcomes)
+            batch.outcomes += [_one(caller, batch, unit) for unit in batch.unit_ids[place : place + AT_ONCE]]
+            if len(batch.outcomes) == len(batch.unit_ids):
+                batch.finished_at = timezone.now()
+            batch.save(update_fields=["outcomes", "finished_at"])
+    return batch
+
+
+def _one(caller: Caller, batch: Batch, unit: UUID) -> str:
+    try:
+        with transaction.atomic():
+            ACTS[batch.act].do(caller, unit, batch.note)
+    except DomainError as error:
+        return error.message
+    return ""
+
+
+def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
+    """A batch of the inverse act over what was done, once."""
+    batch = find(caller=caller, batch_id=batch_id)
+    inverse = ACTS[batch.act].inverse
+    if not inverse:
+        raise Conflict("can't be undone", field="batch_id")
+    if Batch.objects.filter(undoes=batch).exists():
+        raise Conflict("was undone already", field="batch_id")
+    return start(caller=caller, act=inverse, unit_ids=done(batch), back_to=batch.back_to, undoes=batch)
+
+
+def done(batch: Batch) -> list[UUID]:
+    return [unit for unit, outcome in zip(batch.unit_ids, batch.outcomes, strict=False) if not outcome]

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+
+from memories.models.record import MemoryRecord
+
+
+class Verdict(models.TextChoices):
+    USEFUL = "useful"
+    WRONG = "wrong"
+
+
+class Feedback(models.Model):
+    """What one reader said of a recalled memory; the last word counts."""
+
+    id = models.BigAutoField(primary_key=True)
+    record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="feedback")
+    by = models.CharField(max_length=254)
+    verdict = models.CharField(max_length=10, choices=Verdict.choices)
+    note = models.TextField(blank=True)
+    made_stale = models.TextField(blank=True, help_text="The reason that took the memory out of recall, if this did.")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "memory_feedback"
+        ordering = ["-at"]
+        verbose_name_plural = "feedback"
+        constraints = [
+            models.UniqueConstraint(fields=["record", "by"], name="feedback_once_a_reader"),
+            models.CheckConstraint(condition=models.Q(verdict__in=Verdict.values), name="feedback_verdict_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} by {self.by}"

@@ -1,0 +1,115 @@
+"""E-mail: invitations, the weekly digest, the alert about old reviews. Nothing is sent until EMAIL_HOST is set."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from knowledge import queries as curation
+from knowledge.models import Insight
+from memories import queries
+from memories.access import Caller, caller_for, operator
+from memories.errors import Forbidden
+from memories.search import Filters, in_scope
+from memory_project.mcp import audit
+from memory_project.models import AuditEvent, User
+
+log = logging.getLogger(__name__)
+
+DIGEST, ALERT = "mail.digest", "mail.review_alert"  # their names in the audit, which says when one was last sent
+NEW_SHOWN = 5
+
+
+def send(to: Sequence[str], subject: str, template: str, context: dict[str, Any]) -> bool:
+    """True if it was handed to the mail server; a failure is logged and never stops what it is about."""
+    if not settings.EMAIL_HOST:
+        return False
+    text = render_to_string(template, {**context, "site": settings.COMMONPLACE_URL})
+    message = EmailMessage(" ".join(subject.split()), text, settings.DEFAULT_FROM_EMAIL, list(to))
+    try:
+        return bool(message.send())
+    except OSError as error:  # smtplib's errors are OSErrors
+        log.warning("e-mail to %s was not sent: %s", ", ".join(to), error)
+        return False
+
+
+def send_digest() -> str:
+    """On Mondays, once: to each person what is new, what waits, and what became of their insights."""
+    if not settings.EMAIL_HOST or not settings.DIGEST:
+        return "off"
+    now = timezone.localtime()
+    if now.weekday() != 0 or _sent_since(DIGEST, now - timedelta(days=2)):
+        return "not due"
+    sent = sum(_digest_to(person) for person in User.objects.filter(is_active=True))
+    _note(DIGEST, {"sent": sent})
+    return f"{sent} sent"
+
+
+def _digest_to(person: User) -> bool:
+    try:
+        caller = caller_for(person, door="mail")
+    except Forbidden:
+        return False
+    context = digest_of(caller)
+    if not any(context[name] for name in ("new_count", "stale_count", "decided", "waiting_count")):
+        return False
+    return send([person.email], "This week in Commonplace", "mail/digest.txt", {**context, "person": person})
+
+
+def digest_of(caller: Caller) -> dict[str, Any]:
+    """What a week brought, as far as this person may see it."""
+    week = timezone.now() - timedelta(days=7)
+    new = in_scope(caller, Filters()).filter(created_at__gte=week).exclude(created_by=caller.email)
+    waiting = curation.waiting(caller) if curation.may_curate(caller) else Insight.objects.none()
+    return {
+        "new_count": queries.capped_count(new),
+        "new": list(new.defer("embedding", "search").order_by("-created_at")[:NEW_SHOWN]),
+        "stale_count": queries.capped_count(queries.mine_to_review(caller)),
+        "decided": list(curation.proposed_by(caller).filter(reviewed_at__gte=week)[:10]),
+        "waiting_count": queries.capped_count(waiting),
+    }
+
+
+def alert_about_reviews() -> str:
+    """Tells curators when an insight has waited longer than REVIEW_ALERT_HOURS; at most once a day."""
+    if not settings.EMAIL_HOST or not settings.REVIEW_ALERT_HOURS:
+        return "off"
+    limit = timezone.now() - timedelta(hours=settings.REVIEW_ALERT_HOURS)
+    late = curation.waiting(operator()).filter(record__created_at__lt=limit)
+    if not late.exists() or _sent_since(ALERT, timezone.now() - timedelta(days=1)):
+        return "not due"
+    sent = 0
+    for person in User.objects.filter(is_active=True, is_staff=True):
+        caller = caller_for(person, door="mail")
+        if not curation.may_curate(caller):
+            continue
+        theirs = curation.waiting(caller).filter(record__created_at__lt=limit)
+        if oldest := theirs.first():
+            context = {"oldest": oldest, "count": queries.capped_count(theirs), "hours": settings.REVIEW_ALERT_HOURS}
+            sent += send([person.email], "Insights wait for review", "mail/review_alert.txt", context)
+    _note(ALERT, {"sent": sent})
+    return f"{sent} sent"
+
+
+def _sent_since(name: str, moment: Any) -> bool:
+    return AuditEvent.objects.filter(tool=name, at__gte=moment).exists()
+
+
+def _note(name: str, arguments: dict[str, Any]) -> None:
+    audit.record(
+        caller=operator(),
+        tool=name,
+        outcome=AuditEvent.Outcome.OK,
+        duration_ms=0,
+        arguments=arguments,
+        answer=None,
+        request_chars=0,
+        response_chars=0,
+    )

@@ -1,0 +1,278 @@
+"""The other pages of the portal: stale review, corrections, changesets, My Insights, Knowledge."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from knowledge import changesets, insights
+from knowledge.catalog import staleness
+from knowledge.catalog.local import LocalCatalog
+from knowledge.models import Changeset
+from memories import feedback, services
+from memories.access import Caller, operator
+from memories.models import Batch, MemoryRecord
+from memory_project.models import User
+from tests.knowledge.conftest import MART, ORDERS, column
+
+pytestmark = pytest.mark.usefixtures("small_catalog")
+DESCRIBE = {"action_type": "update_description", "detail": "One row an order, cancelled ones too."}
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def text(client: Client, url: str) -> str:
+    answer = client.get(url)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def applied(alice: Caller, cora: Caller) -> Changeset:
+    captured = insights.capture(
+        caller=alice,
+        insight_text="Cancelled orders are in the table of orders.",
+        category="data_quality",
+        entity_urns=[ORDERS],
+        suggested_actions=[DESCRIBE],
+    ).insight
+    insights.approve(caller=cora, insight_id=captured.pk, notes="checked")
+    return changesets.apply(caller=cora, insight_ids=[captured.pk.hex], changes=[DESCRIBE], entity_urn=ORDERS).changeset
+
+
+# -- stale review --------------------------------------------------------------------------------------------
+
+
+def about_status(caller: Caller, content: str = "The status closed includes cancelled orders.") -> MemoryRecord:
+    related = [{"urn": ORDERS, "column": "status", "relevance": "what it is about"}]
+    record = services.remember(caller=caller, content=content, entity_urns=[ORDERS], related_columns=related).record
+    staleness.ground([record.pk])
+    return record
+
+
+def drop_status() -> None:
+    fields = [column("amount", "NUMBER"), column("state")]
+    LocalCatalog().put(ORDERS, "schemaMetadata", {"schemaName": "sales.orders", "fields": fields}, {})
+    staleness.sweep(100)
+
+
+def test_the_stale_review_says_what_changed_and_decides(alice: Caller, alice_user: User) -> None:
+    record = about_status(alice)
+    drop_status()
+    page = text(browser(alice_user), reverse("stale-review"))
+    assert "the column status was removed" in page
+    assert "the column state was added" in page
+    verify = reverse("change-memory", args=[record.pk, "verify"])
+    answer = browser(alice_user).post(verify, {"next": reverse("stale-review")})
+    assert answer["Location"] == reverse("stale-review")
+    record.refresh_from_db()
+    assert record.status == "active"
+
+
+def test_one_cause_is_decided_for_all_its_memories(alice: Caller, alice_user: User) -> None:
+    rows = [about_status(alice, f"Fact {n} about the status of orders.") for n in range(3)]
+    drop_status()
+    client = browser(alice_user)
+    ((reason, count),) = client.get(reverse("stale-review")).context["causes"]
+    assert count == 3
+    client.post(reverse("start-batch"), {"act": "verify", "cause": reason})
+    assert Batch.objects.get().outcomes == ["", "", ""]
+    assert {MemoryRecord.objects.get(pk=row.pk).status for row in rows} == {"active"}
+
+
+def test_a_memory_marked_wrong_waits_in_its_owner_s_stale_review(
+    alice_user: User, bob_user: User, olga_user: User, fact: MemoryRecord
+) -> None:
+    wrong = reverse("change-memory", args=[fact.pk, "wrong"])
+    browser(olga_user).post(wrong, {"reason": "I say so"})
+    fact.refresh_from_db()
+    assert fact.status == "active"
+    browser(bob_user).post(wrong, {"reason": "refunds are in since May"})
+    page = text(browser(alice_user), reverse("stale-review"))
+    assert "refunds are in since May" in page
+    assert fact.content not in text(browser(bob_user), reverse("stale-review"))
+    assert "Its owner, alice@example.org" in text(browser(bob_user), reverse("stale-review") + "?whose=all")
+    assert fact.content not in text(browser(olga_user), reverse("stale-review") + "?whose=all")
+
+
+def test_my_word_stands_on_the_memory_and_can_be_taken_back(bob: Caller, bob_user: User, fact: MemoryRecord) -> None:
+    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
+    client = browser(bob_user)
+    assert "You said: wrong." in text(client, reverse("memory", args=[fact.pk]))
+    client.post(reverse("change-memory", args=[fact.pk, "withdraw"]))
+    fact.refresh_from_db()
+    assert fact.status == "active"
+
+
+# -- corrections ---------------------------------------------------------------------------------------------
+
+
+def test_the_slider_shows_what_was_believed_when(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
+    new = services.supersede(caller=alice, record_id=fact.pk, content="Revenue in the sales mart includes refunds.")
+    address = reverse("chain", args=[fact.pk])
+    client = browser(alice_user)
+    assert client.get(address).context["believed"].content == new.record.content
+    first = client.get(address + "?at=0")
+    assert first.context["believed"].content == fact.content
+    assert "not yet said" in first.content.decode()
+    for odd in ("-1", "99999", "x", "9" * 50):
+        assert client.get(f"{address}?at={odd}").context["at"] == first.context["last"]
+
+
+def test_a_chain_shows_nothing_that_was_private(alice: Caller, bob_user: User, olga_user: User) -> None:
+    old = services.remember(caller=alice, content="A thought that was private then.", visibility="private").record
+    services.share(caller=alice, record_id=old.pk, visibility="persona")
+    page = browser(bob_user).get(reverse("chain", args=[old.pk]) + "?at=0")
+    assert "private then" not in page.content.decode()
+    assert browser(olga_user).get(reverse("chain", args=[old.pk])).status_code == 404
+
+
+def test_corrections_are_listed_beside_what_they_correct(
+    alice: Caller, cora_user: User, olga_user: User, fact: MemoryRecord
+) -> None:
+    services.supersede(caller=alice, record_id=fact.pk, content="Revenue in the sales mart includes refunds.")
+    assert "<del>" in text(browser(cora_user), reverse("chains"))
+    assert "No corrections yet" in text(browser(olga_user), reverse("chains"))
+
+
+# -- changesets ----------------------------------------------------------------------------------------------
+
+
+def test_a_changeset_is_read_rolled_back_and_exported(alice: Caller, cora: Caller, cora_user: User) -> None:
+    changeset = applied(alice, cora)
+    client = browser(cora_user)
+    assert "sales.orders: Description" in text(client, reverse("changesets"))
+    page = text(client, reverse("changeset", args=[changeset.pk]))
+    assert "One row an order, cancelled ones too." in page
+    assert "Cancelled orders are in the table" in page
+    exported = json.loads(client.get(reverse("export-changeset", args=[changeset.pk])).content)
+    assert exported[0]["entityUrn"] == ORDERS
+    preview = text(client, reverse("roll-back", args=[changeset.pk]))
+    assert "These are put back" in preview
+    client.post(reverse("roll-back", args=[changeset.pk]))
+    changeset.refresh_from_db()
+    assert (changeset.state, changeset.rolled_back_by) == ("rolled_back", "cora@example.org")
+
+
+def test_a_value_that_others_changed_is_named_before_and_left_alone(
+    alice: Caller, cora: Caller, cora_user: User
+) -> None:
+    changeset = applied(alice, cora)
+    LocalCatalog().put(ORDERS, "editableDatasetProperties", {"description": "Somebody else’s words."}, {})
+    client = browser(cora_user)
+    page = text(client, reverse("roll-back", args=[changeset.pk]))
+    assert "Others have changed these since" in page
+    client.post(reverse("roll-back", args=[changeset.pk]))
+    changeset.refresh_from_db()
+    assert changeset.state == "applied"  # nothing was asked to be skipped
+    client.post(reverse("roll-back", args=[changeset.pk]), {"skip_conflicts": "1"})
+    changeset.refresh_from_db()
+    assert changeset.state == "rolled_back"
+    value = LocalCatalog().read([ORDERS], ["editableDatasetProperties"])[ORDERS]["editableDatasetProperties"].value
+    assert value == {"description": "Somebody else’s words."}
+
+
+def test_replay_and_resume_are_doors_to_their_services(alice: Caller, cora: Caller, cora_user: User) -> None:
+    changeset = applied(alice, cora)
+    client = browser(cora_user)
+    LocalCatalog().put(ORDERS, "editableDatasetProperties", None, {})
+    answer = client.post(reverse("replay-changeset", args=[changeset.pk]), follow=True)
+    assert "1 values written again" in answer.content.decode()
+    refused = client.post(reverse("resume-changeset", args=[changeset.pk]))
+    assert refused.status_code == 409
+
+
+def test_only_curators_act_and_outsiders_find_nothing(
+    alice: Caller, cora: Caller, alice_user: User, olga_user: User
+) -> None:
+    changeset = applied(alice, cora)
+    assert "Roll back" not in text(browser(alice_user), reverse("changeset", args=[changeset.pk]))
+    for name in ("roll-back", "replay-changeset", "resume-changeset"):
+        assert browser(alice_user).post(reverse(name, args=[changeset.pk])).status_code == 403
+        assert browser(olga_user).post(reverse(name, args=[changeset.pk])).status_code in (403, 404)
+    for name in ("changeset", "export-changeset", "roll-back"):
+        assert browser(olga_user).get(reverse(name, args=[changeset.pk])).status_code in (403, 404)
+    changeset.refresh_from_db()
+    assert changeset.state == "applied"
+
+
+# -- what was proposed, what became knowledge ----------------------------------------------------------------
+
+
+def test_my_insights_tell_what_became_of_them(alice: Caller, cora: Caller, alice_user: User, bob_user: User) -> None:
+    changeset = applied(alice, cora)
+    page = text(browser(alice_user), reverse("my-insights"))
+    assert "“checked”" in page
+    assert reverse("changeset", args=[changeset.pk]) in page
+    assert "You have proposed nothing yet" in text(browser(bob_user), reverse("my-insights"))
+    assert "None rejected" in text(browser(alice_user), reverse("my-insights") + "?state=rejected")
+
+
+def test_knowledge_shows_what_was_promoted_with_its_source(alice: Caller, cora: Caller, olga_user: User) -> None:
+    client = browser(olga_user)
+    assert "Nothing promoted yet" in text(client, reverse("knowledge"))
+    applied(alice, cora)
+    page = client.get(reverse("knowledge"))
+    (row,) = page.context["rows"]
+    assert (row.name, row.changes) == ("sales.orders", 1)
+    assert [record.content for record in row.sources] == ["Cancelled orders are in the table of orders."]
+    assert "sales.mart" in text(client, reverse("knowledge") + "?q=mart")
+
+
+def test_an_entity_s_page_has_all_about_it(alice: Caller, cora: Caller, alice_user: User, olga_user: User) -> None:
+    services.remember(caller=alice, content="Orders of test stores are left out.", entity_urns=[ORDERS])
+    insights.capture(
+        caller=alice, insight_text="Orders are loaded at night.", category="relationship", entity_urns=[ORDERS]
+    )
+    changeset = applied(alice, cora)
+    address = f"{reverse('entity')}?urn={ORDERS}"
+    page = text(browser(alice_user), address)
+    for shown in ("Orders of test stores", "loaded at night", "amount", "sales.mart", str(changeset.pk)):
+        assert shown in page, shown
+    outside = text(browser(olga_user), address)
+    assert "Orders of test stores" not in outside
+    assert "loaded at night" not in outside
+    assert "Cancelled orders are in the table" in outside  # applied, so everyone's
+
+
+@pytest.mark.parametrize("urn", ["", "nonsense", "urn:li:dataset:\x00"])
+def test_an_entity_that_is_none_is_refused(alice_user: User, urn: str) -> None:
+    assert browser(alice_user).get(reverse("entity"), {"urn": urn}).status_code == 400
+
+
+def test_an_unknown_entity_says_so(alice_user: User) -> None:
+    page = text(browser(alice_user), f"{reverse('entity')}?urn={MART.replace('mart', 'gone')}")
+    assert "not in the catalog" in page
+
+
+def test_pages_ask_a_bounded_number_of_queries(
+    alice: Caller, cora: Caller, cora_user: User, django_assert_max_num_queries: Any
+) -> None:
+    for n in range(6):
+        record = about_status(alice, f"Fact {n} about the status of orders.")
+        services.supersede(caller=alice, record_id=record.pk, content=f"Corrected fact {n} about the orders.")
+        services.mark_stale(
+            caller=operator(), record_id=about_status(alice, f"Stale {n} on orders.").pk, reason=f"r{n}"
+        )
+    changeset = applied(alice, cora)
+    client = browser(cora_user)
+    for name in ("my-knowledge", "my-insights", "knowledge", "stale-review", "changesets", "chains", "review"):
+        client.get(reverse(name))
+        with django_assert_max_num_queries(12):
+            client.get(reverse(name) + ("?whose=all" if name == "stale-review" else ""))
+    for address in (
+        reverse("changeset", args=[changeset.pk]),
+        reverse("roll-back", args=[changeset.pk]),
+        f"{reverse('entity')}?urn={ORDERS}",
+        reverse("memory", args=[record.pk]),
+        reverse("chain", args=[record.pk]),
+    ):
+        with django_assert_max_num_queries(12):
+            client.get(address)

@@ -1,0 +1,239 @@
+"""The review in the browser: one insight at a time, decided, undone, applied; many at once; and by whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from knowledge import insights, queries, review
+from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.snapshot import Snapshot
+from knowledge.models import Changeset, Insight
+from memories import services
+from memories.access import Caller
+from memories.models import Batch, MemoryRecord
+from memory_project.models import User
+from tests.knowledge.conftest import MART, ORDERS
+
+pytestmark = pytest.mark.usefixtures("small_catalog")
+
+CLAIM = "Closed orders include cancelled ones since the new till."
+DESCRIBE = {"action_type": "update_description", "target": "column:status", "detail": "Closed includes cancelled."}
+
+
+def propose(caller: Caller, text: str = CLAIM, **more: Any) -> Insight:
+    given: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], "suggested_actions": [DESCRIBE]}
+    return insights.capture(caller=caller, insight_text=text, **{**given, **more}).insight
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def decide(client: Client, insight: Insight, act: str, **data: str) -> Any:
+    return client.post(reverse("review-decide", args=[insight.pk, act]), data)
+
+
+@pytest.fixture
+def desk(cora_user: User) -> Client:
+    return browser(cora_user)
+
+
+def test_the_queue_leads_to_the_oldest_insight_and_says_where_one_is(alice: Caller, desk: Client) -> None:
+    first, second = propose(alice), propose(alice, "Refunds come a day late from the Danish stores.")
+    assert desk.get(reverse("review"))["Location"] == reverse("review-one", args=[first.pk])
+    page = desk.get(reverse("review-one", args=[first.pk]))
+    place = page.context["place"]
+    assert (place.number, place.total, place.next_id, place.previous_id) == (1, 2, second.pk, None)
+    assert CLAIM in page.content.decode()
+    for key in "arepj":
+        assert f"<kbd>{key}</kbd>" in page.content.decode(), key
+
+
+def test_the_page_shows_the_effect_before_it_happens(alice: Caller, desk: Client) -> None:
+    page = desk.get(reverse("review-one", args=[propose(alice).pk]))
+    (change,) = page.context["case"].effect.readable
+    assert change.title == "Description of column status"
+    assert (change.before, change.after, change.ingested) == ("the status", "Closed includes cancelled.", True)
+    assert LocalCatalog().read([ORDERS], ["editableSchemaMetadata"])[ORDERS]["editableSchemaMetadata"].value is None
+
+
+def test_an_insight_that_cannot_be_applied_says_why(alice: Caller, desk: Client) -> None:
+    wrong = {**DESCRIBE, "target": "column:nowhere"}
+    page = desk.get(reverse("review-one", args=[propose(alice, suggested_actions=[wrong]).pk]))
+    assert "there is no column" in page.context["case"].effect.error
+    assert "Approve and apply" not in page.content.decode()
+
+
+def test_a_correction_is_shown_against_what_it_replaces(alice: Caller, desk: Client) -> None:
+    old = services.remember(caller=alice, content="Closed orders never include cancelled ones.").record
+    page = desk.get(reverse("review-one", args=[propose(alice, CLAIM, supersedes=old.pk.hex).pk])).content.decode()
+    assert "<ins>" in page
+    assert "<del>" in page
+    assert "Correction by" in page
+
+
+def test_neighbours_and_the_catalog_stand_beside_the_claim(alice: Caller, desk: Client) -> None:
+    near = services.remember(caller=alice, content="Orders of test stores are left out.", entity_urns=[ORDERS]).record
+    services.remember(caller=alice, content="The mart is rebuilt every night.", entity_urns=[MART])
+    page = desk.get(reverse("review-one", args=[propose(alice).pk]))
+    assert [record.pk for record in page.context["case"].neighbours] == [near.pk]
+    assert page.context["case"].evidence["entities"][0]["description"] == "Table sales.orders."
+
+
+@pytest.mark.parametrize(("act", "state"), [("approve", "approved"), ("reject", "rejected")])
+def test_a_decision_goes_on_to_the_next_and_is_undone(alice: Caller, desk: Client, act: str, state: str) -> None:
+    first, second = propose(alice), propose(alice, "Refunds come a day late from the Danish stores.")
+    answer = decide(desk, first, act, note="looked at")
+    assert answer["Location"] == reverse("review-one", args=[second.pk])
+    first.refresh_from_db()
+    assert (first.state, first.review_notes, first.reviewed_by) == (state, "looked at", "cora@example.org")
+    page = desk.get(answer["Location"])
+    assert page.context["decided"] == 1
+    assert reverse("review-undo", args=[first.pk]) in page.content.decode()
+    assert desk.post(reverse("review-undo", args=[first.pk]))["Location"] == reverse("review-one", args=[first.pk])
+    first.refresh_from_db()
+    assert (first.state, first.reviewed_by) == ("pending", "")
+
+
+def test_approve_and_apply_writes_the_catalog_and_leads_to_the_way_back(alice: Caller, desk: Client) -> None:
+    insight = propose(alice)
+    decide(desk, insight, "apply")
+    insight.refresh_from_db()
+    assert insight.state == "applied"
+    value = LocalCatalog().read([ORDERS], ["editableSchemaMetadata"])[ORDERS]["editableSchemaMetadata"].value
+    assert value is not None
+    assert value["editableSchemaFieldInfo"][0]["description"] == "Closed includes cancelled."
+    page = desk.get(reverse("review"))
+    assert reverse("changeset", args=[insight.changeset_id]) in page.content.decode()
+
+
+def test_what_cannot_be_applied_stays_approved_and_says_so(alice: Caller, desk: Client) -> None:
+    insight = propose(alice, suggested_actions=[{**DESCRIBE, "target": "column:nowhere"}])
+    answer = desk.post(reverse("review-decide", args=[insight.pk, "apply"]), follow=True)
+    insight.refresh_from_db()
+    assert insight.state == "approved"
+    assert "there is no column" in answer.content.decode()
+    assert not Changeset.objects.exists()
+
+
+def test_edit_then_approve(alice: Caller, desk: Client) -> None:
+    insight = propose(alice)
+    address = reverse("review-edit", args=[insight.pk])
+    page = desk.get(address)
+    form = {name: field.initial or "" for name, field in page.context["form"].fields.items()}
+    form |= page.context["form"].initial | {"detail-0": "Closed includes cancelled since May.", "approve": "1"}
+    desk.post(address, form)
+    insight.refresh_from_db()
+    assert insight.state == "approved"
+    assert insight.suggested_actions[0]["detail"] == "Closed includes cancelled since May."
+
+
+def test_a_wrong_edit_is_refused_beside_its_field(alice: Caller, desk: Client) -> None:
+    insight = propose(alice)
+    address = reverse("review-edit", args=[insight.pk])
+    form = desk.get(address).context["form"].initial | {"content": "short", "approve": "1"}
+    answer = desk.post(address, form)
+    assert "content" in answer.context["form"].errors
+    insight.refresh_from_db()
+    assert insight.state == "pending"
+
+
+def test_the_queue_wraps_and_narrows(alice: Caller, cora: Caller) -> None:
+    rows = [
+        propose(alice, f"Fact number {n} about the tills of Ghent.", entity_urns=[[ORDERS, MART][n % 2]])
+        for n in range(4)
+    ]
+    queue = review.Queue(cora)
+    assert [queue.place(row).number for row in rows] == [1, 2, 3, 4]
+    assert queue.place(rows[-1]).next_id == rows[0].pk
+    assert review.Queue(cora, entity=MART).place().total == 2
+    assert review.Queue(cora, category="correction").place() == review.Place(0, 0)
+
+
+def test_equal_cases_are_decided_together_and_undone_together(alice: Caller, desk: Client, cora: Caller) -> None:
+    rows = [propose(alice, f"Fact number {n} about the tills of Ghent.") for n in range(3)]
+    insights.reject(caller=cora, insight_id=rows[2].pk)
+    given = {"act": "approve", "ids": [row.pk.hex for row in rows], "note": "all alike", "back_to": "/review/all/"}
+    answer = desk.post(reverse("start-batch"), given, follow=True)
+    batch = Batch.objects.get()
+    assert [bool(outcome) for outcome in batch.outcomes] == [False, False, True]
+    assert "is rejected already" in answer.content.decode()
+    assert set(Insight.objects.filter(state="approved").values_list("review_notes", flat=True)) == {"all alike"}
+    desk.post(reverse("undo-batch", args=[batch.pk]))
+    assert queries.waiting(cora).count() == 2
+
+
+def test_others_neither_see_nor_decide(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
+    insight = propose(alice)
+    for user in (alice_user, bob_user, olga_user):
+        client = browser(user)
+        assert client.get(reverse("review")).status_code == 403
+        assert client.get(reverse("review-list")).status_code == 403
+        assert client.get(reverse("review-one", args=[insight.pk])).status_code == 403
+        for act in ("approve", "reject", "apply"):
+            assert decide(client, insight, act).status_code in (403, 302)
+        client.post(reverse("start-batch"), {"act": "approve", "ids": insight.pk.hex})
+        client.post(reverse("review-undo", args=[insight.pk]))
+        client.post(reverse("review-edit", args=[insight.pk]), {"content": "Something else altogether."})
+    insight.refresh_from_db()
+    assert (insight.state, insight.record.content) == ("pending", CLAIM)
+
+
+def test_a_curator_of_another_persona_finds_nothing(alice: Caller, olga_user: User, curators: Any) -> None:
+    insight = propose(alice)
+    olga_user.groups.add(curators)
+    client = browser(User.objects.get(pk=olga_user.pk))
+    assert client.get(reverse("review-one", args=[insight.pk])).status_code == 404
+    decide(client, insight, "approve")
+    insight.refresh_from_db()
+    assert insight.state == "pending"
+
+
+def test_nobody_decides_their_own(cora: Caller, desk: Client) -> None:
+    own = propose(cora)
+    assert desk.get(reverse("review")).status_code == 200  # the empty page: it is not in her queue
+    page = desk.get(reverse("review-one", args=[own.pk]))
+    assert "your own insight" in page.content.decode()
+    decide(desk, own, "approve")
+    own.refresh_from_db()
+    assert own.state == "pending"
+
+
+def test_hostile_text_stays_text(alice: Caller, desk: Client) -> None:
+    evil = "<script>alert(1)</script> ![x](http://evil.example/x.png) orders are wrong"
+    action = {**DESCRIBE, "detail": "<img src=x onerror=alert(2)>"}
+    page = desk.get(reverse("review-one", args=[propose(alice, evil, suggested_actions=[action]).pk])).content.decode()
+    assert "<script>alert" not in page
+    assert "<img" not in page
+
+
+def test_the_number_of_queries_does_not_grow(alice: Caller, desk: Client, django_assert_max_num_queries: Any) -> None:
+    many = [{**DESCRIBE, "target": f"column:{name}"} for name in ("status", "amount")]
+    insight = propose(alice, entity_urns=[ORDERS, MART], suggested_actions=many)
+    for n in range(12):
+        propose(alice, f"Fact number {n} about the tills of Ghent.")
+        services.remember(caller=alice, content=f"Neighbour number {n} of the orders.", entity_urns=[ORDERS])
+    address = reverse("review-one", args=[insight.pk])
+    desk.get(address)
+    with django_assert_max_num_queries(12):
+        desk.get(address)
+    desk.get(reverse("review-list"))
+    with django_assert_max_num_queries(12):
+        desk.get(reverse("review-list"))
+
+
+def test_a_snapshot_reads_every_entity_once(django_assert_num_queries: Any) -> None:
+    from knowledge.catalog import facts
+
+    snapshot = Snapshot(LocalCatalog())
+    with django_assert_num_queries(1):
+        snapshot.read([ORDERS, MART], facts.ASPECTS)
+        again = snapshot.read([ORDERS], ["datasetProperties"])
+    assert again[ORDERS]["datasetProperties"].value is not None
+    assert MemoryRecord.objects.count() == 0

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from memories import batches, services
+from memories.access import Caller
+from memories.errors import Conflict, Invalid, NotFound
+from memories.models import Batch, MemoryRecord
+
+pytestmark = pytest.mark.django_db
+
+
+def remembered(caller: Caller, count: int) -> list[MemoryRecord]:
+    return [services.remember(caller=caller, content=f"Fact {n} about the tills.").record for n in range(count)]
+
+
+def statuses(rows: list[MemoryRecord]) -> set[str]:
+    return set(MemoryRecord.objects.filter(pk__in=[row.pk for row in rows]).values_list("status", flat=True))
+
+
+def test_each_row_has_its_outcome_and_the_whole_is_undone_once(alice: Caller, bob: Caller) -> None:
+    mine, theirs = remembered(alice, 3), services.remember(caller=bob, content="A fact of Bob’s own.").record
+    ids = [row.pk for row in [*mine, theirs]]
+    batch = batches.start(caller=alice, act="forget", unit_ids=[*ids, uuid.uuid4()])
+    assert batch.finished_at
+    assert [bool(outcome) for outcome in batch.outcomes] == [False, False, False, True, True]
+    assert "somebody else" in batch.outcomes[3]
+    assert "no such memory" in batch.outcomes[4]
+    back = batches.undo(caller=alice, batch_id=batch.pk)
+    assert (len(back.unit_ids), statuses(mine)) == (3, {"active"})
+    with pytest.raises(Conflict, match="undone already"):
+        batches.undo(caller=alice, batch_id=batch.pk)
+
+
+def test_a_long_one_goes_on_slice_by_slice(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "AT_ONCE", 2)
+    monkeypatch.setattr(batches, "SLICE_S", -1)
+    rows = remembered(alice, 5)
+    batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+    assert (batch.outcomes, batch.finished_at) == ([], None)
+    clock = iter([0.0, 0.0, 9.0] * 9)
+    monkeypatch.setattr(batches, "SLICE_S", 1)
+    monkeypatch.setattr("memories.batches.time.monotonic", lambda: next(clock))
+    assert len(batches.go_on(caller=alice, batch_id=batch.pk).outcomes) == 2
+    assert len(batches.go_on(caller=alice, batch_id=batch.pk).outcomes) == 4
+    done = batches.go_on(caller=alice, batch_id=batch.pk)
+    assert done.finished_at
+    assert statuses(rows) == {"archived"}
+
+
+def test_a_failure_between_rows_leaves_rows_and_outcomes_together(
+    alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = remembered(alice, 3)
+
+    def breaks(caller: Caller, unit: uuid.UUID, note: str) -> Any:
+        if unit == rows[2].pk:
+            raise RuntimeError("the power went")
+        return services.forget(caller=caller, record_id=unit)
+
+    monkeypatch.setitem(batches.ACTS, "forget", batches.Act("Forgotten", breaks, "restore"))
+    with pytest.raises(RuntimeError):
+        batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+    assert Batch.objects.get().outcomes == []
+    assert statuses(rows) == {"active"}
+
+
+def test_others_do_not_find_it(alice: Caller, olga: Caller) -> None:
+    batch = batches.start(caller=alice, act="verify", unit_ids=[row.pk for row in remembered(alice, 1)])
+    for act in (batches.find, batches.go_on, batches.undo):
+        with pytest.raises(NotFound):
+            act(caller=olga, batch_id=batch.pk)
+
+
+def test_what_has_no_inverse_is_not_undone(alice: Caller) -> None:
+    batch = batches.start(caller=alice, act="verify", unit_ids=[row.pk for row in remembered(alice, 1)])
+    with pytest.raises(Conflict, match="can't be undone"):
+        batches.undo(caller=alice, batch_id=batch.pk)
+
+
+@pytest.mark.parametrize(("given", "field"), [({"act": "erase"}, "act"), ({"unit_ids": []}, "ids")])
+def test_bad_input_is_named(alice: Caller, given: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        batches.start(**{"caller": alice, "act": "forget", "unit_ids": [uuid.uuid4()], **given})
+    assert caught.value.field == field

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from memories import feedback, services
+from memories.access import Caller
+from memories.errors import Conflict, Invalid, NotFound
+from memories.models import Feedback, MemoryRecord
+
+pytestmark = pytest.mark.django_db
+
+
+def test_wrong_takes_a_memory_out_of_recall_and_says_who_and_why(bob: Caller, fact: MemoryRecord) -> None:
+    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong", note="refunds are in since May")
+    fact.refresh_from_db()
+    assert fact.status == "stale"
+    assert fact.stale_reason == "bob@example.org marked it wrong: refunds are in since May"
+    revision = fact.revisions.get()
+    assert (revision.change, revision.changed_by) == ("mark_wrong", "bob@example.org")
+
+
+def test_taking_it_back_brings_the_memory_back(bob: Caller, fact: MemoryRecord) -> None:
+    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
+    feedback.withdraw(caller=bob, record_id=fact.pk)
+    fact.refresh_from_db()
+    assert (fact.status, Feedback.objects.count()) == ("active", 0)
+
+
+def test_the_last_word_of_a_reader_counts(bob: Caller, fact: MemoryRecord) -> None:
+    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
+    feedback.mark(caller=bob, record_id=fact.pk, verdict="useful")
+    fact.refresh_from_db()
+    assert (fact.status, Feedback.objects.get().verdict) == ("active", "useful")
+
+
+def test_taking_it_back_leaves_another_reason_alone(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
+    services.verify(caller=alice, record_id=fact.pk)
+    services.mark_stale(caller=alice, record_id=fact.pk, reason="the table moved")
+    feedback.withdraw(caller=bob, record_id=fact.pk)
+    fact.refresh_from_db()
+    assert (fact.status, fact.stale_reason) == ("stale", "the table moved")
+
+
+def test_who_does_not_see_it_says_nothing_of_it(olga: Caller, fact: MemoryRecord) -> None:
+    for act in (
+        lambda: feedback.mark(caller=olga, record_id=fact.pk, verdict="wrong"),
+        lambda: feedback.withdraw(caller=olga, record_id=fact.pk),
+    ):
+        with pytest.raises(NotFound):
+            act()
+    fact.refresh_from_db()
+    assert fact.status == "active"
+
+
+def test_bad_words_and_dead_memories_are_refused(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+    with pytest.raises(Invalid) as caught:
+        feedback.mark(caller=bob, record_id=fact.pk, verdict="boring")
+    assert caught.value.field == "verdict"
+    services.forget(caller=alice, record_id=fact.pk)
+    with pytest.raises(Conflict):
+        feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
+
+
+def test_erasing_a_memory_erases_what_was_said_of_it(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong", note="a telling note")
+    services.erase(caller=alice, record_id=fact.pk, confirm=True)
+    assert not Feedback.objects.exists()

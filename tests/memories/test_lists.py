@@ -1,0 +1,110 @@
+"""Long lists and their numbers: pages by keyset, facets in one statement."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from memories import facets, queries, services
+from memories.access import Caller
+from memories.errors import Invalid
+from memories.models import MemoryRecord
+from memories.paging import page
+from memories.search import Filters, in_scope
+
+pytestmark = pytest.mark.django_db
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def many(alice: Caller, bob: Caller, olga: Caller) -> list[MemoryRecord]:
+    dice = random.Random(3)
+    rows = []
+    for n in range(60):
+        rows.append(
+            services.remember(
+                caller=dice.choice([alice, bob, olga]),
+                content=f"Fact {n} about the tills.",
+                dimension=dice.choice(["knowledge", "event"]),
+                category=dice.choice(["correction", "data_quality", "general"]),
+                tags=dice.sample(["tax", "till", "stock"], k=2),
+                visibility=dice.choice(["persona", "private", "everyone"]),
+                created_at=START + timedelta(minutes=n // 3),  # three at a time
+            ).record
+        )
+    for row in rows[::9]:
+        services.forget(caller=replace(alice, is_admin=True), record_id=row.pk)
+    return rows
+
+
+@pytest.mark.parametrize("newest", [True, False])
+def test_pages_bring_every_row_once_in_order(alice: Caller, many: list[MemoryRecord], newest: bool) -> None:
+    rows = in_scope(alice, Filters())
+    seen: list[MemoryRecord] = []
+    after = ""
+    while True:
+        found = page(rows, after, newest=newest, size=7)
+        seen += found.rows
+        after = found.after
+        if not after:
+            break
+    assert len({row.pk for row in seen}) == len(seen) == rows.count()
+    times = [row.created_at for row in seen]
+    assert times == sorted(times, reverse=newest)
+
+
+@pytest.mark.parametrize("after", ["nonsense", "2026-01-01T00:00:00Z~nonsense", "~", "\x00~\x00"])
+def test_a_cursor_that_is_none_is_refused(alice: Caller, many: list[MemoryRecord], after: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        page(in_scope(alice, Filters()), after)
+    assert caught.value.field == "after"
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        Filters(),
+        Filters(category="correction"),
+        Filters(category="correction", tags=["tax"]),
+        Filters(statuses=["archived"], dimension="event"),
+        Filters(owner="alice@example.org", tags=["till"]),
+    ],
+)
+def test_facets_count_what_each_filter_would_find(
+    alice: Caller, many: list[MemoryRecord], filters: Filters, django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(1):
+        counted = facets.counts(alice, filters)
+
+    def under(**changed: Any) -> list[MemoryRecord]:
+        return list(in_scope(alice, replace(filters, **changed)))
+
+    expected = {
+        "dimension": Counter(row.dimension for row in under(dimension="")),
+        "category": Counter(row.category for row in under(category="")),
+        "persona": Counter(row.persona for row in under(persona="")),
+        "tag": Counter(tag for row in under(tags=()) for tag in row.tags),
+        "entity": Counter(urn for row in under(entity="") for urn in row.entity_urns),
+        "status": Counter({s: len(under(statuses=[s])) for s in ("active", "stale", "superseded", "archived")}),
+        "owner": Counter({"": len(under(owner="")), "me": len(under(owner="alice@example.org"))}),
+    }
+    assert {name: Counter(dict(values)) for name, values in counted.items()} == expected
+
+
+def test_hostile_filters_are_data(alice: Caller, many: list[MemoryRecord]) -> None:
+    counted = facets.counts(alice, Filters(category="'; DROP TABLE memory_records; --", tags=["%s", "{x}"]))
+    assert counted["tag"] == []
+    assert MemoryRecord.objects.count() == 60
+
+
+def test_counts_come_in_one_round_trip(alice: Caller, many: list[MemoryRecord], django_assert_num_queries: Any) -> None:
+    rows = in_scope(alice, Filters())
+    with django_assert_num_queries(1):
+        counted = queries.capped_counts(all=rows, none=rows.filter(pk__in=[]), tax=rows.filter(tags__contains=["tax"]))
+    assert counted["all"] == rows.count()
+    assert counted["tax"] == rows.filter(tags__contains=["tax"]).count()

@@ -1,0 +1,156 @@
+"""The pages of operators: dashboard, indexing, audit; and everybody's own activity."""
+
+from __future__ import annotations
+
+import csv
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from knowledge.templatetags.charts import Point, bars
+from memories import index_state
+from memories.access import Caller
+from memories.errors import Forbidden, Invalid
+from memories.models import IndexJob, MemoryRecord
+from memory_project import calls
+from memory_project.models import AuditEvent, User
+
+pytestmark = pytest.mark.django_db
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def event(**given: Any) -> AuditEvent:
+    fields = {
+        "email": "alice@example.org",
+        "door": "mcp-http",
+        "tool": "memory_recall",
+        "outcome": "ok",
+        "duration_ms": 10,
+    }
+    return AuditEvent.objects.create(**{**fields, **given})
+
+
+def failed_job(unit: Any, error: str = "the provider is away") -> IndexJob:
+    now = timezone.now()
+    return IndexJob.objects.create(
+        source_kind="memory", source_id=unit, status="failed", last_error=error, completed_at=now, trigger_kind="write"
+    )
+
+
+def test_percentiles_and_shares_by_tool(alice: Caller) -> None:
+    for ms in range(1, 101):
+        event(duration_ms=ms)
+    event(tool="memory_manage", outcome="error", duration_ms=5)
+    recall, manage = calls.by_tool(calls.Asked().rows())
+    assert (recall["tool"], recall["calls"], recall["p50"], recall["p95"]) == ("memory_recall", 100, 50.5, 95.05)
+    assert (manage["failed"], manage["share"]) == (1, 1.0)
+    assert calls.overall(calls.Asked(tool="nothing").rows())["share"] == 0
+
+
+@pytest.mark.parametrize(("span", "slots"), [("hour", 2), ("day", 25), ("week", 8), ("month", 31)])
+def test_the_timeline_has_no_gaps(span: str, slots: int) -> None:
+    event()
+    event(outcome="refused")
+    event(at=timezone.now() - timedelta(days=90))
+    line = calls.timeline(calls.Asked(span=span))
+    assert len(line) == slots
+    assert sum(n for _, n, _ in line) == 2
+    assert line[-1][1:] == (2, 1)
+
+
+def test_activity_is_one_s_own(alice_user: User, olga_user: User) -> None:
+    event(message="refused because of this")
+    assert "refused because of this" in browser(alice_user).get(reverse("activity")).content.decode()
+    outside = browser(olga_user).get(reverse("activity") + "?person=alice@example.org")
+    assert list(outside.context["page"].rows) == []
+
+
+def test_the_audit_filters_and_exports_without_formulas(ada_user: User) -> None:
+    event(tool="=HYPERLINK(1)")
+    event(outcome="error", email="bob@example.org")
+    client = browser(ada_user)
+    page = client.get(reverse("admin:audit") + "?outcome=error&span=day")
+    assert [row.email for row in page.context["page"].rows] == ["bob@example.org"]
+    answer = client.get(reverse("admin:audit-export"))
+    rows = list(csv.DictReader(b"".join(answer.streaming_content).decode().splitlines()))  # type: ignore[attr-defined]
+    assert {row["tool"] for row in rows} == {"'=HYPERLINK(1)", "memory_recall"}
+
+
+@pytest.mark.parametrize("query", ["?span=ever&outcome=odd", "?after=nonsense", "?tool=%00&person=%00"])
+def test_odd_questions_are_answered(alice_user: User, query: str) -> None:
+    assert browser(alice_user).get(reverse("activity") + query).status_code in (200, 400)
+
+
+def test_the_dashboard_counts_what_waits(ada_user: User, fact: MemoryRecord) -> None:
+    event()
+    page = browser(ada_user).get(reverse("admin:index"))
+    assert page.context["trends"]["memories"][-1].value == 1
+    assert page.context["calls"]["calls"] == 1
+    assert page.context["coverage"][0].expected == 1
+
+
+def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User, fact: MemoryRecord) -> None:
+    failed_job(fact.pk)
+    failed_job(fact.pk, "the text is odd")
+    assert [(cause["last_error"], cause["n"]) for cause in index_state.causes()] == [
+        ("the provider is away", 1),
+        ("the text is odd", 1),
+    ]
+    client = browser(ada_user)
+    assert "the text is odd" in client.get(reverse("admin:indexing")).content.decode()
+    client.post(reverse("admin:indexing-act"), {"act": "dismiss", "kind": "memory", "cause": "the text is odd"})
+    client.post(reverse("admin:indexing-act"), {"act": "retry", "kind": "memory", "cause": "the provider is away"})
+    assert index_state.causes() == []
+    assert IndexJob.objects.get(status="pending").trigger_kind == "manual_retry"
+
+
+def test_making_all_anew_queues_every_row(ada: Caller, fact: MemoryRecord) -> None:
+    assert index_state.reindex(caller=ada, kind="memory") == 1
+    assert index_state.coverage("any")[0].verdict == "indexing"
+
+
+def test_only_admins_see_to_the_index(alice: Caller) -> None:
+    for act in (
+        partial(index_state.reindex, kind="memory"),
+        partial(index_state.retry, kind="memory", cause=""),
+        partial(index_state.dismiss, kind="memory", cause=""),
+    ):
+        with pytest.raises(Forbidden):
+            act(caller=alice)
+
+
+def test_an_unknown_kind_is_refused(ada: Caller) -> None:
+    with pytest.raises(Invalid) as caught:
+        index_state.reindex(caller=ada, kind="things")
+    assert caught.value.field == "kind"
+
+
+def test_throughput_counts_the_last_hour() -> None:
+    now = timezone.now()
+    job = failed_job("00000000-0000-4000-8000-000000000001")
+    IndexJob.objects.filter(pk=job.pk).update(
+        status="succeeded",
+        created_at=now - timedelta(seconds=9),
+        started_at=now - timedelta(seconds=3),
+        completed_at=now,
+    )
+    points, took = index_state.throughput()
+    assert sum(n for _, n in points) == 1
+    assert (round(took["worked"]), round(took["waited"])) == (3, 6)
+
+
+def test_a_chart_has_a_bar_a_point_and_its_numbers() -> None:
+    drawn = bars([Point("a", 10, 5), Point("b", 0)], "Title", "Things", "bad")
+    assert [bar["height"] for bar in drawn["bars"]] == [55.0, 0.0]
+    assert drawn["bars"][0]["bad_height"] == 55.0
+    assert bars([], "Title", "Things")["is_empty"]

@@ -1,0 +1,239 @@
+"""People: invited, reset, changed, handed over; and the mail that goes out."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.core import mail as outbox
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from knowledge import insights
+from memories import services
+from memories.access import Caller
+from memories.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.models import MemoryRecord
+from memory_project import mail, people
+from memory_project.models import ApiToken, AuditEvent, User
+from memory_project.tokens import create_token
+
+pytestmark = pytest.mark.django_db
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def mail_server(settings: Any) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
+
+
+def test_an_invitation_without_mail_shows_its_link_once(ada_user: User, personas: Any) -> None:
+    client = browser(ada_user)
+    answer = client.post(
+        reverse("admin:invite"), {"email": "New@Example.org", "personas": ["supply"], "is_curator": "on"}
+    )
+    user = User.objects.get(email="new@example.org")
+    link = re.search(r"http://[^<\s]+/password/[^<\s]+", answer.content.decode())
+    assert link
+    assert (user.has_usable_password(), user.is_staff) == (False, True)
+    assert [m.persona.name for m in user.memberships.all()] == ["supply"]
+    assert link.group() not in client.get(reverse("admin:person", args=[user.pk])).content.decode()
+    # The invited person sets a password by the link, is signed in, and the link works no more.
+    guest = Client()
+    path = re.sub(r"^http://[^/]+", "", link.group())
+    form = guest.get(path, follow=True)
+    at = form.redirect_chain[-1][0]
+    guest.post(at, {"new_password1": "blue heron lake", "new_password2": "blue heron lake"})
+    assert guest.get(reverse("my-knowledge")).status_code == 200
+    assert "used already" in Client().get(path, follow=True).content.decode()
+
+
+def test_an_invitation_by_mail(ada: Caller, mail_server: None, personas: Any) -> None:
+    user, link, sent = people.invite(caller=ada, email="new@example.org", personas=["sales"])
+    assert sent
+    assert outbox.outbox[0].to == ["new@example.org"]
+    assert link in outbox.outbox[0].body
+    assert user.rights == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "field"),
+    [
+        ({"email": "nobody"}, Invalid, "email"),
+        ({"email": "alice@example.org"}, Conflict, "email"),
+        ({"email": "new@example.org", "personas": ["kings"]}, NotFound, "personas"),
+    ],
+)
+def test_bad_invitations_are_named(ada: Caller, alice_user: User, given: Any, error: Any, field: str) -> None:
+    with pytest.raises(error) as caught:
+        people.invite(caller=ada, **given)
+    assert caught.value.field == field
+    assert not User.objects.filter(email="new@example.org").exists()
+
+
+def test_handing_over_moves_memories_and_ends_access(
+    ada: Caller, alice: Caller, alice_user: User, bob_user: User, fact: MemoryRecord
+) -> None:
+    create_token(caller=alice, user=alice_user, name="laptop")
+    assert people.hand_over(caller=ada, person=alice_user, to="Bob@example.org") == 1
+    fact.refresh_from_db()
+    alice_user.refresh_from_db()
+    assert (fact.created_by, alice_user.is_active) == ("bob@example.org", False)
+    assert ApiToken.objects.get().revoked_at
+    with pytest.raises(NotFound):
+        people.hand_over(caller=ada, person=bob_user, to="alice@example.org")  # switched off
+    with pytest.raises(Conflict):
+        people.hand_over(caller=ada, person=User.objects.get(email="ada@example.org"), to="bob@example.org")
+
+
+def test_membership_and_rights_are_changed_together(ada: Caller, alice_user: User) -> None:
+    people.change(caller=ada, person=alice_user, personas=["supply"], is_curator=True)
+    changed = User.objects.get(pk=alice_user.pk)
+    assert [(m.persona.name, m.is_default) for m in changed.memberships.all()] == [("supply", True)]
+    assert changed.is_staff
+    people.change(caller=ada, person=changed, personas=["sales", "supply"], is_curator=False)
+    changed = User.objects.get(pk=alice_user.pk)
+    assert {(m.persona.name, m.is_default) for m in changed.memberships.all()} == {("sales", False), ("supply", True)}
+    assert not changed.is_staff
+
+
+def test_only_admins_see_to_people(alice: Caller, alice_user: User, bob_user: User) -> None:
+    for act in (
+        lambda: people.invite(caller=alice, email="new@example.org"),
+        lambda: people.reset(caller=alice, person=bob_user),
+        lambda: people.change(caller=alice, person=alice_user, personas=["supply"], is_curator=True),
+        lambda: people.hand_over(caller=alice, person=bob_user, to="alice@example.org"),
+        lambda: people.switch_off(caller=alice, person=bob_user),
+        lambda: people.switch_on(caller=alice, person=bob_user),
+    ):
+        with pytest.raises(Forbidden):
+            act()
+    client = browser(alice_user)
+    for address in (reverse("admin:people"), reverse("admin:person", args=[bob_user.pk]), reverse("admin:audit")):
+        assert client.get(address).status_code == 302  # to the sign-in of the admin
+
+
+def test_staff_that_is_no_admin_gets_neither_people_nor_audit(bob_user: User, alice_user: User) -> None:
+    User.objects.filter(pk=bob_user.pk).update(is_staff=True)
+    client = browser(User.objects.get(pk=bob_user.pk))
+    for name in ("admin:people", "admin:audit", "admin:audit-export"):
+        assert client.get(reverse(name)).status_code == 403
+    assert client.post(reverse("admin:invite"), {"email": "new@example.org"}).status_code == 403
+    assert client.post(reverse("admin:person-act", args=[alice_user.pk, "switch-off"])).status_code == 403
+    assert client.post(reverse("admin:indexing-act"), {"act": "reindex", "kind": "memory"}).status_code == 403
+    alice_user.refresh_from_db()
+    assert alice_user.is_active
+
+
+def test_switching_off_ends_a_session(ada_user: User, alice_user: User) -> None:
+    session = browser(alice_user)
+    browser(ada_user).post(reverse("admin:person-act", args=[alice_user.pk, "switch-off"]))
+    assert session.get(reverse("my-knowledge")).status_code == 302
+    browser(ada_user).post(reverse("admin:person-act", args=[alice_user.pk, "switch-on"]))
+    alice_user.refresh_from_db()
+    assert alice_user.is_active
+
+
+def test_who_forgot_the_password_gets_a_link_or_is_told_whom_to_ask(alice_user: User, settings: Any) -> None:
+    address = reverse("forgot-password")
+    assert "Ask an admin" in Client().get(address).content.decode()
+    assert "sends no e-mail" in Client().post(address, {"email": alice_user.email}).content.decode()
+    settings.EMAIL_HOST = "mail.example.org"
+    Client().post(address, {"email": alice_user.email})
+    assert "/password/" in outbox.outbox[0].body
+    Client().post(address, {"email": "nobody@example.org"})
+    assert len(outbox.outbox) == 1
+
+
+def test_one_changes_one_s_own_password(alice_user: User) -> None:
+    client = browser(alice_user)
+    form = {"old_password": "a long password", "new_password1": "blue heron lake", "new_password2": "blue heron lake"}
+    assert client.post(reverse("account"), form).status_code == 302
+    assert client.get(reverse("account")).status_code == 200
+    alice_user.refresh_from_db()
+    assert alice_user.check_password("blue heron lake")
+
+
+# -- mail ----------------------------------------------------------------------------------------------------
+
+MONDAY = datetime(2026, 3, 2, 9, tzinfo=timezone.get_default_timezone())
+
+
+@pytest.fixture
+def on_monday(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_project.mail.timezone.localtime", lambda: MONDAY)
+
+
+def test_nothing_is_sent_until_it_is_configured(
+    alice: Caller, bob_user: User, fact: MemoryRecord, settings: Any
+) -> None:
+    assert mail.send_digest() == mail.alert_about_reviews() == "off"
+    settings.EMAIL_HOST = "mail.example.org"
+    assert mail.send_digest() == mail.alert_about_reviews() == "off"
+    assert outbox.outbox == []
+
+
+def test_the_digest_tells_each_person_what_they_may_see(
+    alice: Caller,
+    bob_user: User,
+    olga_user: User,
+    fact: MemoryRecord,
+    mail_server: None,
+    settings: Any,
+    on_monday: None,
+) -> None:
+    settings.DIGEST = True
+    services.remember(caller=alice, content="A thought that is private.", visibility="private")
+    assert mail.send_digest() == "1 sent"
+    (message,) = outbox.outbox
+    assert message.to == [bob_user.email]
+    assert fact.content in message.body
+    assert "private" not in message.body
+
+
+def test_the_digest_goes_out_once_and_on_mondays_only(
+    bob_user: User, fact: MemoryRecord, mail_server: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DIGEST = True
+    monkeypatch.setattr("memory_project.mail.timezone.localtime", lambda: MONDAY + timedelta(days=1))
+    assert mail.send_digest() == "not due"
+    monkeypatch.setattr("memory_project.mail.timezone.localtime", timezone.now)
+    AuditEvent.objects.create(tool=mail.DIGEST, door="mail", outcome="ok", duration_ms=0)
+    assert mail.send_digest() == "not due"
+
+
+def test_curators_are_alerted_once_a_day_about_reviews_that_wait_too_long(
+    alice: Caller, ada_user: User, mail_server: None, settings: Any
+) -> None:
+    settings.REVIEW_ALERT_HOURS = 48
+    captured = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    assert mail.alert_about_reviews() == "not due"
+    MemoryRecord.objects.filter(pk=captured.pk).update(created_at=timezone.now() - timedelta(hours=49))
+    assert mail.alert_about_reviews() == "1 sent"
+    assert "Orders come twice a day." in outbox.outbox[0].body
+    assert mail.alert_about_reviews() == "not due"
+
+
+def test_a_mail_server_that_is_away_stops_nothing(
+    ada: Caller, mail_server: None, monkeypatch: pytest.MonkeyPatch, personas: Any
+) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise ConnectionRefusedError("nobody there")
+
+    monkeypatch.setattr("django.core.mail.EmailMessage.send", refuse)
+    user, link, sent = people.invite(caller=ada, email="new@example.org")
+    assert (sent, User.objects.filter(pk=user.pk).exists()) == (False, True)
+    assert link.startswith("http")
+
+
+def test_a_name_cannot_smuggle_a_header(ada: Caller, mail_server: None) -> None:
+    people.invite(caller=ada, email="new@example.org", name="x\nBcc: all@example.org")
+    assert outbox.outbox[0].recipients() == ["new@example.org"]
