@@ -33,7 +33,7 @@ FACETS = {
     "entity": "Entity",
 }
 COLUMNS = {"tag": "tags", "entity": "entity_urns"}
-COUNTED = tuple(facets.COLUMNS)  # facets whose values are what the rows have
+COUNTED = tuple(facets.FACETS)  # facets whose values are what the rows have
 WHOSE = {"": "Everyone’s", "me": "Mine"}
 
 
@@ -43,6 +43,13 @@ class Option:
     label: str
     count: int | None  # None: not counted
     chosen: bool
+    is_least: bool = False  # there are more rows than were counted
+
+    @property
+    def count_text(self) -> str:
+        if self.count is None or (self.is_least and self.count <= 1):
+            return ""
+        return f"{self.count:,}+" if self.is_least else shown(self.count)
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,7 @@ class Browse:
         return Result([], list(found.rows), self._facets(counts), total, more, None)
 
     def _facets(self, counts: Mapping[str, Sequence[tuple[str, int | None]]]) -> list[Facet]:
-        answer = []
+        answer, least = [], dict(counts.get("least", []))
         for name, title in FACETS.items():
             chosen = self.chosen[name]
             values = list(counts[name])
@@ -176,7 +183,7 @@ class Browse:
             else:
                 if chosen and chosen not in dict(values):
                     values = [(chosen, None), *values]
-                options = [Option(v, label(name, v), count, v == chosen) for v, count in values]
+                options = [Option(v, label(name, v), count, v == chosen, name in least) for v, count in values]
             if name in COUNTED and options:
                 options = [Option("", "Any", None, not chosen), *options]
             answer.append(Facet(name, title, options))

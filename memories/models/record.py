@@ -204,6 +204,9 @@ class MemoryRecord(models.Model):
             models.Index(fields=["-created_at", "id"], name="memory_newest"),  # an admin's list
             models.Index(fields=["created_by", "persona", "content_key"], name="memory_same_text"),  # exact duplicates
             models.Index(fields=["stale_at"], condition=Q(status=Status.STALE), name="memory_stale"),  # review_stale
+            models.Index(  # counts beside the filters: most rows are active, and are not in here
+                fields=["status", "-created_at"], condition=~Q(status=Status.ACTIVE), name="memory_not_active"
+            ),
             models.Index(  # the watcher takes the oldest verification first
                 F("last_verified_at").asc(nulls_first=True),
                 condition=Q(status=Status.ACTIVE),

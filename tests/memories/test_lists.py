@@ -93,7 +93,22 @@ def test_facets_count_what_each_filter_would_find(
         "status": Counter({s: len(under(statuses=[s])) for s in ("active", "stale", "superseded", "archived")}),
         "owner": Counter({"": len(under(owner="")), "me": len(under(owner="alice@example.org"))}),
     }
+    assert counted.pop("least") == []
     assert {name: Counter(dict(values)) for name, values in counted.items()} == expected
+
+
+def test_a_wide_scope_is_counted_in_its_newest_rows_and_says_so(
+    alice: Caller, many: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facets, "ROWS_MOST", 5)
+    counted = facets.counts(alice, Filters())
+    assert sum(n for _, n in counted["category"]) == 5
+    assert dict(counted["least"]).keys() == facets.FACETS.keys()
+    total = in_scope(alice, Filters()).count()
+    assert dict(counted["status"])["active"] == total > 5
+    filtered = facets.counts(alice, Filters(category="correction"))
+    assert [name for name, _ in filtered["least"]] == ["category"]
+    assert sum(n for _, n in filtered["dimension"]) == in_scope(alice, Filters(category="correction")).count()
 
 
 def test_hostile_filters_are_data(alice: Caller, many: list[MemoryRecord]) -> None:
