@@ -6,7 +6,7 @@ TORCH := torch==2.13.0
 # PyTorch's own index has a build without CUDA; the ordinary one carries gigabytes of it.
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 
-.PHONY: run install test check lint types format clean
+.PHONY: run install browser test check lint types format clean
 
 run: install
 	@$(BIN)/python manage.py up
@@ -22,6 +22,12 @@ $(VENV)/installed: pyproject.toml
 		|| $(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+# The tests drive Chromium: the system's own where there is one, otherwise Debian's package, otherwise Playwright's.
+browser: install
+	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
+		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } \
+		|| $(BIN)/playwright install chromium
 
 check: lint types test
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import cached_property
 from urllib.parse import urlencode
 
+from django.urls import reverse
 from django.utils import timezone
 
 from knowledge import queries as curation
@@ -188,6 +189,10 @@ class Browse:
                 options = [Option("", "Any", None, not chosen), *options]
             answer.append(Facet(name, title, options))
         return answer
+
+    @property
+    def address(self) -> str:
+        return reverse("my-knowledge") + self.query_string(as_of=self.as_of)
 
     def query_string(self, **more: str) -> str:
         params = {"q": self.q, **self.chosen, "sort": self.sort, **more}

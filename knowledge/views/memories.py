@@ -32,7 +32,10 @@ def my_knowledge(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"browse": browse, "result": browse.result()}
     if not is_fragment:
         context["rail"] = browse.rail()
-    return render(request, template, context)
+    response = render(request, template, context)
+    if is_fragment:
+        response["HX-Push-Url"] = browse.address  # a view to be saved: without empty filters
+    return response
 
 
 @require_safe

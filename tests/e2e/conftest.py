@@ -1,0 +1,105 @@
+"""A browser at the running product: Chromium, signed in as one of the demo's people, with everything it reports."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.running import ROOT, folder_and_port, up
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# Nothing but our own pages: Chromium's own calls home would look like requests of ours.
+ARGUMENTS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--disable-component-update"]
+SCREENSHOTS = ROOT / "var" / "screenshots"
+
+
+@dataclass
+class Seen:
+    """What went wrong in a browser: console errors (violations of the policy among them), failed and foreign
+    requests."""
+
+    site: str
+    faults: list[str] = field(default_factory=list)
+    muted: bool = False  # while a tool of ours works in the page
+
+    def watch(self, page: Any) -> None:
+        page.on("console", lambda message: self._console(page, message))
+        page.on("pageerror", lambda error: self.faults.append(f"{page.url}: {error}"))
+        page.on("request", self._request)
+        page.on("response", self._response)
+
+    def _console(self, page: Any, message: Any) -> None:
+        if not self.muted and message.type in ("error", "warning") and "Failed to load resource" not in message.text:
+            self.faults.append(f"{page.url}: {message.text}")
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith((self.site, "data:", "blob:", "about:")):
+            self.faults.append(f"a request to {request.url}")
+
+    def _response(self, response: Any) -> None:
+        if response.status >= 500:
+            self.faults.append(f"{response.url}: {response.status}")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The system's Chromium or Playwright's own; without either these tests say loudly that they did not run."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    with playwright.sync_playwright() as driver:
+        try:
+            browser = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
+        except playwright.Error:
+            pytest.skip("NO BROWSER, so no page was tried in one: run `make browser` once")
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    """The address of a fresh installation with demo content."""
+    with folder_and_port() as (home, port), up(home, port) as process:
+        assert process.poll() is None, (home / "up.log").read_text()
+        yield f"http://localhost:{port}"
+
+
+@pytest.fixture
+def seen(site: str) -> Seen:
+    return Seen(site)
+
+
+@pytest.fixture
+def sign_in(chromium: Any, site: str, seen: Seen) -> Iterator[Callable[..., Any]]:
+    """Opens a browser of its own for a person; at the end nothing may have been reported in any."""
+    contexts = []
+
+    def enter(who: str, **options: Any) -> Any:
+        context = chromium.new_context(base_url=site, **{"viewport": {"width": 1280, "height": 900}, **options})
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        page = context.new_page()
+        seen.watch(page)
+        page.goto("/sign-in/")
+        page.fill("#id_username", f"{who}@fernhill.example")
+        page.fill("#id_password", "fern-demo-2025")
+        page.click("button.primary")
+        page.wait_for_url(f"{site}/")
+        return page
+
+    yield enter
+    for context in contexts:
+        context.close()
+    assert not seen.faults, "\n".join(seen.faults)
+
+
+def picture(page: Any, name: str, full: bool = True) -> Path:
+    """A screenshot among the others, for people to look at."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    path = SCREENSHOTS / f"{name}.png"
+    page.screenshot(path=path, full_page=full)
+    return path

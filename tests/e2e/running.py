@@ -1,0 +1,60 @@
+"""The product as a person runs it: `manage.py up` in a folder and on a port of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@contextmanager
+def folder_and_port() -> Iterator[tuple[Path, int]]:
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
+        os.chmod(folder, 0o755)
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        yield Path(folder), port
+        subprocess.run(command("db", "stop"), env=environment(Path(folder), port), cwd=ROOT, capture_output=True)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, str(ROOT / "manage.py"), *arguments]
+
+
+def environment(home: Path, port: int) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_POOL_SIZE"}
+    given = {"COMMONPLACE_HOME": str(home), "COMMONPLACE_PORT": str(port), "EMBEDDING_PROVIDER": "deterministic"}
+    return {**inherited, **given, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
+
+
+@contextmanager
+def up(home: Path, port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    with open(home / "up.log", "w") as log:
+        process = subprocess.Popen(
+            command("up", *arguments),
+            env=environment(home, port),
+            cwd=ROOT,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    try:
+        for _ in range(600):
+            if "Ctrl-C stops everything" in (home / "up.log").read_text() or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)

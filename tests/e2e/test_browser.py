@@ -1,0 +1,232 @@
+"""What people do all day, in a real browser at the real product."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+SignIn = Callable[..., Any]
+
+
+def heading(page: Any) -> str:
+    return str(page.inner_text("h1"))
+
+
+def test_search_as_you_type(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "q"
+    page.keyboard.type("gift cards")
+    page.wait_for_url(re.compile(r"\?q=gift\+cards"))
+    page.wait_for_selector(".why")
+    assert "gift card" in page.inner_text(".cards li:first-child").lower()
+    assert page.evaluate("document.activeElement.id") == "q"
+    page.keyboard.type(" refunds")
+    page.wait_for_url(re.compile("refunds"))
+    page.check("input[name=category][value=business_context]", force=True)
+    page.wait_for_url(re.compile("category=business_context"))
+    assert page.is_checked("input[name=category][value=business_context]")
+
+
+def test_create_then_correct(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.click("text=New memory")
+    page.fill("#id_content", "short")
+    page.click("button.primary")
+    assert "characters" in page.inner_text(".errorlist")
+    page.fill("#id_content", "The outlet in Ghent closes its books two days later.")
+    page.click("button.primary")
+    page.wait_for_selector(".fact")
+    assert "outlet in Ghent" in page.inner_text(".fact")
+    page.click("text=Correct")
+    page.fill("#id_content", "The outlet in Ghent closes its books three days later.")
+    page.fill("#id_reason", "the new till")
+    page.click("text=Save correction")
+    page.wait_for_selector(".timeline del")
+    assert "two" in page.inner_text(".timeline del").lower()
+    page.click("text=See what was believed when")
+    page.fill("#at", "0")
+    page.wait_for_url(re.compile(r"\?at=0"))
+    page.wait_for_selector("text=Believed then")
+    assert "two days" in page.inner_text(".fact")
+
+
+def test_review_by_keyboard(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    page.goto("/review/")
+    first = page.url
+    assert page.evaluate("document.activeElement.tagName") == "H1"
+    page.keyboard.press("j")
+    page.wait_for_url(lambda url: url != first)
+    page.keyboard.press("k")
+    page.wait_for_url(first)
+    claim = page.inner_text(".fact")
+    page.keyboard.press("n")
+    page.keyboard.type("a area")  # typed into the note, no decision
+    assert page.url == first
+    page.press("#note", "Tab")
+    page.keyboard.press("a")
+    page.wait_for_url(lambda url: url != first)
+    assert page.evaluate("document.activeElement.tagName") == "H1"
+    assert "Approved" in page.inner_text(".last")
+    page.keyboard.press("u")
+    page.wait_for_url(first)
+    assert page.inner_text(".fact") == claim
+    page.keyboard.press("r")
+    page.wait_for_url(lambda url: url != first)
+    assert "Rejected" in page.inner_text(".last")
+
+
+def test_keys_can_be_turned_off(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    page.goto("/review/")
+    here = page.url
+    page.click(".keys-toggle")
+    page.keyboard.press("j")
+    page.wait_for_timeout(300)
+    assert page.url == here
+    assert not page.is_visible(".decide kbd")
+    page.reload()
+    page.keyboard.press("j")
+    page.wait_for_timeout(300)
+    assert page.url == here
+
+
+def test_edit_approve_apply_and_roll_back(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    page.goto("/review/all/")
+    page.click("text=Pack sizes of the brand Tarn")
+    page.keyboard.press("e")
+    page.wait_for_selector("#id_detail-0")
+    page.fill("#id_detail-0", "Pack sizes of Tarn are wrong")
+    page.click("text=Save >> nth=1")
+    page.wait_for_selector(".change")
+    assert "Pack sizes of Tarn are wrong" in page.inner_text(".change ins")
+    page.keyboard.press("p")
+    page.wait_for_selector("text=Changeset and roll-back")
+    page.click("text=Changeset and roll-back")
+    page.wait_for_selector("text=What was written")
+    assert "applied" in page.inner_text(".head .badge")
+    page.click("text=Roll back…")
+    page.wait_for_selector("text=These are put back")
+    page.click("form button.danger")
+    page.wait_for_selector(".messages .success")
+    assert "rolled back" in page.inner_text(".head .badge")
+    assert "wait for review again" in page.inner_text(".messages")
+
+
+def test_stale_review(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.goto("/stale/")
+    count = page.locator(".cards.stale > li").count()
+    fact = page.inner_text(".fact-line >> nth=0")
+    page.keyboard.press("t")
+    page.wait_for_selector(".messages .success")
+    assert page.locator(".cards.stale > li").count() == count - 1
+    assert fact != page.inner_text(".fact-line >> nth=0")
+    page.keyboard.press("f")
+    page.wait_for_selector(".messages .success")
+    assert page.locator(".cards.stale > li").count() == count - 2
+
+
+def test_useful_and_wrong(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    page.goto("/?owner=&q=Lyon")
+    page.click(".cards .text a >> nth=0")
+    page.click("summary:has-text('Wrong')")
+    page.fill("#wrong-why", "not in Lyon any more")
+    page.click("text=Mark as wrong")
+    page.wait_for_selector("text=You said: wrong")
+    assert "not in Lyon any more" in page.inner_text(".note.warn")
+    page.click("text=Take it back")
+    page.wait_for_selector("button:has-text('Useful')")
+
+
+def test_bulk_with_undo(sign_in: SignIn) -> None:
+    page = sign_in("jonas")
+    page.goto("/?owner=me")
+    before = page.inner_text(".bar [role=status]")
+    for place in range(3):
+        page.locator(".pick").nth(place).check()
+    page.click("text=Forget chosen")
+    page.wait_for_selector("text=3 of 3 done")
+    page.keyboard.press("u")
+    page.wait_for_selector("h1:has-text('Undo')")
+    page.goto("/?owner=me")
+    assert page.inner_text(".bar [role=status]") == before
+
+
+def test_many_in_the_review_at_once(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    page.goto("/review/all/?category=relationship")
+    page.check(".choose-all")
+    chosen = page.locator("[name=ids]:checked").count()
+    assert chosen > 0
+    page.click("text=Approve chosen")
+    page.wait_for_selector(f"text={chosen} of {chosen} done")
+    page.click("text=Undo all")
+    page.wait_for_selector("h1:has-text('Undo')")
+
+
+def test_a_token_and_the_first_agent_call(sign_in: SignIn, site: str) -> None:
+    page = sign_in("maya")
+    page.goto("/connect/")
+    page.fill("#name", "the test’s agent")
+    page.click("text=Make token")
+    token = page.inner_text("#token")
+    page.wait_for_selector("text=Waiting for the first call")
+    with ThreadPoolExecutor(1) as elsewhere:  # the browser's driver has the event loop of this thread
+        answer = elsewhere.submit(lambda: asyncio.run(recall(site, token))).result()
+    assert "gift" in answer
+    page.wait_for_selector("text=Connected: memory_recall")
+    page.goto("/activity/")
+    assert "memory_recall" in page.inner_text("main")
+    page.goto("/connect/")
+    assert page.locator("#token").count() == 0
+    page.click("button:has-text('Revoke') >> nth=0")
+    page.wait_for_selector("text=opens nothing any more")
+
+
+async def recall(site: str, token: str) -> str:
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30) as http,
+        Client(streamable_http_client(f"{site}/mcp", http_client=http)) as client,
+    ):
+        return str(await client.call_tool("memory_recall", {"query": "gift cards"}))
+
+
+def test_inviting_a_colleague(sign_in: SignIn, chromium: Any, site: str) -> None:
+    page = sign_in("sam")
+    page.goto("/admin/people/")
+    page.fill("#email", "new.colleague@fernhill.example")
+    page.check("input[name=personas] >> nth=0")
+    page.click("button:has-text('Invite')")
+    link = page.inner_text("#link")
+    guest = chromium.new_context(base_url=site).new_page()
+    guest.goto(link.replace(link.split("/password/")[0], site))
+    guest.fill("#id_new_password1", "blue heron lake")
+    guest.fill("#id_new_password2", "blue heron lake")
+    guest.click("button.primary")
+    guest.wait_for_selector("h1:has-text('My Knowledge')")
+    guest.context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_chosen_theme_holds_in_portal_and_admin(sign_in: SignIn, theme: str) -> None:
+    page = sign_in("sam", color_scheme="dark" if theme == "light" else "light")
+    page.evaluate(f"localStorage.setItem('theme', '{theme}')")
+    for address in ("/", "/admin/", "/admin/memories/memoryrecord/"):
+        page.goto(address)
+        assert page.evaluate("document.documentElement.dataset.theme") == theme
+        colour = page.evaluate("getComputedStyle(document.body).color")
+        light = sum(int(n) for n in re.findall(r"\d+", colour)[:3]) < 300
+        assert light == (theme == "light"), (address, colour)

@@ -1,0 +1,162 @@
+"""Every address of the portal and the admin in a real browser: the strict policy holds, nothing is fetched from
+elsewhere, nothing overflows, and axe finds no fault. Leaves screenshots in var/screenshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.urls import Resolver404, URLPattern, get_resolver, resolve
+
+from tests.e2e.conftest import Seen, picture
+
+# Addresses that a browser never opens as a page: they answer POST, fragments, files or programs.
+NO_PAGES = {
+    "first-call", "make-token", "revoke-token", "sign-out", "health", "change-memory", "review-undo", "review-decide",
+    "start-batch", "batch", "batch-on", "undo-batch", "resume-changeset", "replay-changeset", "export-changeset",
+    "password_reset_confirm", "forgot-password", "password_reset_done", "sign-in", "api-memories", "api-recall",
+    "api-memory", "api-supersede", "indexing-act", "audit-export", "invite", "person-act", "logout", "login",
+    "autocomplete", "jsi18n", "view_on_site", "password_change", "password_change_done", "auth_user_password_change",
+}  # fmt: skip
+START = [
+    "/",
+    "/?q=refunds",
+    "/?status=stale",
+    "/review/",
+    "/stale/?whose=all",
+    "/admin/tables/",
+    "/admin/people/",
+    "/connect/",
+]
+FIRST_LOAD_MOST = 150_000  # bytes over the wire
+
+
+@pytest.fixture(scope="module")
+def pages(chromium: Any, site: str) -> list[str]:
+    """One address of each kind, found by following the links that an admin sees."""
+    page = chromium.new_context(base_url=site).new_page()
+    page.goto("/sign-in/")
+    page.fill("#id_username", "sam@fernhill.example")
+    page.fill("#id_password", "fern-demo-2025")
+    page.click("button.primary")
+    found: dict[str, str] = {}
+    waiting = list(START)
+    while waiting:
+        address = waiting.pop(0)
+        kind = name_of(address)
+        key = f"{kind} {address}" if address in START else kind
+        if kind in NO_PAGES or not kind or key in found:
+            continue
+        page.goto(address)
+        found[key] = address
+        links = page.eval_on_selector_all("a[href]", "all => all.map(a => a.getAttribute('href'))")
+        waiting += [to_path(page, link) for link in links]
+    page.context.close()
+    return sorted(set(found.values()))
+
+
+def to_path(page: Any, link: str) -> str:
+    """The link as a path with query on this site, or nothing."""
+    whole = page.evaluate("link => new URL(link, document.baseURI).href", link)
+    parts = urlsplit(whole)
+    here = urlsplit(page.url)
+    return f"{parts.path}?{parts.query}".rstrip("?") if parts.netloc == here.netloc else ""
+
+
+def name_of(address: str) -> str:
+    try:
+        return resolve(urlsplit(address).path).url_name or ""
+    except Resolver404:
+        return ""
+
+
+def names(patterns: Any) -> set[str]:
+    found: set[str] = set()
+    for entry in patterns:
+        found |= {entry.name or ""} if isinstance(entry, URLPattern) else names(entry.url_patterns)
+    return found
+
+
+def test_every_kind_of_page_was_found(pages: list[str]) -> None:
+    known = {name for name in names(get_resolver().url_patterns) if name} - NO_PAGES
+    # Tables have pages for adding, changing, deleting and history where their rows allow that; lists are enough.
+    tables = {name for name in known if name.endswith(("_add", "_change", "_delete", "_history"))} | {"app_list"}
+    missing = known - tables - {name_of(page) for page in pages}
+    assert missing == set()
+
+
+def test_every_page_in_every_look(pages: list[str], sign_in: Callable[..., Any], seen: Seen) -> None:
+    page = sign_in("sam", reduced_motion="reduce")  # colours in transition are no colours to judge
+    faults: list[str] = []
+    for address in pages:
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.emulate_media(color_scheme="light")
+        page.goto(address, wait_until="networkidle")
+        seen.muted = True
+        name = name_of(address) + ("-filtered" if "?" in address else "")
+        # Django's own tables and forms are judged as far as we style them.
+        is_table = "admin:" in resolve(urlsplit(address).path).view_name and page.locator("#content-start").count()
+        scope = {"exclude": [["#changelist"], ["#content-main"], [".breadcrumbs"]]} if is_table else None
+        faults += [f"{address} light: {fault}" for fault in violations(page, scope)]
+        picture(page, f"{name}-light")
+        page.emulate_media(color_scheme="dark")
+        faults += [f"{address} dark: {fault}" for fault in violations(page, scope, rules=["color-contrast"])]
+        picture(page, f"{name}-dark")
+        page.emulate_media(color_scheme="light")
+        # 390 px is a telephone, 640 px a window of 1280 px at 200 % zoom.
+        for width in () if is_table else (640, 390):
+            page.set_viewport_size({"width": width, "height": 844})
+            wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            if wider > 0:
+                faults.append(f"{address} at {width} px: {wider} px too wide")
+        picture(page, f"{name}-small")
+        seen.muted = False
+    assert not faults, "\n".join(faults)
+
+
+def violations(page: Any, scope: Any, rules: list[str] | None = None) -> list[str]:
+    """What axe finds: rule and the first elements."""
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": rules}
+    found = Axe().run(page, context=scope, options=options).response["violations"]
+    return [
+        f"{one['id']} ({one['impact']}) " + ", ".join(" ".join(map(str, node["target"])) for node in one["nodes"][:3])
+        for one in found
+    ]
+
+
+def test_signed_out_pages(chromium: Any, site: str) -> None:
+    page = chromium.new_context(base_url=site).new_page()
+    for address in ("/sign-in/", "/password/forgot/", "/password/sent/", "/password/x/y/"):
+        page.goto(address)
+        assert violations(page, None) == [], address
+        picture(page, f"{name_of(address)}-light")
+    page.context.close()
+
+
+def test_the_first_load_is_small(chromium: Any, site: str) -> None:
+    """Sign-in, then My Knowledge: everything over the wire, compressed as it is sent."""
+    context = chromium.new_context(base_url=site)
+    page = context.new_page()
+    session = context.new_cdp_session(page)
+    session.send("Network.enable")
+    received: list[float] = []
+    session.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
+    page.goto("/sign-in/")
+    page.fill("#id_username", "maya@fernhill.example")
+    page.fill("#id_password", "fern-demo-2025")
+    page.click("button.primary")
+    page.wait_for_load_state("networkidle")
+    context.close()
+    assert 0 < sum(received) <= FIRST_LOAD_MOST, sum(received)
+
+
+def test_motion_is_reduced_where_asked(sign_in: Callable[..., Any]) -> None:
+    page = sign_in("maya", reduced_motion="reduce")
+    page.goto("/connect/")
+    names = page.evaluate("[...document.querySelectorAll('*')].map(e => getComputedStyle(e).animationName)")
+    assert set(names) == {"none"}
