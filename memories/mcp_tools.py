@@ -8,11 +8,11 @@ from uuid import UUID
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from memories import queries, services, shapes, validation
+from memories import feedback, queries, services, shapes, validation
 from memories.access import Caller
 from memories.errors import check_choice
 from memories.history import history
-from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Visibility
+from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Verdict, Visibility
 from memories.search import LIMIT_MAX, STRATEGIES, Filters, recall
 from memories.shapes import ChangeShape, MemoryShape, RecallShape, SimilarShape
 from memories.toolset import tool
@@ -28,6 +28,8 @@ COMMANDS = {
     "forget": "archive a memory: id",
     "restore": "make an archived or stale memory active again: id",
     "verify": "say that a memory is still true: id; optional note",
+    "feedback": "say of a recalled memory that it was useful or wrong, or take that back: id, verdict; optional note. "
+    "A wrong one leaves recall until its owner has looked at it",
     "history": "revisions and corrections of a memory: id",
     "share": "set who may read a memory: id, visibility",
     "erase": "remove a text for good: id, confirm=true",
@@ -94,7 +96,8 @@ def memory_manage(
     visibility: Annotated[str, Field(description=listed(Visibility.values) + " (default persona).")] = "",
     metadata: Annotated[dict[str, Any] | None, Field(description="Free JSON object, at most 16 kB.")] = None,
     reason: Annotated[str, Field(description="Why, for the history.")] = "",
-    note: Annotated[str, Field(description="What was looked at, for verify.")] = "",
+    note: Annotated[str, Field(description="What was looked at, for verify; what is wrong, for feedback.")] = "",
+    verdict: Annotated[str, Field(description=listed([*Verdict.values, "withdraw"]) + ", for feedback.")] = "",
     confirm: Annotated[bool, Field(description="Must be true for erase.")] = False,
     filter_dimension: str = "",
     filter_category: str = "",
@@ -124,6 +127,8 @@ def memory_manage(
     if command in ("list", "review_stale"):
         filters = _filters(filter_dimension, filter_category, filter_status, filter_entity_urn)
         return _list(caller, command, filters, limit, offset)
+    if command == "feedback":
+        return _feedback(caller, validation.clean_id(id), verdict, note or reason)
     return _change(caller, command, validation.clean_id(id), given, reason or note, confirm)
 
 
@@ -205,6 +210,14 @@ def _change(
             return {"id": record_id.hex, "status": "erased", "message": "erased for good"}
         case _:
             return _history(caller, record_id)
+
+
+def _feedback(caller: Caller, record_id: UUID, verdict: str, note: str) -> ManageShape:
+    if verdict == "withdraw":
+        feedback.withdraw(caller=caller, record_id=record_id)
+    else:
+        feedback.mark(caller=caller, record_id=record_id, verdict=verdict, note=note)
+    return _changed(queries.one(caller, record_id), "noted")
 
 
 def _remembered(answer: services.Remembered, message: str) -> ManageShape:

@@ -20,6 +20,10 @@ class CommonplaceAdminSite(AdminSite):
     site_url = "/"
     enable_nav_sidebar = False
 
+    def __init__(self, name: str = "admin") -> None:
+        super().__init__(name)
+        self.disable_action("delete_selected")  # rows are forgotten, revoked or erased by services, one by one
+
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         """With what is degraded: every page says it."""
         context = super().each_context(request)

@@ -151,3 +151,14 @@ def test_hostile_text_is_only_text(alice: Caller, text: str) -> None:
     assert memory_recall(alice, text)["memories"][0]["id"] == id
     with pytest.raises(Invalid, match="filter_entity_urn"):
         memory_manage(alice, "list", filter_entity_urn=text)
+
+
+def test_feedback_takes_a_wrong_memory_out_of_recall(alice: Caller, bob: Caller, olga: Caller) -> None:
+    id = remember(alice)
+    said = memory_manage(bob, "feedback", id=id, verdict="wrong", note="refunds are in since May")
+    assert (said["status"], memory_recall(alice, "refunds")["count"]) == ("stale", 0)
+    assert memory_manage(bob, "feedback", id=id, verdict="withdraw")["status"] == "active"
+    with pytest.raises(Invalid, match="verdict"):
+        memory_manage(bob, "feedback", id=id, verdict="boring")
+    with pytest.raises(NotFound):
+        memory_manage(olga, "feedback", id=id, verdict="wrong")
