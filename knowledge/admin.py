@@ -19,6 +19,7 @@ class InsightAdmin(ReadOnlyAdmin):
     list_display = ["text", "badge", "captured_by", "reviewed_by", "reviewed_at", "applied_at"]
     list_filter = ["state", "record__category", "record__persona"]
     search_fields = ["record__content"]
+    exclude = ["replaces"]  # which may be another's private text
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Insight]:
         return Insight.objects.visible_to(caller_of(request, door="admin")).select_related("record")

@@ -185,6 +185,8 @@ class Browse:
                 if chosen and chosen not in dict(values):
                     values = [(chosen, None), *values]
                 options = [Option(v, label(name, v), count, v == chosen, name in least) for v, count in values]
+            if name in ("dimension", "category", "persona"):
+                options.sort(key=lambda option: option.label)  # a place of its own, whatever is counted
             if name in COUNTED and options:
                 options = [Option("", "Any", None, not chosen), *options]
             answer.append(Facet(name, title, options))
@@ -207,5 +209,5 @@ def shown(count: int) -> str:
 def label(facet: str, value: str) -> str:
     """A facet's value as people read it."""
     if facet == "entity":
-        return short_name(value)
+        return ".".join(short_name(value).split(".")[-2:])  # the telling end
     return value if facet in ("tag", "persona") else value.replace("_", " ").capitalize()

@@ -30,6 +30,7 @@ from knowledge.planning import Planned, plan
 from memories import validation
 from memories.access import Caller
 from memories.errors import Conflict, Invalid, NotFound, check_count
+from memories.models import Status
 
 CHANGES_MAX = 20
 VISIBLE_WITHIN_S = (0, 0.1, 0.3, 1.0)  # pauses before each look at what was written
@@ -131,6 +132,10 @@ def _checked(
     if wrong := [insight for insight in bound if insight.state != InsightState.APPROVED]:
         listed = ", ".join(f"{insight.pk.hex} is {insight.state}" for insight in wrong[:5])
         raise Conflict(f"only approved insights are applied: {listed}", field="insight_ids")
+    for insight in bound:
+        insights.require_curator_of(caller, insight.record)
+        if insight.record.status not in (Status.ACTIVE, Status.STALE):
+            raise Conflict(f"{insight.pk.hex} was {insight.record.status} by its owner", field="insight_ids")
     return urn, requests, bound
 
 

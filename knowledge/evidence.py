@@ -31,7 +31,14 @@ def of_entity(catalog: CatalogPort, urn: str, *, lineage: bool = True) -> dict[s
         "links": seen.links,
         "deprecated": seen.deprecated,
         "columns": [
-            {"column": c.simple_path, "type": c.native_type, "nullable": c.nullable, "description": c.description}
+            {
+                "column": c.simple_path,
+                "type": c.native_type,
+                "nullable": c.nullable,
+                "description": c.description,
+                "tags": list(c.tags),
+                "terms": list(c.terms),
+            }
             for c in seen.columns[:COLUMNS_SHOWN]
         ],
         "columns_total": len(seen.columns),

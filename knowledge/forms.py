@@ -19,7 +19,7 @@ class MemoryForm(forms.Form):
     content = forms.CharField(
         label="What should be remembered?",
         help_text=f"One fact, {CONTENT_MIN} to {CONTENT_MAX:,} characters. Say what a colleague would need to know.",
-        widget=forms.Textarea(attrs={"rows": 5, "maxlength": CONTENT_MAX}),
+        widget=forms.Textarea(attrs={"rows": 5, "maxlength": CONTENT_MAX, "autofocus": True}),
     )
     reason = forms.CharField(required=False, label="Why the change?", help_text="Kept in the history.")
     dimension = forms.ChoiceField(choices=Dimension.choices)
@@ -62,7 +62,9 @@ class MemoryForm(forms.Form):
 class InsightForm(forms.Form):
     """A pending insight's text and suggested actions, as a curator mends them."""
 
-    content = forms.CharField(label="The claim", widget=forms.Textarea(attrs={"rows": 4, "maxlength": CONTENT_MAX}))
+    content = forms.CharField(
+        label="The claim", widget=forms.Textarea(attrs={"rows": 4, "maxlength": CONTENT_MAX, "autofocus": True})
+    )
     category = forms.ChoiceField(choices=[choice for choice in Category.choices if choice[0] != Category.GENERAL])
     confidence = forms.ChoiceField(choices=Confidence.choices)
     entity_urns = forms.CharField(
@@ -98,6 +100,11 @@ class InsightForm(forms.Form):
         return [
             [self[f"{name}-{place}"] for name in ("action_type", "target", "detail")] for place in range(ACTIONS_MAX)
         ]
+
+    @property
+    def shown(self) -> int:
+        """Changes that are shown at once: those that there are, and room for another."""
+        return min(sum(bool(action) for action in self.kept) + 1, ACTIONS_MAX)
 
     @property
     def claim(self) -> list[forms.BoundField]:

@@ -122,6 +122,13 @@ def _propose(
 # -- review ------------------------------------------------------------------------------------------------
 
 
+def require_curator_of(caller: Caller, record: MemoryRecord) -> None:
+    """A persona's insights are decided by those curators who hold it, also where others may read them."""
+    require_curator(caller)
+    if record.persona not in caller.personas and not caller.is_admin:
+        raise Forbidden(f"belongs to the persona {record.persona}: its curators decide", field="insight_id")
+
+
 def require_curator(caller: Caller) -> None:
     if not may_curate(caller):
         raise Forbidden("only curators review and apply; ask an admin for the group Curators")
@@ -155,12 +162,17 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
     require_curator(caller)
     with transaction.atomic():
         insight = _locked(caller, insight_id)
+        require_curator_of(caller, insight.record)
         if insight.state not in (InsightState.APPROVED, InsightState.REJECTED):
             raise Conflict(f"is {insight.state}: there is no decision to take back", field="insight_id")
         if insight.changeset_id:
             raise Conflict("is being applied: roll that back instead", field="insight_id")
         if insight.reviewed_by != caller.email and not caller.is_admin:
             raise Forbidden(f"was decided by {insight.reviewed_by}", field="insight_id")
+        if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
+            raise Conflict("was archived by its owner", field="insight_id")
+        if insight.state == InsightState.REJECTED and (twin := services.living_twin(insight.record)):
+            raise Conflict(f"the same was remembered anew, as {twin.pk.hex}", field="insight_id")
         _back_to_pending(caller, insight, "undo_review")
     return insight
 
@@ -181,7 +193,7 @@ def edit(
     with transaction.atomic():
         insight = _locked(caller, insight_id)
         if not caller.acts_for(insight.record.created_by):
-            require_curator(caller)
+            require_curator_of(caller, insight.record)
         if insight.state != InsightState.PENDING:
             raise Conflict(f"is {insight.state}: only a pending insight is edited", field="insight_id")
         with revised(caller, insight.record, "edit", "edited in review"):
@@ -203,6 +215,7 @@ def _decided(
     notes = validation.clean_text("review_notes", notes, 0, validation.REASON_MAX)
     with transaction.atomic():
         insight = _locked(caller, insight_id)
+        require_curator_of(caller, insight.record)
         if insight.record.created_by == caller.email and not caller.is_admin:
             raise Forbidden("is your own: somebody else has to review it", field="insight_id")
         if insight.state not in allowed or insight.changeset_id:
@@ -228,7 +241,9 @@ def _locked(caller: Caller, insight_id: UUID | str) -> Insight:
 
 
 def _back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
-    """Waiting again: the record is private and active, as it was when captured."""
+    """Waiting again: the record is private, and active if the review had archived it; what its owner has withdrawn
+    meanwhile stays withdrawn."""
+    revives = insight.state == InsightState.REJECTED
     insight.state, insight.changeset = InsightState.PENDING, None
     insight.reviewed_by, insight.reviewed_at, insight.review_notes = "", None, ""
     insight.applied_by, insight.applied_at = "", None
@@ -236,8 +251,20 @@ def _back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
     record = insight.record
     with revised(caller, record, change, ""):
         record.visibility = Visibility.PRIVATE
-        if record.status == Status.ARCHIVED:
+        if revives and record.status == Status.ARCHIVED:
             record.status = Status.ACTIVE
+
+
+def review_again(*, caller: Caller, record: MemoryRecord) -> None:
+    """What was approved is approved as it was read: a claim that its owner has changed since waits again. Part of the
+    transaction that changed it. Raises Conflict while it is being applied."""
+    insight = Insight.objects.select_for_update().filter(pk=record.pk, state=InsightState.APPROVED).first()
+    if insight is None:
+        return
+    if insight.changeset_id:
+        raise Conflict("is being applied to the catalog right now", field="id")
+    insight.record = record
+    _back_to_pending(caller, insight, "review_again")
 
 
 # -- what applying and rolling back do to insights ------------------------------------------------------------
@@ -246,7 +273,9 @@ def _back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
 def claim(insight_ids: Iterable[UUID], changeset: Changeset) -> None:
     """Binds approved insights to a changeset, inside its transaction. Who comes second is told."""
     ids = list(insight_ids)
+    living = [Status.ACTIVE, Status.STALE]
     free = Insight.objects.filter(pk__in=ids, state=InsightState.APPROVED, changeset__isnull=True)
+    free = free.filter(record__in=MemoryRecord.objects.filter(pk__in=ids, status__in=living))
     if free.update(changeset=changeset) != len(ids):
         raise Conflict("somebody else is applying one of these insights, or has done so", field="insight_ids")
 

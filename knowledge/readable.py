@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from knowledge.catalog import facts
 from knowledge.catalog.patch import ABSENT
 from knowledge.catalog.port import entity_type
-from knowledge.models import Change, ChangeOutcome
+from knowledge.models import CatalogEntity, Change, ChangeOutcome
 from knowledge.planning import Planned
 
 TITLES = {
@@ -22,14 +25,13 @@ TITLES = {
     "deprecation": "Deprecation",
     "glossaryTermInfo": "Glossary term",
     "documentInfo": "Document",
-    "documentSettings": "Document’s settings",
-    "subTypes": "Kind",
     "incidentInfo": "Incident",
     "queryProperties": "Query",
-    "querySubjects": "Query’s subjects",
     "promptInfo": "Prompt",
     "status": "Status",
 }
+# What is written beside a document or a query for the catalog's sake.
+BOOKKEEPING = {"documentSettings", "subTypes", "querySubjects"}
 # Bookkeeping inside of values, which tells a reader nothing.
 STAMPS = {"createStamp", "created", "lastModified", "lastUpdated", "actor", "source", "decommissionTime", "termSource"}
 
@@ -48,10 +50,11 @@ class Readable:
     error: str = ""
     position: int = 0
     ingested: bool = False  # the text before was written by ingestion, and stays there below ours
+    name: str = ""
 
     @property
     def entity(self) -> str:
-        return facts.short_name(self.urn)
+        return self.name or facts.short_name(self.urn)
 
     @property
     def kind(self) -> str:
@@ -61,8 +64,11 @@ class Readable:
 def of_planned(planned: Sequence[Planned], known: Mapping[str, facts.Facts] | None = None) -> list[Readable]:
     """Changes not made yet. A description that only ingestion wrote is shown as what stands there now."""
     shown = []
+    names = names_in([(one.step.write.urn, one.step.write.value) for one in planned])
     for place, one in enumerate(planned):
         write = one.step.write
+        if write.aspect in BOOKKEEPING:
+            continue
         before, ingested = one.before, False
         if before is ABSENT and write.path[-1:] == ("description",):
             before = _ingested((known or {}).get(write.urn), write.path)
@@ -71,13 +77,14 @@ def of_planned(planned: Sequence[Planned], known: Mapping[str, facts.Facts] | No
             Readable(
                 title=title(write.aspect, write.path),
                 urn=write.urn,
-                before="" if before is ABSENT else text_of(before),
-                after=text_of(write.value),
+                before="" if before is ABSENT else text_of(before, names),
+                after=text_of(write.value, names),
                 had_before=before is not ABSENT,
                 removes=write.operation == "remove",
                 outcome=ChangeOutcome.NOOP if one.is_noop else ChangeOutcome.PLANNED,
                 position=place,
                 ingested=ingested,
+                name=names.get(write.urn, ""),
             )
         )
     return shown
@@ -92,18 +99,42 @@ def _ingested(entity: facts.Facts | None, path: Sequence[str]) -> Any:
     return (column.description if column else "") or ABSENT
 
 
-def of_change(change: Change) -> Readable:
+def of_changes(changes: Iterable[Change], *, back: bool = False) -> list[Readable]:
+    """Changes as they were made; with `back`, their way back: from what was written to what stood there before."""
+    rows = [change for change in changes if change.aspect not in BOOKKEEPING or change.error]
+    names = names_in([(change.urn, change.written) for change in rows])
+    return [_of_change(change, names, back) for change in rows]
+
+
+def _of_change(change: Change, names: Mapping[str, str], back: bool) -> Readable:
+    before = text_of(change.before, names) if change.had_before else ""
+    after = text_of(change.written, names)
     return Readable(
         title=title(change.aspect, change.path),
         urn=change.urn,
-        before=text_of(change.before) if change.had_before else "",
-        after=text_of(change.written),
-        had_before=change.had_before,
-        removes=change.operation == "remove",
+        before=after if back else before,
+        after=before if back else after,
+        had_before=change.operation != "remove" if back else change.had_before,
+        removes=not change.had_before if back else change.operation == "remove",
         outcome=change.outcome,
         error=change.error,
         position=change.position,
+        name=names.get(change.urn, ""),
     )
+
+
+def names_in(writes: Sequence[tuple[str, Any]]) -> dict[str, str]:
+    """What the entities that are written, or written of, are called: by the writes themselves, or by the catalog."""
+    text = json.dumps([[urn, value] for urn, value in writes], default=str)
+    urns = set(re.findall(r"urn:li:(?:glossaryTerm|document|incident|query|prompt):[^\"\\,)\s]+", text))
+    if not urns:
+        return {}
+    known = CatalogEntity.objects.filter(urn__in=urns).exclude(name="")
+    names = {urn: qualified or name for urn, qualified, name in known.values_list("urn", "qualified_name", "name")}
+    for urn, value in writes:
+        if isinstance(value, Mapping) and (name := value.get("name") or value.get("title")):
+            names[urn] = str(name)
+    return names
 
 
 def title(aspect: str, path: Sequence[str]) -> str:
@@ -122,39 +153,27 @@ def words(name: str) -> str:
     return spaced.strip().capitalize()
 
 
-def text_of(value: Any) -> str:
+def text_of(value: Any, names: Mapping[str, str] = MappingProxyType({})) -> str:
     """A value in plain words: names instead of URNs, a line a field, no bookkeeping."""
     if isinstance(value, Mapping):
-        return _lines(value)
+        return _lines(value, names)
     if isinstance(value, list):
-        return ", ".join(text_of(item) for item in value)
+        return ", ".join(text_of(item, names) for item in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = "" if value is None else str(value)
-    return facts.short_name(text) if text.startswith("urn:li:") else text
+    return names.get(text) or facts.short_name(text) if text.startswith("urn:li:") else text
 
 
-def _lines(value: Mapping[str, Any]) -> str:
+def _lines(value: Mapping[str, Any], names: Mapping[str, str]) -> str:
     told = {name: item for name, item in value.items() if name not in STAMPS and item not in (None, "", [], {})}
-    names = {text_of(item) for name, item in told.items() if name in ("tag", "urn", "propertyUrn", "string", "double")}
+    keys = {
+        text_of(item, names) for name, item in told.items() if name in ("tag", "urn", "propertyUrn", "string", "double")
+    }
     if len(told) == 1:
-        return text_of(next(iter(told.values())))
-    if len(told) == 2 and names and "values" not in told:
-        (name,) = names or {""}
-        rest = next(text_of(item) for key, item in told.items() if key not in ("tag", "urn", "propertyUrn"))
+        return text_of(next(iter(told.values())), names)
+    if len(told) == 2 and keys and "values" not in told:
+        (name,) = keys
+        rest = next(text_of(item, names) for key, item in told.items() if key not in ("tag", "urn", "propertyUrn"))
         return f"{name}: {rest}"
-    return "\n".join(f"{words(name)}: {text_of(item)}" for name, item in told.items())
-
-
-def back(change: Change) -> Readable:
-    """The way back of a change: from what was written to what stood there before."""
-    return Readable(
-        title=title(change.aspect, change.path),
-        urn=change.urn,
-        before=text_of(change.written),
-        after=text_of(change.before) if change.had_before else "",
-        had_before=change.operation != "remove",
-        removes=not change.had_before,
-        outcome=change.outcome,
-        position=change.position,
-    )
+    return "\n".join(f"{words(name)}: {text_of(item, names)}" for name, item in told.items())

@@ -10,17 +10,27 @@ from django.db import transaction
 from django.dispatch import receiver
 from django_q.tasks import async_task
 
+from knowledge import insights
 from knowledge.catalog import staleness
 from knowledge.models import Insight, InsightState
+from memories.access import Caller
 from memories.errors import Conflict
 from memories.models import MemoryRecord
-from memories.services import corrected, grounded, sharing
+from memories.services import corrected, edited, grounded, sharing
 
 
 @receiver(sharing)
 def refuse_to_share_what_waits(sender: object, record: MemoryRecord, **extra: Any) -> None:
     if Insight.objects.filter(pk=record.pk, state=InsightState.PENDING).exists():
         raise Conflict("waits for review: it becomes visible when it is approved", field="id")
+
+
+@receiver(edited)
+def review_what_was_changed(
+    sender: object, record: MemoryRecord, caller: Caller, names: set[str], **extra: Any
+) -> None:
+    if names & {"content", "entity_urns", "related_columns"}:
+        insights.review_again(caller=caller, record=record)
 
 
 @receiver(corrected)

@@ -33,6 +33,13 @@ class ReadOnlyAdmin(admin.ModelAdmin[Any]):
         return False
 
 
+class AdminsOnly(ReadOnlyAdmin):
+    """Rows that tell of everybody's memories."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
+
 class RevisionInline(admin.TabularInline[MemoryRevision, MemoryRecord]):
     model = MemoryRevision
     fields = ["valid_to", "change", "changed_by", "status", "visibility", "content", "reason"]
@@ -55,7 +62,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     search_fields = ["content"]
     search_help_text = "Words of the text."
     inlines = [RevisionInline]
-    exclude = ["embedding", "search", "embedding_text_hash"]
+    exclude = ["embedding", "search", "embedding_text_hash", "supersedes"]  # which may be another's private text
     actions = ["forget", "restore", "verify"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
@@ -112,7 +119,7 @@ class PersonaAdmin(admin.ModelAdmin[Persona]):
 
 
 @admin.register(IndexJob)
-class IndexJobAdmin(ReadOnlyAdmin):
+class IndexJobAdmin(AdminsOnly):
     list_display = [
         "source_kind",
         "source_id",
@@ -126,5 +133,5 @@ class IndexJobAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Tombstone)
-class TombstoneAdmin(ReadOnlyAdmin):
+class TombstoneAdmin(AdminsOnly):
     list_display = ["record_id", "created_by", "persona", "erased_by", "erased_at"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.utils import timezone
 
 from memories import services, validation
@@ -18,6 +18,7 @@ from memories.models import Batch
 
 UNITS_MAX = 5_000
 AT_ONCE = 20  # rows in one transaction
+DEADLOCK = "40P01"  # PostgreSQL's SQLSTATE
 SLICE_S = 0.8  # how long one request works before it shows how far it is
 
 
@@ -49,19 +50,24 @@ def start(
     unit_ids: Sequence[UUID | str],
     note: str = "",
     back_to: str = "",
-    undoes: Batch | None = None,
 ) -> Batch:
     """Keeps what is to be done and does the first slice."""
     check_choice("act", act, ACTS)
     note = validation.clean_reason(note)
-    ids = list(dict.fromkeys(validation.clean_id(one) for one in unit_ids))
+    ids = sorted(
+        {validation.clean_id(one) for one in unit_ids}
+    )  # in one order everywhere, so that none wait in a circle
     if not ids:
         raise Invalid("is empty: nothing was chosen", field="ids", allowed=f"1 to {UNITS_MAX:,}")
     check_count("ids", ids, UNITS_MAX)
-    batch = Batch.objects.create(
-        created_by=caller.email, act=act, unit_ids=ids, note=note, back_to=back_to[:500], undoes=undoes
-    )
+    batch = _kept(caller, act, ids, note, back_to, None)
     return go_on(caller=caller, batch_id=batch.pk)
+
+
+def _kept(caller: Caller, act: str, ids: Sequence[UUID], note: str, back_to: str, undoes: Batch | None) -> Batch:
+    return Batch.objects.create(
+        created_by=caller.email, act=act, unit_ids=list(ids), note=note, back_to=back_to[:500], undoes=undoes
+    )
 
 
 def find(*, caller: Caller, batch_id: UUID | str) -> Batch:
@@ -78,13 +84,22 @@ def go_on(*, caller: Caller, batch_id: UUID | str) -> Batch:
     batch = find(caller=caller, batch_id=batch_id)
     deadline = time.monotonic() + SLICE_S
     while batch.finished_at is None and time.monotonic() < deadline:
-        with transaction.atomic():
-            batch = Batch.objects.select_for_update().get(pk=batch.pk)
-            place = len(batch.outcomes)
-            batch.outcomes += [_one(caller, batch, unit) for unit in batch.unit_ids[place : place + AT_ONCE]]
-            if len(batch.outcomes) == len(batch.unit_ids):
-                batch.finished_at = timezone.now()
-            batch.save(update_fields=["outcomes", "finished_at"])
+        try:
+            batch = _slice(caller, batch)
+        except OperationalError as error:  # somebody else was chosen to go on: the slice is undone, and done again
+            if getattr(error.__cause__, "sqlstate", "") != DEADLOCK:
+                raise
+    return batch
+
+
+def _slice(caller: Caller, batch: Batch) -> Batch:
+    with transaction.atomic():
+        batch = Batch.objects.select_for_update().get(pk=batch.pk)
+        place = len(batch.outcomes)
+        batch.outcomes += [_one(caller, batch, unit) for unit in batch.unit_ids[place : place + AT_ONCE]]
+        if len(batch.outcomes) == len(batch.unit_ids):
+            batch.finished_at = timezone.now()
+        batch.save(update_fields=["outcomes", "finished_at"])
     return batch
 
 
@@ -103,9 +118,14 @@ def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
     inverse = ACTS[batch.act].inverse
     if not inverse:
         raise Conflict("can't be undone", field="batch_id")
-    if Batch.objects.filter(undoes=batch).exists():
-        raise Conflict("was undone already", field="batch_id")
-    return start(caller=caller, act=inverse, unit_ids=done(batch), back_to=batch.back_to, undoes=batch)
+    if batch.finished_at is None:
+        raise Conflict("is not done yet", field="batch_id")
+    with transaction.atomic():
+        Batch.objects.select_for_update().get(pk=batch.pk)
+        if Batch.objects.filter(undoes=batch).exists():
+            raise Conflict("was undone already", field="batch_id")
+        back = _kept(caller, inverse, done(batch), "", batch.back_to, batch)
+    return go_on(caller=caller, batch_id=back.pk)
 
 
 def done(batch: Batch) -> list[UUID]:

@@ -119,6 +119,7 @@ def history(caller: Caller, record: MemoryRecord) -> list[Change]:
             # Why it was corrected belongs to the correction, and is hidden with it.
             is_hidden = revision.change == "supersede" and link.superseded_by not in shown
             is_hidden = is_hidden and not caller.acts_for(link.created_by)
+            is_hidden = is_hidden or not could_read(caller, link, after.visibility)
             reason = "" if is_hidden else revision.reason
             changes.append(
                 Change(

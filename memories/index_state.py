@@ -39,8 +39,13 @@ class Coverage:
         return "degraded" if self.failures or self.indexed < self.expected else "healthy"
 
     @property
+    def good(self) -> int:
+        """Rows whose vector nobody is about to make anew."""
+        return max(min(self.indexed, self.expected - self.open_jobs), 0)
+
+    @property
     def share(self) -> float:
-        return self.indexed / self.expected if self.expected else 1.0
+        return self.good / self.expected if self.expected else 1.0
 
 
 def coverage(model: str) -> list[Coverage]:

@@ -41,6 +41,9 @@ erased = Signal()
 sharing = Signal()
 # Sent inside the transaction of a correction, with `record`, which is superseded now.
 corrected = Signal()
+# Sent inside the transaction that edits a memory, with `record`, `caller` and the names of what changed: a receiver may
+# refuse by raising a DomainError.
+edited = Signal()
 # Sent with `record` when what a memory says was just said or looked at: written, revised, verified, restored.
 grounded = Signal()
 
@@ -184,6 +187,7 @@ def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes
             if cleaned and record.status == Status.STALE:
                 make_active(record)
         if cleaned:
+            edited.send(sender=MemoryRecord, record=record, caller=caller, names=set(cleaned))
             grounded.send(sender=MemoryRecord, record=record)
         text_changed = record.embedding is None
     if text_changed:
@@ -211,7 +215,7 @@ def restore(*, caller: Caller, record_id: UUID | str, reason: str = "") -> Memor
         rival = old and living_successor(old)
         if record.status == Status.ARCHIVED and rival and rival.pk != record.pk:
             raise Conflict(f"what it corrected is corrected by {rival.pk.hex} now", field="id")
-        twin = None if successor else _living_twin(record)
+        twin = None if successor else living_twin(record)
         if twin:
             raise Conflict(f"the same is remembered already, as {twin.pk.hex}", field="id")
         with revised(caller, record, "restore", reason):
@@ -333,7 +337,7 @@ def _what_differs(twin: MemoryRecord, given: Mapping[str, Any]) -> str:
     return f"kept as it is there ({listed}): update it to change that" if other else ""
 
 
-def _living_twin(record: MemoryRecord) -> MemoryRecord | None:
+def living_twin(record: MemoryRecord) -> MemoryRecord | None:
     same = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=record.persona)
     living = same.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
     return None if record.tier else living.exclude(pk=record.pk).first()

@@ -32,8 +32,10 @@ def close_gaps() -> str:
 
 
 def reindex(kind: str) -> int:
-    """Queues every row of a kind; an admin asked for it at the door that queued this."""
-    return index_state.reindex(caller=operator(), kind=kind)
+    """Queues every row of a kind and begins with them; an admin asked for it at the door that queued this."""
+    count = index_state.reindex(caller=operator(), kind=kind)
+    close_gaps()
+    return count
 
 
 def refresh_lexicon() -> int:

@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.encoding import force_bytes
@@ -38,13 +38,14 @@ def invite(
     held = list(Persona.objects.filter(name__in=personas))
     if missing := set(personas) - {persona.name for persona in held}:
         raise NotFound(f"there is no persona {sorted(missing)[0]!r}", field="personas")
-    with transaction.atomic():
-        if User.objects.filter(email=address).exists():
-            raise Conflict("has an account already", field="email")
-        user = User.objects.create_user(address, None, name=validation.clean_text("name", name, 0, 120))
-        set_personas(user, held)
-        if is_curator:
-            make_curator(user)
+    try:
+        with transaction.atomic():
+            user = User.objects.create_user(address, None, name=validation.clean_text("name", name, 0, 120))
+            set_personas(user, held)
+            if is_curator:
+                make_curator(user)
+    except IntegrityError:
+        raise Conflict("has an account already", field="email") from None
     link = start_link(user)
     sent = mail.send(
         [address], "You are invited to Commonplace", "mail/invitation.txt", {"link": link, "by": caller.email}
@@ -77,6 +78,7 @@ def make_curator(user: User, *, curates: bool = True) -> None:
 def change(*, caller: Caller, person: User, personas: Sequence[str], is_curator: bool) -> None:
     _require_admin(caller)
     with transaction.atomic():
+        person = User.objects.select_for_update().get(pk=person.pk)
         set_personas(person, list(Persona.objects.filter(name__in=personas)))
         make_curator(person, curates=is_curator)
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from memories import api
 from memory_project.views import account, activity, connect
@@ -20,6 +22,7 @@ urlpatterns = [
     path("connect/first-call/", connect.first_call, name="first-call"),
     path("sign-in/", account.SignIn.as_view(), name="sign-in"),
     path("sign-out/", auth.LogoutView.as_view(), name="sign-out"),
+    path("favicon.ico", RedirectView.as_view(url=f"{settings.STATIC_URL}img/icon.svg"), name="favicon"),
     path("healthz", connect.health, name="health"),
     path("api/v1/memories/", api.Memories.as_view(), name="api-memories"),
     path("api/v1/memories/recall/", api.RecallMemories.as_view(), name="api-recall"),

@@ -47,6 +47,21 @@ def words(value: str) -> str:
     return value.replace("_", " ")
 
 
+HAPPENED = {
+    "remember": "remembered", "supersede": "corrected", "revise": "edited", "forget": "forgotten",
+    "restore": "restored", "verify": "found still true", "share": "shared", "mark_stale": "went stale",
+    "mark_wrong": "marked wrong", "withdraw_feedback": "that taken back", "capture": "proposed",
+    "approve": "approved", "reject": "rejected", "undo_review": "decision taken back", "apply": "applied",
+    "roll_back": "rolled back", "edit": "edited in review", "erase": "its correction erased",
+}  # fmt: skip
+
+
+@register.filter
+def happened(change: str) -> str:
+    """A change's verb as people say what happened."""
+    return HAPPENED.get(change, words(change))
+
+
 @register.filter
 def percent(value: float | None) -> str:
     return "–" if value is None else f"{max(value, 0):.0%}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from knowledge.views.local import local_page
 from memories import batches, queries
 from memories.access import Caller, caller_of
 from memories.models import Batch, MemoryRecord
@@ -25,13 +27,12 @@ def start(request: HttpRequest) -> HttpResponse:
     if cause := request.POST.get("cause"):  # all that are stale for the same reason, beyond the shown page too
         rows = queries.mine_to_review(caller).filter(stale_reason=cause)
         ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: batches.UNITS_MAX]]
-    back = request.POST.get("back_to", "")
+    back = local_page(request.POST.get("back_to", ""))
+    if not ids:
+        messages.warning(request, "Choose at least one first.")
+        return HttpResponseRedirect(back or reverse("my-knowledge"))
     batch = batches.start(
-        caller=caller,
-        act=request.POST.get("act", ""),
-        unit_ids=ids,
-        note=request.POST.get("note", ""),
-        back_to=back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else "",
+        caller=caller, act=request.POST.get("act", ""), unit_ids=ids, note=request.POST.get("note", ""), back_to=back
     )
     return redirect("batch", batch_id=batch.pk)
 

@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.template.defaultfilters import pluralize
 from django.views.decorators.http import require_POST, require_safe
 
 from knowledge import changesets, insights, queries, readable
@@ -50,7 +51,7 @@ def one(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     sources = Insight.objects.visible_to(caller).filter(pk__in=changeset.insight_ids).select_related("record")
     context = {
         "changeset": changeset,
-        "changes": [readable.of_change(change) for change in changeset.changes.all()],
+        "changes": readable.of_changes(changeset.changes.all()),
         "sources": sources,
         "may_curate": queries.may_curate(caller),
         "may_roll_back": changeset.state in ("applied", "partial", "planned"),
@@ -72,25 +73,24 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
         except DomainError as error:
             messages.error(request, error.message)
             return redirect("roll-back", changeset_id=changeset_id)
+        request.session.pop("last_decision", None)  # what it offers to undo is undone
         left = f" {len(answer.conflicts)} left as others have them." if answer.conflicts else ""
         messages.success(
             request,
             f"Rolled back: {len(answer.reverted)} values put back.{left} "
-            f"{answer.insights_returned} insights wait for review again.",
+            f"{answer.insights_returned} insight{pluralize(answer.insights_returned)} back in the review.",
         )
         return redirect("changeset", changeset_id=changeset_id)
     changeset = changesets.find(caller, changeset_id)
-    fault, rows = "", []
+    fault, landed = "", []
     try:
-        for change, is_ours in changesets.roll_back_preview(caller=caller, changeset_id=changeset_id):
-            rows.append((readable.back(change), is_ours))
+        landed = changesets.roll_back_preview(caller=caller, changeset_id=changeset_id)
     except DomainError as error:
         fault = error.message
-    conflicts = [change for change, is_ours in rows if not is_ours]
     context = {
         "changeset": changeset,
-        "ours": [change for change, is_ours in rows if is_ours],
-        "conflicts": conflicts,
+        "ours": readable.of_changes((change for change, is_ours in landed if is_ours), back=True),
+        "conflicts": readable.of_changes((change for change, is_ours in landed if not is_ours), back=True),
         "error": fault,
     }
     return render(request, "changesets/roll_back.html", context)

@@ -8,14 +8,14 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
 from knowledge import queries as curation
 from knowledge.browse import Browse
 from knowledge.forms import MemoryForm
+from knowledge.views.local import local_page
 from memories import feedback, queries, services
 from memories.access import Caller, caller_of
 from memories.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
@@ -108,17 +108,18 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
         messages.error(request, error.message)
     else:
         messages.success(request, message)
+        if act == "forget":
+            request.session[FORGOTTEN] = str(record_id)
     if act == "erase" and not MemoryRecord.objects.visible_to(caller).filter(pk=record_id).exists():
         return redirect("my-knowledge")
-    page = request.POST.get("next", "")
-    if url_has_allowed_host_and_scheme(page, allowed_hosts=None):
-        return redirect(page)
+    if page := local_page(request.POST.get("next", "")):
+        return HttpResponseRedirect(page)
     return redirect("memory", record_id=record_id)
 
 
 def _forget(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.forget(caller=caller, record_id=record_id, reason=request.POST.get("reason", ""))
-    return "Forgotten. It is out of recall and can be restored below."
+    return "Forgotten: it is kept, but out of recall."
 
 
 def _restore(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
@@ -156,6 +157,7 @@ def _withdraw(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     return "Your word is taken back."
 
 
+FORGOTTEN = "forgotten"  # in the session: what the next page offers to bring back
 ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "forget": _forget,
     "restore": _restore,

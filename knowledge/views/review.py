@@ -80,7 +80,7 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.message)
         return redirect(_address(insight_id, given))
-    request.session[LAST] = {"id": str(insight_id), "says": said, "text": str(insight.record)[:120], **extra}
+    request.session[LAST] = {"id": str(insight_id), "says": said, **extra}  # no text: it may be erased meanwhile
     return redirect(_address(following, given) if following else reverse("review") + given.query_string)
 
 

@@ -36,6 +36,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         "cause": cause,
         "causes": [] if everyone else stale.causes(caller),
         "everyone": everyone,
+        "last": request.session.pop("forgotten", None),
         "after": found.after,
         "next_page": "?" + urlencode({name: value for name, value in kept.items() if value}),
     }

@@ -47,7 +47,7 @@ def audit(request: HttpRequest, **admin: Any) -> HttpResponse:
     _admins_only(request)
     asked = calls.Asked.of(request.GET)
     context = _context(request, asked)
-    context["doors"] = ["mcp-http", "mcp-stdio", "mail"]
+    context["doors"] = ["mcp-http", "mcp-stdio", "portal", "admin", "mail"]
     return render(request, "operate/audit.html", {**admin, **context})
 
 

@@ -47,6 +47,7 @@ def act(request: HttpRequest) -> HttpResponse:
     match request.POST.get("act", ""):
         case "retry":
             count = index_state.retry(caller=caller, kind=kind, cause=cause)
+            async_task("memories.tasks.close_gaps")
             messages.success(request, f"{count} queued again.")
         case "dismiss":
             count = index_state.dismiss(caller=caller, kind=kind, cause=cause)

@@ -72,6 +72,7 @@ def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") 
         "is_curator": person.groups.filter(name=people.CURATORS).exists(),
         "owned": queries.capped_count(MemoryRecord.objects.visible_to(caller).filter(created_by=person.email)),
         "tokens": person.api_tokens.filter(revoked_at=None)[:50],
+        "colleagues": User.objects.filter(is_active=True).exclude(pk=person.pk)[:500],
         "is_self": person.email == caller.email,
     }
     return render(request, "operate/person.html", context)

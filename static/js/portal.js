@@ -3,6 +3,7 @@ const root = document.documentElement;
 root.dataset.keys = localStorage.getItem("keys") || "on";
 
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && event.target.matches("input, textarea")) event.target.blur();
   const typing = event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable]");
   if (typing || event.ctrlKey || event.metaKey || event.altKey || root.dataset.keys === "off") return;
   const target = event.key === "/" ? document.getElementById("q") : document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
@@ -47,3 +48,4 @@ function labelKeys() {
   }
 }
 labelKeys();
+document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

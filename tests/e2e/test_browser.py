@@ -117,7 +117,7 @@ def test_edit_approve_apply_and_roll_back(sign_in: SignIn) -> None:
     page.click("form button.danger")
     page.wait_for_selector(".messages .success")
     assert "rolled back" in page.inner_text(".head .badge")
-    assert "wait for review again" in page.inner_text(".messages")
+    assert "back in the review" in page.inner_text(".messages")
 
 
 def test_stale_review(sign_in: SignIn) -> None:
@@ -156,7 +156,7 @@ def test_bulk_with_undo(sign_in: SignIn) -> None:
     page.click("text=Forget chosen")
     page.wait_for_selector("text=3 of 3 done")
     page.keyboard.press("u")
-    page.wait_for_selector("h1:has-text('Undo')")
+    page.wait_for_selector("h1:has-text('again')")
     page.goto("/?owner=me")
     assert page.inner_text(".bar [role=status]") == before
 
@@ -170,7 +170,7 @@ def test_many_in_the_review_at_once(sign_in: SignIn) -> None:
     page.click("text=Approve chosen")
     page.wait_for_selector(f"text={chosen} of {chosen} done")
     page.click("text=Undo all")
-    page.wait_for_selector("h1:has-text('Undo')")
+    page.wait_for_selector("h1:has-text('again')")
 
 
 def test_a_token_and_the_first_agent_call(sign_in: SignIn, site: str) -> None:

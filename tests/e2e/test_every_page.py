@@ -19,7 +19,8 @@ NO_PAGES = {
     "start-batch", "batch", "batch-on", "undo-batch", "resume-changeset", "replay-changeset", "export-changeset",
     "password_reset_confirm", "forgot-password", "password_reset_done", "sign-in", "api-memories", "api-recall",
     "api-memory", "api-supersede", "indexing-act", "audit-export", "invite", "person-act", "logout", "login",
-    "autocomplete", "jsi18n", "view_on_site", "password_change", "password_change_done", "auth_user_password_change",
+    "favicon", "autocomplete", "jsi18n", "view_on_site", "password_change", "password_change_done",
+    "auth_user_password_change",
 }  # fmt: skip
 START = [
     "/",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from knowledge import readable
+from knowledge.models import Change
 from knowledge.templatetags.portal import word_diff
 from tests.knowledge.conftest import V2_COLUMN
 
@@ -82,3 +83,12 @@ def test_texts_with_little_in_common_stand_one_after_the_other() -> None:
 def test_a_diff_escapes_both_sides() -> None:
     assert "<b>" not in word_diff("one <b> two three four", "one <i> two three four")
     assert "<i>" not in word_diff("alpha", "<i>beta</i>")
+
+
+def test_entities_are_called_by_the_names_that_are_written(db: None) -> None:
+    urn = "urn:li:glossaryTerm:6631f08c-21c5-4f6e-9b0e-0a4a5a0d1c11"
+    made = Change(urn=urn, aspect="glossaryTermInfo", written={"name": "Net revenue", "definition": "After refunds."})
+    used = Change(urn="urn:li:dataset:(x,y,z)", aspect="glossaryTerms", path=["terms", urn], written={"urn": urn})
+    kept = Change(urn=urn, aspect="subTypes", written={"typeNames": ["Insight"]})
+    first, second = readable.of_changes([made, used, kept])
+    assert (first.entity, second.after) == ("Net revenue", "Net revenue")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
@@ -15,7 +16,7 @@ from knowledge.models import Changeset, Insight
 from memories import services
 from memories.access import Caller
 from memories.models import Batch, MemoryRecord
-from memory_project.models import User
+from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import MART, ORDERS
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
@@ -162,7 +163,7 @@ def test_equal_cases_are_decided_together_and_undone_together(alice: Caller, des
     given = {"act": "approve", "ids": [row.pk.hex for row in rows], "note": "all alike", "back_to": "/review/all/"}
     answer = desk.post(reverse("start-batch"), given, follow=True)
     batch = Batch.objects.get()
-    assert [bool(outcome) for outcome in batch.outcomes] == [False, False, True]
+    assert sorted(bool(outcome) for outcome in batch.outcomes) == [False, False, True]
     assert "is rejected already" in answer.content.decode()
     assert set(Insight.objects.filter(state="approved").values_list("review_notes", flat=True)) == {"all alike"}
     desk.post(reverse("undo-batch", args=[batch.pk]))
@@ -237,3 +238,100 @@ def test_a_snapshot_reads_every_entity_once(django_assert_num_queries: Any) -> N
         again = snapshot.read([ORDERS], ["datasetProperties"])
     assert again[ORDERS]["datasetProperties"].value is not None
     assert MemoryRecord.objects.count() == 0
+
+
+# -- what was approved is what is applied, by who may ------------------------------------------------------------
+
+
+def test_a_claim_that_changed_after_approval_waits_again(alice: Caller, cora: Caller, desk: Client) -> None:
+    insight = propose(alice)
+    insights.approve(caller=cora, insight_id=insight.pk)
+    services.revise(caller=alice, record_id=insight.pk, content="Something that nobody has approved.")
+    insight.refresh_from_db()
+    assert (insight.state, insight.reviewed_by, insight.record.visibility) == ("pending", "", "private")
+    services.revise(caller=alice, record_id=insight.pk, tags=["till"])  # which says nothing else
+    insights.approve(caller=cora, insight_id=insight.pk)
+    services.revise(caller=alice, record_id=insight.pk, confidence="high")
+    insight.refresh_from_db()
+    assert insight.state == "approved"
+
+
+def test_a_withdrawn_insight_is_neither_applied_nor_brought_back(alice: Caller, cora: Caller, desk: Client) -> None:
+    insight = propose(alice)
+    insights.approve(caller=cora, insight_id=insight.pk)
+    services.forget(caller=alice, record_id=insight.pk)
+    decide(desk, insight, "apply")
+    desk.post(reverse("review-undo", args=[insight.pk]))
+    insight.refresh_from_db()
+    assert (insight.state, insight.record.status) == ("approved", "archived")
+    assert not Changeset.objects.exists()
+
+
+def test_undoing_a_rejection_makes_no_second_copy(alice: Caller, cora: Caller, desk: Client) -> None:
+    insight = propose(alice)
+    insights.reject(caller=cora, insight_id=insight.pk)
+    services.remember(caller=alice, content=CLAIM)
+    desk.post(reverse("review-undo", args=[insight.pk]))
+    insight.refresh_from_db()
+    assert insight.state == "rejected"
+
+
+def test_curators_decide_for_their_own_personas_only(
+    alice: Caller, cora: Caller, olga_user: User, curators: Any
+) -> None:
+    insight = propose(alice, visibility="everyone")
+    insights.approve(caller=cora, insight_id=insight.pk)
+    olga_user.groups.add(curators)
+    client = browser(User.objects.get(pk=olga_user.pk))
+    assert client.get(reverse("review-one", args=[insight.pk])).status_code == 200  # everyone reads it
+    for act in ("reject", "apply"):
+        decide(client, insight, act)
+    client.post(reverse("review-undo", args=[insight.pk]))
+    insight.refresh_from_db()
+    assert (insight.state, insight.reviewed_by) == ("approved", "cora@example.org")
+
+
+def test_the_tables_show_no_private_text_of_others(alice: Caller, cora_user: User) -> None:
+    secret = services.remember(caller=alice, content="A private thought of Alice.", visibility="private").record
+    shared = services.supersede(caller=alice, record_id=secret.pk, content="A shared correction.", visibility="persona")
+    other = services.remember(caller=alice, content="Another private thought.", visibility="private").record
+    insight = propose(alice, supersedes=other.pk.hex)
+    User.objects.get(pk=cora_user.pk).groups.first().permissions.add(  # type: ignore[union-attr]
+        *Permission.objects.filter(codename__in=["view_memoryrecord", "view_insight", "view_tombstone"])
+    )
+    client = browser(User.objects.get(pk=cora_user.pk))
+    for address in (
+        reverse("admin:memories_memoryrecord_change", args=[shared.record.pk]),
+        reverse("admin:knowledge_insight_change", args=[insight.pk]),
+    ):
+        page = client.get(address)
+        assert page.status_code == 200
+        assert "private thought" not in page.content.decode()
+    assert client.get(reverse("admin:memories_tombstone_changelist")).status_code == 403
+
+
+@pytest.mark.parametrize("address", ["/batches/", "/connect/tokens/"])
+def test_what_cannot_be_stored_is_refused_in_words(alice_user: User, address: str) -> None:
+    given = {"cause": "\x00", "back_to": "/a\x00", "act": "verify", "persona": "\x00", "name": "x"}
+    assert browser(alice_user).post(address, given).status_code in (302, 400, 403)
+
+
+@pytest.mark.parametrize("page", ["foo", "//evil.example", "https://evil.example/", "/\\evil.example"])
+def test_no_act_leads_elsewhere(alice: Caller, alice_user: User, page: str) -> None:
+    fact = services.remember(caller=alice, content="A fact about the tills.").record
+    answer = browser(alice_user).post(reverse("change-memory", args=[fact.pk, "useful"]), {"next": page})
+    assert answer["Location"] == reverse("memory", args=[fact.pk])
+
+
+def test_every_change_in_the_browser_is_audited_without_its_text(alice: Caller, desk: Client) -> None:
+    insight = propose(alice)
+    decide(desk, insight, "reject", note="a telling note")
+    event = AuditEvent.objects.get()
+    assert (event.email, event.door, event.tool) == ("cora@example.org", "portal", "portal.review-decide.reject")
+    assert event.record_ids == [insight.pk]
+    assert "telling" not in str(event.arguments)
+    assert browser_answer_is_private(desk)
+
+
+def browser_answer_is_private(client: Client) -> bool:
+    return client.get(reverse("my-knowledge"))["Cache-Control"] == "no-store"

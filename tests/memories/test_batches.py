@@ -24,11 +24,13 @@ def statuses(rows: list[MemoryRecord]) -> set[str]:
 def test_each_row_has_its_outcome_and_the_whole_is_undone_once(alice: Caller, bob: Caller) -> None:
     mine, theirs = remembered(alice, 3), services.remember(caller=bob, content="A fact of Bob’s own.").record
     ids = [row.pk for row in [*mine, theirs]]
-    batch = batches.start(caller=alice, act="forget", unit_ids=[*ids, uuid.uuid4()])
+    nobody = uuid.uuid4()
+    batch = batches.start(caller=alice, act="forget", unit_ids=[*ids, nobody])
     assert batch.finished_at
-    assert [bool(outcome) for outcome in batch.outcomes] == [False, False, False, True, True]
-    assert "somebody else" in batch.outcomes[3]
-    assert "no such memory" in batch.outcomes[4]
+    outcome = dict(zip(batch.unit_ids, batch.outcomes, strict=True))
+    assert {outcome[row.pk] for row in mine} == {""}
+    assert "somebody else" in outcome[theirs.pk]
+    assert "no such memory" in outcome[nobody]
     back = batches.undo(caller=alice, batch_id=batch.pk)
     assert (len(back.unit_ids), statuses(mine)) == (3, {"active"})
     with pytest.raises(Conflict, match="undone already"):
@@ -86,3 +88,10 @@ def test_bad_input_is_named(alice: Caller, given: dict[str, Any], field: str) ->
     with pytest.raises(Invalid) as caught:
         batches.start(**{"caller": alice, "act": "forget", "unit_ids": [uuid.uuid4()], **given})
     assert caught.value.field == field
+
+
+def test_one_that_is_not_done_is_not_undone(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "SLICE_S", -1)
+    batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in remembered(alice, 2)])
+    with pytest.raises(Conflict, match="not done yet"):
+        batches.undo(caller=alice, batch_id=batch.pk)

@@ -1,0 +1,21 @@
+"""How long work tells how far it is, and learns that nobody waits for it any more, whoever called it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+# Told (done, total or None, message); raises whatever ends the work when the caller has gone.
+Report = Callable[[float, float | None, str], None]
+
+_report: ContextVar[Report | None] = ContextVar("report", default=None)
+
+
+def listen(report: Report) -> None:
+    """Sends the progress of this context there; a door calls it before the work."""
+    _report.set(report)
+
+
+def tell(done: float, total: float | None = None, message: str = "") -> None:
+    if report := _report.get():
+        report(done, total, message)
