@@ -101,6 +101,7 @@ def test_edit_approve_apply_and_roll_back(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/all/")
     page.click("text=Pack sizes of the brand Tarn")
+    page.wait_for_url(re.compile(r"/review/[0-9a-f-]{36}/"))
     page.keyboard.press("e")
     page.wait_for_selector("#id_detail-0")
     page.fill("#id_detail-0", "Pack sizes of Tarn are wrong")

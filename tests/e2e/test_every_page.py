@@ -27,6 +27,7 @@ START = [
     "/?q=refunds",
     "/?status=stale",
     "/review/",
+    "/changesets/?state=applied",
     "/stale/?whose=all",
     "/admin/tables/",
     "/admin/people/",
