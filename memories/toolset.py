@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -25,6 +25,22 @@ class Tool:
 
 
 TOOLS: dict[str, Tool] = {}
+Shape = TypeVar("Shape", bound=Mapping[str, Any])
+
+
+class Reply(dict[str, Any]):
+    """A structured answer with a text of its own, marks for the client's context, or the word that it failed."""
+
+    text: str = ""
+    context: Mapping[str, Any] | None = None
+    is_error: bool = False
+
+
+def reply(shape: Shape, *, text: str, context: Mapping[str, Any] | None = None, is_error: bool = False) -> Shape:
+    """The shape as it is advertised, told in `text` instead of as JSON. `context` goes to `_meta.context`."""
+    answer = Reply(shape)
+    answer.text, answer.context, answer.is_error = text, context, is_error
+    return cast(Shape, answer)
 
 
 def tool(

@@ -54,5 +54,6 @@ def schedules() -> dict[str, tuple[str, int]]:
         "forget closed index jobs": ("memories.tasks.forget_closed_jobs", 60),
         "send the weekly digest": ("memory_project.mail.send_digest", 720),
         "alert about old reviews": ("memory_project.mail.alert_about_reviews", 60),
+        "remove expired analyses": ("analysis.tasks.sweep", 60),
         "compare memories with the catalog": ("knowledge.tasks.watch_staleness", settings.STALENESS_INTERVAL_MIN),
     }

@@ -57,6 +57,7 @@ SECRET_KEY = _secret_key()
 INSTALLED_APPS = [
     "memory_project.apps.MemoryProjectConfig",
     "knowledge.apps.KnowledgeConfig",
+    "analysis.apps.AnalysisConfig",
     "memories.apps.MemoriesConfig",
     "memory_project.apps.AdminConfig",
     "django.contrib.auth",
@@ -229,10 +230,17 @@ STALENESS_BATCH = env.number("STALENESS_BATCH", 50, 1, 100_000)
 LINEAGE_HOPS = env.number("LINEAGE_HOPS", 2, 1, 5)
 APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
 
+# -- analysis ---------------------------------------------------------------------------------------------
+
+ANALYSIS_ENABLED = env.boolean("ANALYSIS_ENABLED", True)
+ANALYSIS_SOURCES = env.text("ANALYSIS_SOURCES")
+ANALYSIS_FILES = env.path("ANALYSIS_FILES", COMMONPLACE_HOME / "files")
+ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)
+
 # -- MCP -------------------------------------------------------------------------------------------------
 
 MCP_TOOLSETS = env.listing(
-    "MCP_TOOLSETS", "memory,knowledge", ("memory", "knowledge", "analysis", "graph", "conversation", "all")
+    "MCP_TOOLSETS", "memory,knowledge,analysis", ("memory", "knowledge", "analysis", "graph", "conversation", "all")
 )
 
 # -- REST ------------------------------------------------------------------------------------------------

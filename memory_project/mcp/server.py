@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -29,9 +29,10 @@ from mcp.types import Prompt as OfferedPrompt
 from pydantic import ValidationError
 from starlette.types import ASGIApp
 
+from memories import progress
 from memories.access import Caller
 from memories.errors import Degraded, DomainError, Forbidden, Invalid, NotFound
-from memories.toolset import TOOLS, Tool
+from memories.toolset import TOOLS, Reply, Tool
 from memory_project import __version__
 from memory_project.mcp import audit, prompts
 from memory_project.mcp.auth import RequireToken, caller_of_request
@@ -96,10 +97,14 @@ class CommonplaceServer(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult:
         request = context.request_context.request if context else None
-        return await to_thread.run_sync(self._call, name, arguments, request)
+        return await to_thread.run_sync(self._call, name, arguments, request, context)
 
-    def _call(self, name: str, arguments: dict[str, Any], request: Any) -> CallToolResult:
+    def _call(
+        self, name: str, arguments: dict[str, Any], request: Any, context: Context[Any, Any] | None
+    ) -> CallToolResult:
         close_old_connections()
+        if context:
+            progress.listen(functools.partial(tell_client, context))
         started = time.perf_counter()
         caller: Caller | None = None
         error: DomainError | None = None
@@ -108,7 +113,8 @@ class CommonplaceServer(MCPServer[Any]):
             answer = self._try(name, arguments, caller)
         except DomainError as refused:
             error, answer = refused, {"error": refused.message, "code": refused.code}
-        text = json.dumps(answer, ensure_ascii=False)
+        told = answer if isinstance(answer, Reply) else Reply()
+        text = told.text or json.dumps(answer, ensure_ascii=False)
         try:
             audit.record(
                 caller=caller,
@@ -129,7 +135,8 @@ class CommonplaceServer(MCPServer[Any]):
         content: list[ContentBlock] = [TextContent(type="text", text=text)]
         if error:
             return CallToolResult(content=content, is_error=True)
-        return CallToolResult(content=content, structured_content=answer)
+        meta: Any = {"context": dict(told.context)} if told.context else None
+        return CallToolResult(content=content, structured_content=dict(answer), is_error=told.is_error, _meta=meta)
 
     def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> dict[str, Any]:
         tool, made = self.offered.get(name, (None, None))
@@ -139,7 +146,8 @@ class CommonplaceServer(MCPServer[Any]):
             raise Forbidden(f"the persona {caller.persona!r} may not use {name}")
         try:
             validated = validate(tool, made, arguments)
-            return dict(tool.function(caller, **validated))
+            answer: dict[str, Any] = tool.function(caller, **validated)
+            return answer
         except DomainError:
             raise
         except DatabaseError:
@@ -148,6 +156,12 @@ class CommonplaceServer(MCPServer[Any]):
         except Exception:
             log.exception("%s failed", name)
             raise InternalError("something went wrong here; the server's log says what") from None
+
+
+def tell_client(context: Context[Any, Any], done: float, total: float | None, message: str) -> None:
+    """Progress from the worker thread. When the client has cancelled, ends the work there."""
+    from_thread.check_cancelled()
+    from_thread.run(context.report_progress, done, total, message)
 
 
 class InternalError(DomainError):
@@ -212,6 +226,8 @@ def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:
         if app.module is not None and module_has_submodule(app.module, "mcp_tools"):
             import_module(f"{app.name}.mcp_tools")
     chosen = [tool for tool in TOOLS.values() if "all" in toolsets or tool.toolset in toolsets]
+    if not settings.ANALYSIS_ENABLED:
+        chosen = [tool for tool in chosen if tool.toolset != "analysis"]
     return sorted(chosen, key=lambda tool: TOOLSETS.index(tool.toolset))
 
 

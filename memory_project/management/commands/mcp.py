@@ -16,7 +16,7 @@ from memories.errors import DomainError
 from memory_project.arguments import port
 from memory_project.models import User
 
-OWN_APPS = ("memory_project", "memories", "knowledge")
+OWN_APPS = ("memory_project", "memories", "knowledge", "analysis")
 WARM_UP_AFTER_S = 1.0  # the client's first questions go before the model
 
 

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils import timezone
+
+from analysis.models import Action, DeclaredSource, Session
+from memories.access import caller_of
+from memories.admin import AdminsOnly
+
+
+@admin.register(DeclaredSource)
+class DeclaredSourceAdmin(admin.ModelAdmin[DeclaredSource]):
+    """Where an analysis may read from and act on. The form checks the whole declaration and names what is wrong."""
+
+    list_display = ["name", "is_enabled", "updated_at"]
+
+    def save_model(self, request: HttpRequest, obj: DeclaredSource, form: Any, change: bool) -> None:
+        obj.updated_at = timezone.now()
+        super().save_model(request, obj, form, change)
+
+
+@admin.register(Session)
+class SessionAdmin(AdminsOnly):
+    list_display = ["analysis_id", "owner", "created_at", "last_used_at"]
+    search_fields = ["analysis_id", "owner"]
+
+
+@admin.register(Action)
+class ActionAdmin(AdminsOnly):
+    list_display = ["created_at", "kind", "model", "owner", "state"]
+    list_filter = ["state", "kind"]
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return Action.objects.visible_to(caller_of(request, door="admin"))

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class AnalysisConfig(AppConfig):
+    name = "analysis"
+    verbose_name = "Analysis"
+
+    def ready(self) -> None:
+        from analysis.models import Finding  # noqa: PLC0415 - models first
+        from memories.indexing import VectorSource, register  # noqa: PLC0415 - the same
+
+        register(VectorSource("finding", Finding.objects.all, "finding"))

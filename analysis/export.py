@@ -1,0 +1,98 @@
+"""Records as a file: an address that only its owner can open, and the rows behind it as CSV or JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core import signing
+from django.db import connection, transaction
+
+from analysis import sessions
+from analysis.filters import field_name
+from analysis.query import Scope, documents, run, scope
+from memories.access import Caller
+from memories.errors import Invalid, NotFound, check_choice
+
+FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+VALID_S = 3600
+CHUNK = 2_000
+COLUMNS_MOST = 200
+SALT = "analysis.export"
+KEYS = "SELECT DISTINCT key FROM (SELECT data {scope}) AS rows, jsonb_object_keys(data) AS key ORDER BY key"
+
+
+@dataclass(frozen=True)
+class Export:
+    """What an address stands for; it was made by `scope`, so it can't ask for what its owner could not."""
+
+    scope: Scope
+    format: str
+    fields: list[str]
+    total: int
+
+
+def prepare(
+    *, caller: Caller, analysis_id: str, model: str, where: Mapping[str, Any] | None, format: str, fields: Sequence[str]
+) -> tuple[Export, str]:
+    """The export and its token, valid for an hour, for the caller alone."""
+    check_choice("format", format, FORMATS)
+    session = sessions.find(caller, analysis_id)
+    asked = scope(session, model, where)
+    names = [field_name(name, "fields") for name in fields]
+    base, params = asked.sql()
+    ((total,),) = run(f"SELECT count(*) {base}", params)
+    given = {"session": session.pk, "model": asked.model, "where": where or {}, "format": format, "fields": names}
+    return Export(asked, format, names, total), signing.dumps(given, salt=SALT, compress=True)
+
+
+def opened(caller: Caller, token: str) -> Export:
+    """What the token stands for, if it is the caller's. Raises NotFound otherwise."""
+    try:
+        given = signing.loads(token, salt=SALT, max_age=VALID_S)
+    except signing.BadSignature:
+        raise Invalid("is no valid address of an export, or older than an hour", field="export") from None
+    session = sessions.by_key(caller, given["session"])
+    if session is None:
+        raise NotFound("no such export of yours", field="export")
+    return Export(scope(session, given["model"], given["where"]), given["format"], given["fields"], 0)
+
+
+def lines(one: Export) -> Iterator[str]:
+    """The rows, read with a cursor of the database, a chunk at a time."""
+    names = one.fields or _columns(one.scope)
+    base, params = one.scope.sql()
+    if one.format == "csv":
+        yield _csv([names])
+    with transaction.atomic(), connection.chunked_cursor() as cursor:
+        cursor.execute(f"SELECT data {base} ORDER BY id", params)
+        while rows := cursor.fetchmany(CHUNK):
+            data = documents(rows)
+            if one.format == "csv":
+                yield _csv([[_cell(row.get(name)) for name in names] for row in data])
+            else:
+                chosen = [{n: row[n] for n in names if n in row} if one.fields else row for row in data]
+                yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in chosen)
+
+
+def _columns(one: Scope) -> list[str]:
+    base, params = one.sql()
+    found = run(KEYS.format(scope=base), params)
+    return [name for (name,) in found][:COLUMNS_MOST]
+
+
+def _cell(value: Any) -> Any:
+    """A text that a spreadsheet would run as a formula is written as text."""
+    if isinstance(value, dict | list):
+        value = json.dumps(value, ensure_ascii=False)
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
+def _csv(rows: Sequence[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,233 @@
+"""Downloading: page by page, several at once where the number of pages is known, each page whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from analysis import records, sessions, sources
+from analysis.findings import keep_summary
+from analysis.models import Ingest, IngestState, Session
+from analysis.request import clean_fields, clean_filters, clean_page
+from analysis.sources import Known
+from analysis.sources.envelopes import PageOf
+from analysis.sources.port import Upstream, UpstreamFailed
+from analysis.summaries import summarize
+from memories import progress
+from memories.access import Caller
+
+PER_PAGE = 50
+PAGES_MAX = 50  # in one call; resume goes past it
+AT_ONCE = 5
+
+
+@dataclass
+class Ingested:
+    """What one call brought. `pages` were fetched now; `capped`: there is more, and resume brings it."""
+
+    analysis_id: str
+    model: str
+    records: int = 0
+    pages: int = 0
+    total_pages: int | None = None
+    page: int = 0  # of a single page
+    fields: int = 0
+    capped: bool = False
+    resumed_from: int = 0
+    error: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def ingest(
+    *,
+    caller: Caller,
+    analysis_id: str,
+    model: str,
+    filters: Mapping[str, Any] | None = None,
+    page: int = 1,
+    per_page: int = PER_PAGE,
+    fields: Sequence[str] = (),
+    ingest_all: bool = False,
+    resume: bool = False,
+    user_id: str = "",
+) -> Ingested:
+    """Copies a page, or all of them up to PAGES_MAX, into the caller's session. What was copied before a failure
+    stays, and resume goes on from there."""
+    as_user = sessions.acting_for(caller, user_id)
+    known = sources.find(model)
+    resource = known.resource
+    wanted = clean_filters(resource, model, filters or {})
+    per_page = clean_page("per_page", per_page, resource.per_page_max)
+    page = clean_page("page", page, 1_000_000)
+    fields = clean_fields(fields)
+    with closing(sources.open_upstream(caller, known, as_user=as_user)) as upstream:
+        session = sessions.begin(caller, analysis_id)
+        answer = Ingested(session.analysis_id, known.name, fields=len(fields))
+        one = _scope(session, known, wanted, per_page, fields)
+        run = Run(session, known, upstream, one, wanted, per_page, fields, answer)
+        if not ingest_all:
+            answer.page = page
+            run.keep(page, upstream.page(page, per_page, wanted))
+            return answer
+        with run.working(resume):
+            run.all_pages()
+        return answer
+
+
+def _scope(session: Session, known: Known, filters: Mapping[str, Any], per_page: int, fields: Sequence[str]) -> Ingest:
+    text = json.dumps([known.name, filters, per_page, sorted(fields)], sort_keys=True, default=str)
+    scope = hashlib.sha256(text.encode()).hexdigest()
+    one, _ = Ingest.objects.get_or_create(
+        session=session,
+        scope=scope,
+        defaults={"model": known.name, "filters": dict(filters), "per_page": per_page},
+    )
+    return one
+
+
+@dataclass
+class Run:
+    """One download under way."""
+
+    session: Session
+    known: Known
+    upstream: Upstream
+    scope: Ingest
+    filters: Mapping[str, Any]
+    per_page: int
+    fields: Sequence[str]
+    answer: Ingested
+    seen: set[str] = field(default_factory=set)  # ids, to notice an upstream that answers one page for ever
+
+    @contextmanager
+    def working(self, resume: bool) -> Iterator[None]:
+        """The scope's state around the pages: what was done when it ended, however it ended."""
+        if not resume:
+            self.scope.pages_done, self.scope.next_cursor, self.scope.total_pages = [], "", None
+        elif self.scope.pages_done:
+            if self.scope.state == IngestState.COMPLETE:  # it may have grown since: its last page is read again
+                self.scope.pages_done = self.scope.pages_done[:-1]
+                self.scope.next_cursor = ""
+            self.answer.resumed_from = self._first_missing()
+        self.scope.state, self.scope.error = IngestState.PARTIAL, ""
+        self._save()
+        try:
+            yield
+            self.scope.state = IngestState.PARTIAL if self.answer.capped else IngestState.COMPLETE
+        except UpstreamFailed as error:
+            self.scope.error = self.answer.error = error.message
+            if not self.answer.pages:
+                raise
+            self.answer.capped = True
+        finally:
+            self._save()
+
+    def all_pages(self) -> None:
+        """The first missing page tells how many there are, and how they are found."""
+        number = self._first_missing()
+        found = self._fetch(number, self.scope.next_cursor)
+        self.keep(number, found)
+        while not self._is_last(number, found):
+            if self.answer.pages >= PAGES_MAX:
+                self._cap()
+                return
+            if found.total_pages is not None and self._is_counted(found):
+                self._rest(found.total_pages)
+                return
+            number += 1
+            found = self._fetch(number, found.cursor or found.next or "")
+            self.keep(number, found)
+        self.scope.next_cursor = ""
+
+    def _rest(self, total: int) -> None:
+        """The known remaining pages, a few at once; each is kept as soon as it is there."""
+        missing = [n for n in range(1, total + 1) if n not in set(self.scope.pages_done)]
+        now = missing[: PAGES_MAX - self.answer.pages]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            waiting: list[tuple[int, Future[PageOf]]] = []
+            try:
+                for number in now:
+                    waiting.append((number, pool.submit(self.upstream.page, number, self.per_page, self.filters)))
+                    if len(waiting) >= AT_ONCE * 2:
+                        self._keep_first(waiting)
+                while waiting:
+                    self._keep_first(waiting)
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        if len(missing) > len(now):
+            self._cap()
+
+    def _keep_first(self, waiting: list[tuple[int, Future[PageOf]]]) -> None:
+        number, future = waiting.pop(0)
+        self.keep(number, future.result())
+
+    def _fetch(self, number: int, cursor: str) -> PageOf:
+        return self.upstream.page(number, self.per_page, self.filters, cursor)
+
+    def keep(self, number: int, found: PageOf) -> None:
+        """Rows, and that the page is done, in one transaction; then its summary, and word of the progress."""
+        resource = self.known.resource
+        rows = [records.clean(row) for row in found.rows]
+        rows = [records.projected(records.flattened(row, resource), self.fields, resource) for row in rows]
+        now = timezone.now()
+        with transaction.atomic():
+            stored = records.store(
+                self.session, self.known.name, rows, resource.id_field, now, now + sessions.record_ttl()
+            )
+            self.scope.pages_done = sorted({*self.scope.pages_done, number})
+            self.scope.total_pages = found.total_pages or self.scope.total_pages
+            self.scope.next_cursor = found.cursor or found.next or ""
+            self._save()
+        self.answer.records += stored
+        self.answer.pages += 1
+        self.answer.total_pages = self.scope.total_pages
+        if rows:
+            keys = frozenset({resource.id_field, *(f"{name}_id" for name in resource.associations)})
+            summary = summarize(self.known.name, rows, number, self.scope.total_pages, self.fields, keys)
+            keep_summary(self.session, self.known.name, f"{self.scope.scope[:40]}:{number}", summary)
+        total = self.scope.total_pages
+        of = f"/{total}" if total else ""
+        progress.tell(number, total, f"Ingested page {number}{of} ({self.answer.records} records)")
+
+    def _is_last(self, number: int, found: PageOf) -> bool:
+        """Only what the upstream says, or an empty or repeated page, ends a download: a short page may be the
+        server's own page size."""
+        if not found.rows:
+            return True
+        if found.cursor is not None:
+            return not found.cursor
+        if found.next is not None:
+            return not found.next
+        if found.total_pages is not None:
+            return number >= found.total_pages
+        ids = {str(row.get(self.known.resource.id_field, "")) for row in found.rows}
+        repeated = ids <= self.seen and ids != {""}
+        self.seen |= ids
+        return repeated or (ids == {""} and len(found.rows) < self.per_page)
+
+    def _is_counted(self, found: PageOf) -> bool:
+        """Whether pages are found by their number; otherwise the links are followed, one after another."""
+        return not found.cursor and (not found.next or f"{self.known.resource.page_param}=" in found.next)
+
+    def _first_missing(self) -> int:
+        done = set(self.scope.pages_done)
+        return next(n for n in range(1, len(done) + 2) if n not in done)
+
+    def _cap(self) -> None:
+        self.answer.capped = True
+        left = self.scope.total_pages and self.scope.total_pages - len(self.scope.pages_done)
+        more = f"{left} more pages" if left else "there may be more"
+        self.answer.notes.append(f"{more}: call again with resume to go on")
+
+    def _save(self) -> None:
+        self.scope.updated_at = timezone.now()
+        self.scope.save()

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from analysis.models.action import Action, ActionItem, ActionState, Outcome
+from analysis.models.session import Finding, Ingest, IngestedRecord, IngestState, Session
+from analysis.models.source import DeclaredSource
+
+__all__ = [
+    "Action",
+    "ActionItem",
+    "ActionState",
+    "DeclaredSource",
+    "Finding",
+    "Ingest",
+    "IngestState",
+    "IngestedRecord",
+    "Outcome",
+    "Session",
+]

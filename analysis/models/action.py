@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.utils import timezone
+
+if TYPE_CHECKING:
+    from memories.access import Caller
+
+
+class ActionState(models.TextChoices):
+    RUNNING = "running"
+    DONE = "done"
+    PARTIAL = "partial"  # something failed, or its outcome is unknown
+
+
+class Outcome(models.TextChoices):
+    PLANNED = "planned"
+    SENDING = "sending"  # the request was begun; what became of it is read from the upstream
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    DRIFTED = "drifted"  # it is no longer as it was ingested, and was left alone
+    UNKNOWN = "unknown"  # for a person: neither as before nor as asked for
+
+
+class ActionQuerySet(models.QuerySet["Action"]):
+    def visible_to(self, caller: Caller) -> ActionQuerySet:
+        return self if caller.is_admin else self.filter(owner=caller.email)
+
+
+class Action(models.Model):
+    """One bulk change of an upstream's records. It outlives its session: what was done stays known."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.CharField(max_length=254)
+    on_behalf_of = models.CharField(max_length=254, blank=True)
+    analysis_id = models.CharField(max_length=200)
+    model = models.CharField(max_length=120)
+    kind = models.CharField(max_length=10, help_text="update or delete")
+    attributes = models.JSONField(default=dict)
+    where = models.JSONField(default=dict)
+    revalidate = models.BooleanField(default=False)
+    state = models.CharField(max_length=10, choices=ActionState.choices, default=ActionState.RUNNING)
+    created_at = models.DateTimeField(default=timezone.now)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ActionQuerySet.as_manager()
+
+    class Meta:
+        db_table = "analysis_actions"
+        ordering = ["-created_at"]
+        indexes = [models.Index(fields=["owner", "-created_at"], name="action_of_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.model}"
+
+
+class ActionItem(models.Model):
+    """One record of an action: its snapshot when the action was planned, and what became of it."""
+
+    id = models.BigAutoField(primary_key=True)
+    action = models.ForeignKey(Action, on_delete=models.CASCADE, related_name="items")
+    record_id = models.CharField(max_length=500)
+    before = models.JSONField(default=dict)
+    outcome = models.CharField(max_length=10, choices=Outcome.choices, default=Outcome.PLANNED)
+    status_code = models.PositiveSmallIntegerField(null=True, blank=True)
+    error = models.TextField(blank=True)
+    at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "analysis_action_items"
+        ordering = ["id"]
+        indexes = [models.Index(fields=["action", "outcome"], name="item_by_outcome")]
+
+    def __str__(self) -> str:
+        return f"{self.record_id}: {self.outcome}"

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from memories.models.fields import EmbeddingField
+
+if TYPE_CHECKING:
+    from memories.access import Caller
+
+
+class SessionQuerySet(models.QuerySet["Session"]):
+    def owned_by(self, caller: Caller) -> SessionQuerySet:
+        """A session is its owner's alone; admins look, in the browser, but query and act on none but their own."""
+        return self.filter(owner=caller.email)
+
+
+class Session(models.Model):
+    """One analysis of one person: what was ingested, found and done under an analysis_id."""
+
+    id = models.BigAutoField(primary_key=True)
+    analysis_id = models.CharField(max_length=200)
+    owner = models.CharField(max_length=254)
+    persona = models.CharField(max_length=60)
+    created_at = models.DateTimeField(default=timezone.now)
+    last_used_at = models.DateTimeField(default=timezone.now)
+
+    objects = SessionQuerySet.as_manager()
+
+    class Meta:
+        db_table = "analysis_sessions"
+        ordering = ["-last_used_at"]
+        constraints = [models.UniqueConstraint(fields=["owner", "analysis_id"], name="analysis_once_an_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.analysis_id} of {self.owner}"
+
+
+class IngestedRecord(models.Model):
+    """A copy of one upstream record, as it was at `ingested_at`."""
+
+    id = models.BigAutoField(primary_key=True)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="records")
+    model = models.CharField(max_length=120)
+    record_id = models.CharField(max_length=500, help_text="The upstream id; for a row without one, a hash of it.")
+    has_id = models.BooleanField(default=True)
+    data = models.JSONField()
+    ingested_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "ingested_records"
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["session", "model", "record_id"], name="ingested_once")]
+        indexes = [
+            models.Index(fields=["session", "model", "id"], name="ingested_in_order"),  # lists, samples
+            GinIndex(fields=["data"], opclasses=["jsonb_path_ops"], name="ingested_exact"),  # exact matches
+            models.Index(fields=["expires_at"], name="ingested_expiry"),  # the sweep
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.record_id}"
+
+
+class Finding(models.Model):
+    """What was found, as text with a vector: page summaries, and what the agent stored."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="findings")
+    model = models.CharField(max_length=120, blank=True)
+    finding = models.TextField()
+    category = models.CharField(max_length=120, blank=True)
+    metadata = models.JSONField(default=dict)
+    page_key = models.CharField(max_length=80, blank=True, help_text="Of a page's summary: which page of which scope.")
+    embedding = EmbeddingField(null=True, editable=False)
+    embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
+    embedding_text_hash = models.BinaryField(null=True, editable=False)
+    persistent = models.BooleanField(default=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "analysis_memories"
+        ordering = ["-created_at", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["session", "page_key"], condition=~Q(page_key=""), name="one_summary_a_page"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["session", "category"], name="finding_of_session"),
+            models.Index(fields=["expires_at"], name="finding_expiry"),  # the sweep
+        ]
+
+    def __str__(self) -> str:
+        return self.finding[:100]
+
+
+class IngestState(models.TextChoices):
+    RUNNING = "running"
+    PARTIAL = "partial"  # stopped at the cap, by an error or by the client; resume goes on
+    COMPLETE = "complete"
+
+
+class Ingest(models.Model):
+    """How far one download has got: its own row for every model, filters and page size, so that a resume never
+    mistakes one for another."""
+
+    id = models.BigAutoField(primary_key=True)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="ingests")
+    model = models.CharField(max_length=120)
+    scope = models.CharField(max_length=64, help_text="SHA-256 of model, filters, page size and fields.")
+    filters = models.JSONField(default=dict)
+    per_page = models.PositiveIntegerField()
+    pages_done = ArrayField(models.PositiveIntegerField(), default=list)
+    total_pages = models.PositiveIntegerField(null=True, blank=True)
+    next_cursor = models.TextField(blank=True)
+    state = models.CharField(max_length=10, choices=IngestState.choices, default=IngestState.RUNNING)
+    error = models.TextField(blank=True)
+    started_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "analysis_ingests"
+        constraints = [models.UniqueConstraint(fields=["session", "scope"], name="ingest_once_a_scope")]
+
+    def __str__(self) -> str:
+        return f"{self.model}: {len(self.pages_done)} pages, {self.state}"

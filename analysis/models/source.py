@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils import timezone
+
+from memories.errors import DomainError
+
+
+class DeclaredSource(models.Model):
+    """An upstream, declared in the admin as TOML; the same text as in a file of ANALYSIS_SOURCES."""
+
+    id = models.BigAutoField(primary_key=True)
+    name = models.SlugField(max_length=60, unique=True)
+    declaration = models.TextField(
+        help_text="TOML: base_url, token_env (the name of the environment variable that holds the credential), and a "
+        "table for each model. docs/analysis.md shows a whole one."
+    )
+    is_enabled = models.BooleanField("enabled", default=True)
+    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        db_table = "analysis_sources"
+        ordering = ["name"]
+        verbose_name = "source"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        from analysis.sources.declaration import parse  # noqa: PLC0415 - it knows more than a model should at import
+
+        try:
+            parse(self.name, self.declaration)
+        except DomainError as error:
+            raise ValidationError({"declaration": error.message}) from None

@@ -1,0 +1,163 @@
+"""Children of records: for each parent its own list, several parents at once, each parent's children kept when they
+are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from django.utils import timezone
+
+from analysis import records, sessions, sources
+from analysis.findings import keep_summary
+from analysis.ingest import AT_ONCE, PAGES_MAX, PER_PAGE
+from analysis.models import IngestedRecord, Session
+from analysis.request import clean_fields
+from analysis.sources import Known
+from analysis.sources.envelopes import Row
+from analysis.sources.port import Upstream, UpstreamFailed
+from analysis.summaries import summarize
+from memories import progress
+from memories.access import Caller
+from memories.errors import Invalid, NotFound, check_count
+from memories.validation import clean_text
+
+PARENTS_MOST = 25  # named in one call; those found in the session are taken in batches of as many
+ROWS_KEPT = 500  # rows of one summary
+
+
+@dataclass
+class Nested:
+    analysis_id: str
+    parent_model: str
+    child_resource: str
+    model: str
+    records: int = 0
+    parents: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def ingest(
+    *,
+    caller: Caller,
+    analysis_id: str,
+    parent_model: str,
+    child_resource: str,
+    parent_ids: Sequence[str] | None = None,
+    fields: Sequence[str] = (),
+    user_id: str = "",
+) -> Nested:
+    """Copies the children of the named parents, or of all that were ingested. A parent that fails is named; the
+    others' children are kept."""
+    as_user = sessions.acting_for(caller, user_id)
+    known = sources.find(parent_model)
+    path, child = _child(known, child_resource)
+    fields = clean_fields(fields)
+    check_count("parent_ids", parent_ids or [], PARENTS_MOST)
+    named = [clean_text("parent_ids", str(one), 1, 500) for one in parent_ids or []]
+    session = sessions.begin(caller, analysis_id)
+    parents = list(dict.fromkeys(named)) or _ingested_parents(session, known.name)
+    answer = Nested(session.analysis_id, known.name, child_resource, child.name, parents=len(parents))
+    with (
+        closing(sources.open_upstream(caller, known, as_user=as_user)) as upstream,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
+        for start in range(0, len(parents), PARENTS_MOST):
+            _batch(pool, session, upstream, path, child, parents[start : start + PARENTS_MOST], fields, answer)
+    return answer
+
+
+def _child(known: Known, child_resource: str) -> tuple[str, Known]:
+    children = known.resource.children()
+    if not child_resource:
+        raise Invalid("is missing", field="child_resource", allowed=", ".join(children) or "none is declared")
+    if child_resource not in children:
+        raise Invalid(f"{child_resource[:80]!r} is unknown", field="child_resource", allowed=", ".join(children))
+    one = children[child_resource]
+    model = one.model or child_resource
+    found = sources.known().get(model)
+    resource = (
+        found.resource
+        if found
+        else known.resource.model_copy(update={"associations": {}, "attributes": {}, "id_field": "id", "name": model})
+    )
+    return one.path or child_resource, Known(model, resource, known.source)
+
+
+def _ingested_parents(session: Session, model: str) -> list[str]:
+    rows = IngestedRecord.objects.filter(session=session, model=model, has_id=True, expires_at__gt=timezone.now())
+    found = list(rows.order_by("id").values_list("record_id", flat=True))
+    if not found:
+        raise NotFound(f"no {model} records here: ingest the parents first", field="parent_model")
+    return found
+
+
+def _batch(
+    pool: ThreadPoolExecutor,
+    session: Session,
+    upstream: Upstream,
+    path: str,
+    child: Known,
+    parents: Sequence[str],
+    fields: Sequence[str],
+    answer: Nested,
+) -> None:
+    waiting: list[tuple[str, Future[tuple[list[Row], bool]]]] = [
+        (parent, pool.submit(_children, upstream, parent, path)) for parent in parents
+    ]
+    fetched: list[Row] = []
+    try:
+        while waiting:
+            parent, future = waiting.pop(0)
+            try:
+                rows, capped = future.result()
+            except UpstreamFailed as error:
+                answer.failed[parent] = error.message
+                continue
+            kept = [_prepared(row, parent, child, fields) for row in rows]
+            now = timezone.now()
+            answer.records += records.store(
+                session, child.name, kept, child.resource.id_field, now, now + sessions.record_ttl()
+            )
+            fetched += kept[: ROWS_KEPT - len(fetched)]
+            if capped:
+                answer.notes.append(f"{parent} has more than {PAGES_MAX} pages of children: the rest was left out")
+            progress.tell(*_told(answer, parents, waiting))
+    finally:
+        for _, future in waiting:
+            future.cancel()
+    if fetched:
+        summary = summarize(child.name, fetched, 1, 1, fields, frozenset({child.resource.id_field}))
+        keep_summary(session, child.name, f"nested:{child.name}:{parents[0]}"[:80], summary)
+
+
+def _told(answer: Nested, parents: Sequence[str], waiting: Sequence[object]) -> tuple[float, float | None, str]:
+    done = len(parents) - len(waiting)
+    return done, answer.parents, f"Fetched nested resources for {done}/{answer.parents} parents"
+
+
+def _children(upstream: Upstream, parent: str, path: str) -> tuple[list[Row], bool]:
+    """All pages of one parent's children, in a thread: only requests, no database."""
+    rows: list[Row] = []
+    cursor, seen = "", set[str]()
+    for number in range(1, PAGES_MAX + 1):
+        found = upstream.children(parent, path, number, PER_PAGE, cursor)
+        ids = {str(row.get("id", row)) for row in found.rows}
+        if not found.rows or ids <= seen:  # an upstream that ignores the page answers the same for ever
+            return rows, False
+        seen |= ids
+        rows += found.rows
+        cursor = found.cursor or found.next or ""
+        said = found.total_pages is not None and number >= found.total_pages
+        ended = (found.cursor is not None or found.next is not None) and not cursor
+        if said or ended or (found.total_pages is None and not cursor and len(found.rows) < PER_PAGE):
+            return rows, False
+    return rows, True
+
+
+def _prepared(row: Row, parent: str, child: Known, fields: Sequence[str]) -> Row:
+    clean = records.projected(records.flattened(records.clean(row), child.resource), fields, child.resource)
+    return {**clean, "_parent_id": parent, records.PARENTS: [parent]}

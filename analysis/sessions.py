@@ -1,0 +1,101 @@
+"""Sessions: whose they are, what they hold, when it goes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, Max, Min
+from django.utils import timezone
+
+from analysis.models import Finding, IngestedRecord, Session
+from memories.access import Caller
+from memories.errors import Forbidden, NotFound
+from memories.validation import clean_text
+
+FINDING_TTL = timedelta(hours=1)
+ID_MOST = 200
+
+
+def record_ttl() -> timedelta:
+    return timedelta(days=settings.ANALYSIS_RECORD_DAYS)
+
+
+def clean_analysis_id(value: str) -> str:
+    return clean_text("analysis_id", value, 1, ID_MOST)
+
+
+def acting_for(caller: Caller, user_id: str) -> str:
+    """Whom an upstream is told that it works for: nobody but the caller, unless the token may act for others."""
+    user_id = user_id.strip()
+    if user_id and user_id.lower() != caller.email and "act_for_users" not in caller.rights:
+        raise Forbidden("is not you: this connection acts for nobody else", field="user_id")
+    return user_id
+
+
+def begin(caller: Caller, analysis_id: str) -> Session:
+    """The caller's session of this name, made where there is none."""
+    if not caller.email:
+        raise Forbidden("this connection has no identity, so nothing can be owned")
+    session, _ = Session.objects.get_or_create(
+        owner=caller.email, analysis_id=clean_analysis_id(analysis_id), defaults={"persona": caller.persona}
+    )
+    touch(session)
+    return session
+
+
+def find(caller: Caller, analysis_id: str) -> Session:
+    """Raises NotFound, also for a session of somebody else."""
+    session = Session.objects.owned_by(caller).filter(analysis_id=clean_analysis_id(analysis_id)).first()
+    if session is None:
+        raise NotFound("you have no such analysis: analysis_ingest begins one", field="analysis_id")
+    touch(session)
+    return session
+
+
+def touch(session: Session) -> None:
+    session.last_used_at = timezone.now()
+    Session.objects.filter(pk=session.pk).update(last_used_at=session.last_used_at)
+
+
+def models_of(session: Session) -> dict[str, int]:
+    """Model → living records."""
+    rows = IngestedRecord.objects.filter(session=session, expires_at__gt=timezone.now()).order_by("model")
+    return dict(rows.values_list("model").annotate(n=Count("pk")))
+
+
+def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
+    """Deletes records and findings, persistent ones too: (records, findings). Actions stay known. A session that is
+    not there, or is somebody else's, has nothing to clear."""
+    name = clean_analysis_id(analysis_id)
+    with transaction.atomic():
+        session = Session.objects.owned_by(caller).select_for_update().filter(analysis_id=name).first()
+        if session is None:
+            return 0, 0
+        records = IngestedRecord.objects.filter(session=session)._raw_delete("default")
+        findings = Finding.objects.filter(session=session)._raw_delete("default")
+        session.delete()
+    return records, findings
+
+
+def sweep() -> int:
+    """Removes what has expired, and sessions that hold nothing any more; answers how many rows."""
+    now = timezone.now()
+    gone: int = IngestedRecord.objects.filter(expires_at__lte=now)._raw_delete("default")
+    gone += Finding.objects.filter(expires_at__lte=now)._raw_delete("default")
+    empty = Session.objects.filter(records=None, findings=None, last_used_at__lt=now - record_ttl())
+    return gone + empty.delete()[0]
+
+
+def overview(session: Session) -> list[dict[str, object]]:
+    """Per model: records, when they were copied, when they go."""
+    rows = IngestedRecord.objects.filter(session=session, expires_at__gt=timezone.now()).order_by("model")
+    counted = rows.values("model").annotate(
+        records=Count("pk"), earliest=Min("ingested_at"), latest=Max("ingested_at"), expires=Min("expires_at")
+    )
+    return [dict(row) for row in counted]
+
+
+def by_key(caller: Caller, key: int) -> Session | None:
+    return Session.objects.owned_by(caller).filter(pk=key).first()

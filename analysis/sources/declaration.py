@@ -1,0 +1,131 @@
+"""What is declared of a source: where it is, how it answers, what its models are. TOML, checked by pydantic."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from memories.errors import Degraded, Invalid
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}")
+Envelope = Literal["auto", "array", "data_meta", "drf", "hal", "link", "cursor"]
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Attribute(Part):
+    type: Literal["string", "text", "integer", "number", "boolean", "date", "datetime", "enum", "array", "object"] = (
+        "string"
+    )
+    description: str = ""
+    values: tuple[str, ...] = ()
+    writable: bool = True
+
+
+class Association(Part):
+    """`belongs_to`: the record carries `{name}_id`; `has_many`: children at `{endpoint}/{id}/{path}`."""
+
+    kind: Literal["belongs_to", "has_many"] = "belongs_to"
+    model: str = ""
+    path: str = ""
+
+
+class Filter(Part):
+    """How a filter is named on the wire: `param`, for ranges `from_param` and `to_param`."""
+
+    type: Literal["text", "enum", "relation", "integer", "boolean", "date_range", "integer_range"] = "text"
+    values: tuple[str, ...] = ()
+    param: str = ""
+    from_param: str = ""
+    to_param: str = ""
+    joined: bool = Field(default=False, description="a list is sent as one value with commas, not repeated")
+
+
+class Resource(Part):
+    """One model of a source."""
+
+    name: str = ""
+    description: str = ""
+    endpoint: str = ""
+    path: str = Field(default="", description="of a file source: the file below ANALYSIS_FILES")
+    id_field: str = "id"
+    envelope: Envelope = "auto"
+    page_param: str = "page"
+    per_page_param: str = "per_page"
+    cursor_param: str = "cursor"
+    per_page_max: int = Field(default=200, ge=1, le=10_000)
+    read_only: bool = True
+    update_method: Literal["PATCH", "PUT", "POST"] = "PATCH"
+    wrap: str = Field(default="", description="the key that an update's attributes are wrapped in")
+    attributes: dict[str, Attribute] = {}
+    associations: dict[str, Association] = {}
+    filters: dict[str, Filter] = {}
+
+    @field_validator("endpoint")
+    @classmethod
+    def _relative(cls, value: str) -> str:
+        if "//" in value or ".." in value or re.search(r"[?#\s]", value):
+            raise ValueError("must be a path below base_url")
+        return value.strip("/")
+
+    def children(self) -> dict[str, Association]:
+        return {name: one for name, one in self.associations.items() if one.kind == "has_many"}
+
+
+class Source(Part):
+    name: str
+    kind: Literal["rest", "file"] = "rest"
+    base_url: str = ""
+    token_env: str = ""
+    token_header: str = "Authorization"
+    token_prefix: str = "Bearer "
+    impersonation_header: str = ""
+    rate_per_s: float = Field(default=20.0, gt=0, le=10_000)
+    timeout_s: float = Field(default=15.0, gt=0, le=600)
+    models: dict[str, Resource]
+
+    @model_validator(mode="after")
+    def _complete(self) -> Source:
+        if self.kind == "rest":
+            parts = urlsplit(self.base_url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+                raise ValueError("base_url must be http:// or https:// with a host and without credentials")
+        for name, resource in self.models.items():
+            if not NAME.fullmatch(name):
+                raise ValueError(f"models.{name}: a name has letters, digits and _ and begins with a letter")
+            if self.kind == "file" and not resource.path:
+                raise ValueError(f"models.{name}.path is missing")
+        return self
+
+    def token(self) -> str:
+        """The credential, read when it is needed and kept nowhere. Raises Degraded where it is not set."""
+        if not self.token_env:
+            return ""
+        if not (token := os.environ.get(self.token_env, "")):
+            raise Degraded(f"the source {self.name!r} needs the environment variable {self.token_env}")
+        return token
+
+
+def parse(name: str, text: str) -> Source:
+    """A declaration from its TOML. Raises Invalid naming the field."""
+    try:
+        given: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"is no TOML: {error}", field=name) from None
+    models = given.get("models")
+    if not isinstance(models, dict) or not models:
+        raise Invalid("is missing: declare at least one model", field=f"{name}.models", allowed="[models.NAME] tables")
+    named = {key: {**model, "name": key} if isinstance(model, dict) else model for key, model in models.items()}
+    try:
+        return Source.model_validate({**given, "name": name, "models": named})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join([name, *(str(part) for part in first["loc"])])
+        raise Invalid(first["msg"], field=place) from None

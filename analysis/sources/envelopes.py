@@ -1,0 +1,133 @@
+"""What stands around the rows of a page: bare arrays, data/meta, Django REST framework, HAL, Link headers, cursors."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+LINK_NEXT = re.compile(r'<([^>]*)>\s*;[^,]*\brel="?next"?')
+TOTALS = ("total", "total_count", "total_entries", "count", "totalElements", "total_items")
+PAGES = ("total_pages", "totalPages", "last_page", "pages", "page_count")
+CURSORS = ("next_cursor", "nextCursor", "cursor_next", "next_page_token")
+
+
+@dataclass(frozen=True)
+class PageOf:
+    """One page as the upstream answered it. None: it did not say. `next`: an address or a cursor; "" is the last."""
+
+    rows: Sequence[Row]
+    total_pages: int | None = None
+    total: int | None = None
+    next: str | None = None
+    cursor: str | None = None
+
+
+class NoRows(ValueError):
+    """The answer has no list of records where the envelope has one."""
+
+
+def unwrap(body: Any, headers: Mapping[str, str], envelope: str, per_page: int) -> PageOf:
+    """The page in an answer. Raises NoRows."""
+    kind = recognised(body, headers) if envelope == "auto" else envelope
+    match kind:
+        case "array" | "link":
+            return _of_array(body, headers)
+        case "drf":
+            return _counted(_rows(body, "results"), body, {}, body.get("next") or "", per_page)
+        case "hal":
+            link = ((body.get("_links") or {}).get("next") or {}).get("href", "")
+            embedded = body.get("_embedded") or {}
+            rows = next((value for value in embedded.values() if isinstance(value, list)), None)
+            if rows is None:
+                raise NoRows("_embedded has no list")
+            return _counted([_plain(row) for row in rows], body, body.get("page") or {}, link, per_page)
+        case "cursor":
+            rows = _first_list(body)
+            meta = {**body, **(body.get("meta") or {}), **(body.get("pagination") or {})}
+            cursor = next((str(meta[key] or "") for key in CURSORS if key in meta), "")
+            return PageOf(_dicts(rows), total=_number(meta, TOTALS), cursor=cursor)
+        case _:
+            meta = body.get("meta") or body.get("pagination") or {}
+            return _counted(_dicts(_first_list(body)), body, meta, None, per_page)
+
+
+def recognised(body: Any, headers: Mapping[str, str]) -> str:
+    if isinstance(body, list):
+        return "link" if "link" in {name.lower() for name in headers} else "array"
+    if not isinstance(body, dict):
+        raise NoRows(f"the answer is {type(body).__name__}, neither a list nor an object")
+    if "_embedded" in body:
+        return "hal"
+    if isinstance(body.get("results"), list) and "next" in body:
+        return "drf"
+    inner = {**body, **(body.get("meta") or {}), **(body.get("pagination") or {})}
+    return "cursor" if any(key in inner for key in CURSORS) else "data_meta"
+
+
+def _of_array(body: Any, headers: Mapping[str, str]) -> PageOf:
+    if not isinstance(body, list):
+        raise NoRows("the answer is not a list")
+    lower = {name.lower(): value for name, value in headers.items()}
+    next_ = None
+    if "link" in lower:
+        found = LINK_NEXT.search(lower["link"])
+        next_ = found.group(1) if found else ""
+    total = lower.get("x-total-count", "")
+    pages = lower.get("x-total-pages", "")
+    return PageOf(
+        _dicts(body), int(pages) if pages.isdecimal() else None, int(total) if total.isdecimal() else None, next_
+    )
+
+
+def _counted(
+    rows: Sequence[Row], body: Mapping[str, Any], meta: Mapping[str, Any], next_: str | None, per_page: int
+) -> PageOf:
+    pages, total = _number(meta, PAGES) or _number(body, PAGES), _number(meta, TOTALS)
+    total = _number(body, TOTALS) if total is None else total
+    if pages is None and total is not None and rows:
+        # A server that caps the page size counts its own pages: by what it sent, not by what it was asked for.
+        pages = math.ceil(total / len(rows)) if next_ or len(rows) < per_page else math.ceil(total / per_page)
+        pages = max(pages, 1)
+    return PageOf(rows, pages, total, next_)
+
+
+def _rows(body: Mapping[str, Any], key: str) -> list[Row]:
+    if not isinstance(body.get(key), list):
+        raise NoRows(f"there is no list {key!r}")
+    return _dicts(body[key])
+
+
+def _first_list(body: Mapping[str, Any]) -> list[Any]:
+    for key in ("records", "data", "items", "results"):
+        if isinstance(body.get(key), list):
+            return list(body[key])
+    found = next((value for value in body.values() if isinstance(value, list)), None)
+    if found is None:
+        raise NoRows("there is no list in the answer")
+    return found
+
+
+def _dicts(rows: Sequence[Any]) -> list[Row]:
+    return [row if isinstance(row, dict) else {"value": row} for row in rows]
+
+
+def _plain(row: Any) -> Row:
+    return (
+        {key: value for key, value in row.items() if key not in ("_links", "_embedded")}
+        if isinstance(row, dict)
+        else {"value": row}
+    )
+
+
+def _number(meta: Mapping[str, Any], keys: Sequence[str]) -> int | None:
+    for key in keys:
+        value = meta.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        if isinstance(value, str) and value.isdecimal():
+            return int(value)
+    return None

@@ -1,0 +1,200 @@
+"""A REST API: requests with time-outs, a rate limit, and retries where asking again can help."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+
+import httpx
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
+from tenacity.wait import wait_random_exponential
+
+from analysis.sources.declaration import Filter, Resource, Source
+from analysis.sources.envelopes import NoRows, PageOf, Row, unwrap
+from analysis.sources.port import UpstreamFailed
+from memories.errors import Invalid
+
+ATTEMPTS = 5
+BACKOFF_MOST_S = 10.0
+RETRY_AFTER_MOST_S = 30.0
+ERROR_MOST = 500  # characters of an upstream's message
+AGAIN = {408, 425, 429, 500, 502, 503, 504}
+
+
+class Transient(Exception):
+    """Worth another try."""
+
+    def __init__(self, failed: UpstreamFailed, after_s: float = 0.0) -> None:
+        self.failed, self.after_s = failed, after_s
+        super().__init__(failed.message)
+
+
+class RateLimit:
+    """Lets so many requests begin a second, over all threads."""
+
+    def __init__(self, per_s: float) -> None:
+        self._step = 1.0 / per_s
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            at = max(now, self._next)
+            self._next = at + self._step
+        if at > now:
+            time.sleep(at - now)
+
+
+class RestUpstream:
+    def __init__(self, source: Source, resource: Resource, *, as_user: str = "", name: str = "") -> None:
+        self.resource = resource
+        self._source = source
+        self._limit = RateLimit(source.rate_per_s)
+        headers = {"Accept": "application/json"}
+        if token := source.token():
+            headers[source.token_header] = f"{source.token_prefix}{token}"
+        if as_user:
+            if not source.impersonation_header:
+                raise Invalid("can't be passed on: the source names no impersonation_header", field="user_id")
+            headers[source.impersonation_header] = as_user
+        self._client = httpx.Client(headers=headers, timeout=source.timeout_s, follow_redirects=False)
+        self._base = source.base_url.rstrip("/") + "/"
+
+    def close(self) -> None:
+        self._client.close()
+
+    def page(self, number: int, per_page: int, filters: Mapping[str, Any], cursor: str = "") -> PageOf:
+        params = [*self._wire(filters), *self._paging(number, per_page, cursor)]
+        return self._list(self.resource.endpoint, params, per_page, cursor)
+
+    def children(self, parent_id: str, path: str, number: int, per_page: int, cursor: str = "") -> PageOf:
+        where = f"{self.resource.endpoint}/{quote(parent_id, safe='')}/{path}"
+        return self._list(where, self._paging(number, per_page, cursor), per_page, cursor)
+
+    def read(self, record_id: str) -> Row | None:
+        try:
+            body = self._send("GET", self._record(record_id)).json()
+        except UpstreamFailed as failed:
+            if failed.status_code in (404, 410):
+                return None
+            raise
+        except ValueError:
+            raise UpstreamFailed("the upstream’s answer is no JSON") from None
+        if isinstance(body, dict) and isinstance(body.get("data"), dict) and self.resource.id_field not in body:
+            body = body["data"]
+        return body if isinstance(body, dict) else None
+
+    def update(self, record_id: str, attributes: Mapping[str, Any]) -> int:
+        body = {self.resource.wrap: dict(attributes)} if self.resource.wrap else dict(attributes)
+        return self._send(self.resource.update_method, self._record(record_id), json=body).status_code
+
+    def delete(self, record_id: str) -> int:
+        return self._send("DELETE", self._record(record_id)).status_code
+
+    def _record(self, record_id: str) -> str:
+        """An id is one segment of the path, whatever it contains."""
+        return f"{self.resource.endpoint}/{quote(record_id, safe='')}"
+
+    def _paging(self, number: int, per_page: int, cursor: str) -> list[tuple[str, str]]:
+        size = (self.resource.per_page_param, str(per_page))
+        if cursor and "://" not in cursor and not cursor.startswith(("/", "?")):
+            return [(self.resource.cursor_param, cursor), size]
+        return [(self.resource.page_param, str(number)), size]
+
+    def _wire(self, filters: Mapping[str, Any]) -> list[tuple[str, str]]:
+        sent: list[tuple[str, str]] = []
+        for name, value in filters.items():
+            declared = self.resource.filters[name]
+            sent += wire_form(name, declared, value)
+        return sent
+
+    def _list(self, where: str, params: list[tuple[str, str]], per_page: int, cursor: str) -> PageOf:
+        if cursor and ("://" in cursor or cursor.startswith(("/", "?"))):
+            answer = self._send("GET", self._own(where, cursor))
+        else:
+            answer = self._send("GET", where, params=params)
+        try:
+            return unwrap(answer.json(), answer.headers, self.resource.envelope, per_page)
+        except NoRows as error:
+            raise UpstreamFailed(f"the upstream’s answer has no records: {error}") from None
+        except (ValueError, AttributeError):
+            raise UpstreamFailed("the upstream’s answer is no JSON") from None
+
+    def _own(self, where: str, link: str) -> str:
+        """The address of the next page; an upstream may not send us, with its credential, to somewhere else."""
+        address = urljoin(urljoin(self._base, where), link)
+        here, there = urlsplit(self._base), urlsplit(address)
+        if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+            raise UpstreamFailed(f"the upstream’s next page is on another host ({there.netloc})")
+        return address
+
+    def _send(self, method: str, where: str, **more: Any) -> httpx.Response:
+        """One request; a busy or failing upstream is asked again, with growing pauses or when it says. A write is
+        repeated only where it was refused: one that got no answer may have been done."""
+        repeatable = method == "GET"
+        retrying = Retrying(
+            stop=stop_after_attempt(ATTEMPTS), wait=_pause, retry=retry_if_exception_type(Transient), reraise=True
+        )
+        try:
+            return retrying(self._once, method, where, repeatable, **more)
+        except Transient as last:
+            raise last.failed from None
+
+    def _once(self, method: str, where: str, repeatable: bool, **more: Any) -> httpx.Response:
+        self._limit.wait()
+        try:
+            response = self._client.request(method, urljoin(self._base, where), **more)
+        except httpx.HTTPError as error:
+            failed = UpstreamFailed(f"the upstream did not answer: {type(error).__name__}")
+            never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+            raise (Transient(failed) if repeatable or never_sent else failed) from None
+        if response.is_success:
+            return response
+        failed = UpstreamFailed(_message(response), status_code=response.status_code)
+        refused = response.status_code in (425, 429, 503)
+        if response.status_code in AGAIN and (repeatable or refused):
+            raise Transient(failed, _retry_after(response))
+        raise failed
+
+
+def wire_form(name: str, declared: Filter, value: Any) -> list[tuple[str, str]]:
+    """A checked filter as query parameters."""
+    param = declared.param or name
+    if declared.type in ("date_range", "integer_range"):
+        ends = (("from", declared.from_param or f"{name}_from"), ("to", declared.to_param or f"{name}_to"))
+        return [(key, _text(value[end])) for end, key in ends if value.get(end) is not None]
+    if isinstance(value, list):
+        return [(param, ",".join(map(_text, value)))] if declared.joined else [(param, _text(one)) for one in value]
+    return [(param, _text(value))]
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _pause(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    if isinstance(error, Transient) and error.after_s:
+        return min(error.after_s, RETRY_AFTER_MOST_S)
+    return float(wait_random_exponential(multiplier=0.25, max=BACKOFF_MOST_S)(state))
+
+
+def _retry_after(response: httpx.Response) -> float:
+    text = response.headers.get("retry-after", "")
+    return float(text) if text.replace(".", "", 1).isdecimal() else 0.0
+
+
+def _message(response: httpx.Response) -> str:
+    """What the upstream said, in short."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = response.text
+    if isinstance(body, dict):
+        found = body.get("errors") or body.get("error") or body.get("message") or body.get("detail") or body
+        body = "; ".join(map(str, found)) if isinstance(found, list) else found
+    return f"{str(body)[:ERROR_MOST]} ({response.status_code})"

@@ -1,0 +1,146 @@
+"""One line about a page of records: distributions, numbers and date ranges, of every field that has them.
+
+Fields are found in all rows, not in the first; a field of mixed types is described by each of its parts.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+DISTINCT_MOST = 20  # values of a distribution, which may be at most half of the rows
+TOP = 5
+VALUE_MOST = 60  # characters of a value in the text
+FIELDS_MOST = 60
+
+
+@dataclass(frozen=True)
+class Summary:
+    text: str
+    metadata: dict[str, Any]
+
+
+@dataclass
+class Column:
+    """What one field holds on this page."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    numbers: list[float] = field(default_factory=list)
+    dates: list[tuple[datetime, str]] = field(default_factory=list)
+    is_nested: bool = False
+
+
+def summarize(
+    model: str,
+    rows: Sequence[Mapping[str, Any]],
+    page: int,
+    total_pages: int | None,
+    fields: Sequence[str],
+    keys: frozenset[str],
+) -> Summary:
+    """`keys` are identifiers, of which neither averages nor distributions say anything."""
+    columns = _columns(rows, keys)
+    distributions = {
+        name: dict(column.counts.most_common(DISTINCT_MOST))
+        for name, column in columns.items()
+        if _is_telling(column, len(rows))
+    }
+    numbers = {name: _numbers(column.numbers) for name, column in columns.items() if column.numbers}
+    ranges = {name: _range(column.dates) for name, column in columns.items() if column.dates}
+    of = f"/{total_pages}" if total_pages else ""
+    parts = [f"Page {page}{of} of {model} records ({len(rows)} records)."]
+    if fields:
+        parts.append(f"Fields: {', '.join(fields)}.")
+    if distributions:
+        told = (f"{name}: {_listed(counts)}" for name, counts in distributions.items())
+        parts.append("Distribution: " + ". ".join(told))
+    if numbers:
+        told = (
+            f"{name}: min={_shown(n['min'])}, max={_shown(n['max'])}, avg={_shown(n['avg'])}, "
+            f"median={_shown(n['median'])}, n={n['n']}"
+            for name, n in numbers.items()
+        )
+        parts.append("Numeric stats: " + ". ".join(told))
+    if ranges:
+        told = (f"{name}: {r['earliest']}..{r['latest']} ({r['n']} values)" for name, r in ranges.items())
+        parts.append("Date ranges: " + ". ".join(told))
+    metadata = {
+        "page": page,
+        "model": model,
+        "record_count": len(rows),
+        "distributions": distributions,
+        "numericStats": numbers,
+        "dateRanges": ranges,
+    }
+    return Summary(" ".join(parts), metadata)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], keys: frozenset[str]) -> dict[str, Column]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: Column() for name in names if name not in keys and not name.startswith("_")}
+    for name, column in list(columns.items())[:FIELDS_MOST]:
+        for row in rows:
+            _take(column, row.get(name))
+    return columns
+
+
+def _take(column: Column, value: Any) -> None:
+    if isinstance(value, dict | list):
+        column.is_nested = True
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        if math.isfinite(value):
+            column.numbers.append(float(value))
+    else:
+        text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        column.counts[text] += 1
+        if isinstance(value, str) and (when := _date(value)):
+            column.dates.append((when, value))
+
+
+def _date(text: str) -> datetime | None:
+    """An ISO 8601 date or time; one without zone is UTC, so that mixed offsets are compared as times."""
+    if len(text) < 10 or not text[:4].isdecimal() or text[4] != "-":
+        return None
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _is_telling(column: Column, rows: int) -> bool:
+    """Few values, often repeated. A number's gaps alone are no distribution."""
+    distinct = len(column.counts)
+    only_gaps = column.numbers and set(column.counts) == {"null"}
+    return not column.is_nested and not only_gaps and 0 < distinct <= min(rows * 0.5, DISTINCT_MOST)
+
+
+def _numbers(values: Sequence[float]) -> dict[str, Any]:
+    return {
+        "min": min(values),
+        "max": max(values),
+        "avg": round(statistics.fmean(values), 2),
+        "median": statistics.median(values),
+        "n": len(values),
+    }
+
+
+def _range(dates: Sequence[tuple[datetime, str]]) -> dict[str, Any]:
+    return {"earliest": min(dates)[1], "latest": max(dates)[1], "n": len(dates)}
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{_short(value)}={count}" for value, count in list(counts.items())[:TOP])
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= VALUE_MOST else f"{value[: VALUE_MOST - 1]}…"
+
+
+def _shown(value: float) -> str:
+    return f"{value:g}" if abs(value) < 1e6 else f"{value:.2f}".rstrip("0").rstrip(".")

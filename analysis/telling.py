@@ -1,0 +1,268 @@
+"""The texts that agents read, and the structured form beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from analysis import findings, query, sampling, sessions, sources
+from analysis.ingest import PAGES_MAX, Ingested
+from analysis.models import Finding, Session
+from analysis.nested import Nested
+from analysis.query import Scope
+from analysis.shapes import QueryShape
+from analysis.sources.declaration import Resource
+from memories.shapes import within_budget
+from memories.toolset import reply
+
+FAILED_SHOWN = 50
+TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
+
+
+def ingested(got: Ingested) -> str:
+    fields = f" ({got.fields} fields per record)" if got.fields else ""
+    if got.page:
+        head = f"Stored {got.records} record(s){fields} (page {got.page}/{got.total_pages or '?'})."
+    else:
+        capped = f" (capped at {PAGES_MAX} pages)" if got.capped and got.pages >= PAGES_MAX else ""
+        head = f"Stored {got.records} record(s){fields} across {got.pages} page(s){capped}."
+    lines = [head]
+    if got.resumed_from:
+        lines.append(f"Resumed from page {got.resumed_from}.")
+    if got.error:
+        lines.append(f"Stopped: {got.error}. What came before is kept; resume goes on from there.")
+    lines += [f"{note[0].upper()}{note[1:]}." for note in got.notes]
+    return "\n".join([*lines, f"Analysis: {got.analysis_id}", f"Model: {got.model}"])
+
+
+def nested(got: Nested) -> str:
+    good = got.parents - len(got.failed)
+    lines = [
+        f"Stored {got.records} nested record(s) from {good}/{got.parents} parent(s).",
+        f"Analysis: {got.analysis_id}",
+        f"Parent: {got.parent_model}. Child: {got.model}",
+        *got.notes,
+    ]
+    if got.failed:
+        lines.append(f"Failed parents ({len(got.failed)}):")
+        lines += [f"  - {one}: {error}" for one, error in list(got.failed.items())[:FAILED_SHOWN]]
+        if len(got.failed) > FAILED_SHOWN:
+            lines.append(f"  and {len(got.failed) - FAILED_SHOWN} more")
+    return "\n".join(lines)
+
+
+def stored(analysis_id: str, rows: Sequence[Finding], persistent: bool, note: str) -> str:
+    kept = "persistent" if persistent else "ephemeral (expires in 1 hour)"
+    categories = list(dict.fromkeys(row.category for row in rows if row.category))
+    lines = [f"Stored {len(rows)} analysis finding(s) ({kept}).", f"Analysis: {analysis_id}"]
+    if categories:
+        lines.append(f"Categories: {', '.join(categories)}")
+    lines.append(f"IDs: {', '.join(row.pk.hex for row in rows)}")
+    return "\n".join([*lines, note] if note else lines)
+
+
+# -- query -------------------------------------------------------------------------------------------------
+
+
+def _transient(count: int, summary: str) -> Mapping[str, Any] | None:
+    return {"lifecycle": "transient", "summary": summary} if count >= TRANSIENT_FROM else None
+
+
+def _rows(shape: QueryShape, rows: Sequence[dict[str, Any]], head: str, empty: str) -> QueryShape:
+    """Rows as a JSON array after one line about them; what does not fit the budget is counted."""
+    kept, omitted = within_budget(list(rows))
+    shape["rows"] = kept
+    if omitted:
+        shape["omitted"] = omitted
+        head += f" {omitted} did not fit this answer: ask for fewer, or for some fields."
+    if odd := shape.get("uncastable"):
+        head += _odd(odd)
+    text = (
+        f"{head}\n{json.dumps(kept, indent=2, ensure_ascii=False)}"
+        if kept
+        else f"{empty}{_odd(shape.get('uncastable'))}"
+    )
+    return reply(shape, text=text, context=_transient(len(kept), head))
+
+
+def _odd(uncastable: Mapping[str, int] | None) -> str:
+    if not uncastable:
+        return ""
+    told = ", ".join(f"{count} in {name}" for name, count in uncastable.items())
+    return f" Values that could not be compared, and so did not match: {told}."
+
+
+def semantic(session: Session, text: str, category: str, model: str, top_k: int, threshold: float) -> QueryShape:
+    found = findings.search(session, text, category=category, model=model, top_k=top_k, threshold=threshold)
+    rows = [
+        {
+            "id": hit.finding.pk.hex,
+            "finding": hit.finding.finding,
+            "category": hit.finding.category,
+            "metadata": hit.finding.metadata,
+            "similarity": round(hit.similarity, 4),
+        }
+        for hit in found.hits
+    ]
+    kept, omitted = within_budget(rows)
+    shape: QueryShape = {"mode": "semantic", "findings": kept, "total": len(rows), "ranking": found.ranking}
+    if omitted:
+        shape["omitted"] = omitted
+    if found.degraded:
+        shape["degraded"], shape["note"] = True, found.note
+    if not kept:
+        told = f" (threshold {threshold:g}: a lower one finds more)" if not found.degraded else ""
+        return reply(shape, text=f"No findings match the query{told}." + (f" {found.note}" if found.note else ""))
+    lines = [f"Found {len(rows)} finding(s){' by exact words' if found.degraded else ''}:"]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in kept:
+        groups.setdefault(str(row["category"]) or "uncategorized", []).append(row)
+    for name, members in groups.items():
+        lines.append(f"\n## {name} ({len(members)})")
+        lines += [_finding_line(row) for row in members]
+    return reply(shape, text="\n".join(lines), context=_transient(len(kept), lines[0]))
+
+
+def _finding_line(row: Mapping[str, Any]) -> str:
+    is_summary = row["category"] == findings.SUMMARY
+    metadata = "" if is_summary or not row["metadata"] else f" | {json.dumps(row['metadata'], ensure_ascii=False)}"
+    return f"- {row['finding']}{metadata} [{row['similarity']:.1%} match]"
+
+
+def aggregated(asked: Scope, group_by: Any, metrics: Sequence[Mapping[str, Any]], top_n: int) -> QueryShape:
+    got = query.aggregate(asked, group_by, metrics=metrics, top_n=top_n)
+    name = ", ".join(got.group_by)
+    lines = [f'Distribution of "{name}" ({got.total} total):']
+    for group in got.groups:
+        label = ", ".join("(null)" if value is None else value for value in group.values)
+        more = "".join(f", {key}={_number(value)}" for key, value in group.metrics.items())
+        lines.append(f"  {label}: {group.count} ({group.count / got.total:.1%}){more}")
+    if got.other_groups:
+        lines.append(f"  and {got.other_groups} more groups: {got.other_count} ({got.other_count / got.total:.1%})")
+    if got.uncastable:
+        lines.append(_odd(got.uncastable).strip())
+    shape: QueryShape = {
+        "mode": "aggregate",
+        "model": asked.model,
+        "group_by": got.group_by,
+        "groups": [{"values": g.values, "count": g.count, "metrics": g.metrics} for g in got.groups],
+        "total": got.total,
+        "other_groups": got.other_groups,
+        "other_count": got.other_count,
+        "uncastable": got.uncastable,
+    }
+    text = "\n".join(lines) if got.total else "No ingested records match."
+    return reply(shape, text=text, context=_transient(len(got.groups), lines[0]))
+
+
+def _number(value: Any) -> str:
+    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def filtered(asked: Scope, limit: int, sort: str, fields: Sequence[str], cursor: str) -> QueryShape:
+    got = query.filtered(asked, limit=limit, sort=sort, fields=fields, cursor=cursor)
+    shape: QueryShape = {
+        "mode": "filter",
+        "model": asked.model,
+        "total": got.total,
+        "cursor": got.cursor,
+        "uncastable": got.uncastable,
+    }
+    more = f" More with cursor {got.cursor}." if got.cursor else ""
+    return _rows(
+        shape, got.rows, f"{len(got.rows)} of {got.total} matching {asked.model} record(s).{more}", "No records match."
+    )
+
+
+def sampled(
+    asked: Scope, size: int, stratify_by: Any, proximity: Mapping[str, Any] | None, seed: int | None
+) -> QueryShape:
+    got = sampling.sample(asked, size=size, stratify_by=stratify_by, proximity=proximity, seed=seed)
+    shape: QueryShape = {"mode": "sample", "model": asked.model, "seed": got.seed, "uncastable": got.uncastable}
+    narrowed = asked.where.params or proximity
+    empty = "No records match the conditions." if narrowed else "No ingested records: run analysis_ingest first."
+    return _rows(shape, got.rows, f"{len(got.rows)} sampled {asked.model} record(s), seed {got.seed}.", empty)
+
+
+# -- describe ----------------------------------------------------------------------------------------------
+
+
+def described(session: Session, model: str, where: Mapping[str, Any] | None) -> QueryShape:
+    """Of the model; with several and none named, of all what they are."""
+    models = sessions.models_of(session)
+    shape: QueryShape = {"mode": "describe", "models": models, "fields": []}
+    if not models:
+        return reply(shape, text="No ingested records: run analysis_ingest first.")
+    if len(models) > 1 and not model:
+        listed = "\n".join(f"- {name}: {count} records" for name, count in models.items())
+        return reply(shape, text=f"This analysis holds several models; name one with `model`:\n{listed}")
+    asked = query.scope(session, model, where)
+    fields, looked, total = query.describe(asked)
+    known = sources.known().get(asked.model)
+    declared = known.resource if known else Resource(name=asked.model)
+    shape = {
+        "mode": "describe",
+        "model": asked.model,
+        "models": models,
+        "total": total,
+        "fields": [_field(field, declared, looked) for field in fields],
+    }
+    lines = [f"# {asked.model}", f"Model: {asked.model} | Records: {total}", ""]
+    if looked < total:
+        lines.append(f"Types and examples are from the newest {looked} records.\n")
+    lines += ["| Field | Type | Missing | Values | Description |", "|---|---|---|---|---|"]
+    lines += [_line(one) for one in shape["fields"]]
+    return reply(shape, text="\n".join([*lines, "", *_examples(session, asked.model, shape["fields"])]))
+
+
+def _field(field: query.FieldShape, declared: Resource, looked: int) -> dict[str, Any]:
+    said = declared.attributes.get(field.name)
+    return {
+        "name": field.name,
+        "types": field.types,
+        "declared_type": said.type if said else "",
+        "missing": field.missing,
+        "distinct": field.distinct,
+        "examples": field.examples,
+        "allowed": list(said.values) if said else [],
+        "description": said.description if said else "",
+    }
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    kinds = one["declared_type"] or ", ".join(f"{kind}" for kind in one["types"])
+    if one["declared_type"] and len(one["types"]) > 1:
+        kinds += f" (holds {', '.join(one['types'])})"
+    values = ", ".join(one["allowed"] or one["examples"][:3])
+    cells = [one["name"], kinds, str(one["missing"]), f"{one['distinct']} distinct: {values}", one["description"]]
+    return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _examples(session: Session, model: str, fields: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Queries to copy, on fields that this data set has."""
+    few = next((one for one in fields if 1 < one["distinct"] <= 20 and one["examples"]), None)
+    number = next((one for one in fields if "number" in one["types"] and one["distinct"] > 2), None)
+    date = next((one for one in fields if _is_date(one)), None)
+    base = {"analysis_id": session.analysis_id, "model": model}
+    asked: list[tuple[str, dict[str, Any]]] = []
+    if few:
+        asked.append(("Distribution", {"mode": "aggregate", "group_by": few["name"]}))
+        asked.append(("Exact", {"mode": "filter", "where": {few["name"]: few["examples"][0]}}))
+        asked.append(("Sample of every value", {"mode": "sample", "sample_size": 9, "stratify_by": few["name"]}))
+    if number:
+        asked.append(("Numeric range", {"mode": "filter", "where": {number["name"]: {"$gte": 10, "$lte": 100}}}))
+    if date:
+        day = date["examples"][0][:10]
+        asked.append(("Date range", {"mode": "filter", "where": {date["name"]: {"$gte": day}}}))
+        near = {"field": date["name"], "origin": day, "window": "7 days", "bucket": "1 day"}
+        asked.append(("Around a date", {"mode": "sample", "proximity": near}))
+    lines = ["## Examples"] if asked else []
+    lines += [f"{title}: `{json.dumps({**base, **one}, ensure_ascii=False)}`" for title, one in asked]
+    operators = "$gt $gte $lt $lte $eq $ne $in $nin $exists $contains $not, joined by $and $or $not"
+    return [*lines, f"Operators: {operators}"]
+
+
+def _is_date(one: Mapping[str, Any]) -> bool:
+    examples = one["examples"]
+    return bool(examples) and all(len(text) >= 10 and text[4:5] == "-" and text[:4].isdecimal() for text in examples)

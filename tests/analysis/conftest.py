@@ -1,0 +1,81 @@
+"""An upstream with books, declared as an admin would declare it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from analysis import records, sessions
+from analysis.models import DeclaredSource, Session
+from memories.access import Caller
+from tests.stub_api import Api, serving
+
+DECLARATION = """
+base_url = "{base}"
+token_env = "BOOKS_TOKEN"
+impersonation_header = "X-On-Behalf-Of"
+rate_per_s = 5000
+timeout_s = 5
+
+[models.book]
+endpoint = "books"
+read_only = false
+wrap = "book"
+per_page_max = 1000
+[models.book.attributes.status]
+type = "enum"
+values = ["completed", "reading", "unread"]
+description = "How far it was read."
+[models.book.attributes.rating]
+type = "integer"
+[models.book.attributes.title]
+[models.book.attributes.secret]
+writable = false
+[models.book.associations.author]
+model = "author"
+[models.book.associations.reviews]
+kind = "has_many"
+model = "review"
+[models.book.filters.status]
+type = "enum"
+values = ["completed", "reading", "unread"]
+[models.book.filters.kind]
+type = "enum"
+values = ["novel", "poem"]
+[models.book.filters.updated]
+type = "date_range"
+from_param = "updated_after"
+to_param = "updated_before"
+
+[models.shelf]
+endpoint = "shelves"
+"""
+
+
+@pytest.fixture
+def api(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    monkeypatch.setenv("BOOKS_TOKEN", "secret-token")
+    api = Api()
+    api.fill(120)
+    with serving(api) as base:
+        DeclaredSource.objects.create(name="books", declaration=DECLARATION.format(base=base))
+        yield api
+
+
+Hold = Callable[..., Session]
+
+
+@pytest.fixture
+def hold(alice: Caller) -> Hold:
+    """Puts rows into a session of Alice's, without an upstream."""
+
+    def put(rows: Sequence[dict[str, Any]], analysis_id: str = "audit", model: str = "book") -> Session:
+        session = sessions.begin(alice, analysis_id)
+        now = timezone.now()
+        records.store(session, model, [records.clean(row) for row in rows], "id", now, now + sessions.record_ttl())
+        return session
+
+    return put

@@ -1,0 +1,250 @@
+"""Acting on an upstream: what is asked, what is sent, what becomes of it, also after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from analysis import actions, sessions
+from analysis.ingest import ingest
+from analysis.models import Action, ActionItem, IngestedRecord, Outcome
+from memories import progress
+from memories.access import Caller
+from memories.errors import Conflict, Forbidden, Invalid, NotFound
+from tests.stub_api import Api
+
+pytestmark = pytest.mark.django_db(transaction=True)
+READING = {"status": "reading"}  # 24 of 120
+
+
+@pytest.fixture(autouse=True)
+def ingested(api: Api, alice: Caller) -> None:
+    ingest(caller=alice, analysis_id="audit", model="book", ingest_all=True)
+    api.requests.clear()
+
+
+def asked(caller: Caller, **more: Any) -> dict[str, Any]:
+    given = {"caller": caller, "analysis_id": "audit", "model": "book", "action": "update", "where": READING}
+    return {**given, "attributes": {"status": "unread"}, **more}
+
+
+def writes(api: Api) -> list[str]:
+    return [path.split("/")[-1] for method, path in api.requests if method != "GET"]
+
+
+def test_a_dry_run_calls_nothing_and_tells_the_scope(api: Api, alice: Caller) -> None:
+    seen = actions.dry_run(**asked(alice))
+    assert (seen.matched, len(seen.sample_ids), len(seen.sample_data)) == (24, 10, 3)
+    assert seen.earliest <= seen.latest
+    assert "ingestedAt" in seen.sample_data[0]
+    assert api.requests == []
+
+
+def test_every_record_is_changed_here_and_there(api: Api, alice: Caller) -> None:
+    told: list[str] = []
+    progress.listen(lambda done, total, message: told.append(message))
+    done = actions.act(**asked(alice))
+    progress.listen(lambda *one: None)
+    assert done.counts == {"succeeded": 24}
+    assert not [one for one in api.books.values() if one["status"] == "reading"]
+    assert told[-1] == "update: 24/24 records processed"
+    assert api.most_at_once <= 5 + 1
+    assert actions.dry_run(**asked(alice)).matched == 0  # the snapshot is as the upstream is
+
+
+def test_deleting(api: Api, alice: Caller) -> None:
+    done = actions.act(**asked(alice, action="delete", attributes=None))
+    assert done.counts == {"succeeded": 24}
+    assert len(api.books) == IngestedRecord.objects.count() == 96
+
+
+def test_many_need_the_token_of_a_dry_run_of_this_very_thing(api: Api, alice: Caller) -> None:
+    everything = asked(alice, where=None)
+    with pytest.raises(Invalid) as caught:
+        actions.act(**everything)
+    assert caught.value.field == "confirm"
+    token = actions.dry_run(**everything).confirm
+    with pytest.raises(Conflict):
+        actions.act(**{**everything, "attributes": {"status": "completed"}}, confirm=token)
+    with pytest.raises(Invalid):
+        actions.act(**everything, confirm=token + "x")
+    IngestedRecord.objects.filter(record_id="1").delete()
+    with pytest.raises(Conflict):
+        actions.act(**everything, confirm=token)
+    assert writes(api) == []
+    assert actions.act(**everything, confirm=actions.dry_run(**everything).confirm).total == 119
+
+
+def test_partial_failure_is_told_and_resumed(api: Api, alice: Caller) -> None:
+    api.fail_writes = {"3": [422], "8": [403], "13": [429, 503]}
+    done = actions.act(**asked(alice))
+    assert done.counts == {"succeeded": 22, "failed": 2}
+    assert done.action.state == "partial"
+    assert {(item.record_id, item.status_code) for item in done.errors} == {("3", 422), ("8", 403)}
+    assert "not allowed; try again (422)" in done.errors[0].error
+    api.fail_writes, api.requests[:] = {}, []
+    again = actions.resume(caller=alice, action_id=done.action.pk)
+    assert (again.counts, again.action.state, sorted(writes(api))) == ({"succeeded": 24}, "done", ["3", "8"])
+    with pytest.raises(Conflict, match="nothing to resume"):
+        actions.resume(caller=alice, action_id=done.action.pk)
+
+
+def test_revalidation_skips_what_drifted(api: Api, alice: Caller) -> None:
+    api.books["3"]["title"] = "Changed meanwhile"
+    del api.books["8"]
+    done = actions.act(**asked(alice, revalidate=True))
+    assert done.counts == {"succeeded": 22, "drifted": 2}
+    drifted = {item.record_id: item.error for item in done.action.items.filter(outcome=Outcome.DRIFTED)}
+    assert drifted == {"3": "changed since it was ingested: title", "8": "is gone"}
+    assert {"3", "8"} & set(writes(api)) == set()
+
+
+def test_a_write_without_answer_is_unknown_and_read_before_it_is_repeated(api: Api, alice: Caller) -> None:
+    api.drop_after_write = {"3"}
+    done = actions.act(**asked(alice))
+    assert done.counts == {"succeeded": 23, "unknown": 1}
+    assert writes(api).count("3") == 1  # not repeated blindly
+    assert api.books["3"]["status"] == "unread"
+
+
+def test_ids_are_one_segment_of_the_path(api: Api, alice: Caller) -> None:
+    api.books = {one: {"id": one, "status": "reading"} for one in ("a/b", "../x", "a?b=1", "ü #", "0")}
+    ingest(caller=alice, analysis_id="odd", model="book", ingest_all=True)
+    done = actions.act(**asked(alice, analysis_id="odd"))
+    assert done.counts == {"succeeded": 5}
+    assert {one["status"] for one in api.books.values()} == {"unread"}
+    assert all(path.count("/") == 2 for method, path in api.requests if method == "PATCH")
+
+
+def test_records_without_id_are_counted_and_left(api: Api, alice: Caller) -> None:
+    api.books = {"1": {"id": 1, "status": "reading"}, "2": {"status": "reading"}}
+    ingest(caller=alice, analysis_id="odd", model="book", ingest_all=True)
+    seen = actions.dry_run(**asked(alice, analysis_id="odd"))
+    assert (seen.matched, seen.without_id) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "field"),
+    [
+        ({"action": "drop"}, Invalid, "action"),
+        ({"attributes": {}}, Invalid, "attributes"),
+        ({"attributes": {"status": "burned"}}, Invalid, "attributes.status"),
+        ({"attributes": {"secret": 1}}, Invalid, "attributes.secret"),
+        ({"attributes": {"colour": 1}}, Invalid, "attributes.colour"),
+        ({"model": "shelf"}, Invalid, "model"),
+        ({"model": "memory"}, Invalid, "model"),
+        ({"analysis_id": "nothing"}, NotFound, "analysis_id"),
+        ({"where": {"a": {"$near": 1}}}, Invalid, "where.a"),
+        ({"user_id": "bob@example.org"}, Forbidden, "user_id"),
+    ],
+)
+def test_bad_requests_are_named_and_nothing_is_sent(
+    api: Api, alice: Caller, given: dict[str, Any], error: Any, field: str
+) -> None:
+    with pytest.raises(error) as caught:
+        actions.act(**asked(alice, **given))
+    assert caught.value.field == field
+    assert api.requests == []
+    assert not Action.objects.exists()
+
+
+def test_nobody_else_acts_or_resumes(api: Api, alice: Caller, bob: Caller, ada: Caller) -> None:
+    api.fail_writes = {"3": [403]}
+    done = actions.act(**asked(alice))
+    for other in (bob, ada):
+        with pytest.raises(NotFound):
+            actions.act(**asked(other))
+        with pytest.raises(NotFound):
+            actions.resume(caller=other, action_id=done.action.pk)
+    with pytest.raises(NotFound):
+        actions.find(bob, done.action.pk)
+    assert actions.find(ada, done.action.pk)  # an admin sees what was done
+
+
+def test_on_whose_behalf_it_is_done(api: Api, alice: Caller) -> None:
+    service = replace(alice, rights=frozenset({"act_for_users"}))
+    actions.act(**asked(service, user_id="bob@example.org", where={"id": 3}))
+    assert api.headers[-1]["X-On-Behalf-Of"] == "bob@example.org"
+
+
+def test_what_was_done_outlives_the_session(api: Api, alice: Caller) -> None:
+    done = actions.act(**asked(alice))
+    sessions.clear(caller=alice, analysis_id="audit")
+    assert ActionItem.objects.filter(action=done.action, outcome="succeeded").count() == 24
+
+
+def test_a_cancelled_call_leaves_no_outcome_unknown(api: Api, alice: Caller) -> None:
+    class Cancelled(BaseException):
+        pass
+
+    def stop(done: float, total: float | None, message: str) -> None:
+        if done == 7:
+            raise Cancelled
+
+    progress.listen(stop)
+    with pytest.raises(Cancelled):
+        actions.act(**asked(alice))
+    progress.listen(lambda *one: None)
+    made = Action.objects.get()
+    counts = actions.outcomes(made)
+    assert set(counts) <= {"succeeded", "planned"}
+    assert counts["succeeded"] == len(writes(api))
+    assert actions.resume(caller=alice, action_id=made.pk).counts == {"succeeded": 24}
+    assert sorted(writes(api)) == sorted(set(writes(api)))  # none twice
+
+
+KILLED = """
+import os, sys
+os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+import django
+django.setup()
+from django.db import connection
+connection.settings_dict["NAME"] = sys.argv[1]
+from analysis import actions
+from memories.access import caller_for
+from memory_project.models import User
+caller = caller_for(User.objects.get(email="alice@example.org"), door="test")
+actions.act(caller=caller, analysis_id="audit", model="book", action=sys.argv[2],
+            attributes={"status": "unread"}, where={"status": "reading"})
+"""
+
+
+@pytest.mark.parametrize("action", ["update", "delete"])
+def test_kill_and_resume(api: Api, alice: Caller, action: str) -> None:
+    """The process is killed while requests are under way; none is done twice, and what nobody can tell is left."""
+    started: list[str] = []
+    api.on_write = started.append
+    api.delay_s = 0.15
+    name = str(connection.settings_dict["NAME"])
+    process = subprocess.Popen([sys.executable, "-c", KILLED, name, action], env=dict(os.environ))
+    for _ in range(400):
+        if len(started) >= 7:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    time.sleep(0.4)  # what was on its way arrives
+    api.delay_s = 0
+    made = Action.objects.get()
+    assert actions.outcomes(made).get("sending", 0) > 0
+    changed_by_others = made.items.filter(outcome="sending").order_by("-id")[0].record_id
+    if action == "update":
+        api.books[changed_by_others].update(status="completed", title="By somebody else")
+    before = list(started)
+    done = actions.resume(caller=alice, action_id=made.pk)
+    twice = [one for one in started[len(before) :] if one in before]
+    assert twice == []
+    if action == "update":
+        assert done.counts == {"succeeded": 23, "unknown": 1}
+        assert api.books[changed_by_others]["status"] == "completed"
+    else:
+        assert done.counts == {"succeeded": 24}
+        assert len(api.books) == 96

@@ -1,0 +1,289 @@
+"""Downloading: every envelope, every misbehaviour, and the defects of older systems that this must not have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from analysis import ingest as ingesting
+from analysis import nested
+from analysis.ingest import ingest
+from analysis.models import Finding, Ingest, IngestedRecord
+from analysis.sources.port import UpstreamFailed
+from memories import progress, services
+from memories.access import Caller
+from memories.errors import Degraded, Forbidden, Invalid, NotFound
+from tests.stub_api import Api
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def everything(caller: Caller, **more: Any) -> ingesting.Ingested:
+    given = {"analysis_id": "audit", "model": "book", "ingest_all": True, "per_page": 50}
+    return ingest(caller=caller, **{**given, **more})
+
+
+def ids() -> list[str]:
+    return sorted(IngestedRecord.objects.values_list("record_id", flat=True), key=lambda one: (len(one), one))
+
+
+@pytest.mark.parametrize("envelope", ["data_meta", "array", "link", "drf", "hal", "cursor"])
+@pytest.mark.parametrize("page_cap", [10_000, 20])
+def test_every_envelope_brings_every_record(alice: Caller, api: Api, envelope: str, page_cap: int) -> None:
+    api.envelope, api.page_cap = envelope, page_cap
+    answer = everything(alice)
+    assert (answer.records, answer.capped, answer.error) == (120, False, "")
+    assert ids() == [str(n) for n in range(120)]
+    assert Ingest.objects.get().state == "complete"
+
+
+def test_pages_are_fetched_at_once_and_told(alice: Caller, api: Api) -> None:
+    api.delay_s = 0.05
+    told: list[tuple[float, float | None, str]] = []
+    progress.listen(lambda *one: told.append(one))
+    everything(alice, per_page=10)
+    assert api.most_at_once > 1
+    assert [done for done, _, _ in told] == [float(n) for n in range(1, 13)]
+    assert told[-1] == (12, 12, "Ingested page 12/12 (120 records)")
+
+
+def test_a_server_that_says_no_total_is_read_until_it_has_no_more(alice: Caller, api: Api) -> None:
+    api.hides_totals, api.page_cap = True, 20  # shorter pages than asked for, and nothing said about it
+    assert everything(alice).records == 120
+
+
+def test_a_server_that_ignores_the_page_ends(alice: Caller, api: Api) -> None:
+    api.hides_totals = api.ignores_page = True
+    assert everything(alice).pages == 2
+    assert IngestedRecord.objects.count() == 50
+
+
+def test_the_cap_says_how_to_go_on_and_resume_goes_past_it(
+    alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingesting, "PAGES_MAX", 5)
+    first = everything(alice, per_page=10)
+    assert (first.pages, first.records, first.capped) == (5, 50, True)
+    assert "resume" in first.notes[0]
+    second = everything(alice, per_page=10, resume=True)
+    assert (second.resumed_from, second.pages, second.capped) == (6, 5, True)
+    last = everything(alice, per_page=10, resume=True)
+    assert (last.pages, last.capped, len(ids())) == (2, False, 120)
+
+
+def test_exactly_as_many_pages_as_the_cap_are_not_capped(
+    alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingesting, "PAGES_MAX", 12)
+    answer = everything(alice, per_page=10)
+    assert (answer.pages, answer.capped) == (12, False)
+
+
+def test_a_failing_page_keeps_what_came_and_resume_brings_only_the_rest(alice: Caller, api: Api) -> None:
+    api.fail_pages = {5: [404]}
+    first = everything(alice, per_page=10)
+    assert "not now" in first.error
+    assert "4" not in first.error.replace("(404)", "")
+    done = Ingest.objects.get().pages_done
+    assert 5 not in done
+    api.requests.clear()
+    second = everything(alice, per_page=10, resume=True)
+    assert len(ids()) == 120
+    assert second.pages == 12 - len(done)
+    assert second.resumed_from == 5
+
+
+def test_other_filters_are_another_download(alice: Caller, api: Api) -> None:
+    everything(alice, per_page=10)
+    answer = everything(alice, per_page=10, filters={"status": "reading"}, resume=True)
+    assert (answer.resumed_from, answer.pages) == (0, 3)
+    assert "status=reading" in api.requests[-1][1]
+
+
+@pytest.mark.parametrize("statuses", [[429], [503, 502], [500, 500, 500]])
+def test_a_busy_upstream_is_asked_again(alice: Caller, api: Api, statuses: list[int]) -> None:
+    api.fail_pages = {2: list(statuses)}
+    assert everything(alice).records == 120
+
+
+def test_an_upstream_that_stays_away_is_said(alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.sources.rest.ATTEMPTS", 2)
+    api.fail_pages = {1: [500] * 9}
+    with pytest.raises(UpstreamFailed, match="not now"):
+        everything(alice)
+
+
+def test_the_next_page_on_another_host_is_refused(alice: Caller, api: Api) -> None:
+    api.envelope = "elsewhere"
+    answer = everything(alice)
+    assert "another host" in answer.error
+    assert all("evil" not in path for _, path in api.requests)
+
+
+def test_a_cancelled_call_stops_and_resume_goes_on(alice: Caller, api: Api) -> None:
+    class Cancelled(BaseException):
+        pass
+
+    def stop(done: float, total: float | None, message: str) -> None:
+        if done == 3:
+            raise Cancelled
+
+    progress.listen(stop)
+    with pytest.raises(Cancelled):
+        everything(alice, per_page=10)
+    progress.listen(lambda *one: None)
+    assert Ingest.objects.get().state == "partial"
+    everything(alice, per_page=10, resume=True)
+    assert len(ids()) == 120
+
+
+def test_odd_records_are_kept_whole(alice: Caller, api: Api) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": 0, "n": 1},
+        {"id": "", "n": 2},
+        {"id": "a/b", "n": 3},
+        {"id": "twice", "n": 4},
+        {"id": "twice", "n": 5},
+        {"n": 6},
+        {"id": "nul", "text": "a\x00b", "half": "\ud800", "deep": {"x\x00": [float("nan")]}},
+        {"id": "long", "text": "x" * 100_000},
+    ]
+    api.books = {str(n): row for n, row in enumerate(rows)}
+    assert everything(alice).records == 7
+    assert everything(alice).records == 7  # a second time replaces, also the one without id
+    kept = {one.record_id: one for one in IngestedRecord.objects.all()}
+    assert {"0", "", "a/b", "twice", "nul", "long"} < set(kept)
+    assert kept["twice"].data["n"] == 5
+    assert [one.has_id for one in kept.values()].count(False) == 1
+
+
+def test_ingesting_again_refreshes_the_snapshot_s_time_and_its_summaries(alice: Caller, api: Api) -> None:
+    everything(alice)
+    before = IngestedRecord.objects.order_by("id").first()
+    everything(alice)
+    after = IngestedRecord.objects.order_by("id").first()
+    assert before is not None
+    assert after is not None
+    assert after.ingested_at > before.ingested_at
+    assert Finding.objects.filter(category="page_summary").count() == 3
+
+
+def test_fields_keep_ids_and_the_ids_of_their_associations(alice: Caller, api: Api) -> None:
+    everything(alice, fields=["status", "author_name"])
+    row = IngestedRecord.objects.get(record_id="8").data
+    assert row == {"id": 8, "status": "reading", "author_name": "Author 1", "author_id": 1}
+
+
+def test_the_credential_is_sent_and_nowhere_kept(alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything(alice)
+    assert {headers["Authorization"] for headers in api.headers} == {"Bearer secret-token"}
+    monkeypatch.delenv("BOOKS_TOKEN")
+    with pytest.raises(Degraded, match="BOOKS_TOKEN"):
+        everything(alice)
+
+
+def test_nobody_acts_for_others_without_the_right(alice: Caller, api: Api) -> None:
+    with pytest.raises(Forbidden) as caught:
+        everything(alice, user_id="bob@example.org")
+    assert caught.value.field == "user_id"
+    service = replace(alice, rights=frozenset({"act_for_users"}))
+    everything(service, user_id="bob@example.org", filters={"status": "reading"})
+    assert api.headers[-1]["X-On-Behalf-Of"] == "bob@example.org"
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "says"),
+    [
+        ({"model": "boat"}, "model", "allowed: book"),
+        ({"filters": {"colour": 1}}, "filters", "Unknown filter"),
+        ({"filters": {"status": "novel"}}, "filters.status", "did you mean the filter kind"),
+        ({"filters": {"updated": "2026"}}, "filters.updated", "no range"),
+        ({"filters": {"updated": {"from": "soon"}}}, "filters.updated.from", "not a time"),
+        ({"model": "shelf", "filters": {"a": 1}}, "filters", "does not support"),
+        ({"per_page": 0}, "per_page", "1 to 1000"),
+        ({"page": 0, "ingest_all": False}, "page", "1 to"),
+        ({"analysis_id": ""}, "analysis_id", "characters"),
+    ],
+)
+def test_bad_requests_are_named_before_anything_is_sent(
+    alice: Caller, api: Api, given: dict[str, Any], field: str, says: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        everything(alice, **given)
+    assert caught.value.field == field
+    assert says in caught.value.message
+    assert api.requests == []
+
+
+def test_filters_go_over_the_wire_as_declared(alice: Caller, api: Api) -> None:
+    everything(alice, filters={"status": "reading,unread", "updated": {"from": "2026-01-01"}})
+    assert "status=reading&status=unread&updated_after=2026-01-01" in api.requests[0][1]
+
+
+def test_the_built_in_source_is_one_s_own_view(alice: Caller, olga: Caller, db: None) -> None:
+    for n in range(7):
+        services.remember(caller=alice, content=f"Fact {n} about the tills.")
+    services.remember(caller=olga, content="Something of Olga’s persona.")
+    answer = ingest(caller=alice, analysis_id="own", model="memory", ingest_all=True, per_page=3)
+    assert (answer.records, answer.pages) == (7, 3)
+    one = ingest(caller=alice, analysis_id="own", model="memory", page=3, per_page=3)
+    assert (one.page, one.records, one.total_pages) == (3, 1, 3)
+
+
+# -- nested ----------------------------------------------------------------------------------------------------
+
+
+def reviews(count: int, shared: bool = False) -> list[dict[str, Any]]:
+    extra = [{"id": "shared", "stars": 5}] if shared else []
+    return [{"id": f"r{n}", "stars": n % 5} for n in range(count)] + extra
+
+
+def children(caller: Caller, **more: Any) -> nested.Nested:
+    given = {"analysis_id": "audit", "parent_model": "book", "child_resource": "reviews"}
+    return nested.ingest(caller=caller, **{**given, **more})
+
+
+def test_children_of_all_parents_page_by_page(alice: Caller, api: Api) -> None:
+    everything(alice)
+    api.children = {"1": reviews(130, shared=True), "2": [{"id": "shared", "stars": 5}]}
+    answer = children(alice)
+    assert (answer.parents, answer.failed) == (120, {})
+    kept = IngestedRecord.objects.filter(model="review")
+    assert kept.count() == 131
+    assert sorted(kept.get(record_id="shared").data["_parent_ids"]) == ["1", "2"]
+
+
+def test_a_broken_parent_is_named_and_the_others_are_kept(
+    alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analysis.sources.rest.ATTEMPTS", 2)
+    api.children = {"1": reviews(3)}
+    answer = children(alice, parent_ids=["1", "broken"])
+    assert (answer.records, list(answer.failed)) == (3, ["broken"])
+
+
+def test_nine_thousand_children_at_once(alice: Caller, api: Api) -> None:
+    api.children = {"1": reviews(2_400)}
+    monkey = children(alice, parent_ids=["1"])
+    assert monkey.records == 2_400
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"child_resource": ""}, "child_resource"),
+        ({"child_resource": "covers"}, "child_resource"),
+        ({"parent_ids": [str(n) for n in range(26)]}, "parent_ids"),
+    ],
+)
+def test_bad_nested_requests_are_named(alice: Caller, api: Api, given: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        children(alice, **given)
+    assert caught.value.field == field
+
+
+def test_without_parents_it_says_to_ingest_them(alice: Caller, api: Api) -> None:
+    with pytest.raises(NotFound, match="ingest the parents first"):
+        children(alice)

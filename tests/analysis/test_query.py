@@ -1,0 +1,349 @@
+"""Reading: conditions, distributions, rows, shapes, samples; held against plain Python over the same rows."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from analysis import query, sampling, sessions, telling
+from analysis.models import IngestedRecord, Session
+from analysis.query import scope
+from memories.access import Caller
+from memories.errors import Invalid, NotFound
+from tests.analysis.conftest import Hold
+
+pytestmark = pytest.mark.django_db
+
+ODD: list[dict[str, Any]] = [
+    {"id": 1, "amount": 5, "at": "2026-01-01", "tags": ["a", "b"], "name": "Alpha", "gap": None},
+    {"id": 2, "amount": "10", "at": "2026-02-01T10:00:00+02:00", "tags": ["b"], "name": "Beta beta"},
+    {"id": 3, "amount": "N/A", "at": "soon", "tags": "b", "name": "null", "gap": "null"},
+    {"id": 4, "amount": "", "at": "", "name": None},
+    {"id": 5, "amount": 50.5, "at": "2026-03-01T00:00:00Z", "name": "100%_sure"},
+    {"id": 6, "at": None, "name": "constructor"},
+    {"id": 7, "amount": "Infinity", "at": "infinity", "name": "NaN"},
+    {"id": 8, "amount": True, "at": "2026-13-45", "name": {"first": "x"}},
+]
+
+
+def found(session: Session, where: dict[str, Any]) -> set[int]:
+    return {row["id"] for row in query.filtered(scope(session, "", where), limit=200).rows}
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ({"amount": {"$gte": 10}}, {2, 5}),
+        ({"amount": {"$gte": "10"}}, {2, 5}),  # not as text, where 5 would be more than 10
+        ({"amount": {"$gt": 5, "$lt": 50}}, {2}),
+        ({"amount": {"$lte": -1}}, set()),
+        ({"at": {"$gte": "2026-02-01"}}, {2, 5}),
+        ({"at": {"$lt": "2026-02-01T08:30:00Z"}}, {1, 2}),
+        ({"name": {"$gt": "B"}}, {2, 3, 6, 7} | ({8} if False else set())),
+        ({"amount": 5}, {1}),
+        ({"amount": "10"}, {2}),
+        ({"gap": None}, {1}),
+        ({"gap": {"$exists": True}}, {1, 3}),
+        ({"amount": {"$exists": False}}, {6}),
+        ({"tags": ["b"]}, {1, 2}),
+        ({"tags": {"$contains": "b"}}, {1, 2, 3}),
+        ({"name": {"$contains": "BETA"}}, {2}),
+        ({"name": {"$contains": "%_s"}}, {5}),
+        ({"name": {"first": "x"}}, {8}),
+        ({"id": {"$in": [1, 3, 99]}}, {1, 3}),
+        ({"id": {"$in": []}}, set()),
+        ({"id": {"$nin": [1, 2, 3, 4]}}, {5, 6, 7, 8}),
+        ({"amount": {"$ne": 5}}, {2, 3, 4, 5, 6, 7, 8}),
+        ({"amount": {"$eq": 50.5}}, {5}),
+        ({"amount": {"$not": {"$gte": 10}}}, {1, 3, 4, 6, 7, 8}),
+        ({"$or": [{"id": 1}, {"amount": {"$gt": 50}}]}, {1, 5}),
+        ({"$and": [{"id": {"$gte": 2}}, {"id": {"$lte": 3}}]}, {2, 3}),
+        ({"$not": {"id": {"$gte": 2}}}, {1}),
+    ],
+)
+def test_conditions(hold: Hold, where: dict[str, Any], ids: set[int]) -> None:
+    got = found(hold(ODD), where)
+    if where == {"name": {"$gt": "B"}}:
+        got.discard(8)  # an object is compared as its JSON text, whatever that is worth
+        ids = {2, 3, 6, 7}
+        assert {2} <= got <= ids
+        return
+    assert got == ids
+
+
+def test_values_that_cannot_be_compared_are_counted_and_hide_nothing(hold: Hold) -> None:
+    session = hold(ODD)
+    rows = query.filtered(scope(session, "", {"amount": {"$gte": 0}}))
+    assert rows.total == 3
+    assert rows.uncastable == {"amount": 4}  # N/A, the empty text, Infinity, true
+    assert query.filtered(scope(session, "", {"at": {"$gte": "2020-01-01"}})).uncastable == {"at": 4}
+    assert query.filtered(scope(session, "", {"id": 1})).uncastable == {}
+
+
+@pytest.mark.parametrize(
+    ("where", "field", "says"),
+    [
+        ({"a": {"$near": 1}}, "where.a", "$contains"),
+        ({"a": {"$gte": 1, "$near": 1}}, "where.a", "no operator"),
+        ({"$nor": []}, "where", "no operator"),
+        ({"$or": []}, "where.$or", "list of conditions"),
+        ({"a-b": {"$gt": 1}}, "where.a-b.$gt", "Invalid field name"),
+        ({"a": {"$gt": None}}, "where.a.$gt", "no order"),
+        ({"a": {"$gt": True}}, "where.a.$gt", "no order"),
+        ({"a": {"$gt": "2026-99-99"}}, "where.a.$gt", "not a time"),
+        ({"a": {"$in": 1}}, "where.a.$in", "list"),
+        ({"a": {"$exists": 1}}, "where.a.$exists", "true nor false"),
+        ({"a": "x\x00"}, "where.a", "NUL"),
+        ({"a": {"$contains": "x\x00"}}, "where.a.$contains", "NUL"),
+        ({"a": math.nan}, "where.a", "finite"),
+    ],
+)
+def test_bad_conditions_are_named(hold: Hold, where: dict[str, Any], field: str, says: str) -> None:
+    session = hold(ODD)
+    with pytest.raises(Invalid) as caught:
+        scope(session, "", where)
+    assert (caught.value.field, says in caught.value.message) == (field, True), caught.value.message
+
+
+@pytest.mark.parametrize("name", ["'; DROP TABLE ingested_records; --", "%s", "{x}", 'a" -> b', "a' OR '1'='1"])
+def test_hostile_names_and_values_are_data(hold: Hold, name: str) -> None:
+    session = hold([{"id": 1, name: name}, {"id": 2}])
+    assert found(session, {name: name}) == {1}
+    assert found(session, {name: {"$contains": name}}) == {1}
+    assert found(session, {name: {"$exists": False}}) == {2}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.lists(json_values, min_size=1, max_size=12), pivot=st.integers(-100, 100))
+def test_no_value_breaks_a_comparison(hold: Hold, values: list[Any], pivot: int) -> None:
+    """Whatever the rows hold, a comparison answers, and each row either matches, or its negation does."""
+    IngestedRecord.objects.all().delete()
+    session = hold([{"id": n, "v": value} for n, value in enumerate(values)])
+    for condition in ({"$gte": pivot}, {"$lt": "2026-01-01"}, {"$contains": "a"}, {"$ne": None}, {"$in": [1, "x"]}):
+        yes, no = found(session, {"v": condition}), found(session, {"v": {"$not": condition}})
+        assert yes | no == set(range(len(values)))
+        assert not yes & no
+    numbers = {n for n, value in enumerate(values) if isinstance(value, int) and not isinstance(value, bool)}
+    assert {n for n in numbers if values[n] >= pivot} <= found(session, {"v": {"$gte": pivot}})
+
+
+# -- rows --------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_paged_sorted_and_projected(hold: Hold) -> None:
+    session = hold([{"id": n, "rank": str(100 - n), "x": n} for n in range(45)])
+    asked = scope(session, "", {"x": {"$gte": 0}})
+    seen: list[int] = []
+    cursor = ""
+    while True:
+        page = query.filtered(asked, sort="rank", cursor=cursor, fields=["id"])
+        seen += [row["id"] for row in page.rows]
+        assert page.total == 45
+        cursor = page.cursor
+        if not cursor:
+            break
+    assert seen == list(range(44, -1, -1))  # "56" to "100" as numbers
+    assert set(page.rows[0]) == {"id"}
+    assert query.filtered(asked, sort="-rank").rows[0]["id"] == 0
+
+
+@pytest.mark.parametrize(
+    ("given_", "field"),
+    [({"limit": 0}, "limit"), ({"limit": 201}, "limit"), ({"cursor": "x"}, "cursor"), ({"sort": "a b"}, "sort")],
+)
+def test_bad_pages_are_named(hold: Hold, given_: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        query.filtered(scope(hold(ODD), "", None), **given_)
+    assert caught.value.field == field
+
+
+# -- aggregate -----------------------------------------------------------------------------------------------------
+
+
+def test_null_and_the_word_null_are_two_groups(hold: Hold) -> None:
+    got = query.aggregate(scope(hold(ODD), "", None), "gap")
+    assert {(group.values[0], group.count) for group in got.groups} == {(None, 7), ("null", 1)}
+    assert sum(group.count for group in got.groups) == got.total == 8
+
+
+def test_metrics_are_those_of_python(hold: Hold) -> None:
+    rows = [{"id": n, "g": n % 3, "v": n * 1.5 if n % 4 else "odd"} for n in range(60)]
+    metrics = [{"op": op, "field": "v"} for op in ("count", "sum", "avg", "min", "max")]
+    metrics[4] = {"op": "percentile", "field": "v", "p": 0.5}
+    got = query.aggregate(scope(hold(rows), "", None), "g", metrics=metrics)
+    assert got.uncastable == {"v": 15}
+    for group in got.groups:
+        values = [row["v"] for row in rows if str(row["g"]) == group.values[0] and row["v"] != "odd"]
+        assert group.metrics["count(v)"] == len(values)
+        assert math.isclose(group.metrics["sum(v)"], sum(values))
+        assert math.isclose(group.metrics["avg(v)"], statistics.fmean(values))
+        assert math.isclose(group.metrics["p50(v)"], statistics.median(values))
+
+
+def test_the_rest_beyond_the_top_is_counted(hold: Hold) -> None:
+    got = query.aggregate(scope(hold([{"id": n, "v": n // 2} for n in range(500)]), "", None), "v", top_n=10)
+    assert (len(got.groups), got.total, got.other_groups, got.other_count) == (10, 500, 240, 480)
+
+
+def test_several_fields_and_where(hold: Hold) -> None:
+    rows = [{"id": n, "a": n % 2, "b": n % 3} for n in range(30)]
+    got = query.aggregate(scope(hold(rows), "", {"id": {"$lt": 12}}), ["a", "b"])
+    expected = Counter((str(row["a"]), str(row["b"])) for row in rows if row["id"] < 12)
+    assert {tuple(group.values): group.count for group in got.groups} == expected
+
+
+@pytest.mark.parametrize(
+    ("bucket", "expected"),
+    [
+        ("1 day", {"2026-01-31T00:00:00Z": 2, "2026-02-28T00:00:00Z": 1, "2025-12-31T00:00:00Z": 1}),
+        ("1 month", {"2026-01-01T00:00:00Z": 2, "2026-02-01T00:00:00Z": 1, "2025-12-01T00:00:00Z": 1}),
+        ("1 quarter", {"2026-01-01T00:00:00Z": 3, "2025-10-01T00:00:00Z": 1}),
+        ("1 year", {"2026-01-01T00:00:00Z": 3, "2025-01-01T00:00:00Z": 1}),
+        ("2 years", {"2025-01-01T00:00:00Z": 4}),
+    ],
+)
+def test_dates_fall_into_buckets_also_of_months(hold: Hold, bucket: str, expected: dict[str, int]) -> None:
+    dates = ["2026-01-31T23:59:59Z", "2026-01-31", "2026-02-28T12:00:00Z", "2026-01-01T00:30:00+02:00", "never"]
+    dates[3] = "2025-12-31T23:30:00Z"
+    session = hold([{"id": n, "at": date} for n, date in enumerate(dates)])
+    got = query.aggregate(scope(session, "", None), [{"field": "at", "bucket": bucket}])
+    counts = {group.values[0]: group.count for group in got.groups}
+    assert counts.pop(None) == 1
+    assert counts == expected
+    assert got.uncastable == {"at": 1}
+
+
+@pytest.mark.parametrize("bucket", ["0 days", "1 fortnight", "month", "1 day; DROP TABLE x", "-1 day"])
+def test_bad_intervals_are_named(hold: Hold, bucket: str) -> None:
+    with pytest.raises(Invalid, match="Invalid interval"):
+        query.aggregate(scope(hold(ODD), "", None), [{"field": "at", "bucket": bucket}])
+
+
+# -- describe --------------------------------------------------------------------------------------------------------
+
+
+def test_describe_tells_what_the_data_is(hold: Hold) -> None:
+    fields, looked, total = query.describe(scope(hold(ODD), "", None))
+    by_name = {field.name: field for field in fields}
+    assert (looked, total) == (8, 8)
+    assert by_name["amount"].types == {"number": 2, "string": 4, "boolean": 1}
+    assert (by_name["amount"].missing, by_name["gap"].missing) == (1, 6)
+    text = telling.described(Session.objects.get(), "", None).text  # type: ignore[attr-defined]
+    assert "| amount |" in text
+    assert '"mode": "filter"' in text
+
+
+def test_several_models_are_never_mixed(alice: Caller, hold: Hold) -> None:
+    hold([{"id": 1}], model="book")
+    session = hold([{"id": 1}, {"id": 2}], model="review")
+    with pytest.raises(Invalid, match="book, review"):
+        scope(session, "", None)
+    assert query.filtered(scope(session, "review", None)).total == 2
+    assert "book: 1 records" in telling.described(session, "", None).text  # type: ignore[attr-defined]
+
+
+# -- samples -----------------------------------------------------------------------------------------------------------
+
+populations = st.dictionaries(st.sampled_from(["a", "b", "c", "d", "e", None]), st.integers(1, 25), min_size=1)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(groups=populations, size=st.integers(1, 50), seed=st.integers(0, 2**31))
+def test_a_sample_keeps_its_promise(hold: Hold, groups: dict[str | None, int], size: int, seed: int) -> None:
+    IngestedRecord.objects.all().delete()
+    rows = [{"id": f"{name}{n}", "g": name} for name, count in groups.items() for n in range(count)]
+    if None in groups:
+        rows[-1].pop("g") if rows[-1]["g"] is None else None  # a missing value and a null are one group
+    asked = scope(hold(rows), "", None)
+    got = sampling.sample(asked, size=size, stratify_by="g", seed=seed)
+    drawn = Counter(row.get("g") for row in got.rows)
+    assert (
+        len(got.rows) == len({row["id"] for row in got.rows}) == min(size, len(rows))
+    )  # never smaller than it could be
+    if size >= len(groups):
+        assert set(drawn) == set(groups)  # every group is there
+    even = [count for name, count in drawn.items() if count < groups[name]]
+    assert not even or max(drawn.values()) - min(even) <= 1  # evenly, as far as groups reach
+    assert sampling.sample(asked, size=size, stratify_by="g", seed=seed).rows == got.rows
+
+
+def test_another_seed_draws_another_sample_and_all_rows_get_their_turn(hold: Hold) -> None:
+    asked = scope(hold([{"id": n} for n in range(40)]), "", None)
+    drawn = {row["id"] for seed in range(60) for row in sampling.sample(asked, size=5, seed=seed).rows}
+    assert drawn == set(range(40))
+
+
+def test_strata_where_and_proximity_compose(hold: Hold) -> None:
+    origin = datetime(2026, 3, 15, tzinfo=UTC)
+    rows = [
+        {"id": n, "s": "xy"[n % 2], "v": n, "at": (origin + timedelta(days=n - 60)).isoformat()} for n in range(120)
+    ]
+    rows.append({"id": 999, "s": "x", "v": 50, "at": "no date"})
+    near = {"field": "at", "origin": "2026-03-15", "window": "14 days", "bucket": "1 week"}
+    asked = scope(hold(rows), "", {"v": {"$gte": 50}})
+    got = sampling.sample(asked, size=12, stratify_by="s", proximity=near, seed=1)
+    assert len(got.rows) == 12
+    for row in got.rows:
+        assert row["v"] >= 50
+        assert abs(datetime.fromisoformat(row["at"]) - origin) <= timedelta(days=14)
+    weeks = {(row["s"], (datetime.fromisoformat(row["at"]) - origin).days // 7) for row in got.rows}
+    assert len(weeks) >= 6
+    assert got.uncastable == {"at": 1}
+
+
+def test_a_window_of_months(hold: Hold) -> None:
+    rows = [{"id": n, "at": f"2026-{n:02d}-15"} for n in range(1, 13)]
+    near = {"field": "at", "origin": "2026-06-15", "window": "2 months", "bucket": "1 month"}
+    got = sampling.sample(scope(hold(rows), "", None), size=50, proximity=near)
+    assert sorted(row["id"] for row in got.rows) == [4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("near", "field"),
+    [
+        ({"field": "at", "origin": "soon", "window": "1 day"}, "proximity.origin"),
+        ({"field": "at", "origin": "2026-01-01", "window": "often"}, "proximity.window"),
+        ({"field": "at", "origin": "2026-01-01"}, "proximity.window"),
+        ({"field": "a b", "origin": "2026-01-01", "window": "1 day"}, "proximity.field"),
+        ({"feld": "at"}, "proximity"),
+    ],
+)
+def test_bad_proximity_is_named(hold: Hold, near: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        sampling.sample(scope(hold(ODD), "", None), proximity=near)
+    assert caught.value.field == field
+
+
+# -- whose it is -------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_its_owner_s_alone(alice: Caller, bob: Caller, ada: Caller, hold: Hold) -> None:
+    hold(ODD)
+    for other in (bob, ada):  # not even an admin queries it
+        with pytest.raises(NotFound):
+            sessions.find(other, "audit")
+        assert sessions.clear(caller=other, analysis_id="audit") == (0, 0)
+    assert IngestedRecord.objects.count() == 8
+    assert sessions.clear(caller=alice, analysis_id="audit") == (8, 0)
+
+
+def test_expired_records_are_neither_seen_nor_kept(alice: Caller, hold: Hold) -> None:
+    session = hold(ODD)
+    IngestedRecord.objects.filter(record_id="1").update(expires_at=session.created_at)
+    assert sessions.models_of(session) == {"book": 7}
+    assert 1 not in found(session, {"id": {"$gte": 0}})
+    assert sessions.sweep() == 1

@@ -1,0 +1,170 @@
+"""A stand-in for an upstream REST API: every envelope, every misbehaviour, as many records as are wanted."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+
+def book(number: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "title": f"Book {number}",
+        "status": ("completed", "completed", "completed", "reading", "unread")[number % 5],
+        "rating": number % 6,
+        "price": f"{number % 90}.5",
+        "author": {"id": number % 7, "name": f"Author {number % 7}", "self_link": "/authors/1"},
+        "updated_at": f"2026-{1 + number % 12:02d}-{1 + number % 28:02d}T08:00:00Z",
+    }
+
+
+@dataclass
+class Api:
+    """What it serves and how it fails; `requests` are (method, path with query)."""
+
+    books: dict[str, dict[str, Any]] = field(default_factory=dict)
+    children: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    envelope: str = "data_meta"
+    page_cap: int = 10_000
+    hides_totals: bool = False
+    ignores_page: bool = False
+    fail_pages: dict[int, list[int]] = field(default_factory=dict)  # page → statuses of its first answers
+    fail_writes: dict[str, list[int]] = field(default_factory=dict)  # id → statuses of its first answers
+    drop_after_write: set[str] = field(default_factory=set)  # ids: done, but the connection ends
+    delay_s: float = 0.0
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    on_write: Callable[[str], None] | None = None
+    at_once: int = 0
+    most_at_once: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def fill(self, count: int) -> None:
+        self.books = {str(n): book(n) for n in range(count)}
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    @property
+    def api(self) -> Api:
+        return self.server.api  # type: ignore[attr-defined,no-any-return]
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def _begin(self) -> tuple[list[str], dict[str, str]]:
+        api = self.api
+        with api.lock:
+            api.requests.append((self.command, self.path))
+            api.headers.append(dict(self.headers))
+            api.at_once += 1
+            api.most_at_once = max(api.most_at_once, api.at_once)
+        if api.delay_s:
+            time.sleep(api.delay_s)
+        parts = urlsplit(self.path)
+        query = {name: ",".join(values) for name, values in parse_qs(parts.query).items()}
+        return [unquote(part) for part in parts.path.strip("/").split("/")], query
+
+    def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        with self.api.lock:
+            self.api.at_once -= 1
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        path, query = self._begin()
+        if len(path) == 1:
+            rows = [row for row in self.api.books.values() if query.get("status") in (None, row.get("status"))]
+            return self._page(rows, query)
+        if len(path) == 2:
+            found = self.api.books.get(path[1])
+            return self._answer(200, found) if found else self._answer(404, {"error": "no such book"})
+        if path[1] == "broken":
+            return self._answer(500, {"error": "this parent is broken"})
+        return self._page(self.api.children.get(path[1], []), query)
+
+    def _page(self, rows: list[dict[str, Any]], query: dict[str, str]) -> None:
+        api = self.api
+        number = 1 if api.ignores_page else int(query.get("page", query.get("cursor", "1")))
+        if statuses := api.fail_pages.get(number):
+            return self._answer(statuses.pop(0), {"error": "not now"}, {"Retry-After": "0.01"})
+        size = min(int(query.get("per_page", "50")), api.page_cap)
+        shown = rows[(number - 1) * size : number * size]
+        pages = -(-len(rows) // size) or 1
+        following = f"/books?page={number + 1}&per_page={size}" if number < pages else None
+        meta = {} if api.hides_totals else {"total_pages": pages, "total_count": len(rows)}
+        match api.envelope:
+            case "array":
+                self._answer(200, shown)
+            case "link":
+                self._answer(200, shown, {"Link": f'<{following}>; rel="next"' if following else '</>; rel="first"'})
+            case "drf":
+                self._answer(200, {"count": len(rows), "next": following, "previous": None, "results": shown})
+            case "hal":
+                links = {"next": {"href": following}} if following else {}
+                plain = [{**row, "_links": {"self": "/x"}} for row in shown]
+                self._answer(200, {"_embedded": {"books": plain}, "_links": links, "page": {"totalPages": pages}})
+            case "cursor":
+                self._answer(200, {"data": shown, "next_cursor": str(number + 1) if number < pages else None})
+            case "elsewhere":
+                self._answer(200, {"count": 9_999, "next": "http://evil.example/books?token=1", "results": shown})
+            case _:
+                self._answer(200, {"data": shown, "meta": meta})
+
+    def do_PATCH(self) -> None:
+        path, _ = self._begin()
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._write(path, lambda row: row.update(body.get("book", body)))
+
+    def do_DELETE(self) -> None:
+        path, _ = self._begin()
+        self._write(path, None)
+
+    def _write(self, path: list[str], change: Callable[[dict[str, Any]], None] | None) -> None:
+        api, one = self.api, path[1]
+        if api.on_write:
+            api.on_write(one)
+        if statuses := api.fail_writes.get(one):
+            return self._answer(statuses.pop(0), {"errors": ["not allowed", "try again"]}, {"Retry-After": "0.01"})
+        with api.lock:
+            if one not in api.books:
+                pass
+            elif change:
+                change(api.books[one])
+            else:
+                del api.books[one]
+        if one in api.drop_after_write:
+            with api.lock:
+                api.at_once -= 1
+            self.close_connection = True
+            self.connection.close()
+            return
+        self._answer(200, {"ok": True})
+
+
+@contextmanager
+def serving(api: Api) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.api = api  # type: ignore[attr-defined]
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
