@@ -31,7 +31,6 @@ from memories.errors import Conflict, Invalid, NotFound, check_choice
 
 KINDS = ("update", "delete")
 BATCH = 50  # records in one round: their intents are saved together
-AT_ONCE = 5
 UNCONFIRMED_MOST = 50  # more records than that need the token of a dry run
 TOKEN_HOURS = 1
 ATTRIBUTES_BYTES = 64_000
@@ -169,7 +168,7 @@ def _checked(
         raise Invalid(f"The {model!r} model is read-only and cannot be modified", field="model")
     cleaned = _attributes(known, dict(attributes or {})) if kind == "update" else {}
     session = sessions.find(caller, analysis_id)
-    held = sessions.models_of(session)
+    held = sessions.names_of_models(session)
     if known.name not in held:
         raise NotFound(f"no {model} records here: run analysis_ingest first", field="model", allowed=", ".join(held))
     return Request(session, known, kind, cleaned, dict(where or {}), scope(session, known.name, where))
@@ -239,7 +238,7 @@ def _plan(made: Action, asked: Request, ids: Sequence[str]) -> None:
 
 
 def _carry_out(made: Action, upstream: Upstream, session: Session | None, *, again: bool = False) -> Acted:
-    with _alone(made), ThreadPoolExecutor(AT_ONCE) as pool:
+    with _alone(made), ThreadPoolExecutor(upstream.at_once) as pool:
         if again:
             made.items.filter(outcome=Outcome.FAILED).update(outcome=Outcome.PLANNED, error="", status_code=None)
             made.state = ActionState.RUNNING

@@ -26,7 +26,6 @@ from memories.access import Caller
 
 PER_PAGE = 50
 PAGES_MAX = 50  # in one call; resume goes past it
-AT_ONCE = 5
 
 
 @dataclass
@@ -151,24 +150,29 @@ class Run:
         """The known remaining pages, a few at once; each is kept as soon as it is there."""
         missing = [n for n in range(1, total + 1) if n not in set(self.scope.pages_done)]
         now = missing[: PAGES_MAX - self.answer.pages]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            waiting: list[tuple[int, Future[PageOf]]] = []
-            try:
-                for number in now:
-                    waiting.append((number, pool.submit(self.upstream.page, number, self.per_page, self.filters)))
-                    if len(waiting) >= AT_ONCE * 2:
-                        self._keep_first(waiting)
-                while waiting:
-                    self._keep_first(waiting)
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        for number, found in self._each(now):
+            self.keep(number, found)
         if len(missing) > len(now):
             self._cap()
 
-    def _keep_first(self, waiting: list[tuple[int, Future[PageOf]]]) -> None:
-        number, future = waiting.pop(0)
-        self.keep(number, future.result())
+    def _each(self, numbers: Sequence[int]) -> Iterator[tuple[int, PageOf]]:
+        """The pages in order, a few requested ahead; those that nobody waits for any more are not requested."""
+        if self.upstream.at_once == 1:
+            for number in numbers:
+                yield number, self._fetch(number, "")
+            return
+        with ThreadPoolExecutor(self.upstream.at_once) as pool:
+            ahead: list[tuple[int, Future[PageOf]]] = []
+            try:
+                for number in numbers:
+                    ahead.append((number, pool.submit(self._fetch, number, "")))
+                    if len(ahead) > 2 * self.upstream.at_once:
+                        first, future = ahead.pop(0)
+                        yield first, future.result()
+                for first, future in ahead:
+                    yield first, future.result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
 
     def _fetch(self, number: int, cursor: str) -> PageOf:
         return self.upstream.page(number, self.per_page, self.filters, cursor)

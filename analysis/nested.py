@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from analysis import records, sessions, sources
 from analysis.findings import keep_summary
-from analysis.ingest import AT_ONCE, PAGES_MAX, PER_PAGE
+from analysis.ingest import PAGES_MAX, PER_PAGE
 from analysis.models import IngestedRecord, Session
 from analysis.request import clean_fields
 from analysis.sources import Known
@@ -63,7 +63,7 @@ def ingest(
     answer = Nested(session.analysis_id, known.name, child_resource, child.name, parents=len(parents))
     with (
         closing(sources.open_upstream(caller, known, as_user=as_user)) as upstream,
-        ThreadPoolExecutor(AT_ONCE) as pool,
+        ThreadPoolExecutor(upstream.at_once) as pool,
     ):
         for start in range(0, len(parents), PARENTS_MOST):
             _batch(pool, session, upstream, path, child, parents[start : start + PARENTS_MOST], fields, answer)

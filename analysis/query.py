@@ -45,7 +45,7 @@ class Scope:
 
 def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scope:
     """Raises Invalid when the session holds several models and none is named."""
-    models = sessions.models_of(session)
+    models = sessions.names_of_models(session)
     if not model and len(models) > 1:
         raise Invalid("is missing: this analysis holds several", field="model", allowed=", ".join(models))
     if model and models and model not in models:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, Max, Min
 from django.utils import timezone
 
@@ -65,6 +67,23 @@ def models_of(session: Session) -> dict[str, int]:
     return dict(rows.values_list("model").annotate(n=Count("pk")))
 
 
+# From one model to the next along the index, instead of through all of their records.
+MODELS = """
+    WITH RECURSIVE held AS (
+        SELECT min(model) AS model FROM ingested_records WHERE session_id = %s
+        UNION ALL
+        SELECT (SELECT min(model) FROM ingested_records WHERE session_id = %s AND model > held.model)
+        FROM held WHERE held.model IS NOT NULL
+    ) SELECT model FROM held WHERE model IS NOT NULL
+"""
+
+
+def names_of_models(session: Session) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(MODELS, [session.pk, session.pk])
+        return [model for (model,) in cursor.fetchall()]
+
+
 def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
     """Deletes records and findings, persistent ones too: (records, findings). Actions stay known. A session that is
     not there, or is somebody else's, has nothing to clear."""
@@ -88,7 +107,20 @@ def sweep() -> int:
     return gone + empty.delete()[0]
 
 
-def overview(session: Session) -> list[dict[str, object]]:
+def held(rows: Sequence[Session]) -> dict[int, dict[str, int]]:
+    """Session → living records and findings."""
+    now = timezone.now()
+    keys = [session.pk for session in rows]
+    records = IngestedRecord.objects.filter(session__in=keys, expires_at__gt=now).order_by().values_list("session")
+    found = Finding.objects.filter(session__in=keys).order_by().values_list("session")
+    counts: dict[int, dict[str, int]] = {key: {"records": 0, "findings": 0} for key in keys}
+    for name, counted in (("records", records), ("findings", found)):
+        for key, number in counted.annotate(n=Count("pk")):
+            counts[key][name] = number
+    return counts
+
+
+def overview(session: Session) -> list[dict[str, Any]]:
     """Per model: records, when they were copied, when they go."""
     rows = IngestedRecord.objects.filter(session=session, expires_at__gt=timezone.now()).order_by("model")
     counted = rows.values("model").annotate(

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
+from analysis import findings
 from knowledge.change_types import clean_request
 from knowledge.models import Changeset, Insight, InsightState
 from knowledge.queries import may_curate
@@ -47,9 +48,16 @@ def capture(
     suggested_actions: Sequence[Mapping[str, Any]] = (),
     supersedes: str = "",
     visibility: str = Visibility.PERSONA,
+    finding_id: str = "",
 ) -> Captured:
     """Proposes something for the catalog: a private memory that waits for a curator. `visibility` is what it gets
-    once approved; `supersedes` the memory whose place it takes once applied."""
+    once approved; `supersedes` the memory whose place it takes once applied; `finding_id` the finding of an analysis
+    that it comes from, whose text it takes where none is given."""
+    provenance: dict[str, Any] = {}
+    if finding_id:
+        found = findings.one(caller, finding_id)
+        insight_text = insight_text or found.finding
+        provenance = {"finding_id": found.pk.hex, "analysis_id": found.session.analysis_id, "model": found.model}
     check_choice("category", category, CATEGORIES)
     check_choice("source", source, SOURCES)
     check_choice("visibility", visibility, Visibility.values)
@@ -70,6 +78,7 @@ def capture(
             entity_urns=entity_urns,
             related_columns=related_columns,
             visibility=Visibility.PRIVATE,
+            metadata=provenance,
             within=propose,
         )
     except Invalid as error:

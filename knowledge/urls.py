@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from knowledge.views import batches, catalog, chains, changesets, memories, proposals, review, stale
+from knowledge.views import analyses, batches, catalog, chains, changesets, memories, proposals, review, stale
 
 urlpatterns = [
     path("", memories.my_knowledge, name="my-knowledge"),
@@ -14,6 +14,12 @@ urlpatterns = [
     path("insights/", proposals.listing, name="my-insights"),
     path("knowledge/", catalog.knowledge, name="knowledge"),
     path("knowledge/entity/", catalog.entity, name="entity"),
+    path("analyses/", analyses.listing, name="analyses"),
+    path("analyses/export/", analyses.export, name="analysis-export"),
+    path("analyses/actions/<uuid:action_id>/", analyses.action, name="analysis-action"),
+    path("analyses/findings/<uuid:finding_id>/propose/", analyses.propose, name="propose-finding"),
+    path("analyses/<int:key>/", analyses.one, name="analysis"),
+    path("analyses/<int:key>/clear/", analyses.clear, name="clear-analysis"),
     path("stale/", stale.listing, name="stale-review"),
     path("corrections/", chains.listing, name="chains"),
     path("review/", review.queue, name="review"),

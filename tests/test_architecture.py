@@ -24,6 +24,10 @@ WRITERS = {
     "audit",
 }
 WRITERS |= {
+    "sessions",
+    "findings",
+    "ingest",
+    "actions",
     "batches",
     "feedback",
     "people",

@@ -22,6 +22,8 @@ csv.field_size_limit(10_000_000)
 class FileUpstream:
     """Pages of a file; a cursor is the number of rows before it, so each page reads on from there."""
 
+    at_once = 1
+
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
         root = Path(settings.ANALYSIS_FILES).resolve()

@@ -49,6 +49,7 @@ RESOURCE = Resource(
 
 class OwnRecords:
     resource = RESOURCE
+    at_once = 1
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller

@@ -25,6 +25,7 @@ class Upstream(Protocol):
     """One model of one source. All raise UpstreamFailed; all may be called from several threads at once."""
 
     resource: Resource
+    at_once: int  # requests that may be under way together; 1 for what is read in this process
 
     def page(self, number: int, per_page: int, filters: Mapping[str, Any], cursor: str = "") -> PageOf:
         """A page by its number from 1, or by the cursor or address that the page before named."""

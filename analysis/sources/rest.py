@@ -18,6 +18,7 @@ from analysis.sources.port import UpstreamFailed
 from memories.errors import Invalid
 
 ATTEMPTS = 5
+AT_ONCE = 5
 BACKOFF_MOST_S = 10.0
 RETRY_AFTER_MOST_S = 30.0
 ERROR_MOST = 500  # characters of an upstream's message
@@ -52,6 +53,7 @@ class RateLimit:
 class RestUpstream:
     def __init__(self, source: Source, resource: Resource, *, as_user: str = "", name: str = "") -> None:
         self.resource = resource
+        self.at_once = AT_ONCE
         self._source = source
         self._limit = RateLimit(source.rate_per_s)
         headers = {"Accept": "application/json"}

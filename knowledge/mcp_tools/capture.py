@@ -49,6 +49,7 @@ def capture_insight(
         ),
     ] = None,
     supersedes: Annotated[str, Field(description="Id of the memory that this corrects, once applied.")] = "",
+    finding_id: Annotated[str, Field(description="A finding of analysis_store that this is; its text is taken.")] = "",
     visibility: Annotated[str, Field(description="Once approved. One of: " + ", ".join(Visibility.values))] = "persona",
 ) -> CaptureShape:
     """Propose something you learned for the data catalog: a curator reviews it before anybody else sees it.
@@ -67,6 +68,7 @@ def capture_insight(
         suggested_actions=suggested_actions or [],
         supersedes=supersedes,
         visibility=visibility,
+        finding_id=finding_id,
     )
     insight = captured.insight
     message = "this is captured already" if captured.existing else "captured; a curator will review it"

@@ -43,6 +43,12 @@ def entity_name(urn: str) -> str:
 
 
 @register.filter
+def item(given: Mapping[Any, Any], key: Any) -> Any:
+    """The value of a mapping under a key that is a variable."""
+    return given.get(key)
+
+
+@register.filter
 def words(value: str) -> str:
     return value.replace("_", " ")
 

@@ -15,6 +15,9 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from django.utils import timezone
 
+from analysis import findings
+from analysis.ingest import ingest
+from analysis.models import Session
 from knowledge import changesets, insights
 from knowledge.catalog import files
 from memories import lexicon, services
@@ -36,6 +39,12 @@ PEOPLE: dict[str, tuple[str, list[str], str]] = {
     "priya": ("Priya Raman", ["sales-analytics", "supply-chain"], "curator"),
     "sam": ("Sam Whitfield", ["sales-analytics", "supply-chain"], "admin"),
 }
+ANALYSIS = "what-we-know-2026"
+FINDINGS = [
+    {"finding": "Four of six corrections concern orders and lead times.", "category": "pattern", "metadata": {"of": 6}},
+    {"finding": "Preferences are hardly ever remembered; plain knowledge is three quarters of all.", "category": "gap"},
+    {"finding": "What goes stale first are notes about data quality that name a column.", "category": "quality_issue"},
+]
 MARK = "demo"  # the key in metadata that tells demo content, with its line's number
 
 
@@ -127,6 +136,19 @@ def make_insights(people: dict[str, User]) -> int:
                 entity_urn=dataset(row["about"][0]),
             )
     return new
+
+
+def make_analyses(people: dict[str, User]) -> int:
+    """An analysis of one's own memories, with findings that stay; left alone where there is one."""
+    made = 0
+    for who in ("maya", "sam"):
+        caller = caller_for(people[who], door="demo")
+        if Session.objects.owned_by(caller).filter(analysis_id=ANALYSIS).exists():
+            continue
+        ingest(caller=caller, analysis_id=ANALYSIS, model="memory", ingest_all=True, per_page=100)
+        findings.store(caller=caller, analysis_id=ANALYSIS, findings=FINDINGS, persistent=True)
+        made += 1
+    return made
 
 
 def _write(caller: Caller, row: dict[str, Any], number: int, named: dict[str, MemoryRecord]) -> MemoryRecord:

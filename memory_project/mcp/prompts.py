@@ -35,7 +35,23 @@ def capture_this(topic: str = "") -> str:
     )
 
 
+def analyse_data_set(model: str = "memory", question: str = "") -> str:
+    """How to analyse a data set that is too large to read."""
+    asked = f" The question: {question}" if question else ""
+    return (
+        f"Analyse the model {model} without reading it whole.{asked}\n\n"
+        "1. analysis_ingest it once, with ingest_all, under an analysis_id that says what this is about.\n"
+        "2. analysis_query describe, then aggregate the fields that matter: know the distributions before you conclude.\n"
+        "3. Look at rows: filter one segment, and sample stratified, so that you do not see the majority alone.\n"
+        "4. analysis_store each conclusion with its category and the numbers that it rests on. Repeat 2 to 4.\n"
+        "5. analysis_query semantic to gather what you found, and answer.\n"
+        "6. What colleagues should know: capture_insight with the finding_id. Then analysis_clear.\n\n"
+        "Act only when asked to: analysis_act with dry_run first, show the scope, then confirm."
+    )
+
+
 BUILT_IN = [
+    Prompt.from_function(analyse_data_set, title="Analyse a data set"),
     Prompt.from_function(capture_guidance, title="When to capture an insight"),
     Prompt.from_function(capture_this, title="Capture this"),
 ]

@@ -102,19 +102,46 @@ class CommonplaceServer(MCPServer[Any]):
     def _call(
         self, name: str, arguments: dict[str, Any], request: Any, context: Context[Any, Any] | None
     ) -> CallToolResult:
-        close_old_connections()
         if context:
             progress.listen(functools.partial(tell_client, context))
+        close_old_connections()
+        try:
+            return self._answer(name, arguments, request)
+        finally:  # also when the client has cancelled, and the call ends in the middle of its work
+            close_old_connections()
+
+    def _answer(self, name: str, arguments: dict[str, Any], request: Any) -> CallToolResult:
         started = time.perf_counter()
         caller: Caller | None = None
         error: DomainError | None = None
+        answer: dict[str, Any] = {}
         try:
             caller = self._caller(request)
             answer = self._try(name, arguments, caller)
         except DomainError as refused:
             error, answer = refused, {"error": refused.message, "code": refused.code}
+        except BaseException:
+            error = Cancelled("the client did not wait for the answer")
+            raise
+        finally:
+            self._audit(caller, name, arguments, answer, error, (time.perf_counter() - started) * 1000)
         told = answer if isinstance(answer, Reply) else Reply()
         text = told.text or json.dumps(answer, ensure_ascii=False)
+        content: list[ContentBlock] = [TextContent(type="text", text=text)]
+        if error:
+            return CallToolResult(content=content, is_error=True)
+        meta: Any = {"context": dict(told.context)} if told.context else None
+        return CallToolResult(content=content, structured_content=dict(answer), is_error=told.is_error, _meta=meta)
+
+    def _audit(
+        self,
+        caller: Caller | None,
+        name: str,
+        arguments: dict[str, Any],
+        answer: dict[str, Any],
+        error: DomainError | None,
+        duration_ms: float,
+    ) -> None:
         try:
             audit.record(
                 caller=caller,
@@ -122,21 +149,14 @@ class CommonplaceServer(MCPServer[Any]):
                 outcome=outcome(error),
                 code=error.code if error else "",
                 message=error.message if error else "",
-                duration_ms=(time.perf_counter() - started) * 1000,
+                duration_ms=duration_ms,
                 arguments=arguments,
                 answer=answer,
                 request_chars=len(json.dumps(arguments, default=str)),
-                response_chars=len(text),
+                response_chars=len(json.dumps(answer, ensure_ascii=False)),
             )
         except DatabaseError:
             log.exception("the call of %s could not be written to the audit", name)
-        finally:
-            close_old_connections()
-        content: list[ContentBlock] = [TextContent(type="text", text=text)]
-        if error:
-            return CallToolResult(content=content, is_error=True)
-        meta: Any = {"context": dict(told.context)} if told.context else None
-        return CallToolResult(content=content, structured_content=dict(answer), is_error=told.is_error, _meta=meta)
 
     def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> dict[str, Any]:
         tool, made = self.offered.get(name, (None, None))
@@ -162,6 +182,11 @@ def tell_client(context: Context[Any, Any], done: float, total: float | None, me
     """Progress from the worker thread. When the client has cancelled, ends the work there."""
     from_thread.check_cancelled()
     from_thread.run(context.report_progress, done, total, message)
+
+
+class Cancelled(DomainError):
+    code = "cancelled"
+    status = 499
 
 
 class InternalError(DomainError):

@@ -46,7 +46,6 @@ def found(session: Session, where: dict[str, Any]) -> set[int]:
         ({"amount": {"$lte": -1}}, set()),
         ({"at": {"$gte": "2026-02-01"}}, {2, 5}),
         ({"at": {"$lt": "2026-02-01T08:30:00Z"}}, {1, 2}),
-        ({"name": {"$gt": "B"}}, {2, 3, 6, 7} | ({8} if False else set())),
         ({"amount": 5}, {1}),
         ({"amount": "10"}, {2}),
         ({"gap": None}, {1}),
@@ -69,13 +68,7 @@ def found(session: Session, where: dict[str, Any]) -> set[int]:
     ],
 )
 def test_conditions(hold: Hold, where: dict[str, Any], ids: set[int]) -> None:
-    got = found(hold(ODD), where)
-    if where == {"name": {"$gt": "B"}}:
-        got.discard(8)  # an object is compared as its JSON text, whatever that is worth
-        ids = {2, 3, 6, 7}
-        assert {2} <= got <= ids
-        return
-    assert got == ids
+    assert found(hold(ODD), where) == ids
 
 
 def test_values_that_cannot_be_compared_are_counted_and_hide_nothing(hold: Hold) -> None:
@@ -181,8 +174,8 @@ def test_null_and_the_word_null_are_two_groups(hold: Hold) -> None:
 
 
 def test_metrics_are_those_of_python(hold: Hold) -> None:
-    rows = [{"id": n, "g": n % 3, "v": n * 1.5 if n % 4 else "odd"} for n in range(60)]
-    metrics = [{"op": op, "field": "v"} for op in ("count", "sum", "avg", "min", "max")]
+    rows: list[dict[str, Any]] = [{"id": n, "g": n % 3, "v": n * 1.5 if n % 4 else "odd"} for n in range(60)]
+    metrics: list[dict[str, Any]] = [{"op": op, "field": "v"} for op in ("count", "sum", "avg", "min", "max")]
     metrics[4] = {"op": "percentile", "field": "v", "p": 0.5}
     got = query.aggregate(scope(hold(rows), "", None), "g", metrics=metrics)
     assert got.uncastable == {"v": 15}

@@ -174,6 +174,21 @@ def test_many_in_the_review_at_once(sign_in: SignIn) -> None:
     page.wait_for_selector("h1:has-text('again')")
 
 
+def test_an_analysis_and_its_finding(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.click("text=Analyses")
+    page.click("text=what-we-know-2026")
+    page.wait_for_selector("svg.chart")
+    page.click("button:has-text('Propose for the catalog') >> nth=0")
+    page.wait_for_selector("text=Proposed: a curator will review it")
+    assert "Proposed for the catalog" in page.inner_text("main")
+    page.goto("/analyses/")
+    page.click("text=what-we-know-2026")
+    page.click("summary:has-text('Clear')")
+    page.click("text=Delete its records and findings")
+    page.wait_for_selector("text=Cleared 1")
+
+
 def test_a_token_and_the_first_agent_call(sign_in: SignIn, site: str) -> None:
     page = sign_in("maya")
     page.goto("/connect/")

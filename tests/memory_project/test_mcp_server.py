@@ -62,6 +62,12 @@ def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller) -> No
         "catalog_search",
         "catalog_entity",
         "catalog_lineage",
+        "analysis_ingest",
+        "analysis_store",
+        "analysis_query",
+        "analysis_act",
+        "analysis_clear",
+        "analysis_export",
     }
     assert all(tool.title and tool.output_schema for tool in tools.values())
     recall = tools["memory_recall"]

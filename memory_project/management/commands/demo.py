@@ -9,13 +9,14 @@ from memory_project import demo
 
 
 class Command(BaseCommand):
-    help = "Fills in a fictional retailer: people, memories, catalog, insights. Run again, it adds what is missing."
+    help = "Fills in a fictional retailer: people, memories, catalog, insights, analyses. Run again, it adds what is missing."
 
     def handle(self, *, verbosity: int = 1, **options: Any) -> None:
         people = demo.make_people()
         demo.load_demo_catalog()
         new = sum(tqdm(demo.make_memories(people), unit="memories", total=144, disable=verbosity < 1, leave=False))
         proposed = demo.make_insights(people)
+        demo.make_analyses(people)
         self.stdout.write(f"{len(people)} people, {new} memories, {proposed} insights added. Sign in as:")
         for who, (name, _, part) in demo.PEOPLE.items():
             self.stdout.write(f"  {demo.address(who):<24} {name}, {part}")

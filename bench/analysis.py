@@ -1,0 +1,118 @@
+"""How fast an analysis is at 100,000 records: into the table, and the queries.
+
+    python bench/analysis.py [--rows 100000] [--rounds 5]
+
+Makes a database of its own and prints rows per second of storing pages of 50 and of 1,000 rows, and the median of
+each query in ms. A stratified sample, and an exact match that few rows have, are the two to watch: both are also run
+the naive way in the same run (ranking whole rows with a count of groups; a match without the index), so that the
+ratio does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import scratch
+
+NAIVE_SAMPLE = """
+    WITH ranked AS (
+        SELECT data, row_number() OVER (PARTITION BY data->>'status' ORDER BY random()) AS place
+        FROM ingested_records WHERE session_id = %s AND model = 'deal'),
+    groups AS (SELECT count(DISTINCT data->>'status') AS n FROM ingested_records WHERE session_id = %s)
+    SELECT data FROM ranked, groups WHERE place <= greatest(1, ceil(9 / greatest(1, n)::float))
+    ORDER BY random() LIMIT 9
+"""
+
+
+def row(number: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "name": f"Deal {number}",
+        "status": ("won", "won", "won", "open", "lost")[number % 5],
+        "owner": f"owner{number % 200}",
+        "amount": number % 1000,
+        "rare": number if number % 20_000 == 0 else None,
+        "closed_at": f"2026-{1 + number % 12:02d}-{1 + number % 28:02d}T08:00:00Z",
+        "note": "x" * 40,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    scratch.setup()
+    with scratch.database():
+        session = fill(options.rows)
+        measure(session, options.rounds)
+
+
+def fill(count: int) -> Any:
+    from django.db import connection  # noqa: PLC0415 - after setup()
+    from django.utils import timezone  # noqa: PLC0415 - the same
+
+    from analysis import records, sessions  # noqa: PLC0415 - the same
+    from analysis.models import Session  # noqa: PLC0415 - the same
+
+    now = timezone.now()
+    for size, share in ((50, 0.2), (1_000, 1.0)):
+        session = Session.objects.create(owner="bench@example.org", analysis_id=f"bench{size}", persona="analyst")
+        rows = [row(number) for number in range(int(count * share))]
+        started = time.perf_counter()
+        for start in range(0, len(rows), size):
+            kept = [records.clean(one) for one in rows[start : start + size]]
+            records.store(session, "deal", kept, "id", now, now + sessions.record_ttl())
+        took = time.perf_counter() - started
+        print(f"store, pages of {size:5}: {len(rows) / took:8,.0f} rows/s")
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE ingested_records")
+    return session
+
+
+def measure(session: Any, rounds: int) -> None:
+    from analysis import query, sampling  # noqa: PLC0415 - after setup()
+    from analysis.query import run, scope  # noqa: PLC0415 - the same
+
+    def asked(where: dict[str, Any] | None = None) -> Any:
+        return scope(session, "deal", where)
+
+    near = {"field": "closed_at", "origin": "2026-06-15", "window": "30 days", "bucket": "1 week"}
+    exact, key = {"rare": 40_000}, session.pk
+    without_index = "SELECT data FROM ingested_records WHERE session_id = %s AND data->>'rare' = '40000' LIMIT 20"
+    jobs: dict[str, Callable[[], Any]] = {
+        "describe": lambda: query.describe(asked()),
+        "aggregate, 3 groups": lambda: query.aggregate(asked(), "status"),
+        "aggregate, every value": lambda: query.aggregate(asked(), "name"),
+        "aggregate, sum and p95": lambda: query.aggregate(
+            asked(),
+            "status",
+            metrics=[{"op": "sum", "field": "amount"}, {"op": "percentile", "field": "amount", "p": 0.95}],
+        ),
+        "aggregate, months": lambda: query.aggregate(asked(), [{"field": "closed_at", "bucket": "1 month"}]),
+        "filter, rare exact match": lambda: query.filtered(asked(exact)),
+        "  without the index": lambda: run(without_index, [key]),
+        "filter, exact and range": lambda: query.filtered(asked({"status": "lost", "amount": {"$gte": 900}})),
+        "sample": lambda: sampling.sample(asked(), size=9),
+        "sample, stratified": lambda: sampling.sample(asked(), size=9, stratify_by="status"),
+        "  the naive way": lambda: run(NAIVE_SAMPLE, [key, key]),
+        "sample, all three": lambda: sampling.sample(
+            asked({"amount": {"$gte": 100}}), size=12, stratify_by="status", proximity=near
+        ),
+    }
+    for name, job in jobs.items():
+        job()
+        times = []
+        for _ in range(rounds):
+            started = time.perf_counter()
+            job()
+            times.append(1000 * (time.perf_counter() - started))
+        print(f"{name:28} {statistics.median(times):8.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
