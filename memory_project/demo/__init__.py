@@ -40,7 +40,7 @@ PEOPLE: dict[str, tuple[str, list[str], str]] = {
     "sam": ("Sam Whitfield", ["sales-analytics", "supply-chain"], "admin"),
 }
 ANALYSIS = "what-we-know-2026"
-FINDINGS = [
+FINDINGS: list[dict[str, Any]] = [
     {"finding": "Four of six corrections concern orders and lead times.", "category": "pattern", "metadata": {"of": 6}},
     {"finding": "Preferences are hardly ever remembered; plain knowledge is three quarters of all.", "category": "gap"},
     {"finding": "What goes stale first are notes about data quality that name a column.", "category": "quality_issue"},

@@ -41,7 +41,7 @@ def analyse_data_set(model: str = "memory", question: str = "") -> str:
     return (
         f"Analyse the model {model} without reading it whole.{asked}\n\n"
         "1. analysis_ingest it once, with ingest_all, under an analysis_id that says what this is about.\n"
-        "2. analysis_query describe, then aggregate the fields that matter: know the distributions before you conclude.\n"
+        "2. analysis_query describe, then aggregate the fields that matter, before you conclude.\n"
         "3. Look at rows: filter one segment, and sample stratified, so that you do not see the majority alone.\n"
         "4. analysis_store each conclusion with its category and the numbers that it rests on. Repeat 2 to 4.\n"
         "5. analysis_query semantic to gather what you found, and answer.\n"
