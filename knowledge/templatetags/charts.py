@@ -59,3 +59,32 @@ def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> 
         "label_y": HEIGHT - 8,
         "is_empty": all(point.value == 0 for point in points),
     }
+
+
+LABEL, ROW = 170, 24  # of the view box: room for a value's name, and the height of a row
+NAME_MOST = 24  # characters of a value's name
+
+
+@register.inclusion_tag("_rows_chart.html")
+def spread(points: Sequence[Point], title: str) -> dict[str, Any]:
+    """A distribution: a row a value, with its name, bar and number."""
+    most = max((point.value for point in points), default=0) or 1
+    room = WIDTH - LABEL - 60
+    drawn = [
+        {
+            "point": point,
+            "name": point.label if len(point.label) <= NAME_MOST else f"{point.label[: NAME_MOST - 1]}…",
+            "y": place * ROW + 4,
+            "text_y": place * ROW + 16,
+            "width": round(max(room * point.value / most, 1), 1),
+            "number_x": round(LABEL + max(room * point.value / most, 1) + 6, 1),
+        }
+        for place, point in enumerate(points)
+    ]
+    return {
+        "rows": drawn,
+        "title": title,
+        "box": f"0 0 {WIDTH} {max(len(points), 1) * ROW}",
+        "x": LABEL,
+        "height": ROW - 8,
+    }

@@ -65,7 +65,7 @@ def _distributions(session: Session, model: str) -> list[tuple[str, list[Point],
     shown = []
     for field in few[:DISTRIBUTIONS]:
         got = query.aggregate(asked, field.name, top_n=VALUES_SHOWN)
-        points = [Point("(none)" if g.values[0] is None else str(g.values[0])[:24], g.count) for g in got.groups]
+        points = [Point("(none)" if g.values[0] is None else str(g.values[0]), g.count) for g in got.groups]
         shown.append((field.name, points, got.other_count))
     return shown
 

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from knowledge.templatetags.charts import Point, bars
+from knowledge.templatetags.charts import Point, bars, spread
 from memories import index_state
 from memories.access import Caller
 from memories.errors import Forbidden, Invalid
@@ -154,3 +154,9 @@ def test_a_chart_has_a_bar_a_point_and_its_numbers() -> None:
     assert [bar["height"] for bar in drawn["bars"]] == [55.0, 0.0]
     assert drawn["bars"][0]["bad_height"] == 55.0
     assert bars([], "Title", "Things")["is_empty"]
+
+
+def test_a_spread_has_a_row_a_value_and_its_number() -> None:
+    drawn = spread([Point("business_context_of_something_long", 40), Point("b", 10)], "category")
+    assert [row["width"] for row in drawn["rows"]] == [230.0, 57.5]
+    assert drawn["rows"][0]["name"] == "business_context_of_som…"
