@@ -7,14 +7,14 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Avg, Count, F, Max, Min, Q
+from django.db.models import Avg, Count, F, Max, Min, Q, Value
 from django.db.models.functions import TruncMinute
 from django.utils import timezone
 
 from memories import embedding
 from memories.access import Caller
 from memories.errors import Forbidden, check_choice
-from memories.indexing import SOURCES, enqueue
+from memories.indexing import SOURCES, VectorSource, enqueue
 from memories.models import IndexJob, MemoryRecord
 from memories.models.index_job import JobStatus, Trigger
 
@@ -57,14 +57,22 @@ def coverage(model: str) -> list[Coverage]:
         .values("source_kind")
         .annotate(waiting=Count("pk", filter=OPEN), failed=Count("pk", filter=UNRESOLVED))
     }
+    counts: dict[str, tuple[int, int]] = {}
+    first, *others = (_counted(kind, source, model) for kind, source in sorted(SOURCES.items()))
+    for row in first.union(*others, all=True):
+        counts[row["kind"]] = (row["expected"], row["indexed"])
     answers = []
-    for kind, source in sorted(SOURCES.items()):
-        good = Q(embedding__isnull=False, embedding_model=model)
-        counted = source.rows().order_by().aggregate(expected=Count("pk"), indexed=Count("pk", filter=good))
+    for kind in sorted(SOURCES):
         row = jobs.get(kind)
         waiting, failed = (row["waiting"], row["failed"]) if row else (0, 0)
-        answers.append(Coverage(kind, **counted, open_jobs=waiting, failures=failed))
+        answers.append(Coverage(kind, *counts.get(kind, (0, 0)), open_jobs=waiting, failures=failed))
     return answers
+
+
+def _counted(kind: str, source: VectorSource, model: str) -> Any:
+    good = Q(embedding__isnull=False, embedding_model=model)
+    rows = source.rows().order_by().annotate(kind=Value(kind)).values("kind")
+    return rows.annotate(expected=Count("pk"), indexed=Count("pk", filter=good))
 
 
 def model() -> str:
