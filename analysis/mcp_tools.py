@@ -18,7 +18,6 @@ from memories.errors import Invalid, check_choice
 from memories.toolset import reply, tool
 
 MODES = ("describe", "semantic", "aggregate", "filter", "sample")
-CONSUMED = {"consumed": True}
 
 AnalysisId = Annotated[
     str, Field(description="The session's key, of your choice.", json_schema_extra={"maxLength": sessions.ID_MOST})
@@ -74,18 +73,7 @@ def analysis_ingest(
         resume=resume,
         user_id=user_id,
     )
-    shape: IngestShape = {
-        "analysis_id": got.analysis_id,
-        "model": got.model,
-        "records": got.records,
-        "pages": got.pages,
-        "total_pages": got.total_pages,
-        "capped": got.capped,
-        "resumed_from": got.resumed_from,
-        "error": got.error,
-        "notes": got.notes,
-    }
-    return reply(shape, text=telling.ingested(got), context=CONSUMED)
+    return telling.ingest_reply(got)
 
 
 def _nested(
@@ -115,7 +103,7 @@ def _nested(
         "notes": got.notes,
     }
     all_failed = bool(got.failed) and len(got.failed) == got.parents
-    return reply(shape, text=telling.nested(got), context=CONSUMED, is_error=all_failed)
+    return reply(shape, text=telling.nested(got), context=telling.CONSUMED, is_error=all_failed)
 
 
 @tool(toolset="analysis", title="Store findings")
@@ -139,7 +127,7 @@ def analysis_store(
         "persistent": persistent,
         "note": note,
     }
-    return reply(shape, text=telling.stored(analysis_id, rows, persistent, note), context=CONSUMED)
+    return reply(shape, text=telling.stored(analysis_id, rows, persistent, note), context=telling.CONSUMED)
 
 
 @tool(toolset="analysis", title="Query a data set", read_only=True, idempotent=True)

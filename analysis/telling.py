@@ -11,13 +11,29 @@ from analysis.ingest import PAGES_MAX, Ingested
 from analysis.models import Finding, Session
 from analysis.nested import Nested
 from analysis.query import Scope
-from analysis.shapes import QueryShape
+from analysis.shapes import IngestShape, QueryShape
 from analysis.sources.declaration import Resource
 from memories.shapes import within_budget
 from memories.toolset import reply
 
 FAILED_SHOWN = 50
+CONSUMED = {"consumed": True}  # what was fetched for this may leave the client's context
 TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
+
+
+def ingest_reply(got: Ingested) -> IngestShape:
+    shape: IngestShape = {
+        "analysis_id": got.analysis_id,
+        "model": got.model,
+        "records": got.records,
+        "pages": got.pages,
+        "total_pages": got.total_pages,
+        "capped": got.capped,
+        "resumed_from": got.resumed_from,
+        "error": got.error,
+        "notes": got.notes,
+    }
+    return reply(shape, text=ingested(got), context=CONSUMED)
 
 
 def ingested(got: Ingested) -> str:
