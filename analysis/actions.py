@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from analysis import records, sessions, sources
 from analysis.models import Action, ActionItem, ActionState, IngestedRecord, Outcome, Session
-from analysis.query import Scope, run, scope
+from analysis.query import Scope, run, scope, uncastable
 from analysis.sources import Known
 from analysis.sources.port import Upstream, UpstreamFailed
 from memories import progress, validation
@@ -49,6 +49,7 @@ class Preview:
     latest: Any
     confirm: str
     without_id: int = 0
+    uncastable: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,16 @@ def dry_run(
     rows = run(f"SELECT record_id, data, ingested_at {base} AND has_id ORDER BY id LIMIT %s", [*params, SAMPLE_IDS])
     data = [{**json.loads(data), "ingestedAt": at.isoformat()} for _, data, at in rows[:SAMPLE_ROWS]]
     token = signing.dumps(_digest(asked, _ids(asked)), salt=SALT) if matched else ""
-    return Preview(matched, [record_id for record_id, _, _ in rows], data, earliest, latest, token, without)
+    return Preview(
+        matched,
+        [record_id for record_id, _, _ in rows],
+        data,
+        earliest,
+        latest,
+        token,
+        without,
+        uncastable(asked.scope),
+    )
 
 
 def act(
@@ -138,8 +148,10 @@ def resume(*, caller: Caller, action_id: UUID | str) -> Acted:
         raise NotFound("no such action of yours", field="action_id")
     if made.state == ActionState.DONE:
         raise Conflict("is done: there is nothing to resume", field="action_id")
+    sessions.acting_for(caller, made.on_behalf_of)
+    known = _writable(made.model)
     session = Session.objects.filter(owner=made.owner, analysis_id=made.analysis_id).first()
-    with closing(sources.open_upstream(caller, sources.find(made.model), as_user=made.on_behalf_of)) as upstream:
+    with closing(sources.open_upstream(caller, known, as_user=made.on_behalf_of)) as upstream:
         return _carry_out(made, upstream, session, again=True)
 
 
@@ -163,15 +175,20 @@ def _checked(
     where: Mapping[str, Any] | None,
 ) -> Request:
     kind = check_choice("action", action, KINDS)
-    known = sources.find(model)
-    if known.resource.read_only or known.source is None:
-        raise Invalid(f"The {model!r} model is read-only and cannot be modified", field="model")
+    known = _writable(model)
     cleaned = _attributes(known, dict(attributes or {})) if kind == "update" else {}
     session = sessions.find(caller, analysis_id)
     held = sessions.names_of_models(session)
     if known.name not in held:
         raise NotFound(f"no {model} records here: run analysis_ingest first", field="model", allowed=", ".join(held))
     return Request(session, known, kind, cleaned, dict(where or {}), scope(session, known.name, where))
+
+
+def _writable(model: str) -> Known:
+    known = sources.find(model)
+    if known.resource.read_only or known.source is None:
+        raise Invalid(f"The {model!r} model is read-only and cannot be modified", field="model")
+    return known
 
 
 def _attributes(known: Known, given: dict[str, Any]) -> dict[str, Any]:
@@ -241,6 +258,7 @@ def _carry_out(made: Action, upstream: Upstream, session: Session | None, *, aga
     with _alone(made), ThreadPoolExecutor(upstream.at_once) as pool:
         if again:
             made.items.filter(outcome=Outcome.FAILED).update(outcome=Outcome.PLANNED, error="", status_code=None)
+            made.items.filter(outcome=Outcome.UNKNOWN).update(outcome=Outcome.SENDING)  # looked at before all else
             made.state = ActionState.RUNNING
             made.save(update_fields=["state"])
         total = made.items.count()
@@ -270,7 +288,8 @@ def _round(
     finally:
         for item, future in waiting:  # nobody waits any more: what was begun is finished, what was not is planned again
             if future.cancel():
-                ActionItem.objects.filter(pk=item.pk).update(outcome=Outcome.PLANNED)
+                before = Outcome.SENDING if item.pk in unknown else Outcome.PLANNED
+                ActionItem.objects.filter(pk=item.pk).update(outcome=before)
             else:
                 _note(made, item, *future.result(), session)
 
@@ -279,7 +298,10 @@ def _one(made: Action, upstream: Upstream, item: ActionItem, unknown: bool) -> t
     """One record, in a thread: only requests, no database."""
     try:
         if unknown or made.revalidate:
-            now = upstream.read(item.record_id)
+            try:
+                now = upstream.read(item.record_id)
+            except UpstreamFailed as error:  # nothing was sent now; what was sent before stays unknown
+                return (Outcome.UNKNOWN if unknown else Outcome.FAILED), error.status_code or None, error.message
             found = _compared(made, item, now)
             if unknown and found == "done":
                 return Outcome.SUCCEEDED, None, ""
@@ -291,7 +313,7 @@ def _one(made: Action, upstream: Upstream, item: ActionItem, unknown: bool) -> t
     except UpstreamFailed as error:
         if made.kind == "delete" and error.status_code in (404, 410):
             return Outcome.SUCCEEDED, error.status_code, "was gone already"
-        no_answer = error.status_code in (0, 502, 504)
+        no_answer = error.status_code in (0, 500, 502, 504) and not error.never_sent
         return (Outcome.UNKNOWN if no_answer else Outcome.FAILED), error.status_code or None, error.message
     except Exception as error:  # a fault of ours must not lose the other records' outcomes
         return Outcome.UNKNOWN, None, f"{type(error).__name__}: {error}"

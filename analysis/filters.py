@@ -1,5 +1,5 @@
-"""`where` as SQL. A value that can't be cast never breaks a query and never hides a row: it fails to match, and is
-counted. Field names and values are parameters; the SQL around them is made of the constants here."""
+"""`where` as SQL. A value that can't be cast never breaks a query and never hides a row: it fails to match, under $not
+too, and is counted. Field names and values are parameters; the SQL around them is made of the constants here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memories.validation import UNSTORABLE
 
 FIELD = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
-NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
+NUMBER = re.compile(r"[-+]?[0-9]{1,60}(\.[0-9]{1,60})?([eE][-+]?[0-9]{1,2})?")
 COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 OPERATORS = (*COMPARISONS, "$eq", "$ne", "$in", "$nin", "$exists", "$contains", "$not")
 JOINS = {"$and": " AND ", "$or": " OR "}
@@ -120,8 +120,8 @@ def _exact(name: str, value: Any, made: Where, place: str) -> str:
 
 
 def _clean(name: str) -> str:
-    if len(name) > 200:
-        raise Invalid("is longer than 200 characters", field="where")
+    if len(name) > 200 or UNSTORABLE.search(name):
+        raise Invalid("is no field’s name", field="where", allowed="at most 200 characters, none of them NUL")
     return name
 
 
@@ -130,11 +130,11 @@ def _compare(name: str, operator: str, operand: Any, made: Where, place: str, de
     kind, value = operand_kind(operand, place)
     if kind == "text":
         made.params += [name, value]
-        return f"coalesce(data->>%s {COMPARISONS[operator]} %s, false)"
+        return f"(data->>%s {COMPARISONS[operator]} %s)"
     made.casts.append((name, kind))
     sql, params = cast(name, kind)
     made.params += [*params, value]
-    return f"coalesce(({sql}) {COMPARISONS[operator]} %s::{kind}, false)"
+    return f"(({sql}) {COMPARISONS[operator]} %s::{kind})"  # NULL, so never a match, where it can't be cast
 
 
 def operand_kind(operand: Any, place: str) -> tuple[str, str]:
@@ -184,7 +184,7 @@ def _contains(name: str, operator: str, operand: Any, made: Where, place: str, d
         raise Invalid(f"{str(operand)[:60]!r} can't be part of a value", field=place, allowed="a text or a number")
     if isinstance(operand, str) and UNSTORABLE.search(operand):
         raise Invalid("contains a NUL character or half a surrogate pair", field=place)
-    made.params += [name, name, json.dumps([operand]), str(operand), name]
+    made.params += [_clean(name), name, json.dumps([operand]), str(operand), name]
     return (
         "CASE jsonb_typeof(data->%s) WHEN 'array' THEN data->%s @> %s::jsonb "
         "ELSE coalesce(position(lower(%s::text) in lower(data->>%s)) > 0, false) END"

@@ -124,6 +124,10 @@ def search(
     """Findings like the query, best first: at most `top_k` of those with cosine ≥ `threshold`. Without embedder, by
     words, and labelled so."""
     query = validation.clean_text("query", query, 1, FINDING_MOST)
+    category = validation.clean_text("category", category, 0, CATEGORY_MOST)
+    model = validation.clean_text("model", model, 0, CATEGORY_MOST)
+    if not 1 <= top_k <= TOP_K_MAX:
+        raise Invalid(f"is {top_k}", field="top_k", allowed=f"1 to {TOP_K_MAX}")
     rows = living(session).defer("embedding")
     if category:
         rows = rows.filter(category=category)

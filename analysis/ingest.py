@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from django.db import transaction
 from django.utils import timezone
@@ -20,6 +21,7 @@ from analysis.request import clean_fields, clean_filters, clean_page
 from analysis.sources import Known
 from analysis.sources.envelopes import PageOf
 from analysis.sources.port import Upstream, UpstreamFailed
+from analysis.sources.rest import LINK
 from analysis.summaries import summarize
 from memories import progress
 from memories.access import Caller
@@ -70,19 +72,21 @@ def ingest(
     with closing(sources.open_upstream(caller, known, as_user=as_user)) as upstream:
         session = sessions.begin(caller, analysis_id)
         answer = Ingested(session.analysis_id, known.name, fields=len(fields))
-        one = _scope(session, known, wanted, per_page, fields)
+        one = _scope(session, known, wanted, per_page, fields, as_user)
         run = Run(session, known, upstream, one, wanted, per_page, fields, answer)
         if not ingest_all:
             answer.page = page
-            run.keep(page, upstream.page(page, per_page, wanted))
+            run.keep(page, upstream.page(page, per_page, wanted), counts=False)
             return answer
         with run.working(resume):
             run.all_pages()
         return answer
 
 
-def _scope(session: Session, known: Known, filters: Mapping[str, Any], per_page: int, fields: Sequence[str]) -> Ingest:
-    text = json.dumps([known.name, filters, per_page, sorted(fields)], sort_keys=True, default=str)
+def _scope(
+    session: Session, known: Known, filters: Mapping[str, Any], per_page: int, fields: Sequence[str], as_user: str
+) -> Ingest:
+    text = json.dumps([known.name, filters, per_page, sorted(fields), as_user], sort_keys=True, default=str)
     scope = hashlib.sha256(text.encode()).hexdigest()
     one, _ = Ingest.objects.get_or_create(
         session=session,
@@ -109,12 +113,12 @@ class Run:
     @contextmanager
     def working(self, resume: bool) -> Iterator[None]:
         """The scope's state around the pages: what was done when it ended, however it ended."""
-        if not resume:
+        if not resume or self.scope.started_at < timezone.now() - sessions.record_ttl():  # those pages have expired
             self.scope.pages_done, self.scope.next_cursor, self.scope.total_pages = [], "", None
+            self.scope.started_at = timezone.now()
         elif self.scope.pages_done:
             if self.scope.state == IngestState.COMPLETE:  # it may have grown since: its last page is read again
                 self.scope.pages_done = self.scope.pages_done[:-1]
-                self.scope.next_cursor = ""
             self.answer.resumed_from = self._first_missing()
         self.scope.state, self.scope.error = IngestState.PARTIAL, ""
         self._save()
@@ -131,8 +135,8 @@ class Run:
 
     def all_pages(self) -> None:
         """The first missing page tells how many there are, and how they are found."""
-        number = self._first_missing()
-        found = self._fetch(number, self.scope.next_cursor)
+        number, used = self._first_missing(), self.scope.next_cursor
+        found = self._fetch(number, used)
         self.keep(number, found)
         while not self._is_last(number, found):
             if self.answer.pages >= PAGES_MAX:
@@ -141,10 +145,10 @@ class Run:
             if found.total_pages is not None and self._is_counted(found):
                 self._rest(found.total_pages)
                 return
-            number += 1
-            found = self._fetch(number, found.cursor or found.next or "")
+            number, used = number + 1, _onward(found)
+            found = self._fetch(number, used)
             self.keep(number, found)
-        self.scope.next_cursor = ""
+        self.scope.next_cursor = used  # of the last page, which a later resume reads again
 
     def _rest(self, total: int) -> None:
         """The known remaining pages, a few at once; each is kept as soon as it is there."""
@@ -177,19 +181,20 @@ class Run:
     def _fetch(self, number: int, cursor: str) -> PageOf:
         return self.upstream.page(number, self.per_page, self.filters, cursor)
 
-    def keep(self, number: int, found: PageOf) -> None:
-        """Rows, and that the page is done, in one transaction; then its summary, and word of the progress."""
+    def keep(self, number: int, found: PageOf, *, counts: bool = True) -> None:
+        """Rows, and that the page is done, in one transaction; then its summary, and word of the progress. A page
+        that was asked for alone does not count: a resume begins where the others ended."""
         resource = self.known.resource
         rows = [records.clean(row) for row in found.rows]
         rows = [records.projected(records.flattened(row, resource), self.fields, resource) for row in rows]
         now = timezone.now()
         with transaction.atomic():
-            stored = records.store(
-                self.session, self.known.name, rows, resource.id_field, now, now + sessions.record_ttl()
-            )
-            self.scope.pages_done = sorted({*self.scope.pages_done, number})
+            until, origin = now + sessions.record_ttl(), f"{self.scope.scope}:{number}"
+            stored = records.store(self.session, self.known.name, rows, resource.id_field, now, until, origin)
             self.scope.total_pages = found.total_pages or self.scope.total_pages
-            self.scope.next_cursor = found.cursor or found.next or ""
+            if counts and rows:
+                self.scope.pages_done = sorted({*self.scope.pages_done, number})
+                self.scope.next_cursor = "" if self._is_counted(found) else _onward(found)
             self._save()
         self.answer.records += stored
         self.answer.pages += 1
@@ -220,7 +225,8 @@ class Run:
 
     def _is_counted(self, found: PageOf) -> bool:
         """Whether pages are found by their number; otherwise the links are followed, one after another."""
-        return not found.cursor and (not found.next or f"{self.known.resource.page_param}=" in found.next)
+        named = parse_qs(urlsplit(found.next or "").query)
+        return not found.cursor and (not found.next or self.known.resource.page_param in named)
 
     def _first_missing(self) -> int:
         done = set(self.scope.pages_done)
@@ -235,3 +241,8 @@ class Run:
     def _save(self) -> None:
         self.scope.updated_at = timezone.now()
         self.scope.save()
+
+
+def _onward(found: PageOf) -> str:
+    """How the next page is asked for: by the cursor, or by the link that this page named."""
+    return found.cursor or (f"{LINK}{found.next}" if found.next else "")

@@ -8,7 +8,7 @@ from typing import Any
 from analysis.filters import cast
 from memories.errors import Invalid
 
-INTERVAL = re.compile(r"(\d{1,6})\s+(second|minute|hour|day|week|month|quarter|year)s?", re.IGNORECASE)
+INTERVAL = re.compile(r"([0-9]{1,4})\s+(second|minute|hour|day|week|month|quarter|year)s?", re.IGNORECASE)
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 EPOCH = "2001-01-01T00:00:00+00:00"  # a Monday, so that weeks begin on one
 

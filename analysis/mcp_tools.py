@@ -15,6 +15,7 @@ from analysis import query as asking
 from analysis.shapes import ActShape, ClearShape, ExportShape, IngestShape, QueryShape, StoreShape
 from memories.access import Caller
 from memories.errors import Invalid, check_choice
+from memories.shapes import within_budget
 from memories.toolset import reply, tool
 
 MODES = ("describe", "semantic", "aggregate", "filter", "sample")
@@ -201,6 +202,10 @@ def analysis_act(
 
     Do a dry run first. A partial failure is reported; call again with action_id to go on with what failed.
     """
+    if action_id and (dry_run or action or where or attributes or confirm or revalidate):
+        raise Invalid(
+            "stands alone: it goes on with what was asked then", field="action_id", allowed="nothing beside it"
+        )
     if action_id:
         return _acted(actions.resume(caller=caller, action_id=action_id))
     asked: dict[str, Any] = {
@@ -216,11 +221,13 @@ def analysis_act(
         shape: ActShape = {
             "matched_count": seen.matched,
             "sample_ids": seen.sample_ids,
-            "sample_data": seen.sample_data,
+            "sample_data": within_budget(seen.sample_data)[0],
             "confirm": seen.confirm,
         }
         if seen.earliest:
             shape["ingestedAtRange"] = {"earliest": seen.earliest.isoformat(), "latest": seen.latest.isoformat()}
+        if seen.uncastable:
+            shape["uncastable"] = seen.uncastable
         if seen.without_id:
             shape["note"] = f"{seen.without_id} more records match, but have no id to act on"
         return shape

@@ -18,6 +18,7 @@ from analysis.request import clean_fields
 from analysis.sources import Known
 from analysis.sources.envelopes import Row
 from analysis.sources.port import Upstream, UpstreamFailed
+from analysis.sources.rest import LINK
 from analysis.summaries import summarize
 from memories import progress
 from memories.access import Caller
@@ -36,6 +37,7 @@ class Nested:
     model: str
     records: int = 0
     parents: int = 0
+    done: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -116,16 +118,19 @@ def _batch(
                 rows, capped = future.result()
             except UpstreamFailed as error:
                 answer.failed[parent] = error.message
+                answer.done += 1
                 continue
             kept = [_prepared(row, parent, child, fields) for row in rows]
             now = timezone.now()
             answer.records += records.store(
-                session, child.name, kept, child.resource.id_field, now, now + sessions.record_ttl()
+                session, child.name, kept, child.resource.id_field, now, now + sessions.record_ttl(), f"of {parent}"
             )
             fetched += kept[: ROWS_KEPT - len(fetched)]
             if capped:
                 answer.notes.append(f"{parent} has more than {PAGES_MAX} pages of children: the rest was left out")
-            progress.tell(*_told(answer, parents, waiting))
+            answer.done += 1
+            told = f"Fetched nested resources for {answer.done}/{answer.parents} parents"
+            progress.tell(answer.done, answer.parents, told)
     finally:
         for _, future in waiting:
             future.cancel()
@@ -134,26 +139,20 @@ def _batch(
         keep_summary(session, child.name, f"nested:{child.name}:{parents[0]}"[:80], summary)
 
 
-def _told(answer: Nested, parents: Sequence[str], waiting: Sequence[object]) -> tuple[float, float | None, str]:
-    done = len(parents) - len(waiting)
-    return done, answer.parents, f"Fetched nested resources for {done}/{answer.parents} parents"
-
-
 def _children(upstream: Upstream, parent: str, path: str) -> tuple[list[Row], bool]:
     """All pages of one parent's children, in a thread: only requests, no database."""
     rows: list[Row] = []
     cursor, seen = "", set[str]()
     for number in range(1, PAGES_MAX + 1):
-        found = upstream.children(parent, path, number, PER_PAGE, cursor)
+        found = upstream.children(parent, path, number, min(PER_PAGE, upstream.resource.per_page_max), cursor)
         ids = {str(row.get("id", row)) for row in found.rows}
         if not found.rows or ids <= seen:  # an upstream that ignores the page answers the same for ever
             return rows, False
         seen |= ids
         rows += found.rows
-        cursor = found.cursor or found.next or ""
+        cursor = found.cursor or (f"{LINK}{found.next}" if found.next else "")
         said = found.total_pages is not None and number >= found.total_pages
-        ended = (found.cursor is not None or found.next is not None) and not cursor
-        if said or ended or (found.total_pages is None and not cursor and len(found.rows) < PER_PAGE):
+        if said or ((found.cursor is not None or found.next is not None) and not cursor):
             return rows, False
     return rows, True
 

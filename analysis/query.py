@@ -22,6 +22,7 @@ LIMIT, LIMIT_MAX = 20, 200
 GROUPS_MAX = 3
 TOP_N, TOP_N_MAX = 20, 200
 METRICS_MAX = 5
+LABEL_MOST = 300  # characters of a group's value in an answer
 METRICS = ("count", "sum", "avg", "min", "max", "percentile")
 OFFSET_MAX = 1_000_000
 DESCRIBED_ROWS = 5_000  # the newest, of which describe tells types and examples
@@ -46,6 +47,8 @@ class Scope:
 def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scope:
     """Raises Invalid when the session holds several models and none is named."""
     models = sessions.names_of_models(session)
+    if not model and len(models) > 1:
+        models = list(sessions.models_of(session))  # without those that have expired and were not swept yet
     if not model and len(models) > 1:
         raise Invalid("is missing: this analysis holds several", field="model", allowed=", ".join(models))
     if model and models and model not in models:
@@ -192,12 +195,14 @@ def aggregate(
     labels = [label for label, _, _, _ in measured]
     shown = [
         Group(
-            list(row[:size]), row[size], {label: _plain(v) for label, v in zip(labels, row[size + 1 :], strict=False)}
+            [value and value[:LABEL_MOST] for value in row[:size]],
+            row[size],
+            {label: _plain(v) for label, v in zip(labels, row[size + 1 :], strict=False)},
         )
         for row in found
     ]
     total, all_groups = (int(found[0][-2]), int(found[0][-1])) if found else (0, 0)
-    casts += [(name, "numeric") for label, _, values, _ in measured if values for name in values[:1]]
+    casts += [(values[0], "numeric") for label, _, values, _ in measured if values and not label.startswith("count")]
     counted = sum(group.count for group in shown)
     return Aggregate(names, shown, total, all_groups - len(shown), total - counted, uncastable(one, casts))
 
@@ -230,6 +235,8 @@ def _metric(given: Mapping[str, Any], place: str) -> tuple[str, str, list[Any], 
     if op == "count" and not given.get("field"):
         return "count", "1", [], "count({value})"
     name = field_name(given.get("field"), f"{place}.field")
+    if op == "count":
+        return f"count({name})", "data->>%s", [name], "count({value})"
     sql, params = cast(name, "numeric")
     if op == "percentile":
         share = given.get("p", 0.5)

@@ -17,6 +17,7 @@ from memories.errors import Invalid
 
 Row = dict[str, Any]
 SKIPPED = ("resource_type",)
+NO_SEGMENT = ("", ".", "..")  # ids that are no segment of a path: kept, and never acted on
 PARENTS = "_parent_ids"
 
 # One statement a page, however many rows; the last of two rows with one id wins. A child of several parents keeps
@@ -36,15 +37,24 @@ UPSERT = """
 """
 
 
-def store(session: Session, model: str, rows: Sequence[Row], id_field: str, now: datetime, expires_at: datetime) -> int:
-    """Writes or refreshes the rows; answers how many different records they were."""
+def store(
+    session: Session,
+    model: str,
+    rows: Sequence[Row],
+    id_field: str,
+    now: datetime,
+    expires_at: datetime,
+    origin: str = "",
+) -> int:
+    """Writes or refreshes the rows; answers how many different records they were. `origin` says which page they are:
+    rows without id are told apart by it and by their place, so that equal ones stay several."""
     ids, has_ids, texts = [], [], []
-    for row in rows:
+    for place, row in enumerate(rows):
         text = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
         record_id = row.get(id_field)
-        has_id = record_id is not None and not isinstance(record_id, dict | list)
-        ids.append(str(record_id) if has_id else "~" + hashlib.sha256(text.encode()).hexdigest())
-        has_ids.append(has_id)
+        is_named = record_id is not None and not isinstance(record_id, dict | list)
+        ids.append(str(record_id) if is_named else "~" + hashlib.sha256(f"{origin}:{place}".encode()).hexdigest())
+        has_ids.append(is_named and ids[-1] not in NO_SEGMENT)
         texts.append(text)
     if too_long := next((one for one in ids if len(one) > 500), None):
         raise Invalid(f"an id of {len(too_long)} characters", field=id_field, allowed="at most 500")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,9 @@ def clean_filters(resource: Resource, model: str, given: Mapping[str, Any]) -> d
             field="filters",
             allowed=", ".join(resource.filters),
         )
+    for name, value in given.items():
+        if value in ([], None, "", {}):
+            raise Invalid("is empty", field=f"filters.{name}", allowed="a value; leave the filter out for all records")
     return {name: _value(resource, name, resource.filters[name], value) for name, value in given.items()}
 
 
@@ -83,10 +87,12 @@ def _range(kind: str, place: str, value: Any) -> dict[str, Any]:
             ends[end] = str(one)
         else:
             ends[end] = _number(f"{place}.{end}", one)
+    if not ends:
+        raise Invalid("has neither end", field=place, allowed='{"from": …, "to": …}')
     return ends
 
 
 def _number(place: str, value: Any) -> int:
-    if isinstance(value, bool) or not str(value).lstrip("-").isdecimal():
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
         raise Invalid(f"{str(value)[:60]!r} is no whole number", field=place)
     return int(value)

@@ -75,6 +75,8 @@ def sample(
 ) -> Sample:
     if not 1 <= size <= SIZE_MAX:
         raise Invalid(f"is {size}", field="sample_size", allowed=f"1 to {SIZE_MAX}")
+    if seed is not None and not -(2**63) <= seed < 2**63:
+        raise Invalid("is too large", field="seed", allowed="a 64-bit whole number")
     strata = [stratify_by] if isinstance(stratify_by, str) and stratify_by else list(stratify_by)
     check_count("stratify_by", strata, STRATA_MAX)
     groups = ["data->>%s"] * len(strata)

@@ -5,7 +5,6 @@ Fields are found in all rows, not in the first; a field of mixed types is descri
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ DISTINCT_MOST = 20  # values of a distribution, which may be at most half of the
 TOP = 5
 VALUE_MOST = 60  # characters of a value in the text
 FIELDS_MOST = 60
+NUMBER_MOST = 1e100  # beyond it, sums leave what a float holds
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _take(column: Column, value: Any) -> None:
     if isinstance(value, dict | list):
         column.is_nested = True
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        if math.isfinite(value):
+        if abs(value) < NUMBER_MOST:
             column.numbers.append(float(value))
     else:
         text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

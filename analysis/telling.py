@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis import findings, query, sampling, sessions, sources
+from analysis.filters import FIELD
 from analysis.ingest import PAGES_MAX, Ingested
 from analysis.models import Finding, Session
 from analysis.nested import Nested
@@ -257,7 +258,7 @@ def _line(one: Mapping[str, Any]) -> str:
 
 def _examples(session: Session, model: str, fields: Sequence[Mapping[str, Any]]) -> list[str]:
     """Queries to copy, on fields that this data set has."""
-    few = next((one for one in fields if 1 < one["distinct"] <= 20 and one["examples"]), None)
+    few = next((one for one in fields if _is_plain(one)), None)
     number = next((one for one in fields if "number" in one["types"] and one["distinct"] > 2), None)
     date = next((one for one in fields if _is_date(one)), None)
     base = {"analysis_id": session.analysis_id, "model": model}
@@ -277,6 +278,13 @@ def _examples(session: Session, model: str, fields: Sequence[Mapping[str, Any]])
     lines += [f"{title}: `{json.dumps({**base, **one}, ensure_ascii=False)}`" for title, one in asked]
     operators = "$gt $gte $lt $lte $eq $ne $in $nin $exists $contains $not, joined by $and $or $not"
     return [*lines, f"Operators: {operators}"]
+
+
+def _is_plain(one: Mapping[str, Any]) -> bool:
+    """A field of few short texts, which can be asked for as they stand."""
+    examples = one["examples"]
+    is_text = "string" in one["types"] and FIELD.fullmatch(one["name"])
+    return bool(is_text and 1 < one["distinct"] <= 20 and examples and len(examples[0]) < 60)
 
 
 def _is_date(one: Mapping[str, Any]) -> bool:

@@ -94,7 +94,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(primary_key=True, serialize=False)),
                 ('model', models.CharField(max_length=120)),
-                ('record_id', models.CharField(help_text='The upstream id; for a row without one, a hash of it.', max_length=500)),
+                ('record_id', models.CharField(help_text='The upstream id; for a row without one, a hash of where it stood.', max_length=500)),
                 ('has_id', models.BooleanField(default=True)),
                 ('data', models.JSONField()),
                 ('ingested_at', models.DateTimeField(default=django.utils.timezone.now)),

@@ -48,7 +48,9 @@ class IngestedRecord(models.Model):
     id = models.BigAutoField(primary_key=True)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="records")
     model = models.CharField(max_length=120)
-    record_id = models.CharField(max_length=500, help_text="The upstream id; for a row without one, a hash of it.")
+    record_id = models.CharField(
+        max_length=500, help_text="The upstream id; for a row without one, a hash of where it stood."
+    )
     has_id = models.BooleanField(default=True)
     data = models.JSONField()
     ingested_at = models.DateTimeField(default=timezone.now)

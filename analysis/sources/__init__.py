@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,9 @@ from analysis.sources.own_records import RESOURCE, OwnRecords
 from analysis.sources.port import Upstream
 from analysis.sources.rest import RestUpstream
 from memories.access import Caller
-from memories.errors import Invalid
+from memories.errors import DomainError, Invalid
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,8 @@ class Known:
 
 def known() -> dict[str, Known]:
     """Every model; one that two sources declare is called by `source.model`."""
-    sources = [
-        *_from_files(),
-        *(parse(row.name, row.declaration) for row in DeclaredSource.objects.filter(is_enabled=True)),
-    ]
+    given = [*_from_files(), *DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")]
+    sources = [source for name, text in given if (source := _parsed(name, text))]
     times = Counter(name for source in sources for name in source.models)
     times[RESOURCE.name] += 1
     found = {RESOURCE.name: Known(RESOURCE.name, RESOURCE)}
@@ -59,12 +60,21 @@ def open_upstream(caller: Caller, one: Known, *, as_user: str = "") -> Upstream:
     return RestUpstream(one.source, one.resource, as_user=as_user)
 
 
-def _from_files() -> list[Source]:
+def _parsed(name: str, text: str) -> Source | None:
+    """The declaration; a broken one is logged, and stands in nobody else's way."""
+    try:
+        return parse(name, text)
+    except DomainError as error:
+        log.error("the source %s is left out: %s", name, error.message)
+        return None
+
+
+def _from_files() -> list[tuple[str, str]]:
     if not settings.ANALYSIS_SOURCES:
         return []
     place = Path(settings.ANALYSIS_SOURCES)
     files = sorted(place.glob("*.toml")) if place.is_dir() else [place]
     try:
-        return [parse(file.stem, file.read_text()) for file in files]
+        return [(file.stem, file.read_text(encoding="utf-8", errors="replace")) for file in files]
     except OSError as error:
         raise Invalid(str(error), field="ANALYSIS_SOURCES", allowed="a TOML file or a folder of them") from None

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from memories.errors import Degraded, Invalid
 
+TOKEN_NAME = re.compile(r"SOURCE_[A-Z0-9_]{1,80}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}")
 Envelope = Literal["auto", "array", "data_meta", "drf", "hal", "link", "cursor"]
 
@@ -102,6 +103,10 @@ class Source(Part):
                 raise ValueError(f"models.{name}: a name has letters, digits and _ and begins with a letter")
             if self.kind == "file" and not resource.path:
                 raise ValueError(f"models.{name}.path is missing")
+            if self.kind == "file" and resource.filters:
+                raise ValueError(f"models.{name}.filters: a file is not filtered; use where once it is ingested")
+        if self.token_env and not TOKEN_NAME.fullmatch(self.token_env):
+            raise ValueError("token_env must begin with SOURCE_, so that no other secret is sent to an upstream")
         return self
 
     def token(self) -> str:

@@ -30,21 +30,21 @@ class NoRows(ValueError):
     """The answer has no list of records where the envelope has one."""
 
 
-def unwrap(body: Any, headers: Mapping[str, str], envelope: str, per_page: int) -> PageOf:
+def unwrap(body: Any, headers: Mapping[str, str], envelope: str, per_page: int, *, is_first: bool = True) -> PageOf:
     """The page in an answer. Raises NoRows."""
     kind = recognised(body, headers) if envelope == "auto" else envelope
     match kind:
         case "array" | "link":
             return _of_array(body, headers)
         case "drf":
-            return _counted(_rows(body, "results"), body, {}, body.get("next") or "", per_page)
+            return _counted(_rows(body, "results"), body, {}, body.get("next") or "", per_page, is_first)
         case "hal":
             link = ((body.get("_links") or {}).get("next") or {}).get("href", "")
             embedded = body.get("_embedded") or {}
             rows = next((value for value in embedded.values() if isinstance(value, list)), None)
             if rows is None:
                 raise NoRows("_embedded has no list")
-            return _counted([_plain(row) for row in rows], body, body.get("page") or {}, link, per_page)
+            return _counted([_plain(row) for row in rows], body, body.get("page") or {}, link, per_page, is_first)
         case "cursor":
             rows = _first_list(body)
             meta = {**body, **(body.get("meta") or {}), **(body.get("pagination") or {})}
@@ -52,7 +52,7 @@ def unwrap(body: Any, headers: Mapping[str, str], envelope: str, per_page: int) 
             return PageOf(_dicts(rows), total=_number(meta, TOTALS), cursor=cursor)
         case _:
             meta = body.get("meta") or body.get("pagination") or {}
-            return _counted(_dicts(_first_list(body)), body, meta, None, per_page)
+            return _counted(_dicts(_first_list(body)), body, meta, None, per_page, is_first)
 
 
 def recognised(body: Any, headers: Mapping[str, str]) -> str:
@@ -84,11 +84,16 @@ def _of_array(body: Any, headers: Mapping[str, str]) -> PageOf:
 
 
 def _counted(
-    rows: Sequence[Row], body: Mapping[str, Any], meta: Mapping[str, Any], next_: str | None, per_page: int
+    rows: Sequence[Row],
+    body: Mapping[str, Any],
+    meta: Mapping[str, Any],
+    next_: str | None,
+    per_page: int,
+    is_first: bool,
 ) -> PageOf:
     pages, total = _number(meta, PAGES) or _number(body, PAGES), _number(meta, TOTALS)
     total = _number(body, TOTALS) if total is None else total
-    if pages is None and total is not None and rows:
+    if pages is None and total is not None and rows and (is_first or next_):
         # A server that caps the page size counts its own pages: by what it sent, not by what it was asked for.
         pages = math.ceil(total / len(rows)) if next_ or len(rows) < per_page else math.ceil(total / per_page)
         pages = max(pages, 1)

@@ -19,6 +19,7 @@ class UpstreamFailed(DomainError):
     def __init__(self, message: str, *, status_code: int = 0) -> None:
         super().__init__(message)
         self.status_code = status_code
+        self.never_sent = False  # the connection was not even made
 
 
 class Upstream(Protocol):

@@ -19,6 +19,7 @@ from memories.errors import Invalid
 
 ATTEMPTS = 5
 AT_ONCE = 5
+LINK = "link:"  # before an address that the page before named; anything else is a cursor
 BACKOFF_MOST_S = 10.0
 RETRY_AFTER_MOST_S = 30.0
 ERROR_MOST = 500  # characters of an upstream's message
@@ -60,6 +61,8 @@ class RestUpstream:
         if token := source.token():
             headers[source.token_header] = f"{source.token_prefix}{token}"
         if as_user:
+            if not as_user.isascii() or not as_user.isprintable():
+                raise Invalid("has characters that no header carries", field="user_id", allowed="printable ASCII")
             if not source.impersonation_header:
                 raise Invalid("can't be passed on: the source names no impersonation_header", field="user_id")
             headers[source.impersonation_header] = as_user
@@ -71,11 +74,11 @@ class RestUpstream:
 
     def page(self, number: int, per_page: int, filters: Mapping[str, Any], cursor: str = "") -> PageOf:
         params = [*self._wire(filters), *self._paging(number, per_page, cursor)]
-        return self._list(self.resource.endpoint, params, per_page, cursor)
+        return self._list(self.resource.endpoint, params, per_page, cursor, number == 1)
 
     def children(self, parent_id: str, path: str, number: int, per_page: int, cursor: str = "") -> PageOf:
-        where = f"{self.resource.endpoint}/{quote(parent_id, safe='')}/{path}"
-        return self._list(where, self._paging(number, per_page, cursor), per_page, cursor)
+        where = f"{self.resource.endpoint}/{segment(parent_id)}/{path}"
+        return self._list(where, self._paging(number, per_page, cursor), per_page, cursor, number == 1)
 
     def read(self, record_id: str) -> Row | None:
         try:
@@ -99,11 +102,11 @@ class RestUpstream:
 
     def _record(self, record_id: str) -> str:
         """An id is one segment of the path, whatever it contains."""
-        return f"{self.resource.endpoint}/{quote(record_id, safe='')}"
+        return f"{self.resource.endpoint}/{segment(record_id)}"
 
     def _paging(self, number: int, per_page: int, cursor: str) -> list[tuple[str, str]]:
         size = (self.resource.per_page_param, str(per_page))
-        if cursor and "://" not in cursor and not cursor.startswith(("/", "?")):
+        if cursor and not cursor.startswith(LINK):
             return [(self.resource.cursor_param, cursor), size]
         return [(self.resource.page_param, str(number)), size]
 
@@ -114,22 +117,25 @@ class RestUpstream:
             sent += wire_form(name, declared, value)
         return sent
 
-    def _list(self, where: str, params: list[tuple[str, str]], per_page: int, cursor: str) -> PageOf:
-        if cursor and ("://" in cursor or cursor.startswith(("/", "?"))):
-            answer = self._send("GET", self._own(where, cursor))
+    def _list(self, where: str, params: list[tuple[str, str]], per_page: int, cursor: str, is_first: bool) -> PageOf:
+        if cursor.startswith(LINK):
+            answer = self._send("GET", self._own(where, cursor.removeprefix(LINK)))
         else:
             answer = self._send("GET", where, params=params)
         try:
-            return unwrap(answer.json(), answer.headers, self.resource.envelope, per_page)
+            return unwrap(answer.json(), answer.headers, self.resource.envelope, per_page, is_first=is_first)
         except NoRows as error:
             raise UpstreamFailed(f"the upstream’s answer has no records: {error}") from None
-        except (ValueError, AttributeError):
-            raise UpstreamFailed("the upstream’s answer is no JSON") from None
+        except (ValueError, AttributeError, TypeError, KeyError):
+            raise UpstreamFailed("the upstream’s answer is not what its envelope says") from None
 
     def _own(self, where: str, link: str) -> str:
         """The address of the next page; an upstream may not send us, with its credential, to somewhere else."""
-        address = urljoin(urljoin(self._base, where), link)
-        here, there = urlsplit(self._base), urlsplit(address)
+        try:
+            address = urljoin(urljoin(self._base, where), link)
+            here, there = urlsplit(self._base), urlsplit(address)
+        except ValueError:
+            raise UpstreamFailed("the upstream’s next page is no address") from None
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
             raise UpstreamFailed(f"the upstream’s next page is on another host ({there.netloc})")
         return address
@@ -150,9 +156,10 @@ class RestUpstream:
         self._limit.wait()
         try:
             response = self._client.request(method, urljoin(self._base, where), **more)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             failed = UpstreamFailed(f"the upstream did not answer: {type(error).__name__}")
             never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+            failed.never_sent = never_sent
             raise (Transient(failed) if repeatable or never_sent else failed) from None
         if response.is_success:
             return response
@@ -161,6 +168,13 @@ class RestUpstream:
         if response.status_code in AGAIN and (repeatable or refused):
             raise Transient(failed, _retry_after(response))
         raise failed
+
+
+def segment(record_id: str) -> str:
+    """An id as one segment of the path, whatever it contains. Dots alone would climb to another address."""
+    if record_id in ("", ".", ".."):
+        raise UpstreamFailed(f"{record_id!r} can't be part of an address", status_code=400)
+    return quote(record_id, safe="")
 
 
 def wire_form(name: str, declared: Filter, value: Any) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from anyio import from_thread, to_thread
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, DataError, close_old_connections
 from django.utils.module_loading import module_has_submodule
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.tools import Tool as ServerTool
@@ -170,6 +170,9 @@ class CommonplaceServer(MCPServer[Any]):
             return answer
         except DomainError:
             raise
+        except DataError as error:
+            log.warning("%s was given a value that the database refuses: %s", name, error)
+            raise Invalid("a value is out of range, or holds characters that can't be stored") from None
         except DatabaseError:
             log.exception("%s failed in the database", name)
             raise Degraded("the database did not answer; try again") from None

@@ -15,7 +15,7 @@ from tests.stub_api import Api, serving
 
 DECLARATION = """
 base_url = "{base}"
-token_env = "BOOKS_TOKEN"
+token_env = "SOURCE_BOOKS_TOKEN"
 impersonation_header = "X-On-Behalf-Of"
 rate_per_s = 5000
 timeout_s = 5
@@ -57,7 +57,7 @@ endpoint = "shelves"
 
 @pytest.fixture
 def api(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    monkeypatch.setenv("BOOKS_TOKEN", "secret-token")
+    monkeypatch.setenv("SOURCE_BOOKS_TOKEN", "secret-token")
     api = Api()
     api.fill(120)
     with serving(api) as base:

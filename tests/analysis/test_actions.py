@@ -15,6 +15,7 @@ from django.db import connection
 
 from analysis import actions, sessions
 from analysis.ingest import ingest
+from analysis.mcp_tools import analysis_act
 from analysis.models import Action, ActionItem, IngestedRecord, Outcome
 from memories import progress
 from memories.access import Caller
@@ -248,3 +249,29 @@ def test_kill_and_resume(api: Api, alice: Caller, action: str) -> None:
     else:
         assert done.counts == {"succeeded": 24}
         assert len(api.books) == 96
+
+
+@pytest.mark.parametrize("one", ["", ".", ".."])
+def test_an_id_that_is_no_segment_is_never_acted_on(api: Api, alice: Caller, one: str) -> None:
+    api.books = {"x": {"id": one, "status": "reading"}}
+    ingest(caller=alice, analysis_id="odd", model="book", ingest_all=True)
+    seen = actions.dry_run(**asked(alice, analysis_id="odd"))
+    assert (seen.matched, seen.without_id) == (0, 1)
+    actions.act(**asked(alice, analysis_id="odd"))
+    assert writes(api) == []
+
+
+def test_what_is_unknown_is_looked_at_by_a_resume(api: Api, alice: Caller) -> None:
+    api.drop_after_write = {"3"}
+    done = actions.act(**asked(alice))
+    api.requests.clear()
+    again = actions.resume(caller=alice, action_id=done.action.pk)
+    assert (again.counts, writes(api)) == ({"succeeded": 24}, [])  # it was done: read, and not sent again
+
+
+def test_going_on_takes_nothing_beside_it(api: Api, alice: Caller) -> None:
+    api.fail_writes = {"3": [403]}
+    done = actions.act(**asked(alice))
+    with pytest.raises(Invalid) as caught:
+        analysis_act(alice, action_id=done.action.pk.hex, dry_run=True)
+    assert caught.value.field == "action_id"
