@@ -25,7 +25,7 @@ GLOSSARY, DOCUMENTS = Q(urn__startswith="urn:li:glossary"), Q(urn__startswith="u
 
 @dataclass(frozen=True)
 class Promoted:
-    """One entity with what insights have written about it. `changesets` are the newest."""
+    """One entity with what insights have written about it."""
 
     urn: str
     last: datetime

@@ -157,5 +157,5 @@ def _neighbours(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -
         return []
     rows = MemoryRecord.objects.visible_to(caller).filter(entity_urns__overlap=urns)
     rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).exclude(pk__in=[pk for pk in skip if pk])
-    others = rows.exclude(insight__state=InsightState.REJECTED).select_related("insight").defer("embedding", "search")
+    others = rows.exclude(insight__state=InsightState.REJECTED).defer("embedding", "search")
     return list(others.order_by("-created_at", "id")[:NEIGHBOURS])

@@ -30,7 +30,6 @@ class Entity:
     note: str = ""
     replacement: str = ""
     changes: Sequence[str] = ()
-    named: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -78,14 +77,14 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
         Case(
             record=record,
             may_decide=caller.acts_for(record.created_by),
-            entities=[_entity(record, one, seen[one.urn]) for one in baselines.get(record.pk, []) if one.urn in seen],
+            entities=[_entity(one, seen[one.urn]) for one in baselines.get(record.pk, []) if one.urn in seen],
             doubts=doubts.get(record.pk, []),
         )
         for record in records
     ], note
 
 
-def _entity(record: MemoryRecord, baseline: EntityBaseline, now: staleness.Seen) -> Entity:
+def _entity(baseline: EntityBaseline, now: staleness.Seen) -> Entity:
     return Entity(
         urn=baseline.urn,
         exists=now.exists,
@@ -93,5 +92,4 @@ def _entity(record: MemoryRecord, baseline: EntityBaseline, now: staleness.Seen)
         note=now.note if now.deprecated else "",
         replacement=now.replacement,
         changes=[change for _, change in staleness.columns_changed(baseline.columns, now.columns)],
-        named=frozenset(column["column"] for column in record.related_columns if column["urn"] == baseline.urn),
     )

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 
 from memories.access import Caller
 from memories.errors import NotFound, check_choice
@@ -20,7 +20,6 @@ from memories.validation import clean_id, clean_urn
 
 COUNT_MOST = 10_000  # beyond this a count is shown as "10,000+"
 FACET_MOST = 12  # values shown per facet
-FACETS = ("status", "dimension", "category", "persona")
 LIST_FACETS = ("tags", "entity_urns")
 
 
@@ -86,20 +85,8 @@ def capped_counts(**named: QuerySet[Any]) -> dict[str, int]:
         return dict(zip(named, cursor.fetchone(), strict=True))
 
 
-def facet_counts(rows: MemoryRecordQuerySet, facet: str) -> list[tuple[str, int]]:
-    """The values of a column among these rows, most frequent first, of the newest COUNT_MOST rows."""
-    newest_ids = rows.order_by("-created_at", "id").values("pk")[:COUNT_MOST]
-    if facet in LIST_FACETS:
-        counted: Counter[str] = Counter()
-        for values in MemoryRecord.objects.filter(pk__in=newest_ids).values_list(facet, flat=True):
-            counted.update(values)
-        return counted.most_common(FACET_MOST)
-    found = MemoryRecord.objects.filter(pk__in=newest_ids).values_list(facet).order_by()
-    return list(found.annotate(n=Count("pk")).order_by("-n", facet)[:FACET_MOST])
-
-
 def facet_counts_of(records: Sequence[MemoryRecord], facet: str) -> list[tuple[str, int]]:
-    """The same for records at hand."""
+    """The values of a column among records at hand, most frequent first."""
     counted: Counter[str] = Counter()
     for record in records:
         value = getattr(record, facet)
