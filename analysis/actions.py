@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -25,7 +25,7 @@ from analysis.models import Action, ActionItem, ActionState, IngestedRecord, Out
 from analysis.query import Scope, run, scope, uncastable
 from analysis.sources import Known
 from analysis.sources.port import Upstream, UpstreamFailed
-from memories import progress, validation
+from memories import locks, progress, validation
 from memories.access import Caller
 from memories.errors import Conflict, Invalid, NotFound, check_choice
 
@@ -255,7 +255,8 @@ def _plan(made: Action, asked: Request, ids: Sequence[str]) -> None:
 
 
 def _carry_out(made: Action, upstream: Upstream, session: Session | None, *, again: bool = False) -> Acted:
-    with _alone(made), ThreadPoolExecutor(upstream.at_once) as pool:
+    busy = Conflict("is being carried out right now", field="action_id")
+    with locks.alone("action", made.pk, busy), ThreadPoolExecutor(upstream.at_once) as pool:
         if again:
             made.items.filter(outcome=Outcome.FAILED).update(outcome=Outcome.PLANNED, error="", status_code=None)
             made.items.filter(outcome=Outcome.UNKNOWN).update(outcome=Outcome.SENDING)  # looked at before all else
@@ -373,16 +374,3 @@ def outcomes(made: Action) -> dict[str, int]:
 def failures(made: Action) -> list[ActionItem]:
     bad = [Outcome.FAILED, Outcome.UNKNOWN]
     return list(made.items.filter(outcome__in=bad).order_by("id")[:100])
-
-
-@contextmanager
-def _alone(made: Action) -> Iterator[None]:
-    """Nobody else carries out this action meanwhile; a killed process lets go by itself."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 3))", [made.pk.hex])
-        if not cursor.fetchone()[0]:
-            raise Conflict("is being carried out right now", field="action_id")
-        try:
-            yield
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 3))", [made.pk.hex])

@@ -17,6 +17,7 @@ from analysis.filters import field_name
 from analysis.query import Scope, documents, run, scope
 from memories.access import Caller
 from memories.errors import Invalid, NotFound, check_choice
+from memories.spreadsheet import inert
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 VALID_S = 3600
@@ -86,10 +87,7 @@ def _columns(one: Scope) -> list[str]:
 
 
 def _cell(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula is written as text."""
-    if isinstance(value, dict | list):
-        value = json.dumps(value, ensure_ascii=False)
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    return inert(json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value)
 
 
 def _csv(rows: Sequence[Sequence[Any]]) -> str:

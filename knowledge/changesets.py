@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from knowledge import catalog as catalogs
@@ -27,7 +27,7 @@ from knowledge.change_types import clean_request
 from knowledge.created_things import TAKEN_BACK
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState, Insight, InsightState
 from knowledge.planning import Planned, plan
-from memories import validation
+from memories import locks, validation
 from memories.access import Caller
 from memories.errors import Conflict, Invalid, NotFound, check_count
 from memories.models import Status
@@ -383,13 +383,8 @@ def _catalog_of(changeset: Changeset) -> CatalogPort:
 
 @contextmanager
 def _alone(changeset: Changeset) -> Iterator[None]:
-    """Nobody else carries out or rolls back this changeset meanwhile; a killed process lets go by itself."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 2))", [changeset.pk.hex])
-        if not cursor.fetchone()[0]:
-            raise Conflict("somebody else is working on it right now", field="changeset_id")
-        try:
-            changeset.refresh_from_db()
-            yield
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 2))", [changeset.pk.hex])
+    """Nobody else carries out or rolls back this changeset meanwhile."""
+    busy = Conflict("somebody else is working on it right now", field="changeset_id")
+    with locks.alone("changeset", changeset.pk, busy):
+        changeset.refresh_from_db()
+        yield

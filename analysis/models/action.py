@@ -27,7 +27,10 @@ class Outcome(models.TextChoices):
 
 class ActionQuerySet(models.QuerySet["Action"]):
     def visible_to(self, caller: Caller) -> ActionQuerySet:
-        return self if caller.is_admin else self.filter(owner=caller.email)
+        return self if caller.is_admin else self.owned_by(caller)
+
+    def owned_by(self, caller: Caller) -> ActionQuerySet:
+        return self.filter(owner=caller.email)
 
 
 class Action(models.Model):

@@ -31,7 +31,7 @@ ITEMS_SHOWN = 200
 def listing(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
     found = page(Session.objects.owned_by(caller), request.GET.get("after", ""), by="last_used_at")
-    done = Action.objects.filter(owner=caller.email).order_by("-created_at")[:20]
+    done = Action.objects.owned_by(caller).order_by("-created_at")[:20]
     context = {"page": found, "held": sessions.held(found.rows), "actions": done}
     return render(request, "analyses/list.html", context)
 
@@ -51,7 +51,7 @@ def one(request: HttpRequest, key: int) -> HttpResponse:
         "distributions": _distributions(session, str(model)) if model else [],
         "findings": findings.living(session).exclude(category=findings.SUMMARY).defer("embedding")[:FINDINGS_SHOWN],
         "summaries": findings.living(session).filter(category=findings.SUMMARY).count(),
-        "actions": Action.objects.filter(owner=caller.email, analysis_id=session.analysis_id)[:50],
+        "actions": Action.objects.owned_by(caller).filter(analysis_id=session.analysis_id)[:50],
         "categories": [choice for choice in Category.choices if choice[0] != Category.GENERAL],
     }
     return render(request, "analyses/one.html", context)

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from knowledge.templatetags.charts import Point
 from memories.access import caller_of
 from memories.paging import page
+from memories.spreadsheet import inert
 from memory_project import calls
 from memory_project.models import AuditEvent
 
@@ -72,12 +73,7 @@ def _lines(rows: Any) -> Iterator[str]:
     writer = csv.writer(_Echo())
     yield writer.writerow(EXPORTED)
     for row in rows.iterator(chunk_size=2000):
-        yield writer.writerow([_inert(value) for value in row])
-
-
-def _inert(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula is written as text."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
+        yield writer.writerow([inert(value) for value in row])
 
 
 def _admins_only(request: HttpRequest) -> None:
