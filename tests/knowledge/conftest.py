@@ -101,3 +101,20 @@ def either_catalog(request: pytest.FixtureRequest, transactional_db: None, setti
         return
     with datahub(settings):
         yield catalogs.current()
+
+
+@pytest.fixture
+def lived_in(either_catalog: CatalogPort) -> CatalogPort:
+    """The catalog with a tag, a term, a document, a property and an incident to take away."""
+    local = LocalCatalog()
+    for name in ("retention", "owner.team"):
+        local.put(f"urn:li:structuredProperty:{name}", "propertyDefinition", {"qualifiedName": name}, {})
+    team = {"propertyUrn": "urn:li:structuredProperty:owner.team", "values": [{"string": "sales"}]}
+    local.put(ORDERS, "structuredProperties", {"properties": [team]}, {})
+    incident = {"title": "Old", "entities": [ORDERS], "status": {"state": "ACTIVE"}}
+    local.put("urn:li:incident:old", "incidentInfo", incident, {})
+    local.put(ORDERS, "globalTags", {"tags": [{"tag": "urn:li:tag:Old"}, {"tag": "urn:li:tag:Kept"}]}, {})
+    stamp = {"time": 0, "actor": "urn:li:corpuser:x"}
+    local.put(ORDERS, "glossaryTerms", {"terms": [{"urn": "urn:li:glossaryTerm:old"}], "auditStamp": stamp}, {})
+    local.put("urn:li:document:old", "documentInfo", {"title": "Old title", "contents": {"text": "Old text."}}, {})
+    return either_catalog

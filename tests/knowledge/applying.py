@@ -1,0 +1,88 @@
+"""One insight applied: every change type with an example, and all that the catalog says afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowledge import changesets
+from knowledge.catalog.patch import canonical
+from knowledge.insights import approve, capture
+from knowledge.models import CatalogAspect, Insight
+from memories.access import Caller
+from tests.knowledge.conftest import ORDERS
+
+TAG = "urn:li:tag:Training"
+COUNT = iter(range(10_000))
+
+
+def approved(owner: Caller, curator: Caller, **fields: Any) -> Insight:
+    text = f"An insight about orders, number {next(COUNT)}."
+    insight = capture(caller=owner, insight_text=text, category="data_quality", entity_urns=[ORDERS], **fields).insight
+    return approve(caller=curator, insight_id=insight.pk)
+
+
+def change(kind: str, target: str = "", detail: str = "", **more: str) -> dict[str, str]:
+    return {"change_type": kind, "target": target, "detail": detail, **more}
+
+
+def apply(owner: Caller, curator: Caller, *changes: dict[str, str], urn: str = ORDERS) -> changesets.Applied:
+    insight = approved(owner, curator)
+    return changesets.apply(caller=curator, insight_ids=[insight.pk.hex], changes=list(changes), entity_urn=urn)
+
+
+def snapshot() -> str:
+    """All that the catalog says now: soft-deleted entities left out, lists in one order, as their order means
+    nothing, and columns of which nothing is said any more."""
+    newest = CatalogAspect.objects.filter(is_latest=True, value__isnull=False)
+    removed = {row.urn for row in newest if row.aspect == "status" and row.value == {"removed": True}}
+    removed |= {
+        r.urn for r in newest if r.aspect == "incidentInfo" and (r.value or {})["status"]["state"] == "RESOLVED"
+    }
+    rows = {f"{r.urn} {r.aspect}": r.value for r in newest if r.urn not in removed and r.value}
+    said = {name: settled(value) for name, value in rows.items()}
+    return canonical({name: value for name, value in said.items() if any(value.values())})
+
+
+def settled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: settled(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        kept = [settled(item) for item in value if not (isinstance(item, dict) and is_bare(item))]
+        return sorted(kept, key=canonical)
+    return value
+
+
+def is_bare(item: dict[str, Any]) -> bool:
+    """A column's entry without anything but its key and emptied lists."""
+    said = [inner for key, inner in item.items() if key != "fieldPath"]
+    return "fieldPath" in item and not any(any(inner.values()) if isinstance(inner, dict) else inner for inner in said)
+
+
+CASES: dict[str, dict[str, str]] = {
+    "update_description": change("update_description", detail="Orders after payment."),
+    "update_description of a column": change("update_description", "column:amount", "With tax."),
+    "update_description of a v2 column": change("update_description", "column:customer.id", "The buyer."),
+    "add_tag": change("add_tag", detail="Training"),
+    "add_tag to a column": change("add_tag", "column:status", TAG),
+    "remove_tag": change("remove_tag", detail="Old"),
+    "add_glossary_term": change("add_glossary_term", detail="urn:li:glossaryTerm:net"),
+    "remove_glossary_term": change("remove_glossary_term", detail="old"),
+    "create_glossary_term": change("create_glossary_term", "Gross revenue", "Before refunds."),
+    "flag_quality_issue": change("flag_quality_issue", detail="Late on Mondays."),
+    "add_documentation": change("add_documentation", "https://wiki.example/orders", "Handbook"),
+    "add_context_document": change("add_context_document", "Two selling seasons", "We have two selling seasons."),
+    "update_context_document": change(
+        "update_context_document", "urn:li:document:old", "New text.", query_sql="New title"
+    ),
+    "remove_context_document": change("remove_context_document", "urn:li:document:old"),
+    "deprecate": change("deprecate", detail="Use the mart."),
+    "set_domain": change("set_domain", detail="sales"),
+    "add_owner": change("add_owner", "DATA_STEWARD", "cora@example.org"),
+    "remove_owner": change("remove_owner", "TECHNICAL_OWNER", "maya@example.org"),
+    "set_structured_property": change("set_structured_property", "retention", "[90, 180]"),
+    "remove_structured_property": change("remove_structured_property", "owner.team"),
+    "raise_incident": change("raise_incident", "Late again", "The load of Monday is late."),
+    "resolve_incident": change("resolve_incident", "urn:li:incident:old", "The load was repeated."),
+    "add_curated_query": change("add_curated_query", detail="Net orders", query_sql="SELECT 1"),
+    "add_prompt": change("add_prompt", "monday-review", "Compare last week with the week before."),
+}

@@ -1,0 +1,199 @@
+"""Applying and rolling back while others write too, and on a catalog that fails half-way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from knowledge import catalog as catalogs
+from knowledge import changesets
+from knowledge.catalog.port import CatalogPort, Run, Write
+from knowledge.models import CatalogAspect, Changeset, ChangesetState, Insight, InsightState
+from memories.access import Caller
+from memories.errors import Conflict
+from tests.gms import Faults
+from tests.knowledge.applying import CASES, TAG, apply, approved, change, snapshot
+from tests.knowledge.conftest import ORDERS
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+# -- others write too ----------------------------------------------------------------------------------------
+
+
+def test_roll_back_stops_where_others_have_changed_the_value(
+    lived_in: CatalogPort, alice: Caller, cora: Caller
+) -> None:
+    done = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
+    lived_in.write(Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now."), Run("ui", "x"))
+    shown = changesets.roll_back_preview(caller=cora, changeset_id=done.changeset.pk)
+    assert {change.aspect: ours for change, ours in shown} == {"globalTags": True, "editableDatasetProperties": False}
+    with pytest.raises(Conflict, match="description"):
+        changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    assert TAG in snapshot()
+    back = changesets.roll_back(caller=cora, changeset_id=done.changeset.pk, skip_conflicts=True)
+    assert [one.aspect for one in back.conflicts] == ["editableDatasetProperties"]
+    assert TAG not in snapshot()
+    assert "Mine now." in snapshot()
+
+
+def test_other_elements_written_since_are_kept_by_a_roll_back(
+    lived_in: CatalogPort, alice: Caller, cora: Caller
+) -> None:
+    done = apply(alice, cora, CASES["add_tag"])
+    lived_in.write(
+        Write(ORDERS, "globalTags", ("tags", "urn:li:tag:ui"), "add", {"tag": "urn:li:tag:ui"}), Run("ui", "x")
+    )
+    changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    assert "urn:li:tag:ui" in snapshot()
+    assert TAG not in snapshot()
+
+
+def together(count: int, act: Callable[[int], Any]) -> list[Any]:
+    barrier, results = threading.Barrier(count), [None] * count
+
+    def run(n: int) -> None:
+        barrier.wait()
+        try:
+            results[n] = act(n)
+        except Exception as error:
+            results[n] = error  # type: ignore[call-overload]
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=[n]) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_two_curators_at_once_one_wins_and_the_other_is_told(
+    small_catalog: None, alice: Caller, ada: Caller, cora: Caller
+) -> None:
+    insight = approved(alice, cora)
+    curators = [cora, ada]
+    results = together(
+        2,
+        lambda n: changesets.apply(
+            caller=curators[n], insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS
+        ),
+    )
+    assert sorted(type(result).__name__ for result in results) == ["Applied", "Conflict"]
+    assert Changeset.objects.count() == 1
+
+
+def test_twenty_applies_at_once_on_one_entity_lose_nothing(
+    either_catalog: CatalogPort, alice: Caller, cora: Caller
+) -> None:
+    bound = [approved(alice, cora) for _ in range(20)]
+    results = together(
+        20,
+        lambda n: changesets.apply(
+            caller=cora,
+            insight_ids=[bound[n].pk.hex],
+            changes=[change("add_tag", detail=f"t{n}"), change("add_owner", "DATA_STEWARD", f"p{n}@example.org")],
+            entity_urn=ORDERS,
+        ),
+    )
+    assert [type(result).__name__ for result in results] == ["Applied"] * 20
+    assert {result.changeset.state for result in results} == {ChangesetState.APPLIED}
+    read = catalogs.current().read([ORDERS], ["globalTags", "ownership"])[ORDERS]
+    assert len((read["globalTags"].value or {})["tags"]) == 20
+    assert len((read["ownership"].value or {})["owners"]) == 21
+
+
+# -- a catalog that fails half-way -----------------------------------------------------------------------------
+
+
+THREE = [CASES["add_tag"], CASES["update_description"], CASES["add_documentation"]]
+
+
+def test_a_failure_half_way_is_partial_and_resumed(gms: Faults, alice: Caller, cora: Caller) -> None:
+    gms.after_writes, gms.write_status, gms.write_status_times = 1, 503, 50
+    done = apply(alice, cora, *THREE)
+    assert done.changeset.state == ChangesetState.PARTIAL
+    assert [one.outcome for one in done.changes] == ["landed", "planned", "planned"]
+    assert "503" in done.changeset.error
+    assert Insight.objects.get().state == InsightState.APPROVED
+    gms.write_status_times = 0
+    resumed = changesets.resume(caller=cora, changeset_id=done.changeset.pk)
+    assert resumed.changeset.state == ChangesetState.APPLIED
+    assert [one.outcome for one in resumed.changes] == ["landed"] * 3
+    assert Insight.objects.get().state == InsightState.APPLIED
+
+
+def test_a_partial_changeset_can_be_taken_back(gms: Faults, alice: Caller, cora: Caller) -> None:
+    before = snapshot()
+    gms.after_writes, gms.write_status, gms.write_status_times = 2, 503, 50
+    done = apply(alice, cora, *THREE)
+    gms.write_status_times = 0
+    changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    assert snapshot() == before
+    assert Insight.objects.get().state == InsightState.PENDING
+
+
+def test_nothing_landed_frees_the_insights(gms: Faults, alice: Caller, cora: Caller) -> None:
+    gms.write_status, gms.write_status_times = 400, 50
+    done = apply(alice, cora, *THREE)
+    assert done.changeset.state == ChangesetState.FAILED
+    insight = Insight.objects.get()
+    assert (insight.state, insight.changeset) == (InsightState.APPROVED, None)
+
+
+def test_a_write_whose_answer_was_lost_is_read_and_not_repeated(gms: Faults, alice: Caller, cora: Caller) -> None:
+    gms.drop_after_write = 2  # the SDK's own second try included
+    done = apply(alice, cora, CASES["add_tag"])
+    assert done.changeset.state == ChangesetState.APPLIED
+    assert CatalogAspect.objects.filter(urn=ORDERS, aspect="globalTags").count() == 1
+
+
+def test_a_catalog_whose_reads_lag_is_waited_for(gms: Faults, alice: Caller, cora: Caller) -> None:
+    gms.lagging_reads = 2
+    assert apply(alice, cora, CASES["add_tag"]).changeset.state == ChangesetState.APPLIED
+    gms.proposals.clear()
+    gms.lagging_reads = 50
+    done = apply(alice, cora, CASES["flag_quality_issue"])
+    assert done.changeset.state == ChangesetState.PARTIAL
+    gms.lagging_reads = 0
+    assert changesets.resume(caller=cora, changeset_id=done.changeset.pk).changeset.state == ChangesetState.APPLIED
+
+
+@pytest.mark.parametrize("status", [412, 429])
+def test_a_catalog_that_is_overtaken_or_busy_is_asked_again(
+    gms: Faults, alice: Caller, cora: Caller, status: int
+) -> None:
+    gms.write_status, gms.write_status_times = status, 1
+    done = apply(alice, cora, CASES["set_domain"])
+    if done.changeset.state != ChangesetState.APPLIED:
+        assert done.changeset.state == ChangesetState.FAILED
+        done = changesets.apply(
+            caller=cora, insight_ids=done.changeset.insight_ids, changes=[CASES["set_domain"]], entity_urn=ORDERS
+        )
+    assert done.changeset.state == ChangesetState.APPLIED
+
+
+def test_a_kill_between_intent_and_answer_is_resumed(
+    gms: Faults, alice: Caller, cora: Caller, monkeypatch: Any
+) -> None:
+    def killed(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    insight = approved(alice, cora)
+    with monkeypatch.context() as patch:
+        patch.setattr("knowledge.catalog.datahub.DataHubCatalog.write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=THREE, entity_urn=ORDERS)
+    changeset = Changeset.objects.get()
+    assert changeset.state == ChangesetState.PLANNED
+    assert [one.outcome for one in changeset.changes.all()] == ["sending", "planned", "planned"]
+    # Whatever the killed process had achieved: here, its first write was under way and landed.
+    catalogs.current().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("cs", "x"))
+    resumed = changesets.resume(caller=cora, changeset_id=changeset.pk)
+    assert resumed.changeset.state == ChangesetState.APPLIED
+    assert [one.outcome for one in resumed.changes] == ["landed"] * 3
