@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, NotSupportedError, connection
+from django.db.migrations.loader import MigrationLoader
+
+from memories import indexing
 
 POSTGRES_MIN = 160000
 PGVECTOR_MIN = (0, 8)
@@ -15,9 +21,11 @@ PGVECTOR_MIN = (0, 8)
 
 @register(Tags.database)
 def check_database(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
+    return database_faults() if databases else []
+
+
+def database_faults() -> list[CheckMessage]:
     """PostgreSQL ≥ 16 with pgvector ≥ 0.8, and the right to install it."""
-    if not databases:
-        return []
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_setting('server_version_num')::int")
@@ -28,9 +36,8 @@ def check_database(*, databases: Sequence[str] | None = None, **extra: Any) -> l
             vector = cursor.fetchone()
             cursor.execute("SELECT has_database_privilege(current_database(), 'CREATE')")
             (may_create,) = cursor.fetchone()
-    except DatabaseError as error:
-        hint = "Check DATABASE_URL, or unset it to use the embedded PostgreSQL."
-        return [Error(f"The database does not answer: {str(error).strip()}", hint=hint, id="commonplace.E001")]
+    except (DatabaseError, NotSupportedError) as error:
+        return [unanswered(error)]
     found: list[CheckMessage] = []
     if server < POSTGRES_MIN:
         found.append(
@@ -54,25 +61,53 @@ def check_database(*, databases: Sequence[str] | None = None, **extra: Any) -> l
     return found
 
 
+def unanswered(error: Exception) -> Error:
+    hint = "Check DATABASE_URL, or unset it to use the embedded PostgreSQL."
+    return Error(f"The database does not answer: {str(error).strip()}", hint=hint, id="commonplace.E001")
+
+
+def newer_migrations() -> list[str]:
+    """Migrations of ours that the database has and this version does not: it is older than its data."""
+    own = {config.label for config in apps.get_app_configs() if Path(config.path).is_relative_to(settings.BASE_DIR)}
+    loader = MigrationLoader(connection)
+    applied = {(app, name) for app, name in loader.applied_migrations if app in own}
+    return sorted(f"{app}.{name}" for app, name in applied - set(loader.disk_migrations))
+
+
 @register(Tags.database)
-def check_vector_dimension(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
-    """EMBEDDING_DIMENSIONS is what the column holds."""
+def check_role(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
+    """The application's role is an ordinary one, which does not own the tables."""
     if not databases:
         return []
     try:
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT atttypmod FROM pg_attribute"
-                " WHERE attrelid = to_regclass('memory_records') AND attname = 'embedding'"
+                "SELECT rolsuper, EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = 'public' AND tableowner = rolname)"
+                " FROM pg_roles WHERE rolname = current_user"
             )
-            row = cursor.fetchone()
-    except DatabaseError:
+            is_superuser, owns = cursor.fetchone()
+    except (DatabaseError, NotSupportedError):
         return []  # check_database has said so
-    if row is None or row[0] == settings.EMBEDDING_DIMENSIONS:
+    if not is_superuser and not owns:
         return []
-    hint = f"Run `manage.py embed --dimension {settings.EMBEDDING_DIMENSIONS}`, or set EMBEDDING_DIMENSIONS={row[0]}."
-    fault = f"The vector column holds {row[0]} dimensions, EMBEDDING_DIMENSIONS is {settings.EMBEDDING_DIMENSIONS}."
-    return [Error(fault, hint=hint, id="commonplace.E006")]
+    fault = "is a superuser of PostgreSQL" if is_superuser else "owns the tables"
+    hint = (
+        "What is lost: whoever finds a way to run SQL as the application could alter or drop tables. Create a role "
+        "without rights, name it in DATABASE_URL, the present one in DATABASE_OWNER_URL, and run `manage.py migrate`."
+    )
+    return [Warning(f"The application's database role {fault}.", hint=hint, id="commonplace.W002")]
+
+
+@register(Tags.database)
+def check_vector_dimension(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
+    """EMBEDDING_DIMENSIONS is what every vector column holds."""
+    if not databases:
+        return []
+    try:
+        fault = indexing.dimension_fault()
+    except (DatabaseError, NotSupportedError):
+        return []  # check_database has said so
+    return [Error(fault, id="commonplace.E006")] if fault else []
 
 
 @register(Tags.database)
@@ -84,7 +119,7 @@ def check_text_search(*, databases: Sequence[str] | None = None, **extra: Any) -
         with connection.cursor() as cursor:
             cursor.execute("SELECT array_agg(cfgname::text) FROM pg_ts_config")
             (known,) = cursor.fetchone()
-    except DatabaseError:
+    except (DatabaseError, NotSupportedError):
         return []  # check_database has said so
     if settings.TEXT_SEARCH_CONFIG in known:
         return []
@@ -101,4 +136,12 @@ def check_embedding_settings(**extra: Any) -> list[CheckMessage]:
     if provider == "none":
         hint = "Unset EMBEDDING_PROVIDER to use the packaged model."
         return [Warning("No embedding provider: recall finds exact words only.", hint=hint, id="commonplace.W001")]
+    return []
+
+
+@register()
+def check_datahub_settings(**extra: Any) -> list[CheckMessage]:
+    if settings.DATAHUB_GMS_URL and find_spec("datahub") is None:
+        hint = "Install it: pip install 'commonplace[datahub]', or unset DATAHUB_GMS_URL."
+        return [Error("DATAHUB_GMS_URL is set, and the extra datahub is missing.", hint=hint, id="commonplace.E009")]
     return []

@@ -11,6 +11,11 @@ os.environ.setdefault("DATABASE_POOL_SIZE", "0")
 
 from memory_project.settings import *  # noqa: F403
 
+if not DATABASE_URL:  # noqa: F405
+    from memory_project.postgres.server import SUPERUSER
+
+    # The test database is made and flushed by whoever owns it; what the application's role may is a test of its own.
+    DATABASES["default"]["USER"] = DATABASE_OWNER["USER"] = SUPERUSER  # noqa: F405
 DATABASES["default"]["CONN_MAX_AGE"] = 0  # noqa: F405 - a test's threads end with it, and so must their connections
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # tests sign in hundreds of times
 STORAGES = {

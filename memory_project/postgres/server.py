@@ -24,13 +24,21 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
+
+from memory_project.postgres.server_log import DISK_FULL, is_disk_full, is_settling
 
 DATABASE = "commonplace"
-SUPERUSER = "commonplace"
+SUPERUSER = "commonplace"  # for setting up: roles, database, extension
+OWNER = "commonplace_owner"  # keeps the tables
+APPLICATION = "commonplace_app"  # reads and writes rows, and nothing else
 SYSTEM_USER = "commonplace"  # PostgreSQL refuses to run as root, so root lends it this account
 SOCKET_NAME = ".s.PGSQL.5432"
 SOCKET_PATH_LIMIT = 100  # the kernel's limit is 107 bytes (sun_path), less the ".lock" beside it
 START_TIMEOUT_S = 60
+SETTLING_S = 15  # how long a killed server's children may take to let go of its shared memory
+LOCK_WITHIN_S = 10  # how long a caller waits for another process that starts or stops the server
+FAILED_FOR_S = 5  # how long a failed start is believed, before the next caller tries again
 SHARED_ROOT = Path("/var/lib/commonplace")  # for root, where the project's parents are closed to others
 
 # Durability stays on; these only fit memory and connections to a workstation.
@@ -40,8 +48,22 @@ SERVER_OPTIONS = {
     "max_connections": "100",
     "jit": "off",  # compiling our short queries costs more than running them
     "listen_addresses": "",
+    # A failed statement holds what somebody remembered, with its vector: neither belongs into a log.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
     "unix_socket_permissions": "0700",
 }
+
+OWNERSHIP = """
+    ALTER DATABASE {database} OWNER TO {owner};
+    ALTER SCHEMA public OWNER TO {owner};
+    CREATE EXTENSION IF NOT EXISTS vector;
+"""
+# Tables of ours that belong to another role; sequences follow their tables.
+FOREIGN_TABLES = """
+    SELECT relname FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND pg_get_userbyid(relowner) <> %s
+"""
 
 
 class EmbeddedPostgresError(RuntimeError):
@@ -121,12 +143,24 @@ class EmbeddedPostgres:
     # -- questions ---------------------------------------------------------------------------------------
 
     def accepts_connections(self) -> bool:
+        self._refuse_foreign_socket()
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(str(self.socket_dir / SOCKET_NAME))
             except OSError:
                 return False
         return True
+
+    def _refuse_foreign_socket(self) -> None:
+        """In the shared temporary folder somebody else may have made ours first, with a server of theirs inside."""
+        folder = self.socket_dir
+        if folder.parent == Path(tempfile.gettempdir()) and (folder.is_symlink() or folder.exists()):
+            self._require_owned(folder)
+
+    def _require_owned(self, folder: Path) -> None:
+        ours = {os.geteuid(), self.account.pw_uid if self.account else -1}
+        if folder.is_symlink() or folder.stat().st_uid not in ours:
+            raise EmbeddedPostgresError(f"{folder} belongs to somebody else: remove it or set COMMONPLACE_HOME")
 
     def status(self) -> Status:
         running = self.accepts_connections()
@@ -161,11 +195,32 @@ class EmbeddedPostgres:
         with self._lock():
             if self.accepts_connections():
                 return False
-            self._initialise()
-            self._forget_dead_server()
-            self._start()
-            self._create_database()
+            self._refuse_after_failure()
+            try:
+                self._initialise()
+                self._forget_dead_server()
+                self._start()
+                self._create_database()
+            except (EmbeddedPostgresError, OSError) as error:
+                raise self._failed(error) from error
+            self._failure.unlink(missing_ok=True)
         return True
+
+    @property
+    def _failure(self) -> Path:
+        return self.root / "start_failed"
+
+    def _refuse_after_failure(self) -> None:
+        """Callers that waited for a start that failed are told so, instead of each trying for itself."""
+        with contextlib.suppress(OSError):
+            if time.time() - self._failure.stat().st_mtime < FAILED_FOR_S:
+                raise EmbeddedPostgresError(self._failure.read_text() or DISK_FULL)
+
+    def _failed(self, error: Exception) -> EmbeddedPostgresError:
+        line = DISK_FULL if is_disk_full(error, self.data / "server.log") else str(error)
+        with contextlib.suppress(OSError):
+            self._failure.write_text(line)
+        return EmbeddedPostgresError(line)
 
     def stop(self, *, only_if_unused: bool = False) -> bool:
         """Stops the server (fast mode: clients are cut off, nothing is lost); True if it was running."""
@@ -183,16 +238,20 @@ class EmbeddedPostgres:
     def _lock(self) -> Iterator[None]:
         self.root.mkdir(parents=True, exist_ok=True)
         with open(self.root / "postgres.lock", "w") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            deadline = time.monotonic() + LOCK_WITHIN_S
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise EmbeddedPostgresError("PostgreSQL is being started: try again in a moment") from None
+                    time.sleep(0.05)
             yield
 
     def _owned_dir(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if folder.is_symlink() or folder.stat().st_uid not in {
-            os.geteuid(),
-            self.account.pw_uid if self.account else -1,
-        }:
-            raise EmbeddedPostgresError(f"{folder} belongs to somebody else: remove it or set COMMONPLACE_HOME")
+        self._require_owned(folder)
         if self.account:
             os.chown(folder, self.account.pw_uid, self.account.pw_gid)
 
@@ -265,7 +324,7 @@ class EmbeddedPostgres:
     def _start(self) -> None:
         options = {**SERVER_OPTIONS, "unix_socket_directories": str(self.socket_dir)}
         line = " ".join(f"-c {key}='{value}'" for key, value in options.items())
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + SETTLING_S
         while True:
             try:
                 return self._pg_ctl("start", f"--log={self.data / 'server.log'}", f"--options={line}")
@@ -273,7 +332,7 @@ class EmbeddedPostgres:
                 # After a kill -9 of the server its children need a moment to notice and let go of shared memory.
                 if self.accepts_connections():
                     return None
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or not is_settling(self.data / "server.log"):
                     raise
                 time.sleep(0.5)
                 self._forget_dead_server()
@@ -282,6 +341,24 @@ class EmbeddedPostgres:
         with self.connect() as connection:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
                 connection.execute(f'CREATE DATABASE "{DATABASE}"')  # a constant of this module
+        self.ensure_roles()
+
+    def ensure_roles(self) -> None:
+        """The owner and the application as ordinary roles; a home whose superuser owned the tables is converted.
+        May run at any time."""
+        with self.connect() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('roles', 3))")
+            for role in (OWNER, APPLICATION):
+                if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
+                    connection.execute(f'CREATE ROLE "{role}" LOGIN')  # a constant of this module
+        with self.connect(DATABASE) as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('roles', 3))")
+            connection.execute(
+                sql.SQL(OWNERSHIP).format(database=sql.Identifier(DATABASE), owner=sql.Identifier(OWNER))
+            )
+            for (name,) in connection.execute(FOREIGN_TABLES, [OWNER]).fetchall():
+                table, owner = sql.Identifier(str(name)), sql.Identifier(OWNER)
+                connection.execute(sql.SQL("ALTER TABLE {} OWNER TO {}").format(table, owner))
 
 
 def others_can_enter(folder: Path) -> bool:

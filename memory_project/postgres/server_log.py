@@ -1,0 +1,30 @@
+"""What PostgreSQL's own log says of a start that failed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+DISK_FULL = "PostgreSQL can't start: the disk is full"
+NO_SPACE = "No space left on device"
+
+
+def is_disk_full(error: Exception, log: Path) -> bool:
+    if getattr(error, "errno", None) == errno.ENOSPC:
+        return True
+    return NO_SPACE in str(error) or NO_SPACE in end_of(log)
+
+
+def is_settling(log: Path) -> bool:
+    """Whether the last start failed because of what a killed server has left, which goes by itself."""
+    return any(sign in end_of(log) for sign in ("shared memory block", "lock file", "still in use"))
+
+
+def end_of(log: Path, size: int = 2_000) -> str:
+    try:
+        with open(log, "rb") as handle:
+            handle.seek(max(handle.seek(0, os.SEEK_END) - size, 0))
+            return handle.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,84 @@
+"""The application's database role reads and writes rows, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from django.apps import apps
+from django.conf import settings
+from django.db import connection
+
+from memory_project.checks import check_role
+from memory_project.postgres.roles import statements
+from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, SUPERUSER, EmbeddedPostgres
+
+pytestmark = pytest.mark.skipif(bool(settings.DATABASE_URL), reason="the embedded server’s roles")
+
+
+@pytest.fixture
+def application(db: None) -> Iterator[psycopg.Connection[Any]]:
+    name = connection.settings_dict["NAME"]
+    host = connection.settings_dict["HOST"]
+    with psycopg.connect(host=host, user=SUPERUSER, dbname=name, autocommit=True) as owner:
+        for statement in statements(APPLICATION, owner.info.server_version):  # as `migrate` does for its owner
+            owner.execute(statement)
+    with psycopg.connect(host=host, user=APPLICATION, dbname=name, autocommit=True) as direct:
+        yield direct
+
+
+def test_it_reads_every_table_of_ours(application: psycopg.Connection[Any]) -> None:
+    for model in apps.get_models(include_auto_created=True):
+        application.execute(f'SELECT 1 FROM "{model._meta.db_table}" LIMIT 1')  # noqa: S608 - our own tables
+
+
+def test_it_writes_rows(application: psycopg.Connection[Any]) -> None:
+    with application.transaction(force_rollback=True):
+        application.execute("INSERT INTO catalog_cursors (name, value, updated_at) VALUES ('x', '', now())")
+        application.execute("DELETE FROM catalog_cursors WHERE name = 'x'")
+        application.execute("SELECT nextval(pg_get_serial_sequence('entity_baselines', 'id'))")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE memory_records",
+        "ALTER TABLE memory_records ADD COLUMN x int",
+        "CREATE TABLE mine (x int)",
+        "TRUNCATE memory_records",
+        "DELETE FROM django_migrations",
+        "COPY memory_records TO PROGRAM 'cat'",
+        "SELECT * FROM pg_authid",
+        "SELECT pg_read_file('postgresql.conf')",
+        f"SET ROLE {SUPERUSER}",
+        f"SET ROLE {OWNER}",
+        "CREATE ROLE friend SUPERUSER",
+    ],
+)
+def test_it_may_nothing_else(application: psycopg.Connection[Any], statement: str) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        application.execute(statement)
+
+
+def test_it_may_analyse_what_was_loaded(application: psycopg.Connection[Any]) -> None:
+    if application.info.server_version >= 170000:
+        application.execute("ANALYZE ingested_records")
+
+
+def test_a_home_of_the_superuser_s_is_converted(db: None) -> None:
+    server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
+    with server.connect(DATABASE) as direct:
+        direct.execute("DROP TABLE IF EXISTS of_before")
+        direct.execute("CREATE TABLE of_before (id int GENERATED ALWAYS AS IDENTITY)")
+        server.ensure_roles()
+        row = direct.execute("SELECT tableowner FROM pg_tables WHERE tablename = 'of_before'").fetchone()
+        direct.execute("DROP TABLE of_before")
+    assert row == (OWNER,)
+
+
+def test_what_is_lost_without_an_owner_is_said(db: None) -> None:
+    (warning,) = check_role(databases=["default"])  # the tests run as the superuser
+    assert "superuser" in warning.msg
+    assert "DATABASE_OWNER_URL" in (warning.hint or "")
