@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import RequestDataTooBig
+from django.db import DatabaseError
 from rest_framework import exceptions, status
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,7 +14,8 @@ from rest_framework.views import APIView, exception_handler
 
 from memories import queries, services, shapes
 from memories.access import Caller, caller_of
-from memories.errors import DomainError, Forbidden, Invalid, LimitReached, check_choice
+from memories.budget import within_budget
+from memories.errors import DomainError, Forbidden, Invalid, LimitReached, check_choice, of_database
 from memories.history import chain, history
 from memories.models import Status
 from memories.search import Filters, recall
@@ -28,6 +30,8 @@ def answer_error(error: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(error, exceptions.ValidationError):
         fault, field = _first_fault(error.detail)
         error = Invalid(fault, field=field)
+    if isinstance(error, DatabaseError):
+        error = of_database(error) or error
     if isinstance(error, RecursionError):
         error = Invalid("the body is nested too deep")
     if isinstance(error, UnicodeError):
@@ -76,7 +80,7 @@ class Memories(APIView):
             statuses=[check_choice("status", given["status"], Status.values)],
         )
         rows = queries.newest(caller, filters)
-        records, omitted = shapes.within_budget([shapes.memory_shape(row) for row in rows[offset : offset + limit]])
+        records, omitted = within_budget([shapes.memory_shape(row) for row in rows[offset : offset + limit]])
         answer = {
             "records": records,
             "total": rows.count(),
@@ -104,7 +108,7 @@ class OneMemory(APIView):
     def get(self, request: Request, record_id: UUID) -> Response:
         caller = caller_using(request, "memory_manage")
         record = queries.one(caller, record_id)
-        changes, omitted = shapes.within_budget([shapes.change_shape(change) for change in history(caller, record)])
+        changes, omitted = within_budget([shapes.change_shape(change) for change in history(caller, record)])
         body = {
             "memory": shapes.memory_shape(record),
             "chain": [shapes.memory_shape(link) for link in chain(caller, record)],

@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import models, transaction
+from django.db import DataError, connection, models, transaction
 from django.db.models import F, Func, Q, QuerySet
 from django.utils import timezone
 
@@ -36,6 +36,10 @@ class VectorSource:
     kind: str
     rows: Callable[[], QuerySet[Any]]  # those that should have a vector
     text_column: str
+
+    @property
+    def model(self) -> type[models.Model]:
+        return self.rows().model
 
     def gaps(self, model: str) -> QuerySet[Any]:
         sha256 = Func(
@@ -57,17 +61,45 @@ def register(source: VectorSource) -> None:
 register(VectorSource("memory", lambda: MemoryRecord.objects.exclude(status=Status.ARCHIVED), "content"))
 
 
+def column_dimensions() -> dict[str, int]:
+    """Table → dimensions of its vector column, of those that exist."""
+    tables = [source.model._meta.db_table for source in SOURCES.values()]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT c.relname, a.atttypmod FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+            " WHERE c.oid = ANY(ARRAY(SELECT to_regclass(t) FROM unnest(%s::text[]) AS t)) AND a.attname = 'embedding'",
+            [tables],
+        )
+        return dict(cursor.fetchall())
+
+
+def dimension_fault() -> str:
+    """That a vector column holds other dimensions than EMBEDDING_DIMENSIONS, and what to do; nothing while all fit."""
+    wrong = {table: n for table, n in column_dimensions().items() if n != settings.EMBEDDING_DIMENSIONS}
+    if not wrong:
+        return ""
+    told = ", ".join(f"{table} {n}" for table, n in sorted(wrong.items()))
+    expected = settings.EMBEDDING_DIMENSIONS
+    return (
+        f"EMBEDDING_DIMENSIONS is {expected}, the vector columns hold: {told}. "
+        f"Run `manage.py embed --dimension {expected}`, or set EMBEDDING_DIMENSIONS back."
+    )
+
+
 # -- one unit ------------------------------------------------------------------------------------------------
 
 
 def store_vector(kind: str, unit: UUID, text: str, vector: Sequence[float], model: str) -> bool:
     """Writes a vector unless the text has changed meanwhile; True if it was written."""
     source = SOURCES[kind]
-    return bool(
-        source.rows()
-        .filter(pk=unit, **{source.text_column: text})
-        .update(embedding=list(vector), embedding_model=model, embedding_text_hash=embedding.text_hash(text))
-    )
+    row = source.rows().filter(pk=unit, **{source.text_column: text})
+    try:
+        with transaction.atomic():
+            return bool(
+                row.update(embedding=list(vector), embedding_model=model, embedding_text_hash=embedding.text_hash(text))
+            )
+    except DataError as error:  # the column holds other dimensions than the setting says
+        raise embedding.EmbedderUnavailable(dimension_fault() or str(error)) from error
 
 
 def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
@@ -166,7 +198,7 @@ def _embed_units(kind: str, jobs: list[IndexJob]) -> list[IndexJob]:
     texts = dict(rows.values_list("pk", source.text_column))
     if not texts:
         return jobs
-    vectors, model = embedding.embed(list(texts.values()))
+    vectors, model = embedding.embed(list(texts.values()), waiting=embedding.Waiting.BATCH)
     for (unit, text), vector in zip(texts.items(), vectors, strict=True):
         store_vector(kind, unit, text, vector.tolist(), model)
     return jobs

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from memories import feedback, queries, services, shapes, validation
 from memories.access import Caller
+from memories.budget import within_budget
 from memories.errors import check_choice
 from memories.history import history
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Verdict, Visibility
@@ -252,7 +253,7 @@ def _list(caller: Caller, command: str, filters: Filters, limit: int, offset: in
 
 def _page(rows: Any, limit: int, offset: int) -> ManageShape:
     limit = validation.check_page(limit, offset, LIST_MAX)
-    records, omitted = shapes.within_budget([shapes.memory_shape(row) for row in rows[offset : offset + limit]])
+    records, omitted = within_budget([shapes.memory_shape(row) for row in rows[offset : offset + limit]])
     page: ManageShape = {"records": records, "total": rows.count(), "limit": limit, "offset": offset}
     if omitted:
         page["omitted"] = omitted
@@ -262,7 +263,7 @@ def _page(rows: Any, limit: int, offset: int) -> ManageShape:
 
 def _history(caller: Caller, record_id: UUID) -> ManageShape:
     record = queries.one(caller, record_id)
-    changes, omitted = shapes.within_budget([shapes.change_shape(change) for change in history(caller, record)])
+    changes, omitted = within_budget([shapes.change_shape(change) for change in history(caller, record)])
     shape: ManageShape = {
         "id": record.pk.hex,
         "status": record.status,

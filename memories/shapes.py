@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from django.conf import settings
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from typing_extensions import TypedDict
 
+from memories.budget import within_budget
 from memories.errors import Invalid
 from memories.history import Change
 from memories.models import MemoryRecord
 from memories.search import Hit, Recall
 from memories.similar import Similar
 
-ENVELOPE = 1_000  # bytes kept for what stands around the items
 PREVIEW = 200  # characters of a near-duplicate's text
-
-Item = TypeVar("Item")
 
 
 class MemoryShape(TypedDict):
@@ -167,18 +162,6 @@ def change_shape(change: Change) -> ChangeShape:
         "status": change.after.status,
         "visibility": change.after.visibility,
     }
-
-
-def within_budget(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:
-    """The leading items whose JSON fits the answer's budget (bytes), and how many were left out."""
-    left = (settings.ANSWER_BUDGET_BYTES if budget is None else budget) - ENVELOPE
-    kept: list[Item] = []
-    for item in items:
-        left -= len(json.dumps(item, ensure_ascii=False).encode()) + 2
-        if left < 0 and kept:
-            break
-        kept.append(item)
-    return kept, len(items) - len(kept)
 
 
 def moment(field: str, value: str | None) -> datetime | None:

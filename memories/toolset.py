@@ -22,6 +22,8 @@ class Tool:
     idempotent: bool
     open_world: bool
     aliases: dict[str, str]  # other names of arguments, for clients of older systems
+    command: str  # the argument that chooses what is done, where there is one
+    takes: Mapping[str, frozenset[str]]  # each command with the arguments that it takes
 
 
 TOOLS: dict[str, Tool] = {}
@@ -52,6 +54,8 @@ def tool(
     idempotent: bool = False,
     open_world: bool = False,
     aliases: dict[str, str] | None = None,
+    command: str = "",
+    takes: Mapping[str, frozenset[str]] | None = None,
 ) -> Callable[[Function], Function]:
     """Registers the function under its own name. The hints are those of MCP's ToolAnnotations."""
 
@@ -67,6 +71,8 @@ def tool(
             idempotent=idempotent,
             open_world=open_world,
             aliases=aliases or {},
+            command=command,
+            takes=takes or {},
         )
         return function
 

@@ -12,11 +12,15 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
+from enum import Enum
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from django.conf import settings
+
+from memories import connections
+from memories.embedding.breaker import Breaker
 
 Vectors = npt.NDArray[np.float32]
 
@@ -33,14 +37,26 @@ class Embedder(Protocol):
     name: str
     dimensions: int
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """(len(texts), dimensions) float32, unit length. Raises EmbedderUnavailable."""
+    def embed(self, texts: Sequence[str], *, timeout_s: float) -> Vectors:
+        """(len(texts), dimensions) float32, unit length. Raises EmbedderUnavailable, after `timeout_s` at the latest
+        where it asks another system."""
         ...
 
 
 def text_hash(text: str) -> bytes:
     """SHA-256 of the embedded text: a vector whose hash no longer matches is a gap."""
     return hashlib.sha256(text.encode()).digest()
+
+
+class Waiting(Enum):
+    """Who waits for the vectors: a caller, who is told soon that there are none, or a worker's batch."""
+
+    CALLER = "caller"
+    BATCH = "batch"
+
+    @property
+    def timeout_s(self) -> float:
+        return float(settings.EMBEDDING_CALLER_TIMEOUT_S if self is Waiting.CALLER else settings.EMBEDDING_TIMEOUT_S)
 
 
 class _Slot:
@@ -50,13 +66,15 @@ class _Slot:
         self.lock = threading.Lock()
         self.future: Future[Embedder] | None = None
         self.failed_at = 0.0
+        self.breakers = {Waiting.CALLER: Breaker(), Waiting.BATCH: Breaker()}
 
     def start(self) -> Future[Embedder]:
         with self.lock:
             failed = self.future is not None and self.future.done() and self.future.exception() is not None
             if self.future is None or (failed and time.monotonic() - self.failed_at > RETRY_AFTER_S):
                 self.future = Future()
-                threading.Thread(target=self.load, args=[self.future], name="embedder", daemon=True).start()
+                # Not a daemon: an interpreter that ends while native code loads the model would abort.
+                threading.Thread(target=self.load, args=[self.future], name="embedder").start()
             return self.future
 
     def load(self, future: Future[Embedder]) -> None:
@@ -97,23 +115,39 @@ def current(wait_s: float | None = None) -> Embedder:
         raise EmbedderUnavailable(f"the embedding model did not load: {type(error).__name__}: {error}") from error
 
 
-def embed(texts: Sequence[str], *, wait_s: float | None = None) -> tuple[Vectors, str]:
+def embed(
+    texts: Sequence[str], *, wait_s: float | None = None, waiting: Waiting = Waiting.CALLER
+) -> tuple[Vectors, str]:
     """Vectors (len(texts), EMBEDDING_DIMENSIONS) and the name to stamp beside them.
 
-    Raises EmbedderUnavailable, also when the model answers vectors of another length than the column
-    holds, or none at all: a zero vector is like everything and nothing.
+    Raises EmbedderUnavailable, at once while the model failed several times in a row, and also when it answers vectors
+    of another length than the column holds, or none at all: a zero vector is like everything and nothing.
     """
+    connections.release()
     model = current(wait_s)
-    vectors = model.embed(texts)
-    expected = (len(texts), settings.EMBEDDING_DIMENSIONS)
+    breaker = _slot.breakers[waiting]
+    if not breaker.allows():
+        raise EmbedderUnavailable(f"the embedding model is away: {breaker.reason}")
+    try:
+        vectors = _checked(model, model.embed(texts, timeout_s=waiting.timeout_s), len(texts))
+    except EmbedderUnavailable as error:
+        breaker.fail(str(error))
+        raise
+    breaker.succeed()
+    return vectors, model.name
+
+
+def _checked(model: Embedder, vectors: Vectors, count: int) -> Vectors:
+    expected = (count, settings.EMBEDDING_DIMENSIONS)
     if vectors.shape != expected:
         raise EmbedderUnavailable(
-            f"{model.name} answers {vectors.shape[-1]} dimensions, the column holds {expected[1]}: "
-            f"run `manage.py embed --dimension {vectors.shape[-1]}` or choose another model"
+            f"{model.name} answers {vectors.shape[-1]} dimensions, EMBEDDING_DIMENSIONS is {expected[1]}: "
+            f"set it to {vectors.shape[-1]} and run `manage.py embed --dimension {vectors.shape[-1]}`, "
+            "or choose another model"
         )
     if not np.isfinite(vectors).all() or (np.abs(vectors).sum(axis=1) == 0).any():
         raise EmbedderUnavailable(f"{model.name} answered an empty vector")
-    return vectors, model.name
+    return vectors
 
 
 def embed_one(text: str, *, wait_s: float | None = None) -> tuple[list[float], str]:
@@ -133,6 +167,9 @@ def state() -> dict[str, str]:
         return {"provider": provider, "state": "loading", "detail": ""}
     if error := future.exception():
         return {"provider": provider, "state": "failed", "detail": f"{type(error).__name__}: {error}"}
+    for waiting, breaker in _slot.breakers.items():
+        if breaker.reason:
+            return {"provider": provider, "state": "away", "detail": f"{breaker.reason} (asked by a {waiting.value})"}
     return {"provider": provider, "state": "ready", "detail": future.result().name}
 
 
@@ -155,7 +192,6 @@ def make_embedder() -> Embedder:
                 model=settings.EMBEDDING_MODEL,
                 api_key=settings.EMBEDDING_API_KEY,
                 dimensions=settings.EMBEDDING_DIMENSIONS,
-                timeout_s=settings.EMBEDDING_TIMEOUT_S,
             )
         case "deterministic":
             from memories.embedding.providers import Deterministic  # noqa: PLC0415 - as its neighbours

@@ -59,7 +59,7 @@ class MiniLM:
         tokenizer.enable_padding()
         return cls(session, tokenizer)
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts: Sequence[str], *, timeout_s: float = 0.0) -> Vectors:
         vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
         by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for start in range(0, len(texts), BATCH):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import time
 from collections.abc import Sequence
 
 import httpx
 import numpy as np
 
+from memories import web
 from memories.embedding import EmbedderUnavailable, Vectors
 
 BATCH = 32
+ANSWER_BYTES = 20_000_000  # 32 vectors of 2,000 dimensions have about 1.5 MB as JSON
 
 
 class SentenceTransformers:
@@ -26,7 +30,7 @@ class SentenceTransformers:
         self.name = model
         self.dimensions = int(self._model.get_embedding_dimension())
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0) -> Vectors:
         vectors = self._model.encode(
             list(texts),
             batch_size=BATCH,
@@ -40,29 +44,33 @@ class SentenceTransformers:
 class OpenAICompatible:
     """`POST {url}/embeddings`, as Ollama, vLLM, TEI and OpenAI answer it."""
 
-    def __init__(self, *, url: str, model: str, api_key: str, dimensions: int, timeout_s: float) -> None:
+    def __init__(self, *, url: str, model: str, api_key: str, dimensions: int) -> None:
         if not model:
             raise EmbedderUnavailable("EMBEDDING_MODEL is empty: name a model that the server at EMBEDDING_URL has")
         self.name = model
         self.dimensions = dimensions
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._client = httpx.Client(headers=headers, timeout=timeout_s)
+        headers = {"Accept-Encoding": "gzip"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+        self._client = httpx.Client(headers=headers)
         self._address = f"{url.rstrip('/')}/embeddings"
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        parts = [self._ask(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
+    def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0) -> Vectors:
+        deadline = time.monotonic() + timeout_s
+        parts = [self._ask(texts[start : start + BATCH], deadline) for start in range(0, len(texts), BATCH)]
         vectors = np.concatenate(parts) if parts else np.empty((0, self.dimensions), dtype=np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         units: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
         return units
 
-    def _ask(self, texts: Sequence[str]) -> Vectors:
+    def _ask(self, texts: Sequence[str], deadline: float) -> Vectors:
+        left_s = max(deadline - time.monotonic(), 0.001)
+        body = {"model": self.name, "input": list(texts)}
         try:
-            answer = self._client.post(self._address, json={"model": self.name, "input": list(texts)})
-            answer.raise_for_status()
-            rows = sorted(answer.json()["data"], key=lambda row: row["index"])
+            with self._client.stream("POST", self._address, json=body, timeout=left_s) as answer:
+                answer.raise_for_status()
+                content = web.read(answer, ANSWER_BYTES, deadline)
+            rows = sorted(json.loads(content)["data"], key=lambda row: row["index"])
             vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, web.AnswerTooLarge) as error:
             raise EmbedderUnavailable(f"{self._address} did not answer: {type(error).__name__}: {error}") from error
         except (KeyError, TypeError, ValueError) as error:
             raise EmbedderUnavailable(f"{self._address} answered something else than embeddings") from error
@@ -78,7 +86,7 @@ class Deterministic:
         self.dimensions = dimensions
         self.name = f"deterministic-{dimensions}"
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0) -> Vectors:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):
             for word in re.findall(r"\w+", text.lower()) or [text]:

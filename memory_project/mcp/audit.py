@@ -73,11 +73,14 @@ def record(
     response_chars: int,
     code: str = "",
     message: str = "",
+    door: str = "",
+    email: str = "",
 ) -> None:
+    """`door` and `email` are for calls that have no caller: nobody signed in, or not yet."""
     AuditEvent.objects.create(
-        email=caller.email if caller else "",
+        email=caller.email if caller else email[:254],
         persona=caller.persona if caller else "",
-        door=caller.door if caller else "mcp",
+        door=door or (caller.door if caller else "mcp"),
         tool=tool[:100],
         outcome=outcome,
         code=code,

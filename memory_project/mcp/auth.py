@@ -8,16 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections
+from django.db import DatabaseError, close_old_connections
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memories.access import Caller, caller_for
-from memories.errors import DomainError
+from memories.errors import Degraded, DomainError, of_database
 from memory_project.tokens import bearer, find_token
 
 SCOPE_KEY = "commonplace.caller"
+SESSION_MOST = 120  # characters of a session's name
 
 
 class RequireToken:
@@ -30,10 +31,15 @@ class RequireToken:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         text = bearer(Headers(scope=scope).get("authorization", ""))
+        session = Headers(scope=scope).get("mcp-session-id", "")
         try:
-            caller = await sync_to_async(caller_with, thread_sensitive=False)(text)
+            caller = await sync_to_async(caller_with, thread_sensitive=False)(text, session)
         except DomainError as error:
             return await self._refuse(error.message, scope, receive, send)
+        except DatabaseError as error:
+            away = of_database(error) or Degraded("the database did not answer; try again")
+            body = {"error": away.message, "code": away.code}
+            return await JSONResponse(body, status_code=away.status)(scope, receive, send)
         if caller is None:
             fault = "this token is unknown, expired or revoked" if text else "no token"
             hint = "create one on the Connect page or with `manage.py createtoken EMAIL`"
@@ -48,13 +54,20 @@ class RequireToken:
         await response(scope, receive, send)
 
 
-def caller_with(text: str) -> Caller | None:
+def caller_with(text: str, session: str = "") -> Caller | None:
+    """`session` is the client's own name of the connection, where it gives one; it is kept with what is remembered."""
     close_old_connections()
     try:
         token = find_token(text)
         if token is None:
             return None
-        return caller_for(token.user, door="mcp-http", persona=token.persona, rights=frozenset(token.rights))
+        return caller_for(
+            token.user,
+            door="mcp-http",
+            persona=token.persona,
+            rights=frozenset(token.rights),
+            session=session[:SESSION_MOST] if session.isprintable() else "",
+        )
     finally:
         close_old_connections()
 

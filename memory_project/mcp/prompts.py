@@ -56,14 +56,17 @@ BUILT_IN = [
     Prompt.from_function(capture_this, title="Capture this"),
 ]
 
+BUILT_IN_NAMES = frozenset(prompt.name for prompt in BUILT_IN)
+
 
 def offered() -> list[OfferedPrompt]:
     """The curated prompts, as they are advertised."""
     close_old_connections()
     try:
         return [
-            OfferedPrompt(name=name, title=title, description="Added by a curator.")
-            for name, (title, _) in sorted(curated_prompts().items())
+            OfferedPrompt(name=one.name, title=one.title, description=one.provenance)
+            for one in curated_prompts()
+            if one.name not in BUILT_IN_NAMES
         ]
     finally:
         close_old_connections()
@@ -73,10 +76,10 @@ def answer(name: str) -> GetPromptResult | None:
     """A curated prompt as a message of the user; None if there is none by that name."""
     close_old_connections()
     try:
-        found = curated_prompts().get(name)
+        found = next((one for one in curated_prompts() if one.name == name), None)
     finally:
         close_old_connections()
     if found is None:
         return None
-    message = PromptMessage(role="user", content=TextContent(type="text", text=found[1]))
-    return GetPromptResult(description=found[0], messages=[message])
+    message = PromptMessage(role="user", content=TextContent(type="text", text=found.text))
+    return GetPromptResult(description=f"{found.title}. {found.provenance}", messages=[message])

@@ -9,7 +9,7 @@ from django.db import connection
 from tqdm import tqdm
 
 from memories import embedding, indexing, lexicon
-from memories.models import MemoryRecord
+from memories.owner import as_owner
 
 
 class Command(BaseCommand):
@@ -48,7 +48,7 @@ class Command(BaseCommand):
                 if not batch:
                     return done
                 try:
-                    vectors, name = embedding.embed([text for _, _, text in batch])
+                    vectors, name = embedding.embed([text for _, _, text in batch], waiting=embedding.Waiting.BATCH)
                 except embedding.EmbedderUnavailable as error:
                     raise CommandError(f"stopped after {done}: {error}") from None
                 for (kind, unit, text), vector in zip(batch, vectors, strict=True):
@@ -64,16 +64,22 @@ class Command(BaseCommand):
         return []
 
     def change_dimension(self, dimension: int) -> None:
-        """Vectors are derived: the old ones go, the column and its index are altered outside the migrations."""
+        """Vectors are derived: the old ones go, and every vector column is altered outside the migrations."""
         if dimension != settings.EMBEDDING_DIMENSIONS:
             raise CommandError(f"Set EMBEDDING_DIMENSIONS={dimension} as well: every process reads it at its start.")
-        column = MemoryRecord._meta.get_field("embedding")
-        index = next(index for index in MemoryRecord._meta.indexes if index.name == "memory_vectors")
-        with connection.schema_editor() as editor:
-            editor.execute("DROP INDEX IF EXISTS memory_vectors")
-            editor.execute(
-                "UPDATE memory_records SET embedding = NULL, embedding_model = '', embedding_text_hash = NULL"
-            )
-            editor.execute(f"ALTER TABLE memory_records ALTER COLUMN embedding TYPE {column.db_type(connection)}")
-            editor.add_index(MemoryRecord, index)
-        self.stdout.write(f"the vector column holds {dimension} dimensions now")
+        with as_owner(), connection.schema_editor() as editor:
+            for source in indexing.SOURCES.values():
+                self.alter(editor, source.model)
+        tables = ", ".join(source.model._meta.db_table for source in indexing.SOURCES.values())
+        self.stdout.write(f"the vector columns hold {dimension} dimensions now: {tables}")
+
+    def alter(self, editor: Any, model: Any) -> None:
+        table = editor.quote_name(model._meta.db_table)
+        column = model._meta.get_field("embedding")
+        vector_indexes = [index for index in model._meta.indexes if index.fields == ["embedding"]]
+        for index in vector_indexes:
+            editor.execute(f"DROP INDEX IF EXISTS {editor.quote_name(index.name)}")
+        model._base_manager.update(embedding=None, embedding_model="", embedding_text_hash=None)
+        editor.execute(f"ALTER TABLE {table} ALTER COLUMN embedding TYPE {column.db_type(connection)}")
+        for index in vector_indexes:
+            editor.add_index(model, index)

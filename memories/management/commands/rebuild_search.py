@@ -8,6 +8,7 @@ from django.db import connection, transaction
 from memories import lexicon
 from memories.models import MemoryRecord
 from memories.models.fields import text_search_config
+from memories.owner import as_owner
 
 
 class Command(BaseCommand):
@@ -16,7 +17,7 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         field = MemoryRecord._meta.get_field("search")
         index = next(index for index in MemoryRecord._meta.indexes if index.name == "memory_words")
-        with transaction.atomic(), connection.schema_editor(atomic=False) as editor:
+        with as_owner(), transaction.atomic(), connection.schema_editor(atomic=False) as editor:
             editor.execute("DROP INDEX IF EXISTS memory_words")
             editor.remove_field(MemoryRecord, field)
             editor.add_field(MemoryRecord, field)

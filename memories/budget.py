@@ -1,0 +1,82 @@
+"""No answer is longer than ANSWER_BUDGET_BYTES: what does not fit is left out, and counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from django.conf import settings
+
+ENVELOPE = 1_000  # bytes kept for what stands around the items
+TEXT_CUT = 2_000  # characters that are left of a text when lists alone don't make room
+
+Item = TypeVar("Item")
+
+
+def size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, default=str).encode())
+
+
+def within_budget(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:
+    """The leading items whose JSON fits the answer's budget (bytes), and how many were left out."""
+    left = (settings.ANSWER_BUDGET_BYTES if budget is None else budget) - ENVELOPE
+    fitting: list[Item] = []
+    for item in items:
+        left -= size(item) + 2
+        if left < 0 and fitting:
+            break
+        fitting.append(item)
+    return fitting, len(items) - len(fitting)
+
+
+def fit(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer within the budget: its longest lists lose their ends, then its longest texts. `omitted` counts the
+    items; a cut text says so. What a tool has paged by itself passes unchanged."""
+    most = settings.ANSWER_BUDGET_BYTES
+    if size(answer) <= most:
+        return answer
+    answer = json.loads(json.dumps(answer, ensure_ascii=False, default=str))
+    omitted = 0
+    while size(answer) > most:
+        lists = [(size(items), items) for items in _lists(answer) if len(items) > 1]
+        if not lists:
+            _cut_texts(answer)
+            break
+        _, longest = max(lists, key=lambda pair: pair[0])
+        dropped = (len(longest) + 1) // 2
+        del longest[-dropped:]
+        omitted += dropped
+    answer["omitted"] = int(answer.get("omitted") or 0) + omitted
+    answer["note"] = "; ".join(
+        filter(None, [str(answer.get("note") or ""), "cut to the answer's budget: ask for less"])
+    )
+    return answer
+
+
+def _lists(value: Any) -> list[list[Any]]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    found = [value] if isinstance(value, list) else []
+    for item in inner:
+        found += _lists(item)
+    return found
+
+
+def _cut_texts(value: Any) -> None:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in list(items):
+        if isinstance(item, str) and len(item) > TEXT_CUT:
+            value[key] = f"{item[:TEXT_CUT]}… ({len(item)} characters)"
+        else:
+            _cut_texts(item)
+
+
+def fit_text(text: str) -> str:
+    """A text for reading, cut at a line's end."""
+    most = settings.ANSWER_BUDGET_BYTES
+    encoded = text.encode()
+    if len(encoded) <= most:
+        return text
+    head = encoded[: most - 200].decode(errors="ignore")
+    head = head[: head.rfind("\n")] if "\n" in head else head
+    return f"{head}\n… {len(text) - len(head)} more characters did not fit: ask for less."

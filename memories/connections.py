@@ -1,0 +1,43 @@
+"""The thread's database connection: given back before a wait, and bounded by the door that is open."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+from django.db import connection
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
+
+_limit_s: ContextVar[float] = ContextVar("statement_limit_s", default=0.0)
+APPLIED = "commonplace_statement_ms"  # on the driver's connection: the limit that it has now
+
+
+def release() -> None:
+    """Gives a pooled connection back, so that nobody holds one while waiting for inference or for another system.
+
+    Called before each such wait; the next query takes a connection again. A no-op without a pool, and inside a
+    transaction, where nothing may wait anyway.
+    """
+    if connection.connection is not None and not connection.in_atomic_block and _is_pooled():
+        connection.close()
+
+
+def _is_pooled() -> bool:
+    return bool(connection.settings_dict["OPTIONS"].get("pool"))
+
+
+def limit_statements(seconds: float) -> None:
+    """From here on, in this context, PostgreSQL ends a statement after so long; 0 is without limit. A door says it
+    before its first query. The error is translated by `errors.of_database`."""
+    _limit_s.set(seconds)
+
+
+@receiver(connection_created)
+def apply_limit(sender: object, connection: Any, **extra: Any) -> None:
+    """A pooled connection may come from another door: the limit is set where it differs, which is rare."""
+    raw, wanted = connection.connection, round(_limit_s.get() * 1000)
+    if getattr(raw, APPLIED, 0) != wanted:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('statement_timeout', %s, false)", [str(wanted)])
+        setattr(raw, APPLIED, wanted)

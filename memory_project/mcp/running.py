@@ -1,0 +1,66 @@
+"""A call in its worker thread, which ends when its client goes away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio
+import psycopg
+from anyio import to_thread
+from django.db import close_old_connections, connections
+
+from memories import connections as waits
+
+Answer = TypeVar("Answer")
+
+
+class Running:
+    """The thread takes its database connection here, so that another one can end the statement that it waits for."""
+
+    def __init__(self) -> None:
+        self.is_stopped = False
+        self._has_ended = False
+        self._wrapper: Any = None
+
+    def call(self, work: Callable[..., Answer], *arguments: Any, statement_s: float) -> Answer:
+        """In the worker thread: the work, between a fresh connection and a tidy one."""
+        self._wrapper = connections["default"]
+        waits.limit_statements(statement_s)
+        close_old_connections()
+        try:
+            return work(*arguments)
+        finally:  # also when the client has cancelled, and the call ends in the middle of its work
+            self._has_ended = True
+            close_old_connections()
+
+    async def end_with_client(self) -> None:
+        """Sleeps beside the call; when the client leaves, ends its statement. The work itself notices at its next
+        word of progress."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            if not self._has_ended:
+                self.is_stopped = True
+                with anyio.CancelScope(shield=True):
+                    await to_thread.run_sync(self._end_statement)
+
+    def _end_statement(self) -> None:
+        raw: psycopg.Connection[Any] | None = getattr(self._wrapper, "connection", None)
+        if raw is not None:
+            raw.cancel_safe(timeout=2.0)
+
+
+async def in_thread(
+    work: Callable[..., Answer], *arguments: Any, running: Running, limiter: anyio.CapacityLimiter, statement_s: float
+) -> Answer:
+    answers: list[Answer] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(running.end_with_client)
+
+        def call() -> None:
+            answers.append(running.call(work, *arguments, statement_s=statement_s))
+
+        await to_thread.run_sync(call, limiter=limiter)
+        tasks.cancel_scope.cancel()
+    return answers[0]
