@@ -14,8 +14,8 @@ from analysis import findings as kept
 from analysis import query as asking
 from analysis.shapes import ActShape, ClearShape, ExportShape, IngestShape, QueryShape, StoreShape
 from memories.access import Caller
+from memories.budget import within_budget
 from memories.errors import Invalid, check_choice
-from memories.shapes import within_budget
 from memories.toolset import reply, tool
 
 MODES = ("describe", "semantic", "aggregate", "filter", "sample")

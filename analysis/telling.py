@@ -14,7 +14,7 @@ from analysis.nested import Nested
 from analysis.query import Scope
 from analysis.shapes import IngestShape, QueryShape
 from analysis.sources.declaration import Resource
-from memories.shapes import within_budget
+from memories.budget import within_budget
 from memories.toolset import reply
 
 FAILED_SHOWN = 50

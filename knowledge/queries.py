@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -74,12 +75,30 @@ def changesets(caller: Caller, urn: str = "") -> ChangesetQuerySet:
     return rows.filter(entity_urn=urn) if urn else rows
 
 
-def curated_prompts() -> dict[str, tuple[str, str]]:
-    """Name → title and text of the prompts that curators have added; they are for everybody."""
+@dataclass(frozen=True)
+class CuratedPrompt:
+    """A prompt that came from an insight; `by` is who wrote it, `curator` who let it in."""
+
+    name: str
+    title: str
+    text: str
+    by: str
+    curator: str
+
+    @property
+    def provenance(self) -> str:
+        writers = f"Written by {self.by}, " if self.by and self.by != self.curator else ""
+        return f"{writers}added by the curator {self.curator or 'unknown'}; not part of Commonplace."
+
+
+def curated_prompts() -> list[CuratedPrompt]:
+    """The prompts that curators have added, by name; they are for everybody."""
     rows = CatalogAspect.objects.filter(aspect="promptInfo", is_latest=True, value__isnull=False)
     living = LocalCatalog().existing([row.urn for row in rows])
     values = [row.value or {} for row in rows if row.urn in living]
-    return {str(v.get("name", "")): (str(v.get("title", "")), str(v.get("text", ""))) for v in values}
+    fields = ("name", "title", "text", "by", "curator")
+    found = [CuratedPrompt(*(str(value.get(field, "")) for field in fields)) for value in values]
+    return sorted(found, key=lambda one: one.name)
 
 
 def overview(caller: Caller) -> dict[str, Any]:

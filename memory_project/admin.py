@@ -10,9 +10,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django_q import admin as queue_admin
 
 from memories.access import caller_of
-from memories.admin import ReadOnlyAdmin
+from memories.admin import AdminsOnly, ReadOnlyAdmin
 from memories.models import PersonaMembership
 from memory_project.models import ApiToken, AuditEvent, User
 from memory_project.tokens import revoke_token
@@ -92,3 +93,35 @@ class AuditEventAdmin(ReadOnlyAdmin):
     def badge(self, event: AuditEvent) -> SafeString:
         colour = {"ok": "active", "error": "stale", "refused": "low"}[event.outcome]
         return format_html('<span class="badge {}">{}</span>', colour, event.get_outcome_display())
+
+
+# A schedule or a queued task names any function: whoever could write one in the admin could run anything as the server.
+class QueueAdmin(AdminsOnly):
+    """Background work, to look at."""
+
+
+for model in (queue_admin.Schedule, queue_admin.Success, queue_admin.Failure, queue_admin.OrmQ):
+    if admin.site.is_registered(model):
+        admin.site.unregister(model)
+
+
+@admin.register(queue_admin.Schedule)
+class ScheduleAdmin(QueueAdmin):
+    list_display = ["name", "func", "minutes", "next_run"]
+
+
+@admin.register(queue_admin.Success, queue_admin.Failure)
+class TaskAdmin(QueueAdmin):
+    list_display = ["name", "func", "started", "stopped"]
+    fields = ["name", "func", "started", "stopped", "attempt_count", "outcome"]
+    search_fields = ["name", "func"]
+
+    @admin.display(description="result")
+    def outcome(self, task: Any) -> str:
+        return str(task.result)[:2_000]
+
+
+@admin.register(queue_admin.OrmQ)
+class QueueRowAdmin(QueueAdmin):
+    list_display = ["key", "lock"]
+    fields = ["key", "lock"]  # the payload is a pickle: it is not read here

@@ -18,6 +18,7 @@ from starlette.routing import Mount, Route  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402
 
 from memories import embedding  # noqa: E402
+from memory_project.http import LimitBody  # noqa: E402
 from memory_project.mcp.server import build_server, http_app  # noqa: E402
 
 mcp_server = build_server()
@@ -31,7 +32,9 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
 
 
-application = Starlette(
-    routes=[Route("/mcp", endpoint=mcp_application), Mount("/", app=cast(ASGIApp, django_application))],
-    lifespan=lifespan,
+application = LimitBody(
+    Starlette(
+        routes=[Route("/mcp", endpoint=mcp_application), Mount("/", app=cast(ASGIApp, django_application))],
+        lifespan=lifespan,
+    )
 )

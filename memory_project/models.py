@@ -8,6 +8,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 
 class UserManager(BaseUserManager["User"]):
@@ -32,6 +33,9 @@ class User(AbstractBaseUser, PermissionsMixin):
     is_staff = models.BooleanField("may use the admin", default=False)
     is_active = models.BooleanField("active", default=True, help_text="Switch off instead of deleting.")
     date_joined = models.DateTimeField(default=timezone.now, editable=False)
+    session_generation = models.PositiveIntegerField(
+        default=0, editable=False, help_text="Counted up, it ends every session of this person."
+    )
 
     objects = UserManager()
 
@@ -49,6 +53,11 @@ class User(AbstractBaseUser, PermissionsMixin):
     def clean(self) -> None:
         super().clean()
         self.email = self.email.strip().lower()
+
+    def _get_session_auth_hash(self, secret: str | None = None) -> str:
+        key_salt = "memory_project.models.User.session"
+        value = f"{self.session_generation}:{self.password}"
+        return salted_hmac(key_salt, value, secret=secret, algorithm="sha256").hexdigest()
 
     @property
     def rights(self) -> frozenset[str]:

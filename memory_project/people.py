@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -10,8 +11,9 @@ from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
@@ -20,7 +22,8 @@ from memories.access import Caller
 from memories.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.models import Persona, PersonaMembership
 from memory_project import mail
-from memory_project.models import ApiToken, User
+from memory_project.models import User
+from memory_project.tokens import revoke_all
 
 CURATORS = "Curators"
 
@@ -121,12 +124,26 @@ def switch_off(*, caller: Caller, person: User) -> None:
         raise Conflict("is yourself: ask another admin", field="person")
     with transaction.atomic():
         User.objects.filter(pk=person.pk).update(is_active=False)
-        ApiToken.objects.filter(user=person, revoked_at=None).update(revoked_at=timezone.now())
+        revoke_all(caller=caller, user=person)
 
 
 def switch_on(*, caller: Caller, person: User) -> None:
     _require_admin(caller)
     User.objects.filter(pk=person.pk).update(is_active=True)
+
+
+def end_sessions(*, caller: Caller, person: User) -> None:
+    """Signs the person out in every browser at once; for oneself, or by an admin."""
+    if not caller.acts_for(person.email):
+        raise Forbidden("only an admin ends the sessions of others")
+    User.objects.filter(pk=person.pk).update(session_generation=F("session_generation") + 1)
+    person.refresh_from_db()
+
+
+def attempted_address(request: HttpRequest, credentials: Mapping[str, Any] | None = None) -> str:
+    """The address that somebody tries to sign in with, in the one spelling that attempts are counted under."""
+    given = (credentials or {}).get("username") or request.POST.get("username") or ""
+    return str(given).strip().lower()[:254]
 
 
 def _require_admin(caller: Caller) -> None:

@@ -2,24 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db.models import Q
 from django.db.models.signals import post_migrate
 from django.dispatch import receiver
 
 from memories.services import erased
-from memory_project.models import AuditEvent
+from memory_project.mcp import audit
+from memory_project.models import AuditEvent, User
 
 
 @receiver(erased)
 def forget_arguments(sender: object, record_id: UUID, **extra: Any) -> None:
     """An erased text leaves the audit too: the event stays, its arguments go."""
     AuditEvent.objects.filter(record_ids__contains=[record_id]).update(arguments={"erased": True}, message="")
+
+
+@receiver(user_logged_in)
+def note_sign_in(sender: object, user: User, **extra: Any) -> None:
+    _note_account("sign-in", AuditEvent.Outcome.OK, user.email)
+
+
+@receiver(user_logged_out)
+def note_sign_out(sender: object, user: User | None, **extra: Any) -> None:
+    if user is not None:
+        _note_account("sign-out", AuditEvent.Outcome.OK, user.email)
+
+
+@receiver(user_login_failed)
+def note_failed_sign_in(sender: object, credentials: Mapping[str, Any], **extra: Any) -> None:
+    """Whoever tried; what was typed as an address is kept only where it is one, as it may be a password."""
+    address = str(credentials.get("username") or "").strip().lower()
+    _note_account("sign-in", AuditEvent.Outcome.REFUSED, address if "@" in address else "", "wrong password or address")
+
+
+def _note_account(tool: str, outcome: str, email: str, message: str = "") -> None:
+    audit.record(
+        caller=None,
+        tool=tool,
+        outcome=outcome,
+        duration_ms=0,
+        arguments={},
+        answer=None,
+        request_chars=0,
+        response_chars=0,
+        message=message,
+        code="forbidden" if outcome == AuditEvent.Outcome.REFUSED else "",
+        door="portal",
+        email=email,
+    )
 
 
 @receiver(post_migrate)

@@ -7,11 +7,13 @@ import os
 import secrets
 import sys
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import dj_database_url
 import django_stubs_ext
+from django.core.exceptions import ImproperlyConfigured
 
 from memory_project import env
 
@@ -70,6 +72,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "django_q",
     "rest_framework",
+    "axes",
 ]
 
 MIDDLEWARE = [
@@ -82,8 +85,11 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "memory_project.middleware.sign_in_again",
+    "memory_project.middleware.in_turn",
     "memory_project.middleware.audited",
     "memory_project.middleware.domain_errors",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "memory_project.urls"
@@ -109,6 +115,7 @@ TEMPLATES = [
 # -- database --------------------------------------------------------------------------------------------
 
 DATABASE_URL = env.text("DATABASE_URL")
+DATABASE_OWNER_URL = env.text("DATABASE_OWNER_URL")
 DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
 
 # 50 candidates need more than hnsw.ef_search's default of 40 (800 finds .99 of the best ten and more at 100,000 records
@@ -117,20 +124,27 @@ DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
 # 16 MB hold the sort of the rows that facets are counted in; the default of 4 sends it to disk.
 _server_options = "-c hnsw.ef_search=800 -c hnsw.iterative_scan=strict_order -c work_mem=16MB"
 
+# The application's role reads and writes rows; the owner's keeps the tables and is used by migrations and by the
+# commands that alter a column (memories/owner.py).
 if DATABASE_URL:
     DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_health_checks=True))}
+    _owner: dict[str, Any] = dict(dj_database_url.parse(DATABASE_OWNER_URL or DATABASE_URL))
+    if _owner["NAME"] != DATABASES["default"]["NAME"]:
+        raise ImproperlyConfigured("DATABASE_OWNER_URL names another database than DATABASE_URL; allowed: the same one")
 else:
-    from memory_project.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
+    from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, EmbeddedPostgres
 
     DATABASES = {
         "default": {
             "ENGINE": "memory_project.postgres",
             "NAME": DATABASE,
-            "USER": SUPERUSER,
+            "USER": APPLICATION,
             "HOST": str(EmbeddedPostgres(COMMONPLACE_HOME).socket_dir),
             "CONN_HEALTH_CHECKS": True,
         }
     }
+    _owner = {**DATABASES["default"], "USER": OWNER}
+DATABASE_OWNER = {name: _owner.get(name, "") for name in ("USER", "PASSWORD", "HOST", "PORT")}
 _database: dict[str, Any] = DATABASES["default"]
 _options = _database.setdefault("OPTIONS", {})
 _options["options"] = f"{_options.get('options', '')} {_server_options}".strip()
@@ -154,6 +168,17 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
 ]
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AXES_FAILURE_LIMIT = env.number("SIGN_IN_ATTEMPTS", 8, 1, 1_000)
+AXES_COOLOFF_TIME = timedelta(minutes=env.number("SIGN_IN_PAUSE_MIN", 15, 1, 10_080))
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # so that nobody can lock a colleague out from elsewhere
+AXES_USERNAME_CALLABLE = "memory_project.people.attempted_address"
+AXES_LOCKOUT_CALLABLE = "memory_project.views.faults.locked_out"
+AXES_RESET_ON_SUCCESS = True
+AXES_DISABLE_ACCESS_LOG = True  # the audit has it
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
+CSRF_FAILURE_VIEW = "memory_project.views.faults.csrf_failed"
 PASSWORD_RESET_TIMEOUT = 3 * 24 * 3600
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _public.scheme == "https"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
@@ -194,6 +219,7 @@ LOGGING = {
         "handlers": ["stderr"],
         "level": env.choice("LOG_LEVEL", "WARNING", ("DEBUG", "INFO", "WARNING", "ERROR")),
     },
+    "loggers": {"axes": {"level": "ERROR"}},  # who tried to sign in is in the audit
 }
 
 # -- memories --------------------------------------------------------------------------------------------
@@ -216,6 +242,7 @@ EMBEDDING_DIMENSIONS = env.number("EMBEDDING_DIMENSIONS", 384, 1, 2000)  # HNSW 
 EMBEDDING_URL = env.text("EMBEDDING_URL", "http://localhost:11434/v1")
 EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY")
 EMBEDDING_TIMEOUT_S = env.number("EMBEDDING_TIMEOUT_S", 30.0, 0.1, 600.0)
+EMBEDDING_CALLER_TIMEOUT_S = env.number("EMBEDDING_CALLER_TIMEOUT_S", 2.5, 0.1, 60.0)
 EMBEDDING_WAIT_S = env.number("EMBEDDING_WAIT_S", 10.0, 0.0, 300.0)
 INDEX_LEASE_S = env.number("INDEX_LEASE_S", 120, 5, 3600)
 INDEX_MAX_ATTEMPTS = env.number("INDEX_MAX_ATTEMPTS", 5, 1, 50)
@@ -242,6 +269,14 @@ ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)
 MCP_TOOLSETS = env.listing(
     "MCP_TOOLSETS", "memory,knowledge,analysis", ("memory", "knowledge", "analysis", "graph", "conversation", "all")
 )
+
+CALLS_AT_ONCE = env.number("CALLS_AT_ONCE", 4, 1, 1_000)
+CALLS_WAITING = env.number("CALLS_WAITING", 64, 0, 10_000)
+CALLS_IN_ALL = env.number("CALLS_IN_ALL", 32, 1, 1_000)
+STATEMENT_TIMEOUT_S = env.number("STATEMENT_TIMEOUT_S", 30.0, 0.1, 3_600.0)
+PAGE_TIMEOUT_S = env.number("PAGE_TIMEOUT_S", 10.0, 0.1, 3_600.0)
+MAX_BODY_BYTES = env.number("MAX_BODY_BYTES", 5_000_000, 10_000, 1_000_000_000)
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 
 # -- REST ------------------------------------------------------------------------------------------------
 

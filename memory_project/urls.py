@@ -7,7 +7,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from memories import api
-from memory_project.views import account, activity, connect
+from memory_project.views import account, activity, connect, faults, health
 
 urlpatterns = [
     path("", include("knowledge.urls")),
@@ -23,10 +23,15 @@ urlpatterns = [
     path("sign-in/", account.SignIn.as_view(), name="sign-in"),
     path("sign-out/", auth.LogoutView.as_view(), name="sign-out"),
     path("favicon.ico", RedirectView.as_view(url=f"{settings.STATIC_URL}img/icon.svg"), name="favicon"),
-    path("healthz", connect.health, name="health"),
+    path("healthz", health.health, name="health"),
     path("api/v1/memories/", api.Memories.as_view(), name="api-memories"),
     path("api/v1/memories/recall/", api.RecallMemories.as_view(), name="api-recall"),
     path("api/v1/memories/<uuid:record_id>/", api.OneMemory.as_view(), name="api-memory"),
     path("api/v1/memories/<uuid:record_id>/supersede/", api.SupersedeMemory.as_view(), name="api-supersede"),
     path("admin/", admin.site.urls),
 ]
+
+handler400 = faults.bad_request
+handler403 = faults.forbidden
+handler404 = faults.not_found
+handler500 = faults.failed

@@ -17,8 +17,8 @@ from knowledge.change_types import CHANGE_TYPES
 from knowledge.models import Insight, InsightState
 from knowledge.shapes import ChangesetShape, ChangeShape, InsightShape
 from memories.access import Caller
+from memories.budget import within_budget
 from memories.errors import DomainError, Forbidden, Invalid, NotFound, check_choice, check_count
-from memories.shapes import within_budget
 from memories.toolset import tool
 from memories.validation import check_page, clean_urn
 

@@ -14,7 +14,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 
-from memory_project.models import User
+from memories.access import Caller, caller_of
+from memory_project import people, tokens
+from memory_project.models import AuditEvent, User
+
+SIGN_INS_SHOWN = 8
 
 
 class SignIn(auth.LoginView):
@@ -32,6 +36,7 @@ class ForgotPassword(auth.PasswordResetView):
     email_template_name = "mail/reset_self.txt"
     subject_template_name = "mail/reset_subject.txt"
     success_url = reverse_lazy("password_reset_done")
+    extra_email_context = {"site": settings.COMMONPLACE_URL}  # never the host that the request named
 
     def form_valid(self, form: Any) -> HttpResponse:
         return super().form_valid(form) if settings.EMAIL_HOST else self.render_to_response(self.get_context_data())
@@ -56,11 +61,29 @@ class SetPassword(auth.PasswordResetConfirmView):
 
 @login_required
 def account(request: HttpRequest) -> HttpResponse:
+    """Who one is here, the password, and the one place where every sign-in and token can be ended."""
     assert isinstance(request.user, User)  # login_required has seen to it
+    caller = caller_of(request, door="portal")
+    if request.method == "POST" and request.POST.get("act") == "end":
+        return _end_access(request, caller, request.user)
     form = PasswordChangeForm(request.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         form.save()
         update_session_auth_hash(request, form.user)
-        messages.success(request, "The new password holds from now on; other browsers are signed out.")
+        ended = tokens.revoke_all(caller=caller, user=request.user) if "revoke_tokens" in request.POST else 0
+        also = f" {ended} API tokens are revoked." if ended else ""
+        messages.success(request, f"Your password is changed; other browsers are signed out.{also}")
         return redirect("account")
-    return render(request, "registration/account.html", {"form": form})
+    sign_ins = AuditEvent.objects.filter(email=caller.email, tool="sign-in").order_by("-at")[:SIGN_INS_SHOWN]
+    in_use = request.user.api_tokens.filter(revoked_at=None).count()
+    return render(request, "registration/account.html", {"form": form, "sign_ins": sign_ins, "tokens_in_use": in_use})
+
+
+def _end_access(request: HttpRequest, caller: Caller, user: User) -> HttpResponse:
+    """Ends all other sessions, and the tokens where that was chosen."""
+    people.end_sessions(caller=caller, person=user)
+    update_session_auth_hash(request, user)
+    ended = tokens.revoke_all(caller=caller, user=user) if "revoke_tokens" in request.POST else 0
+    also = f", and {ended} API tokens are revoked" if ended else ""
+    messages.success(request, f"Every other browser is signed out{also}.")
+    return redirect("account")

@@ -1,4 +1,4 @@
-"""Connect: tokens and what to paste into which client; the health check."""
+"""Connect: tokens and what to paste into which client."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from datetime import timedelta
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db import connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from knowledge.catalog import staleness
-from memories import embedding
 from memories.access import caller_of
 from memories.errors import Invalid
 from memories.shapes import moment
@@ -81,16 +78,6 @@ def first_call(request: HttpRequest) -> HttpResponse:
     calls = AuditEvent.objects.filter(email=_user(request).email, door__startswith="mcp")
     call = calls.filter(at__gt=moment("since", since) or timezone.now()).first()
     return render(request, "portal/_first_call.html", {"call": call, "since": since})
-
-
-@require_safe
-def health(request: HttpRequest) -> HttpResponse:
-    """For load balancers and `manage.py up`: the database answers; what is degraded is said, and is no failure."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
-    state, catalog = embedding.state()["state"], staleness.degraded()
-    degraded = state in ("off", "failed") or bool(catalog)
-    return JsonResponse({"status": "ok", "embeddings": state, "catalog": catalog or "ok", "degraded": degraded})
 
 
 def client_configurations(token: str) -> list[tuple[str, str, str]]:

@@ -16,7 +16,7 @@ from memories.errors import DomainError, NotFound
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.paging import page
 from memories.validation import UNSTORABLE
-from memory_project import people
+from memory_project import people, tokens
 from memory_project.models import User
 
 
@@ -94,6 +94,10 @@ def act(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
             case "hand-over":
                 moved = people.hand_over(caller=caller, person=person, to=request.POST.get("to", ""))
                 messages.success(request, f"{moved} memories handed over; the account is switched off.")
+            case "end-access":
+                people.end_sessions(caller=caller, person=person)
+                ended = tokens.revoke_all(caller=caller, user=person)
+                messages.success(request, f"Signed out everywhere; {ended} tokens are revoked.")
             case "switch-off":
                 people.switch_off(caller=caller, person=person)
                 messages.success(request, "Switched off: sign-in and tokens end now. What was written stays.")

@@ -35,6 +35,14 @@ def server_processes(home: Path) -> list[str]:
     return [line for line in shown.splitlines() if str(home) in line]
 
 
+def gone(home: Path) -> bool:
+    for _ in range(50):
+        if not server_processes(home):
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def test_first_run_kill_and_second_run(place: tuple[Path, int]) -> None:
     home, port = place
     with up(home, port) as process:
@@ -68,6 +76,7 @@ def test_first_run_kill_and_second_run(place: tuple[Path, int]) -> None:
         with pytest.raises(ProcessLookupError):
             os.killpg(group, 0)
     assert "stopped" in (home / "up.log").read_text()
+    assert gone(home)  # the database too, although the run that had started it was killed
 
 
 def test_leaving_stops_the_database_that_it_started(place: tuple[Path, int]) -> None:
@@ -75,8 +84,4 @@ def test_leaving_stops_the_database_that_it_started(place: tuple[Path, int]) -> 
     subprocess.run(command("db", "stop"), env=environment(home, port), cwd=ROOT, capture_output=True)
     with up(home, port):
         assert server_processes(home), (home / "up.log").read_text()
-    for _ in range(50):
-        if not server_processes(home):
-            break
-        time.sleep(0.1)
-    assert server_processes(home) == []
+    assert gone(home)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import uuid
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -66,12 +67,13 @@ class Command(BaseCommand):
 
         if not email:
             raise CommandError("Say who is served: --as EMAIL")
+        session = uuid.uuid4().hex  # a process serves one connection
 
         def identify(request: object) -> Caller:
             person = User.objects.filter(email=email.strip().lower()).first()
             if person is None:
                 raise CommandError(f"There is no person {email!r}; `manage.py createtoken` and the admin know them.")
-            return caller_for(person, door="mcp-stdio", persona=persona)
+            return caller_for(person, door="mcp-stdio", persona=persona, session=session)
 
         try:
             identify(None)
@@ -82,13 +84,17 @@ class Command(BaseCommand):
         warm_up = threading.Timer(WARM_UP_AFTER_S, embedding.warm_up)
         warm_up.daemon = True
         warm_up.start()
-        build_server(toolsets=toolsets, identify=identify).run("stdio")
+        try:
+            build_server(toolsets=toolsets, identify=identify).run("stdio")
+        finally:
+            warm_up.cancel()
 
     def serve_http(self, toolsets: list[str] | None, host: str, port: int) -> None:
         import uvicorn  # noqa: PLC0415 - stdio does not need it
         from starlette.applications import Starlette  # noqa: PLC0415 - the same
         from starlette.routing import Route  # noqa: PLC0415 - the same
 
+        from memory_project.http import LimitBody, uvicorn_options  # noqa: PLC0415 - as above
         from memory_project.mcp.server import build_server, http_app  # noqa: PLC0415 - as above
 
         server = build_server(toolsets=toolsets)
@@ -97,4 +103,4 @@ class Command(BaseCommand):
         app = Starlette(routes=[Route("/mcp", endpoint=application)], lifespan=lambda _: server.session_manager.run())
         connection.close()
         print(f"MCP over HTTP at http://{host}:{port}/mcp", file=sys.stderr)
-        uvicorn.run(app, host=host, port=port, log_level="warning")
+        uvicorn.run(LimitBody(app), host=host, port=port, **uvicorn_options())

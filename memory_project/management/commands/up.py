@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,13 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django_q.tasks import async_task
 
+from memory_project import exposure
 from memory_project.arguments import port
 from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 READY_WITHIN_S = 90
-STOP_WITHIN_S = 15
+STOP_WITHIN_S = 20  # more than the web server gives the calls that are under way
 LONGEST_PAUSE_S = 30  # between restarts of a process that keeps dying
 
 
@@ -39,62 +42,53 @@ class Command(BaseCommand):
         parser.add_argument("--no-demo", action="store_true", help="start empty instead of with demo content")
 
     def handle(self, *, host: str, port: int, no_demo: bool, **options: Any) -> None:
-        state = settings.COMMONPLACE_HOME / "up.json"
-        self.refuse_second_run(state)
-        self.end_leftovers(state)
-        refuse_taken_port(host, port)
-        # From here on a signal is an exit, so that `finally` runs.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, leave)
-        server = None if settings.DATABASE_URL else EmbeddedPostgres(settings.COMMONPLACE_HOME)
-        started_server = False
-        processes: dict[str, Process] = {}
-        try:
-            if server:
-                started_server = server.ensure_running()
-            self.prepare(no_demo)
-            processes = {name: Process(command) for name, command in commands(host, port).items()}
-            remember(state, processes)
-            look_for_gaps()
-            wait_until_ready(host, port, processes["web"])
-            self.panel(host, port)
-            self.watch(state, processes)
-        except EmbeddedPostgresError as error:
-            raise CommandError(str(error)) from None
-        finally:
+        with only_run(settings.COMMONPLACE_HOME):
+            state = settings.COMMONPLACE_HOME / "up.json"
+            left_postgres = self.end_leftovers(state)
+            refuse_taken_port(host, port)
+            # From here on a signal is an exit, so that `finally` runs.
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)  # leaving is under way
-            for process in processes.values():
-                process.stop()
-            state.unlink(missing_ok=True)
-            if server and started_server:
-                from django.db import connections  # noqa: PLC0415 - ours would count as somebody connected
+                signal.signal(number, leave)
+            server = None if settings.DATABASE_URL else EmbeddedPostgres(settings.COMMONPLACE_HOME)
+            run = Run(state, server, left_postgres)
+            try:
+                run.start_database()
+                self.prepare(host, no_demo)
+                run.start_processes(commands(host, port))
+                look_for_gaps()
+                wait_until_ready(host, port, run.processes["web"])
+                self.panel(host, port)
+                self.watch(run)
+            except EmbeddedPostgresError as error:
+                raise CommandError(str(error)) from None
+            finally:
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_IGN)  # leaving is under way
+                run.stop()
+                self.stdout.write("stopped")
 
-                connections.close_all()
-                connections["default"].close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has it
-                server.stop(only_if_unused=True)
-            self.stdout.write("stopped")
-
-    def refuse_second_run(self, state: Path) -> None:
+    def end_leftovers(self, state: Path) -> bool:
+        """Ends processes of an earlier run whose parent was killed; told from strangers by their command line. Answers
+        whether that run had started the database, which is this one's to stop then."""
         known = recall(state)
-        if known and runs(known["pid"], "manage.py"):
-            raise CommandError(f"Commonplace runs here already (process {known['pid']}). Stop it first, with Ctrl-C.")
-
-    def end_leftovers(self, state: Path) -> None:
-        """Processes of an earlier run whose parent was killed; told from strangers by their command line."""
-        known = recall(state) or {"groups": {}}
         left = [group for group in known["groups"].values() if group_runs(group)]
         for group in left:
             end_group(group)
         if left:
             self.stdout.write(f"ended {len(left)} processes that an earlier run had left")
-        state.unlink(missing_ok=True)
+        return bool(known["postgres"])
 
-    def prepare(self, no_demo: bool) -> None:
+    def prepare(self, host: str, no_demo: bool) -> None:
         call_command("migrate", verbosity=0)
         call_command("check", databases=["default"], stdout=io.StringIO())
+        is_public = exposure.is_public(host, settings.COMMONPLACE_URL)
+        if is_public and (accounts := exposure.open_demo_accounts()):
+            raise CommandError(
+                f"Others can reach this address, and {', '.join(accounts)} still have the demo password. Change each "
+                "with `manage.py changepassword EMAIL`, or switch the accounts off under People first."
+            )
         call_command("collectstatic", interactive=False, verbosity=0)
-        if not no_demo and not User.objects.exists():
+        if not no_demo and not is_public and not User.objects.exists():
             self.stdout.write("first run: writing demo content (once)")
             call_command("demo", stdout=io.StringIO())
 
@@ -127,16 +121,53 @@ class Command(BaseCommand):
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
 
-    def watch(self, state: Path, processes: dict[str, Process]) -> None:
+    def watch(self, run: Run) -> None:
         """Restarts what dies, with growing pauses; ends only by a signal."""
         while True:
             time.sleep(1)
-            for name, process in processes.items():
+            for name, process in run.processes.items():
                 if process.died():
                     self.stderr.write(f"{name} ended (code {process.child.returncode}): started again")
                     process.restart()
-                    remember(state, processes)
+                    run.remember()
                     look_for_gaps()
+
+
+class Run:
+    """What this run has started, remembered in a file for the next one, in case this one is killed."""
+
+    def __init__(self, state: Path, server: EmbeddedPostgres | None, owns_database: bool) -> None:
+        self.state = state
+        self.server = server
+        self.owns_database = owns_database
+        self.processes: dict[str, Process] = {}
+
+    def start_database(self) -> None:
+        if self.server:
+            self.owns_database = self.server.ensure_running() or self.owns_database
+            self.remember()
+
+    def start_processes(self, commands: dict[str, list[str]]) -> None:
+        self.processes = {name: Process(command) for name, command in commands.items()}
+        self.remember()
+
+    def remember(self) -> None:
+        groups = {name: process.child.pid for name, process in self.processes.items()}
+        known = {"pid": os.getpid(), "groups": groups, "postgres": self.owns_database}
+        self.state.write_text(json.dumps(known))
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.ask_to_end()
+        for process in self.processes.values():
+            process.stop()
+        self.state.unlink(missing_ok=True)
+        if self.server and self.owns_database:
+            from django.db import connections  # noqa: PLC0415 - ours would count as somebody connected
+
+            connections.close_all()
+            connections["default"].close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has it
+            self.server.stop(only_if_unused=True)
 
 
 class Process:
@@ -162,9 +193,12 @@ class Process:
         time.sleep(self.pause)
         self.start()
 
-    def stop(self) -> None:
+    def ask_to_end(self) -> None:
         if not self.died():
             self.child.terminate()  # the parent of the group ends its own children in order
+
+    def stop(self) -> None:
+        if not self.died():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.child.wait(STOP_WITHIN_S)
         end_group(self.child.pid)
@@ -172,10 +206,9 @@ class Process:
 
 def commands(host: str, port: int) -> dict[str, list[str]]:
     python = [sys.executable, "-W", "ignore"]
-    web = ["-m", "uvicorn", "memory_project.asgi:application", "--host", host, "--port", str(port)]
     manage = [*python, str(settings.BASE_DIR / "manage.py")]
     started = {
-        "web": [*python, *web, "--log-level", "warning", "--no-access-log", "--timeout-graceful-shutdown", "3"],
+        "web": [*manage, "serve", "--host", host, "--port", str(port)],
         "worker": [*manage, "qcluster"],
     }
     if settings.DATAHUB_GMS_URL:
@@ -227,28 +260,36 @@ def wait_until_ready(host: str, port: int, web: Process) -> None:
 # -- what an earlier run left --------------------------------------------------------------------------------
 
 
-def remember(state: Path, processes: dict[str, Process]) -> None:
-    groups = {name: process.child.pid for name, process in processes.items()}
-    state.write_text(json.dumps({"pid": os.getpid(), "groups": groups}))
-
-
-def recall(state: Path) -> dict[str, Any] | None:
+def recall(state: Path) -> dict[str, Any]:
     try:
         known = json.loads(state.read_text())
-        return {"pid": int(known["pid"]), "groups": {str(k): int(v) for k, v in known["groups"].items()}}
+        groups = {str(k): int(v) for k, v in known["groups"].items()}
+        return {"groups": groups, "postgres": bool(known.get("postgres"))}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+        return {"groups": {}, "postgres": False}
 
 
-def runs(pid: int, program: str) -> bool:
-    shown = subprocess.run(["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
-    return program in shown.stdout
+@contextlib.contextmanager
+def only_run(home: Path) -> Iterator[None]:
+    """One run at a time on one home: a lock that the kernel releases when its holder dies, however it dies."""
+    home.mkdir(parents=True, exist_ok=True)
+    with open(home / "up.lock", "a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.seek(0)
+            who = handle.read().strip() or "unknown"
+            raise CommandError(f"Commonplace runs here already (process {who}). Stop it first, with Ctrl-C.") from None
+        handle.truncate(0)
+        handle.write(str(os.getpid()))
+        handle.flush()
+        yield
 
 
 def group_runs(group: int) -> bool:
     """Whether processes of this group live that are ours by their command line."""
     shown = subprocess.run(["ps", "-ww", "-A", "-o", "pgid=,command="], capture_output=True, text=True).stdout
-    ours = ("memory_project.asgi", "qcluster", "watch_catalog")
+    ours = ("manage.py serve", "qcluster", "watch_catalog")
     return any(
         line.split(maxsplit=1)[0] == str(group) and any(mark in line for mark in ours)
         for line in shown.splitlines()

@@ -1,0 +1,30 @@
+"""Whether others than this machine's own users can reach the server, and what must not be so then."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from memory_project.demo import PASSWORD, PEOPLE, address
+from memory_project.models import User
+
+
+def is_public(host: str, url: str) -> bool:
+    """`host` is listened on, `url` is the address that people use."""
+    return not (is_loopback(host) and is_loopback(urlsplit(url).hostname or ""))
+
+
+def is_loopback(host: str) -> bool:
+    name = host.strip("[]").lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def open_demo_accounts() -> list[str]:
+    """Demo accounts that can be signed in to with the password that everybody can read in the source."""
+    people = User.objects.filter(email__in=[address(who) for who in PEOPLE], is_active=True)
+    return [person.email for person in people if person.check_password(PASSWORD)]

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from memory_project.arguments import between, port
+
+
+class Command(BaseCommand):
+    help = "Serves the browser, the REST API and MCP, in one process or several. `up` runs it with everything else."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default=settings.COMMONPLACE_HOST)
+        parser.add_argument("--port", type=port, default=settings.COMMONPLACE_PORT)
+        parser.add_argument("--processes", type=between(1, 256), default=1)
+
+    def handle(self, *, host: str, port: int, processes: int, **options: Any) -> None:
+        import uvicorn  # noqa: PLC0415 - only the server needs it
+
+        from memory_project.http import uvicorn_options  # noqa: PLC0415 - the same
+
+        uvicorn.run("memory_project.asgi:application", host=host, port=port, workers=processes, **uvicorn_options())

@@ -1,0 +1,179 @@
+"""One person, a stranger and a broken embedder, all at once: nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from memory_project.http import HEADERS_WITHIN_S
+from tests.e2e.running import ROOT, command, environment, folder_and_port
+
+PEOPLE = "greedy@example.org", "patient@example.org"
+MAKE = "from memory_project.models import User\nfor e in %r: User.objects.create_user(e, 'a long password')"
+
+
+class Hanging(BaseHTTPRequestHandler):
+    """An embedding server that takes the question and never answers."""
+
+    release = threading.Event()
+
+    def do_POST(self) -> None:
+        self.release.wait(60)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def hanging_embedder() -> Iterator[str]:
+    Hanging.release = threading.Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hanging)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    Hanging.release.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class Served:
+    def __init__(self, home: Path, port: int, settings: dict[str, str]) -> None:
+        self.home, self.url = home, f"http://127.0.0.1:{port}"
+        self.environment = {**environment(home, port), **settings}
+        self.port = port
+
+    def manage(self, *arguments: str) -> str:
+        done = subprocess.run(command(*arguments), env=self.environment, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def health(self) -> tuple[int, dict[str, Any], float]:
+        started = time.monotonic()
+        answer = httpx2.get(f"{self.url}/healthz", timeout=10)
+        return answer.status_code, answer.json(), time.monotonic() - started
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with folder_and_port() as (home, port), hanging_embedder() as embedder:
+        settings = {
+            "EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "hangs", "EMBEDDING_URL": embedder,
+            "DATABASE_POOL_SIZE": "2", "CALLS_AT_ONCE": "3", "CALLS_WAITING": "4", "EMBEDDING_CALLER_TIMEOUT_S": "1",
+        }  # fmt: skip
+        one = Served(home, port, settings)
+        one.manage("migrate")
+        one.manage("collectstatic", "--no-input")
+        one.manage("shell", "-v0", "-c", MAKE % (PEOPLE,))
+        with open(home / "serve.log", "w") as log:
+            process = subprocess.Popen(command("serve"), env=one.environment, cwd=ROOT, stdout=log, stderr=log)
+        try:
+            for _ in range(200):
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.1)
+            yield one
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+async def calls(served: Served, email: str, count: int, arguments: dict[str, Any]) -> list[Any]:
+    token = served.manage("createtoken", email)
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http,
+        Client(streamable_http_client(f"{served.url}/mcp", http_client=http)) as client,
+    ):
+        return list(await asyncio.gather(*(client.call_tool("memory_recall", arguments) for _ in range(count))))
+
+
+def told(answer: Any) -> dict[str, Any]:
+    return dict(json.loads(answer.content[0].text))
+
+
+def test_one_person_s_calls_wait_and_leave_room_for_others(served: Served) -> None:
+    many: list[Any] = []
+    question = {"query": "do refunds count?"}
+    crowd = threading.Thread(target=lambda: many.extend(asyncio.run(calls(served, PEOPLE[0], 12, question))))
+    crowd.start()
+    deadline = time.monotonic() + 60
+    while crowd.is_alive() and time.monotonic() < deadline:
+        status, _, took = served.health()
+        assert status == 200
+        assert took < 2
+        time.sleep(0.1)
+    crowd.join()
+    refused = [told(answer) for answer in many if answer.is_error]
+    assert len(refused) == 12 - 3 - 4  # three ran, four waited
+    assert {answer["code"] for answer in refused} == {"limit"}
+    assert "let some of them end" in refused[0]["error"]
+    served_ones = [told(answer) for answer in many if not answer.is_error]
+    assert all(answer["degraded"] and answer["ranking"] == "lexical" for answer in served_ones)
+    other = asyncio.run(calls(served, PEOPLE[1], 1, {"query": "x", "strategy": "lexical"}))
+    assert not other[0].is_error
+
+
+def test_an_embedder_that_hangs_is_not_asked_again_and_health_says_so(served: Served) -> None:
+    asyncio.run(calls(served, PEOPLE[1], 3, {"query": "do refunds count?"}))
+    started = time.monotonic()
+    (answer,) = asyncio.run(calls(served, PEOPLE[1], 1, {"query": "do refunds count?"}))
+    assert told(answer)["degraded"]
+    status, body, _ = served.health()
+    assert (status, body["embeddings"], body["degraded"]) == (200, "away", True)
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/mcp", "json"), ("/api/v1/memories/", "json"), ("/sign-in/", "html")])
+def test_a_body_without_end_is_refused_before_it_is_kept(served: Served, path: str, kind: str) -> None:
+    for body in (b"x" * 6_000_000, iter([b"x" * 1_000_000] * 7)):
+        answer = httpx2.post(f"{served.url}{path}", content=body, timeout=20)
+        if answer.status_code == 401:  # nobody without a token is even read
+            continue
+        assert answer.status_code == 413
+        assert kind in answer.headers["content-type"]
+        assert "larger than this server takes" in answer.text
+
+
+def test_a_request_that_never_arrives_is_dropped(served: Served) -> None:
+    with socket.create_connection(("127.0.0.1", served.port)) as half:
+        half.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        half.settimeout(HEADERS_WITHIN_S + 5)
+        assert half.recv(100) == b""
+
+
+def test_without_database_every_door_answers_within_seconds(served: Served) -> None:
+    token = served.manage("createtoken", PEOPLE[1])
+    served.manage("db", "stop")
+    os.rename(served.home / "postgres" / "global", served.home / "postgres" / "taken")
+    try:
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
+        for path, body in (("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}), ("/api/v1/memories/", {})):
+            started = time.monotonic()
+            answer = httpx2.post(f"{served.url}{path}", json=body, headers=headers, timeout=30)
+            assert time.monotonic() - started < 15
+            assert answer.status_code == 503, answer.text
+            assert answer.json()["code"] == "degraded"
+        page = httpx2.get(f"{served.url}/", cookies={"sessionid": "x" * 32}, timeout=30)
+        assert page.status_code == 503
+        assert served.health()[0] == 503
+    finally:
+        os.rename(served.home / "postgres" / "taken", served.home / "postgres" / "global")
+        time.sleep(6)  # a failed start is believed for a moment
+    assert served.manage("db", "start") == "started"

@@ -1,0 +1,169 @@
+"""Who gets in, and how that ends: sign-in is counted and on record, sessions and tokens end in one place, the admin
+runs nobody's functions, and demo passwords stay on this machine."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from django.contrib.admin.sites import site
+from django.core import mail
+from django.core.management.base import CommandError
+from django.test import Client
+from django.urls import reverse
+
+from memories.access import caller_for, operator
+from memories.errors import Forbidden
+from memory_project import demo, exposure, people
+from memory_project.management.commands.up import Command as Up
+from memory_project.models import ApiToken, AuditEvent, User
+from memory_project.tokens import create_token
+
+pytestmark = pytest.mark.django_db
+WRONG = {"username": "alice@example.org", "password": "not the password"}
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+# -- sign-in -------------------------------------------------------------------------------------------------
+
+
+def test_wrong_passwords_are_counted_paused_and_on_record(alice_user: User) -> None:
+    client = Client()
+    statuses = [client.post(reverse("sign-in"), WRONG).status_code for _ in range(10)]
+    assert statuses[:7] == [200] * 7
+    assert statuses[-1] == 429
+    right = client.post(reverse("sign-in"), {**WRONG, "password": "a long password"})
+    assert right.status_code == 429
+    assert "Try again in 15 minutes" in right.content.decode()
+    refused = AuditEvent.objects.filter(tool="sign-in", outcome="refused", email="alice@example.org")
+    assert refused.count() >= 8
+    elsewhere = Client(REMOTE_ADDR="10.9.9.9").post(reverse("sign-in"), {**WRONG, "password": "a long password"})
+    assert elsewhere.status_code == 302  # nobody locks a colleague out from another place
+
+
+@pytest.mark.parametrize("spelling", ["ALICE@example.org", " alice@EXAMPLE.org "])
+def test_another_spelling_is_the_same_account(alice_user: User, spelling: str) -> None:
+    client = Client()
+    for n in range(10):
+        client.post(reverse("sign-in"), {**WRONG, "username": spelling if n % 2 else "alice@example.org"})
+    assert client.post(reverse("sign-in"), {**WRONG, "password": "a long password"}).status_code == 429
+
+
+def test_what_is_no_address_is_not_kept(db: None) -> None:
+    Client().post(reverse("sign-in"), {"username": "my secret password", "password": "x"})
+    assert AuditEvent.objects.get(tool="sign-in").email == ""
+
+
+def test_the_admin_has_no_sign_in_of_its_own(alice_user: User) -> None:
+    answer = Client().get("/admin/login/?next=/admin/audit/")
+    assert (answer.status_code, answer["Location"]) == (302, "/sign-in/?next=/admin/audit/")
+    assert browser(alice_user).get("/admin/login/").status_code == 403
+
+
+def test_other_sessions_and_tokens_end_in_one_place(alice_user: User) -> None:
+    here, there = browser(alice_user), browser(alice_user)
+    create_token(caller=operator(), user=alice_user, name="laptop")
+    assert here.post(reverse("account"), {"act": "end", "revoke_tokens": "on"}).status_code == 302
+    assert here.get(reverse("account")).status_code == 200
+    assert there.get(reverse("account")).status_code == 302
+    assert ApiToken.objects.get().revoked_at
+
+
+@pytest.mark.parametrize(("form", "revoked"), [({}, False), ({"revoke_tokens": "on"}, True)])
+def test_a_new_password_offers_to_revoke_tokens(alice_user: User, form: dict[str, str], revoked: bool) -> None:
+    create_token(caller=operator(), user=alice_user, name="laptop")
+    client = browser(alice_user)
+    assert "Revoke my 1 API token too" in client.get(reverse("account")).content.decode()
+    words = {"old_password": "a long password", "new_password1": "blue heron lake", "new_password2": "blue heron lake"}
+    client.post(reverse("account"), {"act": "password", **words, **form})
+    assert bool(ApiToken.objects.get().revoked_at) is revoked
+
+
+def test_an_admin_ends_what_somebody_else_has_open(ada_user: User, alice_user: User, bob_user: User) -> None:
+    theirs = browser(alice_user)
+    create_token(caller=operator(), user=alice_user, name="laptop")
+    browser(ada_user).post(reverse("admin:person-act", args=[alice_user.pk, "end-access"]))
+    assert theirs.get(reverse("account")).status_code == 302
+    assert ApiToken.objects.get().revoked_at
+    with pytest.raises(Forbidden):
+        people.end_sessions(caller=caller_for(bob_user, door="test"), person=alice_user)
+
+
+def test_the_reset_mail_leads_to_our_own_address(alice_user: User, settings: object) -> None:
+    settings.EMAIL_HOST = "mail.example"  # type: ignore[attr-defined]
+    settings.ALLOWED_HOSTS = ["evil.example", "localhost"]  # type: ignore[attr-defined]
+    Client().post(reverse("forgot-password"), {"email": "alice@example.org"}, headers={"host": "evil.example"})
+    assert "evil.example" not in mail.outbox[0].body
+    assert "http://localhost" in mail.outbox[0].body
+
+
+# -- the admin runs nothing ----------------------------------------------------------------------------------
+
+
+def test_no_task_or_schedule_is_written_in_the_admin(ada_user: User) -> None:
+    client = browser(ada_user)
+    queue = [(model, admin) for model, admin in site._registry.items() if model._meta.app_label == "django_q"]
+    assert len(queue) == 4
+    for model, admin in queue:
+        address = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        assert client.get(reverse(f"{address}_changelist")).status_code == 200
+        assert client.post(reverse(f"{address}_add"), {"func": "os.system", "args": "'id'"}).status_code == 403
+        assert admin.actions in ((), [])
+    from django_q.models import Schedule
+
+    row = Schedule.objects.first()
+    assert row is not None
+    changed = client.post(reverse("admin:django_q_schedule_change", args=[row.pk]), {"func": "os.system"})
+    assert changed.status_code == 403
+
+
+# -- demo content stays on this machine ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "public"),
+    [
+        ("127.0.0.1", "http://localhost:8000", False),
+        ("127.8.9.10", "http://127.0.0.1:8000", False),
+        ("::1", "http://[::1]:8000", False),
+        ("0.0.0.0", "http://localhost:8000", True),
+        ("::", "http://localhost:8000", True),
+        ("10.0.0.4", "http://localhost:8000", True),
+        ("127.0.0.1", "https://commonplace.example.org", True),
+        ("127.0.0.1", "http://10.1.2.3", True),
+    ],
+)
+def test_what_others_can_reach(host: str, url: str, public: bool) -> None:
+    assert exposure.is_public(host, url) is public
+
+
+def test_a_public_server_starts_without_demo_content(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_project.management.commands.up.call_command", lambda *args, **more: None)
+    Up(stdout=io.StringIO()).prepare("0.0.0.0", no_demo=False)
+    assert not User.objects.exists()
+
+
+def test_a_public_server_refuses_demo_passwords(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = User.objects.create_user(demo.address("sam"), demo.PASSWORD)
+    monkeypatch.setattr("memory_project.management.commands.up.call_command", lambda *args, **more: None)
+    up = Up(stdout=io.StringIO())
+    with pytest.raises(CommandError, match=r"sam@fernhill\.example still have the demo password"):
+        up.prepare("0.0.0.0", no_demo=True)
+    up.prepare("127.0.0.1", no_demo=True)
+    person.set_password("another long one")
+    person.save()
+    up.prepare("0.0.0.0", no_demo=True)
+
+
+def test_a_hint_for_every_missing_piece(settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memory_project import checks
+
+    settings.DATAHUB_GMS_URL = "http://gms.example"  # type: ignore[attr-defined]
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    (fault,) = checks.check_datahub_settings()
+    assert "commonplace[datahub]" in (fault.hint or "")
