@@ -8,7 +8,8 @@ class AnalysisConfig(AppConfig):
     verbose_name = "Analysis"
 
     def ready(self) -> None:
-        from analysis.models import Finding  # noqa: PLC0415 - models first
+        from analysis import receivers  # noqa: F401, PLC0415 - they register themselves, models first
+        from analysis.models import Finding  # noqa: PLC0415 - the same
         from memories.indexing import VectorSource, register  # noqa: PLC0415 - the same
 
         register(VectorSource("finding", Finding.objects.all, "finding"))

@@ -37,6 +37,7 @@ class Context:
     changeset: str
     find_term: Callable[[str], str]  # the URN of a glossary term with this name, or ""
     exists: Callable[[str], bool]  # whether the catalog has an entity with this URN
+    authors: tuple[str, ...] = ()  # who wrote the insights that the changes come from
 
     @property
     def stamp(self) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def set_domain(request: Request, context: Context) -> list[Step]:
 def _structured_property(request: Request, context: Context) -> str:
     urn = make_urn("structuredProperty", clean_text("target", request.target, 1, TARGET_MAX))
     if not context.exists(urn):
-        raise NotFound(f"there is no property {urn}: define it in the catalog first", field="target")
+        raise NotFound(f"there is no property {urn}: define it first (define_structured_property)", field="target")
     return urn
 
 
@@ -267,6 +267,14 @@ CHANGE_TYPES: dict[str, ChangeType] = {
             "value or JSON array",
         ),
         ChangeType(
+            "define_structured_property",
+            (),
+            created_things.define_structured_property,
+            "Define a property (its type in query_description)",
+            "name",
+            "what it means",
+        ),
+        ChangeType(
             "remove_structured_property", DOCUMENTED, remove_structured_property, "Remove a property", "name or URN"
         ),
         ChangeType(
@@ -300,6 +308,8 @@ def clean_request(given: Mapping[str, Any], field: str = "changes") -> Request:
         raise Invalid(f"{str(kind)[:60]!r} is unknown", field=f"{field}.change_type", allowed=", ".join(CHANGE_TYPES))
     limits = {"target": TARGET_MAX, "detail": DETAIL_MAX, "query_sql": DETAIL_MAX, "query_description": DETAIL_MAX}
     texts = {name: clean_text(f"{field}.{name}", given.get(name) or "", 0, most) for name, most in limits.items()}
+    if kind == "add_curated_query" and not texts["query_sql"]:
+        raise Invalid("is missing", field=f"{field}.query_sql", allowed="the statement, 1 to 10,000 characters")
     return Request(change_type=str(kind), **texts)
 
 

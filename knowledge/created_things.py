@@ -15,7 +15,10 @@ from memories.errors import Conflict, Invalid, NotFound
 from memories.validation import clean_text
 
 NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # so that the same name makes the same URN
+RESERVED_PROMPTS = frozenset({"analyse_data_set", "capture_guidance", "capture_this"})  # as the MCP server has them
 ATTACHABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
+VALUE_TYPES = ("string", "number", "date", "urn", "rich_text")
+PROPERTY_OF = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow", "glossaryTerm", "domain")
 # How a created entity is taken back where that is not a soft delete: path and value of its own aspect.
 TAKEN_BACK: dict[str, tuple[tuple[str, ...], str]] = {"incidentInfo": (("status", "state"), "RESOLVED")}
 
@@ -72,6 +75,26 @@ def remove_context_document(request: Request, context: Context) -> list[Step]:
     return [add(_document(request), "status", ("removed",), True)]
 
 
+def define_structured_property(request: Request, context: Context) -> list[Step]:
+    """A property that entities may carry: its values are of one type, a string unless it says otherwise."""
+    name = clean_text("target", request.target, 2, 200)
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
+        raise Invalid(f"{name!r} is no name of a property", field="target", allowed="letters, digits, . - and _")
+    kind = request.query_description.strip() or "string"
+    if kind not in VALUE_TYPES:
+        raise Invalid(f"{kind[:40]!r} is unknown", field="query_description", allowed=", ".join(VALUE_TYPES))
+    definition = {
+        "qualifiedName": name,
+        "displayName": name.rpartition(".")[2].replace("_", " ").capitalize(),
+        "description": detail_of(request, "what the property means"),
+        "valueType": f"urn:li:dataType:datahub.{kind}",
+        "cardinality": "MULTIPLE",
+        "entityTypes": [f"urn:li:entityType:datahub.{one}" for one in PROPERTY_OF],
+    }
+    urn = f"urn:li:structuredProperty:{name}"
+    return [Step(Write(urn, "propertyDefinition", (), "add", definition), creates=True)]
+
+
 def raise_incident(request: Request, context: Context) -> list[Step]:
     title = clean_text("target", request.target, 3, 200)
     urn = f"urn:li:incident:{uuid.uuid5(NAMESPACE, f'{context.urn} {title} {context.changeset}')}"
@@ -118,5 +141,13 @@ def add_prompt(request: Request, context: Context) -> list[Step]:
     name = clean_text("target", request.target, 3, 60)
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise Invalid(f"{name!r} is no name of a prompt", field="target", allowed="lower-case letters, digits, - and _")
-    info = {"name": name, "text": detail_of(request, "the prompt's text"), "title": request.query_description or name}
+    if name in RESERVED_PROMPTS:
+        raise Conflict(f"{name!r} is a prompt of Commonplace's own", field="target", allowed="another name")
+    info = {
+        "name": name,
+        "text": detail_of(request, "the prompt's text"),
+        "title": request.query_description or name,
+        "by": ", ".join(context.authors),
+        "curator": context.actor,
+    }
     return [Step(Write(f"urn:li:prompt:{name}", "promptInfo", (), "add", info), creates=True)]

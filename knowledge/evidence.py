@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import facts
+from knowledge.catalog.baselines import hash_of, named
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable
-from knowledge.catalog.staleness import named
-from knowledge.models import Insight
+from knowledge.contradiction import contradiction
+from knowledge.models import CatalogAspect, EntityBaseline, Insight
 
 NEIGHBOURS = 10
 COLUMNS_SHOWN = 50
 
 
-def of_entity(catalog: CatalogPort, urn: str, *, lineage: bool = True) -> dict[str, Any]:
-    """The entity's current description, columns, owners, tags and neighbours."""
-    read = catalog.read([urn], facts.ASPECTS)[urn]
-    aspects = {name: aspect.value for name, aspect in read.items() if aspect.value is not None}
-    seen = facts.of(urn, aspects)
+def of_entity(
+    catalog: CatalogPort, urn: str, *, lineage: bool = True, columns_from: int = 0, columns_most: int = COLUMNS_SHOWN
+) -> dict[str, Any]:
+    """The entity's current description, columns, owners, tags and neighbours, with the names behind its URNs; of a
+    document its text."""
+    seen = facts.read(catalog, urn)
     shown: dict[str, Any] = {
         "urn": urn,
-        "exists": bool(aspects) and not seen.removed,
+        "exists": seen.is_known and not seen.removed,
         "name": seen.qualified_name,
         "description": seen.description,
         "owners": seen.owners,
@@ -30,25 +33,51 @@ def of_entity(catalog: CatalogPort, urn: str, *, lineage: bool = True) -> dict[s
         "domains": seen.domains,
         "links": seen.links,
         "deprecated": seen.deprecated,
-        "columns": [
-            {
-                "column": c.simple_path,
-                "type": c.native_type,
-                "nullable": c.nullable,
-                "description": c.description,
-                "tags": list(c.tags),
-                "terms": list(c.terms),
-            }
-            for c in seen.columns[:COLUMNS_SHOWN]
-        ],
+        "columns": [_column(one) for one in seen.columns[columns_from : columns_from + columns_most]],
         "columns_total": len(seen.columns),
     }
     if seen.deprecated:
         shown["deprecation_note"] = seen.deprecation_note
+    if seen.document_text:
+        shown["text"] = seen.document_text
+    if seen.properties:
+        shown["structured_properties"] = seen.properties
     for direction in ("upstream", "downstream") if lineage else ():
         near = catalog.lineage(urn, direction=direction, hops=1, limit=NEIGHBOURS)
         shown[direction] = [node.urn for node in near]
     return shown
+
+
+def _column(column: facts.Column) -> dict[str, Any]:
+    return {
+        "column": column.simple_path,
+        "type": column.native_type,
+        "nullable": column.nullable,
+        "description": column.description,
+        "tags": list(column.tags),
+        "terms": list(column.terms),
+    }
+
+
+def products_of(urn: str) -> list[str]:
+    """Data products that name the entity as an asset, of those in our own tables (embedded or copied)."""
+    rows = CatalogAspect.objects.filter(aspect="dataProductProperties", is_latest=True)
+    return sorted(rows.filter(value__contains={"assets": [{"destinationUrn": urn}]}).values_list("urn", flat=True))
+
+
+def names_behind(catalog: CatalogPort, entity: Mapping[str, Any]) -> dict[str, str]:
+    """What the terms, domains, owners, tags, products and properties of an entity are called, as far as it is known."""
+    keys = ("glossary_terms", "domains", "owners", "tags", "products", "structured_properties")
+    urns = {urn for key in keys for urn in entity.get(key) or ()}
+    urns |= {urn for column in entity["columns"] for key in ("tags", "terms") for urn in column[key]}
+    if not urns:
+        return {}
+    names = {}
+    for urn, read in catalog.read(sorted(urns), facts.NAMING).items():
+        aspects = {name: aspect.value for name, aspect in read.items() if aspect.value is not None}
+        if name := facts.name_of(aspects):
+            names[urn] = name
+    return names
 
 
 def beside(insight: Insight, *, catalog: CatalogPort | None = None) -> dict[str, Any]:
@@ -80,9 +109,18 @@ def _disagreements(insight: Insight, entities: dict[str, dict[str, Any]]) -> lis
         complete = entity["exists"] and 0 < entity["columns_total"] <= COLUMNS_SHOWN
         if complete and facts.simple_path(column["column"]) not in known:
             found.append(f"{entity['name']} has no column {column['column']}")
+    taken = dict(EntityBaseline.objects.filter(record=insight.pk).values_list("urn", "description_hash"))
+    for urn, entity in entities.items():
+        if entity["exists"] and urn in taken and taken[urn] != hash_of(entity["description"]):
+            found.append(f"the description of {entity['name']} has changed since this was captured")
     for action in insight.suggested_actions:
         if action["action_type"] == "update_description" and not action["target"] and len(entities) == 1:
             (entity,) = entities.values()
-            if entity["description"] and entity["description"] != action["detail"]:
-                found.append(f"{entity['name']} is described otherwise: “{entity['description'][:200]}”")
+            if why := contradiction(action["detail"], entity["description"]):
+                found.append(f"{entity['name']} is described otherwise ({why}): “{entity['description'][:200]}”")
+    for entity in entities.values():
+        if why := contradiction(insight.record.content, entity["description"]):
+            line = f"{entity['name']} is described otherwise ({why}): “{entity['description'][:200]}”"
+            if line not in found:
+                found.append(line)
     return found

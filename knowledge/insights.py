@@ -1,9 +1,9 @@
-"""Insights: captured, reviewed, edited, taken back. The review state and its memory always move together."""
+"""Insights: captured, edited, applied, returned. The review state and its memory always move together; what curators
+decide is in decisions.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -134,56 +134,13 @@ def _propose(
 def require_curator_of(caller: Caller, record: MemoryRecord) -> None:
     """A persona's insights are decided by those curators who hold it, also where others may read them."""
     require_curator(caller)
-    if record.persona not in caller.personas and not caller.is_admin:
+    if not caller.curates_for(record.persona):
         raise Forbidden(f"belongs to the persona {record.persona}: its curators decide", field="insight_id")
 
 
 def require_curator(caller: Caller) -> None:
     if not may_curate(caller):
         raise Forbidden("only curators review and apply; ask an admin for the group Curators")
-
-
-def approve(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
-    """A curator agrees: the memory gets the visibility that its owner wanted."""
-    pending = {InsightState.PENDING}
-    with (
-        _decided(caller, insight_id, pending, InsightState.APPROVED, notes) as insight,
-        revised(caller, insight.record, "approve", notes),
-    ):
-        insight.record.visibility = insight.wanted_visibility
-    return insight
-
-
-def reject(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
-    """A curator disagrees: the memory is archived, and recalled no more."""
-    states = {InsightState.PENDING, InsightState.APPROVED}
-    with (
-        _decided(caller, insight_id, states, InsightState.REJECTED, notes) as insight,
-        revised(caller, insight.record, "reject", notes),
-    ):
-        insight.record.status = Status.ARCHIVED
-        insight.record.visibility = Visibility.PRIVATE
-    return insight
-
-
-def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
-    """Takes a decision back, by who made it or an admin, as long as nothing was applied on it."""
-    require_curator(caller)
-    with transaction.atomic():
-        insight = _locked(caller, insight_id)
-        require_curator_of(caller, insight.record)
-        if insight.state not in (InsightState.APPROVED, InsightState.REJECTED):
-            raise Conflict(f"is {insight.state}: there is no decision to take back", field="insight_id")
-        if insight.changeset_id:
-            raise Conflict("is being applied: roll that back instead", field="insight_id")
-        if insight.reviewed_by != caller.email and not caller.is_admin:
-            raise Forbidden(f"was decided by {insight.reviewed_by}", field="insight_id")
-        if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
-            raise Conflict("was archived by its owner", field="insight_id")
-        if insight.state == InsightState.REJECTED and (twin := services.living_twin(insight.record)):
-            raise Conflict(f"the same was remembered anew, as {twin.pk.hex}", field="insight_id")
-        _back_to_pending(caller, insight, "undo_review")
-    return insight
 
 
 def edit(
@@ -200,14 +157,17 @@ def edit(
     if actions is None and not cleaned:
         raise Invalid("no fields to change; allowed: content, suggested_actions, category, confidence, entity_urns")
     with transaction.atomic():
-        insight = _locked(caller, insight_id)
+        insight = locked_insight(caller, insight_id)
         if not caller.acts_for(insight.record.created_by):
             require_curator_of(caller, insight.record)
         if insight.state != InsightState.PENDING:
             raise Conflict(f"is {insight.state}: only a pending insight is edited", field="insight_id")
+        is_new_text = cleaned.get("content", insight.record.content) != insight.record.content
         with revised(caller, insight.record, "edit", "edited in review"):
             for name, value in cleaned.items():
                 setattr(insight.record, name, value)
+            if is_new_text:
+                insight.record.metadata = services.written_by(caller, insight.record, insight.record.metadata)
         if actions is not None:
             insight.suggested_actions = actions
             insight.save(update_fields=["suggested_actions"])
@@ -215,30 +175,7 @@ def edit(
     return insight
 
 
-@contextmanager
-def _decided(
-    caller: Caller, insight_id: UUID | str, allowed: set[InsightState], state: InsightState, notes: str
-) -> Iterator[Insight]:
-    """One decision: permission, lock, transition; the block moves the memory with it, in the same transaction."""
-    require_curator(caller)
-    notes = validation.clean_text("review_notes", notes, 0, validation.REASON_MAX)
-    with transaction.atomic():
-        insight = _locked(caller, insight_id)
-        require_curator_of(caller, insight.record)
-        if insight.record.created_by == caller.email and not caller.is_admin:
-            raise Forbidden("is your own: somebody else has to review it", field="insight_id")
-        if insight.state not in allowed or insight.changeset_id:
-            by = f" by {insight.reviewed_by}" if insight.reviewed_by else ""
-            raise Conflict(f"is {insight.state} already{by}", field="insight_id")
-        if insight.record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(f"was {insight.record.status} by its owner", field="insight_id")
-        insight.state = state
-        insight.reviewed_by, insight.reviewed_at, insight.review_notes = caller.email, timezone.now(), notes
-        insight.save(update_fields=["state", "reviewed_by", "reviewed_at", "review_notes"])
-        yield insight
-
-
-def _locked(caller: Caller, insight_id: UUID | str) -> Insight:
+def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
     """The insight and its record, both locked, if the caller sees it."""
     pk = validation.clean_id(insight_id, "insight_id")
     if not Insight.objects.visible_to(caller).filter(pk=pk).exists():
@@ -249,31 +186,20 @@ def _locked(caller: Caller, insight_id: UUID | str) -> Insight:
     return insight
 
 
-def _back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
+def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
     """Waiting again: the record is private, and active if the review had archived it; what its owner has withdrawn
     meanwhile stays withdrawn."""
     revives = insight.state == InsightState.REJECTED
     insight.state, insight.changeset = InsightState.PENDING, None
     insight.reviewed_by, insight.reviewed_at, insight.review_notes = "", None, ""
     insight.applied_by, insight.applied_at = "", None
+    insight.pending_edit, insight.edit_by, insight.edit_at = {}, "", None
     insight.save()
     record = insight.record
     with revised(caller, record, change, ""):
         record.visibility = Visibility.PRIVATE
         if revives and record.status == Status.ARCHIVED:
             record.status = Status.ACTIVE
-
-
-def review_again(*, caller: Caller, record: MemoryRecord) -> None:
-    """What was approved is approved as it was read: a claim that its owner has changed since waits again. Part of the
-    transaction that changed it. Raises Conflict while it is being applied."""
-    insight = Insight.objects.select_for_update().filter(pk=record.pk, state=InsightState.APPROVED).first()
-    if insight is None:
-        return
-    if insight.changeset_id:
-        raise Conflict("is being applied to the catalog right now", field="id")
-    insight.record = record
-    _back_to_pending(caller, insight, "review_again")
 
 
 # -- what applying and rolling back do to insights ------------------------------------------------------------
@@ -316,5 +242,5 @@ def return_to_review(caller: Caller, changeset: Changeset) -> int:
         for insight in bound:
             insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
             chains.give_place_back(caller=caller, record=insight.record)
-            _back_to_pending(caller, insight, "roll_back")
+            back_to_pending(caller, insight, "roll_back")
     return len(bound)

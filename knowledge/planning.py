@@ -9,8 +9,9 @@ from typing import Any
 from knowledge.catalog import facts
 from knowledge.catalog.patch import ABSENT, equal, patched, value_at
 from knowledge.catalog.port import Aspect, CatalogPort, Value, entity_type
-from knowledge.change_request import Context, Request, Step
+from knowledge.change_request import Context, Request, Step, add
 from knowledge.change_types import CHANGE_TYPES, suits
+from knowledge.created_things import TAKEN_BACK
 from memories.errors import Conflict, NotFound
 
 
@@ -30,7 +31,14 @@ class Planned:
         return self.before is not ABSENT and equal(self.before, self.step.write.value)
 
 
-def plan(catalog: CatalogPort, urn: str, requests: Sequence[Request], actor: str, changeset: str) -> list[Planned]:
+def plan(
+    catalog: CatalogPort,
+    urn: str,
+    requests: Sequence[Request],
+    actor: str,
+    changeset: str,
+    authors: Sequence[str] = (),
+) -> list[Planned]:
     """All writes with their before-images, in order; a later one sees what an earlier one leaves. Nothing is
     written. Raises Invalid, NotFound or Conflict if any change can't be made: all or nothing."""
     for request in requests:
@@ -42,18 +50,21 @@ def plan(catalog: CatalogPort, urn: str, requests: Sequence[Request], actor: str
         changeset,
         lambda name: _term(catalog, name),
         lambda one: bool(catalog.existing([one])),
+        tuple(authors),
     )
     steps = [
         (n, request, step)
         for n, request in enumerate(requests)
-        for step in CHANGE_TYPES[request.change_type].plan(request, context)
+        for step in _revived(catalog, CHANGE_TYPES[request.change_type].plan(request, context))
     ]
     values = _values(catalog, [step for _, _, step in steps])
     planned = []
+    revived = {step.write.urn for _, _, step in steps if step.write.aspect == "status"}
     for number, request, step in steps:
         write, place = step.write, (step.write.urn, step.write.aspect)
         before = value_at(write.aspect, values[place], write.path)
-        if step.creates and before is not ABSENT and not equal(before, write.value):
+        is_there = step.creates and before is not ABSENT and write.urn not in revived
+        if is_there and not equal(before, write.value):
             raise Conflict(f"{write.urn} is there already", field="changes")
         planned.append(Planned(number, request.change_type, step, before))
         values[place] = patched(write.aspect, values[place], write.path, write.operation, write.value)
@@ -61,13 +72,20 @@ def plan(catalog: CatalogPort, urn: str, requests: Sequence[Request], actor: str
     return planned
 
 
+def _revived(catalog: CatalogPort, steps: Sequence[Step]) -> list[Step]:
+    """Steps that make an entity which was there and is soft-deleted, for example by a roll-back, bring it back."""
+    made = [step for step in steps if step.creates and step.write.aspect not in TAKEN_BACK]
+    read = catalog.read([step.write.urn for step in made], ["status"]) if made else {}
+    gone = [urn for urn, aspects in read.items() if (aspects["status"].value or {}).get("removed")]
+    return [*steps, *(add(urn, "status", ("removed",), False) for urn in gone)]
+
+
 def _facts(catalog: CatalogPort, urn: str) -> facts.Facts | None:
     if not urn:
         return None
-    aspects = {name: aspect.value for name, aspect in catalog.read([urn], facts.ASPECTS)[urn].items() if aspect.value}
-    seen = facts.of(urn, aspects)
-    if not aspects or seen.removed:
-        fault = "was removed from the catalog" if aspects else "is not in the catalog"
+    seen = facts.read(catalog, urn)
+    if not seen.is_known or seen.removed:
+        fault = "was removed from the catalog" if seen.is_known else "is not in the catalog"
         raise NotFound(f"{urn} {fault}", field="entity_urn")
     return seen
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, F, Func, Max, Min, TextField
+from django.db.models import Count, F, Func, Max, Min, Q, TextField
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import facts
@@ -17,13 +17,14 @@ from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
 from knowledge.models import CatalogAspect, Changeset, Insight, InsightState
 from knowledge.models.changeset import ChangesetQuerySet
-from knowledge.models.insight import CURATE, InsightQuerySet
+from knowledge.models.insight import InsightQuerySet
 from memories.access import Caller
 from memories.errors import NotFound
 from memories.models import MemoryRecord, Status
 from memories.validation import clean_id
 
 ENTITIES_SHOWN = 50
+LIVING = [Status.ACTIVE, Status.STALE]
 TITLE = 80  # characters of a proposed document's title
 
 
@@ -36,19 +37,19 @@ def insight(caller: Caller, insight_id: UUID | str) -> Insight:
 
 
 def may_curate(caller: Caller) -> bool:
-    return caller.is_admin or CURATE in caller.rights
+    return caller.curates
 
 
 def waiting(caller: Caller) -> InsightQuerySet:
-    """The review queue: pending insights that nobody has withdrawn, oldest first."""
-    living = [Status.ACTIVE, Status.STALE]
-    rows = Insight.objects.visible_to(caller).filter(state=InsightState.PENDING, record__status__in=living)
-    return rows.select_related("record").order_by("record__created_at", "pk")
+    """The review queue: pending insights that nobody has withdrawn, and edits of approved ones; oldest first."""
+    rows = Insight.objects.visible_to(caller).filter(Q(state=InsightState.PENDING) | Q(edit_at__isnull=False))
+    return rows.filter(record__status__in=LIVING).select_related("record").order_by("record__created_at", "pk")
 
 
 def in_state(caller: Caller, state: str) -> InsightQuerySet:
-    """Insights in this review state, also those whose memory was withdrawn."""
-    return Insight.objects.visible_to(caller).filter(state=state).select_related("record")
+    """Insights in this review state; of those that still have to be decided or applied, without withdrawn ones."""
+    rows = Insight.objects.visible_to(caller).filter(state=state).select_related("record")
+    return rows.filter(record__status__in=LIVING) if state in (InsightState.PENDING, InsightState.APPROVED) else rows
 
 
 def of_record(caller: Caller, record: MemoryRecord) -> Insight | None:

@@ -14,6 +14,7 @@ from knowledge.catalog.patch import ABSENT
 from knowledge.catalog.port import entity_type
 from knowledge.models import CatalogEntity, Change, ChangeOutcome
 from knowledge.planning import Planned
+from memories.text import visible
 
 TITLES = {
     "globalTags": "Tag",
@@ -71,7 +72,7 @@ def of_planned(planned: Sequence[Planned], known: Mapping[str, facts.Facts] | No
             continue
         before, ingested = one.before, False
         if before is ABSENT and write.path[-1:] == ("description",):
-            before = _ingested((known or {}).get(write.urn), write.path)
+            before = ingested_description((known or {}).get(write.urn), write.path)
             ingested = before is not ABSENT
         shown.append(
             Readable(
@@ -90,8 +91,9 @@ def of_planned(planned: Sequence[Planned], known: Mapping[str, facts.Facts] | No
     return shown
 
 
-def _ingested(entity: facts.Facts | None, path: Sequence[str]) -> Any:
-    if entity is None:
+def ingested_description(entity: facts.Facts | None, path: Sequence[str]) -> Any:
+    """The description that ingestion wrote, where nobody has laid one over it; ABSENT for any other path."""
+    if entity is None or tuple(path[-1:]) != ("description",):
         return ABSENT
     if len(path) == 1:
         return entity.description or ABSENT
@@ -161,7 +163,7 @@ def text_of(value: Any, names: Mapping[str, str] = MappingProxyType({})) -> str:
         return ", ".join(text_of(item, names) for item in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = "" if value is None else str(value)
+    text = "" if value is None else visible(str(value))
     return names.get(text) or facts.short_name(text) if text.startswith("urn:li:") else text
 
 

@@ -10,13 +10,14 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.utils import timezone
+from pgvector.django import CosineDistance
 
 from knowledge import catalog as catalogs
 from knowledge import queries
 from knowledge.catalog import facts
+from knowledge.catalog.baselines import named
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable
 from knowledge.catalog.snapshot import Snapshot
-from knowledge.catalog.staleness import named
 from knowledge.change_types import CHANGE_TYPES, clean_request
 from knowledge.evidence import beside
 from knowledge.models import Insight, InsightState
@@ -30,6 +31,7 @@ from memories.models import MemoryRecord, Status
 from memories.queries import COUNT_MOST
 
 NEIGHBOURS = 6
+ALIKE = 0.5  # cosine from which a memory about no named entity is near
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Case:
     evidence: dict[str, Any]
     effect: Effect
     replaced: MemoryRecord | None
+    hides_replaced: bool  # it replaces a memory that this curator may not see
     line: Sequence[MemoryRecord]
     neighbours: Sequence[MemoryRecord]
 
@@ -127,6 +130,7 @@ def case(caller: Caller, insight: Insight) -> Case:
         evidence=beside(insight, catalog=catalog),
         effect=effect(insight, catalog),
         replaced=replaced,
+        hides_replaced=bool(insight.replaces_id) and replaced is None,
         line=chain(caller, replaced or record),
         neighbours=_neighbours(caller, insight, skip=[record.pk, insight.replaces_id]),
     )
@@ -150,12 +154,37 @@ def effect(insight: Insight, catalog: CatalogPort) -> Effect:
     return Effect(urn, changes, of_planned(planned, known))
 
 
+def problems_of(insight: Insight) -> list[str]:
+    """What keeps each suggested action from being applied as it stands, told to who suggests it."""
+    urn, problems = next(iter(insight.record.entity_urns), ""), []
+    catalog = Snapshot(catalogs.readable())
+    for place, action in enumerate(insight.suggested_actions):
+        try:
+            request = clean_request(action)
+            if urn or not CHANGE_TYPES[request.change_type].kinds:
+                plan(catalog, urn, [request], "preview", "preview")
+            else:
+                problems.append(f"suggested_actions[{place}]: the insight names no entity that it would change")
+        except (CatalogUnavailable, CatalogRefused):
+            return []  # said by the evidence
+        except DomainError as error:
+            problems.append(f"suggested_actions[{place}]: {error.message}")
+    return problems
+
+
 def _neighbours(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -> list[MemoryRecord]:
-    """What else is known about the same entities, newest first."""
-    urns = insight.record.entity_urns
-    if not urns:
-        return []
-    rows = MemoryRecord.objects.visible_to(caller).filter(entity_urns__overlap=urns)
+    """What else is known about the same entities, or of the same thing where none is named: nearest by meaning, newest
+    first while there is no vector."""
+    record = insight.record
+    rows = MemoryRecord.objects.visible_to(caller).facts()
+    if record.entity_urns:
+        rows = rows.filter(entity_urns__overlap=record.entity_urns)
     rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).exclude(pk__in=[pk for pk in skip if pk])
     others = rows.exclude(insight__state=InsightState.REJECTED).defer("embedding", "search")
-    return list(others.order_by("-created_at", "id")[:NEIGHBOURS])
+    own = record.embedding
+    if own is not None:
+        near = others.filter(embedding__isnull=False).annotate(distance=CosineDistance("embedding", own))
+        if not record.entity_urns:
+            near = near.filter(distance__lt=1 - ALIKE)
+        return list(near.order_by("distance", "id")[:NEIGHBOURS])
+    return list(others.order_by("-created_at", "id")[:NEIGHBOURS]) if record.entity_urns else []

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from typing_extensions import TypedDict
 
+from knowledge.catalog.facts import Facts
 from knowledge.catalog.patch import ABSENT
 from knowledge.catalog.port import EntitySummary
 from knowledge.change_types import CHANGE_TYPES
 from knowledge.models import Change, Changeset, Insight
 from knowledge.planning import Planned
+from knowledge.readable import ingested_description
+from memories.validation import EDITED_BY
 
 
 class InsightShape(TypedDict, total=False):
@@ -35,6 +39,10 @@ class InsightShape(TypedDict, total=False):
     applied_by: str
     applied_at: str | None
     changeset_id: str | None
+    edited_by: str
+    pending_edit: dict[str, Any]
+    edit_by: str
+    withdrawn: bool
     evidence: dict[str, Any]
 
 
@@ -50,6 +58,7 @@ class ChangeShape(TypedDict, total=False):
     removes: bool
     outcome: str
     error: str
+    before_is_ingested: bool
 
 
 class ChangesetShape(TypedDict, total=False):
@@ -69,7 +78,7 @@ class ChangesetShape(TypedDict, total=False):
 
 def insight_shape(insight: Insight) -> InsightShape:
     record = insight.record
-    return {
+    shape: InsightShape = {
         "id": insight.pk.hex,
         "insight_text": record.content,
         "category": record.category,
@@ -92,23 +101,37 @@ def insight_shape(insight: Insight) -> InsightShape:
         "applied_at": insight.applied_at.isoformat() if insight.applied_at else None,
         "changeset_id": insight.changeset_id.hex if insight.changeset_id else None,
     }
+    if editor := record.metadata.get(EDITED_BY):
+        shape["edited_by"] = str(editor)
+    if insight.pending_edit:
+        shape["pending_edit"], shape["edit_by"] = insight.pending_edit, insight.edit_by
+    if insight.is_withdrawn:
+        shape["withdrawn"] = True
+    return shape
 
 
-def planned_shape(planned: Planned) -> ChangeShape:
+def planned_shape(planned: Planned, known: Mapping[str, Facts] | None = None) -> ChangeShape:
+    """A write as it would be. A description that only ingestion wrote is what stands there now."""
     write = planned.step.write
-    absent = planned.before is ABSENT
-    return {
+    before = planned.before
+    ingested = ingested_description((known or {}).get(write.urn), write.path) if before is ABSENT else ABSENT
+    before = before if ingested is ABSENT else ingested
+    absent = before is ABSENT
+    shape: ChangeShape = {
         "change_type": planned.change_type,
         "does": CHANGE_TYPES[planned.change_type].says,
         "urn": write.urn,
         "aspect": write.aspect,
         "path": list(write.path),
-        "before": None if absent else planned.before,
+        "before": None if absent else before,
         "was_absent": absent,
         "after": write.value,
         "removes": write.operation == "remove",
         "outcome": "noop" if planned.is_noop else "planned",
     }
+    if ingested is not ABSENT:
+        shape["before_is_ingested"] = True
+    return shape
 
 
 def change_shape(change: Change) -> ChangeShape:

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from django.db.models import Count
+from django.db.models import Count, Exists, OuterRef
 
 from knowledge import catalog as catalogs
+from knowledge.catalog import baselines as looking
 from knowledge.catalog import facts, staleness
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
 from knowledge.models import EntityBaseline
 from memories.access import Caller
 from memories.models import Feedback, MemoryRecord, Verdict
 from memories.models.record import MemoryRecordQuerySet
-from memories.queries import mine_to_review, stale
+from memories.queries import decided_by, mine_to_review, open_doubts, stale
+from memories.revising import may_decide
+from memories.search import Filters, in_scope
 
 CAUSES_SHOWN = 12
 
@@ -40,6 +43,7 @@ class Entity:
 class Case:
     record: MemoryRecord
     may_decide: bool
+    may_edit: bool
     entities: list[Entity] = field(default_factory=list)
     doubts: list[Feedback] = field(default_factory=list)
 
@@ -47,6 +51,43 @@ class Case:
 def rows(caller: Caller, *, everyone: bool, cause: str = "") -> MemoryRecordQuerySet:
     found = stale(caller) if everyone else mine_to_review(caller)
     return found.filter(stale_reason=cause) if cause else found
+
+
+def second_looks(caller: Caller) -> MemoryRecordQuerySet:
+    """Memories that are still recalled, of which a column that their text names has changed, or that a reader called
+    wrong: of those that the caller decides, oldest first."""
+    hinted = EntityBaseline.objects.filter(record=OuterRef("pk")).exclude(hint="")
+    rows = in_scope(caller, Filters()).filter(Exists(hinted) | Exists(open_doubts()))
+    rows = rows if caller.is_admin else rows.filter(decided_by(caller))
+    return rows.defer("embedding", "search").order_by("created_at", "id")
+
+
+@dataclass(frozen=True)
+class Look:
+    """One memory to look at again, although it stands."""
+
+    record: MemoryRecord
+    hint: str
+    doubts: list[Feedback]
+    may_verify: bool
+
+
+def looks(caller: Caller, most: int) -> list[Look]:
+    records = list(second_looks(caller)[:most])
+    ids = [record.pk for record in records]
+    told = staleness.hints(ids) if ids else {}
+    doubts = _doubts(ids) if ids else {}
+    return [
+        Look(record, told.get(record.pk, ""), doubts.get(record.pk, []), caller.acts_for(record.created_by))
+        for record in records
+    ]
+
+
+def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:
+    found: dict[UUID, list[Feedback]] = {}
+    for doubt in Feedback.objects.filter(record__in=ids, verdict=Verdict.WRONG):
+        found.setdefault(doubt.record_id, []).append(doubt)
+    return found
 
 
 def causes(caller: Caller) -> list[tuple[str, int]]:
@@ -61,22 +102,21 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
     baselines: dict[UUID, list[EntityBaseline]] = {}
     for baseline in EntityBaseline.objects.filter(record__in=ids):
         baselines.setdefault(baseline.record_id, []).append(baseline)
-    doubts: dict[UUID, list[Feedback]] = {}
-    for doubt in Feedback.objects.filter(record__in=ids, verdict=Verdict.WRONG):
-        doubts.setdefault(doubt.record_id, []).append(doubt)
+    doubts = _doubts(ids)
     seen, note = {}, ""
     urns = {baseline.urn for found in baselines.values() for baseline in found}
     if urns:
         try:
             catalog = catalogs.readable()
-            seen = staleness.look(catalog, urns)
+            seen = looking.look(catalog, urns)
             note = catalogs.copy_note(catalog)
         except (CatalogUnavailable, CatalogRefused) as error:
             note = error.message
     return [
         Case(
             record=record,
-            may_decide=caller.acts_for(record.created_by),
+            may_decide=may_decide(caller, record),
+            may_edit=caller.acts_for(record.created_by),
             entities=[_entity(one, seen[one.urn]) for one in baselines.get(record.pk, []) if one.urn in seen],
             doubts=doubts.get(record.pk, []),
         )
@@ -84,7 +124,7 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
     ], note
 
 
-def _entity(baseline: EntityBaseline, now: staleness.Seen) -> Entity:
+def _entity(baseline: EntityBaseline, now: looking.Seen) -> Entity:
     return Entity(
         urn=baseline.urn,
         exists=now.exists,

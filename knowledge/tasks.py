@@ -6,11 +6,11 @@ from uuid import UUID
 
 from django.conf import settings
 
-from knowledge.catalog import staleness
+from knowledge.catalog import baselines, staleness
 
 
 def ground(record_id: str) -> int:
-    return staleness.ground([UUID(record_id)])
+    return baselines.ground([UUID(record_id)])
 
 
 def watch_staleness() -> str:

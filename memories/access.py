@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 
+CURATE = "curate"  # the right of curators; Django's permission knowledge.curate gives it
+
+
 class Person(Protocol):
     """What the caller is made from: the user model of the project, seen from here."""
 
@@ -56,6 +59,15 @@ class Caller:
         if any(fnmatchcase(tool, pattern) for pattern in self.tools_deny):
             return False
         return any(fnmatchcase(tool, pattern) for pattern in self.tools_allow)
+
+    @property
+    def curates(self) -> bool:
+        """Whether the caller reviews what others propose."""
+        return self.is_admin or CURATE in self.rights
+
+    def curates_for(self, persona: str) -> bool:
+        """A persona's memories are decided by those curators who hold it; admins decide all."""
+        return self.is_admin or (self.curates and persona in self.personas)
 
     def acts_for(self, owner: str) -> bool:
         """Whether the caller may change what `owner` wrote."""

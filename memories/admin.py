@@ -8,12 +8,14 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from memories import batches
 from memories.access import caller_of
-from memories.models import IndexJob, MemoryRecord, MemoryRevision, Persona, PersonaMembership, Tombstone
+from memories.history import Change, history
+from memories.models import IndexJob, MemoryRecord, Persona, PersonaMembership, Tombstone
+from memories.text import visible
 
 
 class ReadOnlyAdmin(admin.ModelAdmin[Any]):
@@ -40,28 +42,13 @@ class AdminsOnly(ReadOnlyAdmin):
         return bool(request.user.is_superuser)
 
 
-class RevisionInline(admin.TabularInline[MemoryRevision, MemoryRecord]):
-    model = MemoryRevision
-    fields = ["valid_to", "change", "changed_by", "status", "visibility", "content", "reason"]
-    readonly_fields = ["valid_to", "change", "changed_by", "status", "visibility", "content", "reason"]
-    extra = 0
-    can_delete = False
-    ordering = ["-valid_to"]
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRevision]:
-        return MemoryRevision.objects.visible_to(caller_of(request, door="admin"))
-
-
 @admin.register(MemoryRecord)
 class MemoryRecordAdmin(ReadOnlyAdmin):
     list_display = ["fact", "badge", "category", "created_by", "created_at"]
     list_filter = ["status", "dimension", "category", "confidence", "visibility", "persona", "source", "tier"]
     search_fields = ["content"]
     search_help_text = "Words of the text."
-    inlines = [RevisionInline]
+    readonly_fields = ["changes"]
     exclude = ["embedding", "search", "embedding_text_hash", "supersedes"]  # which may be another's private text
     actions = ["forget", "restore", "verify"]
 
@@ -70,6 +57,19 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         return rows.filter(pk__in=MemoryRecord.objects.visible_to(caller_of(request, door="admin")).values("pk")).defer(
             "embedding", "search"
         )
+
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> MemoryRecord | None:
+        record: MemoryRecord | None = super().get_object(request, *args, **kwargs)
+        if record is not None:
+            record.told = history(caller_of(request, door="admin"), record)  # type: ignore[attr-defined]
+        return record
+
+    @admin.display(description="history")
+    def changes(self, record: MemoryRecord) -> SafeString:
+        """As the portal tells it to this person: what is hidden there is hidden here."""
+        told: list[Change] = getattr(record, "told", [])
+        rows = ((f"{c.at:%Y-%m-%d %H:%M}", c.change, c.by, c.reason, visible(c.after.content)) for c in told)
+        return format_html("<ol>{}</ol>", format_html_join("", "<li>{} {} by {} {} <q>{}</q></li>", rows))
 
     @admin.display(description="memory")
     def fact(self, record: MemoryRecord) -> str:

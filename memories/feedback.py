@@ -1,4 +1,5 @@
-"""What readers say of recalled memories. A wrong one leaves recall and waits in the stale review."""
+"""What readers say of recalled memories. A wrong one leaves the reader's recall at once, and everybody's when its
+owner, a curator of its persona or a second reader agrees; then it waits in the stale review."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ NOTE_MAX = 500
 def mark(*, caller: Caller, record_id: UUID | str, verdict: str, note: str = "") -> Feedback:
     """Says `useful` or `wrong` of a memory, as anybody may who reads it; a later word replaces an earlier one.
 
-    A wrong one is stale at once, since agents would go on repeating it; its owner or an admin decides.
+    A wrong one is not recalled for this reader any more. It goes stale for everybody where the reader decides on it,
+    or where another reader has said so before: one reader's word does not take it from all.
     """
     check_choice("verdict", verdict, Verdict.values)
     note = validation.clean_text("note", note, 0, NOTE_MAX)
@@ -30,7 +32,7 @@ def mark(*, caller: Caller, record_id: UUID | str, verdict: str, note: str = "")
             raise Conflict(f"is {record.status}: there is nothing to say of it", field="id")
         _take_back(caller, record)
         reason = ""
-        if verdict == Verdict.WRONG and record.status == Status.ACTIVE:
+        if verdict == Verdict.WRONG and record.status == Status.ACTIVE and _counts(caller, record):
             reason = f"{caller.email} marked it wrong" + (f": {note}" if note else "")
             with revised(caller, record, "mark_wrong", note):
                 record.status, record.stale_reason, record.stale_at = Status.STALE, reason, timezone.now()
@@ -47,6 +49,12 @@ def of(caller: Caller, record: MemoryRecord) -> tuple[list[Feedback], Feedback |
     """What was said of a memory that the caller sees, newest first, and the caller's own word."""
     said = list(record.feedback.all()[:50])
     return said, next((one for one in said if one.by == caller.email), None)
+
+
+def _counts(caller: Caller, record: MemoryRecord) -> bool:
+    if caller.acts_for(record.created_by) or caller.curates_for(record.persona):
+        return True
+    return Feedback.objects.filter(record=record, verdict=Verdict.WRONG).exclude(by=caller.email).exists()
 
 
 def _readable(caller: Caller, record_id: UUID | str) -> MemoryRecord:

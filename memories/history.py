@@ -103,10 +103,10 @@ def chain(caller: Caller, record: MemoryRecord) -> list[MemoryRecord]:
     return line
 
 
-def history(caller: Caller, record: MemoryRecord) -> list[Change]:
-    """Revisions and corrections of the whole chain in one list, newest first."""
+def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] | None = None) -> list[Change]:
+    """Revisions and corrections of the whole chain in one list, newest first; of `line`, where the chain is at hand."""
     changes: list[Change] = []
-    line = chain(caller, record)
+    line = chain(caller, record) if line is None else line
     shown = {link.pk for link in line}
     found = MemoryRevision.objects.visible_to(caller).filter(record__in=line).order_by("-valid_to", "-id")
     revisions: dict[UUID, list[MemoryRevision]] = {}

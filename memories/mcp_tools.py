@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from memories import feedback, queries, services, shapes, validation
+from memories import erasing, feedback, queries, services, shapes, validation
 from memories.access import Caller
 from memories.budget import within_budget
 from memories.errors import check_choice
@@ -37,6 +37,28 @@ COMMANDS = {
     "list": "your and your colleagues' memories, newest first: optional filter_dimension, filter_category, "
     "filter_status, filter_entity_urn, limit, offset",
     "review_stale": "memories whose subject has changed: optional limit, offset",
+}
+
+
+FIELDS = frozenset(
+    {
+        "content", "dimension", "category", "confidence", "tags", "entity_urns", "related_columns", "visibility",
+        "metadata",
+    }
+)  # fmt: skip
+TAKES: dict[str, frozenset[str]] = {
+    "remember": FIELDS | {"source"},
+    "update": FIELDS | {"id", "reason", "note"},
+    "supersede": FIELDS | {"id", "reason", "note"},
+    "forget": frozenset({"id", "reason", "note"}),
+    "restore": frozenset({"id", "reason", "note"}),
+    "verify": frozenset({"id", "note", "reason"}),
+    "feedback": frozenset({"id", "verdict", "note", "reason"}),
+    "history": frozenset({"id"}),
+    "share": frozenset({"id", "visibility", "reason", "note"}),
+    "erase": frozenset({"id", "confirm"}),
+    "list": frozenset({"filter_dimension", "filter_category", "filter_status", "filter_entity_urn", "limit", "offset"}),
+    "review_stale": frozenset({"limit", "offset"}),
 }
 
 
@@ -81,7 +103,7 @@ Tags = Annotated[
 ]
 
 
-@tool(toolset="memory", title="Manage memories", destructive=True)
+@tool(toolset="memory", title="Manage memories", destructive=True, command="command", takes=TAKES)
 def memory_manage(
     caller: Caller,
     command: Annotated[str, Field(description=listed(list(COMMANDS)) + ". Without one: what each takes.")] = "",
@@ -193,10 +215,14 @@ def _change(
     act: dict[str, Any] = {"caller": caller, "record_id": record_id}
     match command:
         case "update":
-            return _changed(services.revise(**act, reason=reason, **given), "updated")
+            record = services.revise(**act, reason=reason, **given)
+            return _changed(record, record.waits or "updated")
         case "supersede":
             answer = services.supersede(**act, reason=reason, **{"content": "", **given})
-            return _remembered(answer, f"corrects {record_id.hex}")
+            waits = answer.record.supersedes_id is None
+            return _remembered(
+                answer, f"proposed in place of {record_id.hex}" if waits else f"corrects {record_id.hex}"
+            )
         case "forget":
             return _changed(services.forget(**act, reason=reason), "forgotten; restore brings it back")
         case "restore":
@@ -207,7 +233,7 @@ def _change(
             record = services.share(**act, visibility=given.get("visibility", ""), reason=reason)
             return _changed(record, f"visible to {record.visibility}")
         case "erase":
-            services.erase(**act, confirm=confirm)
+            erasing.erase(**act, confirm=confirm)
             return {"id": record_id.hex, "status": "erased", "message": "erased for good"}
         case _:
             return _history(caller, record_id)

@@ -9,11 +9,11 @@ from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memories.access import Caller
 from memories.errors import NotFound, check_choice
-from memories.models import Category, Dimension, MemoryRecord, Status
+from memories.models import Category, Dimension, Feedback, MemoryRecord, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.search import Filters, in_scope
 from memories.validation import clean_id, clean_urn
@@ -47,9 +47,30 @@ def stale(caller: Caller) -> MemoryRecordQuerySet:
 
 
 def mine_to_review(caller: Caller) -> MemoryRecordQuerySet:
-    """Of the stale ones, those that the caller may see to: their own, and all for an admin."""
+    """Of the stale ones, those that the caller decides: their own, a curator's personas', all for an admin."""
     rows = stale(caller)
-    return rows if caller.is_admin else rows.filter(created_by=caller.email)
+    return rows if caller.is_admin else rows.filter(decided_by(caller))
+
+
+def decided_by(caller: Caller) -> Q:
+    """The rule of revising.may_decide for stale memories, as a condition."""
+    rule = Q(created_by=caller.email)
+    if caller.curates:
+        rule |= Q(persona__in=sorted(caller.personas)) & ~Q(visibility=Visibility.PRIVATE)
+    return rule
+
+
+def doubted(caller: Caller) -> MemoryRecordQuerySet:
+    """Active memories that a reader marked wrong since they were last verified, of those that the caller decides."""
+    rows = in_scope(caller, Filters()).filter(Exists(open_doubts()))
+    rows = rows if caller.is_admin else rows.filter(decided_by(caller))
+    return rows.defer("embedding", "search").order_by("created_at", "id")
+
+
+def open_doubts() -> QuerySet[Feedback]:
+    """Wrong marks of an outer record since it was last verified."""
+    since = Q(at__gt=OuterRef("last_verified_at")) | Q(record__last_verified_at__isnull=True)
+    return Feedback.objects.filter(since, record=OuterRef("pk"), verdict=Verdict.WRONG)
 
 
 def corrections(caller: Caller) -> MemoryRecordQuerySet:

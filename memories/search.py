@@ -7,13 +7,15 @@ scored by the same formula, ties break by id, so an answer can be reproduced.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
-from django.db.models import FloatField, Q, Value
+from django.db.models import Exists, FloatField, OuterRef, Q, QuerySet, Value
 from django.db.models.expressions import Combinable, CombinedExpression
 from django.utils import timezone
 from pgvector.django import CosineDistance
@@ -22,8 +24,9 @@ from memories import embedding, lexicon
 from memories.access import Caller
 from memories.errors import DomainError, Invalid, check_choice
 from memories.history import states_at
-from memories.models import Dimension, MemoryRecord, Status, Tier
+from memories.models import Dimension, Feedback, MemoryRecord, Status, Tier, Verdict
 from memories.models.record import MemoryRecordQuerySet
+from memories.revising import value_of
 from memories.validation import clean_tags, clean_text, clean_urns
 
 STRATEGIES = ("auto", "semantic", "lexical", "entity", "graph")
@@ -67,6 +70,8 @@ class Recall:
     ranking: str  # hybrid, lexical, entity or graph
     degraded: bool = False
     note: str = ""
+    left_out: dict[str, int] = field(default_factory=dict)  # status → matches that are not shown for it
+    hints: dict[UUID, str] = field(default_factory=dict)  # what changed near what a memory says, and may concern it
 
 
 @dataclass(frozen=True)
@@ -244,7 +249,7 @@ def recall(
         raise Invalid(f"is {limit}", field="limit", allowed=f"1 to {LIMIT_MAX}")
     filters = _cleaned(filters, include_stale, as_of)
     question, answer = _prepare(caller, query, strategy, urns)
-    scope = in_scope(caller, filters)
+    scope = in_scope(caller, filters).filter(~Exists(_own_doubts(caller)))
     floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
     limit = min(limit, LIMIT_MAX)
     found = MemoryRecord.objects.raw(*ranking(scope, question, 3 * CANDIDATES if as_of else limit))
@@ -253,8 +258,45 @@ def recall(
         allowed = {Status.ACTIVE, Status.STALE} if include_stale else {Status.ACTIVE}
         hits = _as_of(caller, hits, as_of, allowed)[:limit]
         label = f"as of {as_of.isoformat()}: texts and status of that time, ranked by today's index"
-        answer = replace(answer, note="; ".join(filter(None, [answer.note, label])))
-    return replace(answer, hits=hits)
+        return replace(answer, hits=hits, note="; ".join(filter(None, [answer.note, label])))
+    least = hits[-1].score if len(hits) == limit else floor
+    left_out = _left_out(caller, filters, question, least)
+    hints = hints_about([hit.record.pk for hit in hits]) if hits else {}
+    return replace(answer, hits=hits, left_out=left_out, hints=hints)
+
+
+def _own_doubts(caller: Caller) -> QuerySet[Feedback]:
+    """What this reader has called wrong is not recalled for this reader."""
+    return Feedback.objects.filter(record=OuterRef("pk"), by=caller.email, verdict=Verdict.WRONG)
+
+
+def _left_out(caller: Caller, filters: Filters, question: Question, least: float) -> dict[str, int]:
+    """Stale and superseded memories that match as well as what is shown, and are not shown for their status."""
+    hidden = [status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses]
+    if list(filters.statuses) not in ([Status.ACTIVE], [Status.ACTIVE, Status.STALE]):
+        return {}
+    scope = in_scope(caller, replace(filters, statuses=hidden))
+    found = MemoryRecord.objects.raw(*ranking(scope, question, CANDIDATES))
+    counted = Counter(str(row.status) for row in map(_hit, found) if row.score > least)
+    return dict(counted)
+
+
+# Answers what asks for another look at some of these memories; registered by the app that watches their subjects.
+Hints = Callable[[Sequence[UUID]], dict[UUID, str]]
+_hints: list[Hints] = []
+
+
+def register_hints(source: Hints) -> None:
+    if source not in _hints:
+        _hints.append(source)
+
+
+def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
+    found: dict[UUID, str] = {}
+    for source in _hints:
+        for pk, hint in source(ids).items():
+            found[pk] = "; ".join(filter(None, [found.get(pk, ""), hint]))
+    return found
 
 
 def _check_needs(strategy: str, query: str, urns: list[str]) -> None:
@@ -278,35 +320,44 @@ def _cleaned(filters: Filters, include_stale: bool, as_of: datetime | None) -> F
 
 
 def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tuple[Question, Recall]:
-    """What to ask the arms, and how the answer is labelled."""
-    answer = Recall(hits=[], strategy=strategy, ranking=strategy)
-    distances = dict.fromkeys(urns, 0)
-    if urns and strategy in ("auto", "graph"):
-        if _neighbours is not None:
-            try:
-                found, note = _neighbours(caller, urns)
-                answer = replace(answer, note=note, degraded=bool(note))
-                near = sorted(found.items(), key=lambda item: (item[1], item[0]))
-                distances = {**dict(near[: URNS_PER_QUERY - len(urns)]), **distances}
-            except DomainError as error:
-                answer = replace(answer, degraded=True, note=f"{NO_LINEAGE_NOTE}: {error.message}")
-        elif strategy == "graph":
-            answer = replace(answer, note=NO_CATALOG_NOTE)
-    question = Question(distances=distances)
+    """What to ask the arms, and how the answer is labelled. Inference comes first, while no connection is held."""
+    vector, away = _vector(query) if query and strategy != "lexical" else (None, "")
+    distances, answer = _distances(caller, strategy, urns)
+    question = Question(vector=vector, distances=distances)
     if not query:
         return question, replace(answer, ranking="graph" if strategy == "auto" else strategy)
     question = replace(question, terms=lexicon.query_terms(query))
-    if strategy == "lexical":
-        return question, answer
+    if strategy in ("auto", "semantic"):
+        if away:
+            note = "; ".join(filter(None, [answer.note, f"{away}; {LEXICAL_NOTE}"]))
+            return question, replace(answer, ranking="lexical", degraded=True, note=note)
+        return question, replace(answer, ranking="hybrid")
+    return question, answer
+
+
+def _vector(query: str) -> tuple[Sequence[float] | None, str]:
+    """The query's vector, or why there is none."""
     try:
-        vector, _ = embedding.embed_one(query)
+        return embedding.embed_one(query)[0], ""
     except embedding.EmbedderUnavailable as error:
-        if strategy in ("entity", "graph"):
-            return question, answer
-        note = "; ".join(filter(None, [answer.note, f"{error}; {LEXICAL_NOTE}"]))
-        return question, replace(answer, ranking="lexical", degraded=True, note=note)
-    ranking = "hybrid" if strategy in ("auto", "semantic") else strategy
-    return replace(question, vector=vector), replace(answer, ranking=ranking)
+        return None, str(error)
+
+
+def _distances(caller: Caller, strategy: str, urns: list[str]) -> tuple[dict[str, int], Recall]:
+    """The named entities with those near them where that is asked for, and the answer begun."""
+    answer = Recall(hits=[], strategy=strategy, ranking=strategy)
+    distances = dict.fromkeys(urns, 0)
+    if not urns or strategy not in ("auto", "graph"):
+        return distances, answer
+    if _neighbours is None:
+        return distances, replace(answer, note=NO_CATALOG_NOTE if strategy == "graph" else "")
+    try:
+        found, note = _neighbours(caller, urns)
+    except DomainError as error:
+        return distances, replace(answer, degraded=True, note=f"{NO_LINEAGE_NOTE}: {error.message}")
+    near = sorted(found.items(), key=lambda item: (item[1], item[0]))
+    distances = {**dict(near[: URNS_PER_QUERY - len(urns)]), **distances}
+    return distances, replace(answer, note=note, degraded=bool(note))
 
 
 def _hit(row: Any) -> Hit:
@@ -329,6 +380,6 @@ def _as_of(caller: Caller, hits: list[Hit], moment: datetime, allowed: set[Statu
         state = states.get(hit.record.pk)
         if state is not None and state.status in allowed:
             for name, value in state.details.items():
-                setattr(hit.record, name, value)  # shown, never saved
+                setattr(hit.record, name, value_of(name, value))  # shown, never saved
             then.append(replace(hit, content=state.content, status=state.status))
     return then

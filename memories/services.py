@@ -4,7 +4,7 @@ are here and nowhere else. Inference and network stay outside the transactions."
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,40 +12,25 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import TextField, Value
-from django.dispatch import Signal
 from django.utils import timezone
 
-from memories import embedding, indexing, validation
+from memories import embedding, events, indexing, validation
 from memories.access import Caller
-from memories.chains import close_the_gap, living_successor, locked_with_predecessor, make_active, mark_superseded
+from memories.chains import living_successor, locked_with_predecessor, make_active, mark_superseded
 from memories.errors import Conflict, Forbidden, Invalid, check_choice
 from memories.models import (
     Category,
     Confidence,
     Dimension,
-    IndexJob,
     MemoryRecord,
     Source,
     Status,
-    Tombstone,
     Visibility,
 )
 from memories.models.fields import ContentKey
 from memories.models.index_job import Trigger
 from memories.revising import locked, revised
 from memories.similar import Similar, similar_to
-
-# Sent inside the transaction that erases a memory, with `record_id`, so that other apps drop what they copied.
-erased = Signal()
-# Sent inside the transaction that shares a memory, with `record`: a receiver may refuse by raising a DomainError.
-sharing = Signal()
-# Sent inside the transaction of a correction, with `record`, which is superseded now.
-corrected = Signal()
-# Sent inside the transaction that edits a memory, with `record`, `caller` and the names of what changed: a receiver may
-# refuse by raising a DomainError.
-edited = Signal()
-# Sent with `record` when what a memory says was just said or looked at: written, revised, verified, restored.
-grounded = Signal()
 
 EDITABLE: dict[str, Callable[[Any], Any]] = {
     "content": validation.clean_content,
@@ -112,7 +97,7 @@ def remember(
         record = MemoryRecord.objects.create(created_by=caller.email, persona=caller.persona, **fields)
         if within:
             within(record)
-        grounded.send(sender=MemoryRecord, record=record)
+        events.grounded.send(sender=MemoryRecord, record=record)
     return index_now(caller, record)
 
 
@@ -132,31 +117,37 @@ def supersede(
     metadata = validation.clean_metadata(dict(changes.pop("metadata", None) or {}))
     cleaned = clean_changes({"content": content, **changes})
     with transaction.atomic():
-        old = locked(caller, record_id)
+        old = locked(caller, record_id, deciding=True)
         if successor := living_successor(old):
             raise Conflict(f"was corrected already, by {successor.pk.hex}: correct that one", field="id")
         if old.status == Status.ARCHIVED:
             raise Conflict("is forgotten: restore it before correcting it", field="id")
         moment = created_at or timezone.now()  # read once the lock is ours, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
+        fields = {**inherited, **cleaned}
+        if fields["content"] == old.content:
+            raise Invalid("is what the memory says already", field="content", allowed="the corrected text")
+        waits = events.review.propose_correction(caller, old, fields)
         new = MemoryRecord(
-            **{**inherited, **cleaned},
+            **{**fields, "visibility": Visibility.PRIVATE if waits else fields["visibility"]},
             created_by=old.created_by,
             persona=old.persona,
             source=old.source,
-            metadata=_with_session(caller, metadata),
-            supersedes=old,
+            metadata=written_by(caller, old, _with_session(caller, metadata)),
+            supersedes=None if waits else old,
             created_at=moment,
             updated_at=moment,
         )
-        if new.content == old.content:
-            raise Invalid("is what the memory says already", field="content", allowed="the corrected text")
         new.save(force_insert=True)
-        with revised(caller, old, "supersede", reason, moment):
-            mark_superseded(old, new)
-        corrected.send(sender=MemoryRecord, record=old)
-        grounded.send(sender=MemoryRecord, record=new)
-    return index_now(caller, new)
+        if waits:
+            events.review.proposed(caller, new, old)
+        else:
+            with revised(caller, old, "supersede", reason, moment):
+                mark_superseded(old, new)
+            events.corrected.send(sender=MemoryRecord, record=old)
+        events.grounded.send(sender=MemoryRecord, record=new)
+    answer = index_now(caller, new)
+    return replace(answer, note="; ".join(filter(None, [waits, answer.note])))
 
 
 # -- changing what is there ------------------------------------------------------------------------------
@@ -165,7 +156,9 @@ def supersede(
 def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes: Any) -> MemoryRecord:
     """Edits a memory in place; the earlier state is kept as a revision. `metadata` is merged, key by key.
 
-    A stale memory that is revised is true again. Raises Invalid without any change to make.
+    A stale memory that is revised is true again. What a curator has approved stays in force until the edit is
+    approved too: then the record comes back unchanged, and its `waits` says so. Raises Invalid without any change to
+    make.
     """
     metadata = changes.pop("metadata", None)
     cleaned = clean_changes(changes)
@@ -176,7 +169,10 @@ def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: restore it before changing it", field="id")
         if cleaned.get("visibility", record.visibility) != record.visibility:
-            sharing.send(sender=MemoryRecord, record=record)
+            events.sharing.send(sender=MemoryRecord, record=record)
+        if cleaned and (waits := events.review.hold_edit(caller, record, cleaned)):
+            record.waits = waits
+            return record
         with revised(caller, record, "revise", reason):
             for name, value in cleaned.items():
                 setattr(record, name, value)
@@ -186,9 +182,6 @@ def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes
                 record.metadata = validation.clean_metadata(merged, own_keys=own_keys)
             if cleaned and record.status == Status.STALE:
                 make_active(record)
-        if cleaned:
-            edited.send(sender=MemoryRecord, record=record, caller=caller, names=set(cleaned))
-            grounded.send(sender=MemoryRecord, record=record)
         text_changed = record.embedding is None
     if text_changed:
         index_now(caller, record)
@@ -198,7 +191,7 @@ def revise(*, caller: Caller, record_id: UUID | str, reason: str = "", **changes
 def forget(*, caller: Caller, record_id: UUID | str, reason: str = "") -> MemoryRecord:
     """Archives a memory: out of recall, kept, and to be restored. Forgetting twice changes nothing."""
     with transaction.atomic():
-        record = locked(caller, record_id)
+        record = locked(caller, record_id, deciding=True)
         with revised(caller, record, "forget", reason):
             record.status = Status.ARCHIVED
     return record
@@ -209,6 +202,7 @@ def restore(*, caller: Caller, record_id: UUID | str, reason: str = "") -> Memor
     restored correction corrects again."""
     with transaction.atomic():
         record, old = locked_with_predecessor(caller, record_id)
+        events.restoring.send(sender=MemoryRecord, record=record)
         successor = living_successor(record)
         if successor and record.status == Status.SUPERSEDED:
             raise Conflict(f"is superseded by {successor.pk.hex}: forget that one first", field="id")
@@ -226,7 +220,7 @@ def restore(*, caller: Caller, record_id: UUID | str, reason: str = "") -> Memor
         if old and old.status in (Status.ACTIVE, Status.STALE):
             with revised(caller, old, "supersede", "its correction was restored"):
                 mark_superseded(old, record)
-        grounded.send(sender=MemoryRecord, record=record)
+        events.grounded.send(sender=MemoryRecord, record=record)
     if record.embedding is None:
         indexing.enqueue("memory", [record.pk], Trigger.WRITE)
     return record
@@ -237,7 +231,7 @@ def share(*, caller: Caller, record_id: UUID | str, visibility: str, reason: str
     check_choice("visibility", visibility, Visibility.values)
     with transaction.atomic():
         record = locked(caller, record_id)
-        sharing.send(sender=MemoryRecord, record=record)
+        events.sharing.send(sender=MemoryRecord, record=record)
         with revised(caller, record, "share", reason):
             record.visibility = visibility
     return record
@@ -255,60 +249,28 @@ def mark_stale(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryR
     return record
 
 
+def mark_fresh(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryRecord:
+    """What had made a memory stale is as it was: it is recalled again, although nobody has looked at it."""
+    with transaction.atomic():
+        record = locked(caller, record_id)
+        if record.status != Status.STALE:
+            raise Conflict(f"is {record.status}: only a stale memory becomes fresh again", field="id")
+        with revised(caller, record, "mark_fresh", reason):
+            make_active(record)
+    return record
+
+
 def verify(*, caller: Caller, record_id: UUID | str, note: str = "") -> MemoryRecord:
     """Somebody looked and it is still true: a stale memory is active again, and the time is kept."""
     with transaction.atomic():
-        record = locked(caller, record_id)
+        record = locked(caller, record_id, deciding=True)
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: restore it before verifying it", field="id")
         with revised(caller, record, "verify", note):
             make_active(record)
             record.last_verified_at = timezone.now()
-        grounded.send(sender=MemoryRecord, record=record)
+        events.grounded.send(sender=MemoryRecord, record=record)
     return record
-
-
-def erase(*, caller: Caller, record_id: UUID | str, confirm: bool = False) -> Tombstone:
-    """Removes a text for good: record, revisions, vectors, and what other apps copied. Only the fact that it was
-    erased stays. The chain closes over the gap. Raises Invalid without `confirm`."""
-    if not confirm:
-        raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
-    with transaction.atomic():
-        record, old = locked_with_predecessor(caller, record_id)
-        IndexJob.objects.filter(source_kind="memory", source_id=record.pk).delete()
-        tombstone, _ = Tombstone.objects.get_or_create(
-            record_id=record.pk,
-            defaults={"created_by": record.created_by, "persona": record.persona, "erased_by": caller.email},
-        )
-        close_the_gap(caller, record, old)
-        MemoryRecord.objects.filter(pk=record.pk).delete()
-        erased.send(sender=MemoryRecord, record_id=tombstone.record_id)
-    return tombstone
-
-
-def move_ownership(*, caller: Caller, old: str, new: str) -> int:
-    """Gives all that `old` owns to `new`, keeping the first owner in metadata.legacy_created_by; moving it back
-    removes that mark again. Answers how many records moved. Admins only."""
-    if not caller.is_admin:
-        raise Forbidden("only an admin moves ownership")
-    old, new = old.strip(), new.strip().lower()
-    if not old or not new or old == new:
-        raise Invalid("must be two different identities", field="new", allowed="an e-mail address")
-    if len(new) > 254 or "@" not in new:
-        raise Invalid(f"{new[:60]!r} is no e-mail address", field="new", allowed="an e-mail address")
-    owned = MemoryRecord.objects.filter(created_by=old)
-    coming_back = owned.filter(metadata__legacy_created_by=new)
-    with transaction.atomic():
-        # Undoing an earlier move takes back what was moved then, and nothing that was the other's own.
-        rows = list((coming_back if coming_back.exists() else owned).select_for_update())
-        for record in rows:
-            first = record.metadata.get("legacy_created_by", old)
-            record.metadata.pop("legacy_created_by", None)
-            if first != new:
-                record.metadata["legacy_created_by"] = first
-            record.created_by = new
-        MemoryRecord.objects.bulk_update(rows, ["created_by", "metadata"], batch_size=500)
-    return len(rows)
 
 
 # -- parts -----------------------------------------------------------------------------------------------
@@ -323,6 +285,12 @@ def clean_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := sorted(set(changes) - set(EDITABLE)):
         raise Invalid(f"{', '.join(unknown)} can't be changed", allowed=", ".join(EDITABLE))
     return {name: EDITABLE[name](value) for name, value in changes.items() if value is not None}
+
+
+def written_by(caller: Caller, owner_of: MemoryRecord, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata that says who wrote the text, where that is not its owner."""
+    kept = {name: value for name, value in metadata.items() if name != validation.EDITED_BY}
+    return kept if caller.email == owner_of.created_by else {**kept, validation.EDITED_BY: caller.email}
 
 
 def _with_session(caller: Caller, metadata: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from memories import embedding, index_state, indexing, lexicon
+from memories import batches, embedding, index_state, indexing, lexicon
 from memories.access import operator
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,10 @@ def reindex(kind: str) -> int:
     count = index_state.reindex(caller=operator(), kind=kind)
     close_gaps()
     return count
+
+
+def finish_batch(batch_id: str) -> None:
+    batches.finish(batch_id)
 
 
 def refresh_lexicon() -> int:

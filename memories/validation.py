@@ -23,6 +23,7 @@ METADATA_DEPTH = 20  # readers' JSON parsers end somewhere
 OFFSET_MAX = 1_000_000
 REASON_MAX = 1000
 SESSION_KEY = "session_id"
+EDITED_BY = "edited_by"  # who wrote the text, where that was not the owner
 
 # Written by services alone: a caller's metadata can never change what state a memory is in or whose it is.
 RESERVED_METADATA = frozenset(
@@ -34,6 +35,7 @@ RESERVED_METADATA = frozenset(
         "reviewed_by",
         "applied_by",
         "changeset_ref",
+        "edited_by",
     }
 )
 

@@ -128,7 +128,7 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
     verb = (request.method or "").lower() if is_api else str(found.kwargs.get("act", ""))
     answer = getattr(response, "data", None) if is_api else None
     named = str(found.kwargs.get("record_id") or found.kwargs.get("insight_id") or "")
-    user = request.user  # None for a REST request without a good token
+    user = getattr(request, "user", None)  # None for a REST request without a good token
     is_signed_in = user is not None and user.is_authenticated and user.is_active
     is_fault = isinstance(answer, Mapping) and response.status_code >= 400
     audit.record(

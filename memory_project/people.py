@@ -17,10 +17,12 @@ from django.urls import reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
-from memories import services, validation
+from analysis import copies
+from memories import validation
 from memories.access import Caller
 from memories.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.models import Persona, PersonaMembership
+from memories.ownership import move_ownership
 from memory_project import mail
 from memory_project.models import User
 from memory_project.tokens import revoke_all
@@ -65,6 +67,7 @@ def set_personas(user: User, personas: Sequence[Persona]) -> None:
         PersonaMembership.objects.update_or_create(
             user=user, persona=persona, defaults={"is_default": persona.pk == default}
         )
+    copies.follow_person(user.email)
 
 
 def make_curator(user: User, *, curates: bool = True) -> None:
@@ -112,7 +115,7 @@ def hand_over(*, caller: Caller, person: User, to: str) -> int:
     if person.email == caller.email:
         raise Conflict("is yourself: ask another admin", field="person")
     with transaction.atomic():
-        moved = services.move_ownership(caller=caller, old=person.email, new=heir.email)
+        moved = move_ownership(caller=caller, old=person.email, new=heir.email)
         switch_off(caller=caller, person=person)
     return moved
 

@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.db.models.signals import post_migrate
 from django.dispatch import receiver
 
-from memories.services import erased
+from memories.events import erased
 from memory_project.mcp import audit
 from memory_project.models import AuditEvent, User
 

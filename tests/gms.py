@@ -1,4 +1,5 @@
-"""A stand-in for DataHub's GMS: the endpoints that the SDK and our adapter use, over our own aspect tables.
+"""A stand-in for DataHub's GMS: an aspect store of its own, behind the endpoints that the SDK, its command line and our
+adapter use. Every aspect is validated with the SDK's own classes, as the server would.
 
 It can be told to be slow, to answer an error, to drop the connection (before or after it has written), or to
 accept stale preconditions as some servers do.
@@ -6,7 +7,9 @@ accept stale preconditions as some servers do.
 
 from __future__ import annotations
 
+import copy
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,13 +18,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
-
-from django.db import connections
-
-from knowledge.catalog.local import LocalCatalog
-from knowledge.catalog.patch import from_pointer
-from knowledge.catalog.port import Run, Write
-from knowledge.models import CatalogAspect, CatalogEntity
 
 CONFIG: dict[str, Any] = {
     "noCode": "true",
@@ -57,9 +53,130 @@ class Answer(Exception):
         self.status, self.body = status, body
 
 
+# How the server's patch templates address lists: by these fields of their elements.
+KEYS: dict[str, dict[tuple[str, ...], list[str]]] = {
+    "globalTags": {("tags",): ["tag"]},
+    "glossaryTerms": {("terms",): ["urn"]},
+    "ownership": {("owners",): ["owner", "type"]},
+    "structuredProperties": {("properties",): ["propertyUrn"]},
+    "editableSchemaMetadata": {
+        ("editableSchemaFieldInfo",): ["fieldPath"],
+        ("editableSchemaFieldInfo", "globalTags", "tags"): ["tag"],
+    },
+}
+
+
+class Store:
+    """Versions of each aspect, newest last; None is a removed one."""
+
+    def __init__(self) -> None:
+        self.versions: dict[tuple[str, str], list[tuple[Any, dict[str, Any]]]] = {}
+
+    def put(self, urn: str, aspect: str, value: Any, system_metadata: dict[str, Any] | None = None) -> None:
+        if value is not None:
+            validate(aspect, value)
+        if self.value(urn, aspect) != value:
+            self.versions.setdefault((urn, aspect), []).append((copy.deepcopy(value), system_metadata or {}))
+
+    def value(self, urn: str, aspect: str) -> Any:
+        kept = self.versions.get((urn, aspect))
+        return copy.deepcopy(kept[-1][0]) if kept else None
+
+    def version(self, urn: str, aspect: str) -> int:
+        return len(self.versions.get((urn, aspect), []))
+
+    def urns(self, kind: str = "") -> list[str]:
+        return sorted({urn for urn, _ in self.versions if urn.startswith(f"urn:li:{kind}")})
+
+    def latest(self, urn: str, aspects: set[str] | None = None, lagging: bool = False) -> dict[str, Any]:
+        """Each aspect as the server sends it; lagging, as it was before the newest write of a changeset."""
+        shown = {}
+        for (one, aspect), kept in self.versions.items():
+            if one != urn or (aspects is not None and aspect not in aspects):
+                continue
+            rows = list(enumerate(kept, 1))
+            if lagging:
+                rows = [row for row in rows if not str(row[1][1].get("runId", "")).startswith("cs-")]
+            if rows and rows[-1][1][0] is not None:
+                version, (value, stamp) = rows[-1]
+                shown[aspect] = {"value": value, "systemMetadata": {**stamp, "version": str(version)}}
+        return shown
+
+
+def validate(aspect: str, value: Any) -> None:
+    """As the server's models would: unknown aspects and fields, missing fields and wrong types are refused."""
+    from datahub.metadata.schema_classes import ASPECT_NAME_MAP
+
+    cls = ASPECT_NAME_MAP.get(aspect)
+    if cls is None:
+        raise Answer(400, {"message": f"unknown aspect {aspect}"})
+    try:
+        parsed = cls.from_obj(copy.deepcopy(value))
+        if not parsed.validate():
+            raise ValueError("does not validate")
+        lost = {key for key, item in value.items() if item is not None} - set(parsed.to_obj())
+        if lost:
+            raise ValueError(f"unknown fields {sorted(lost)}")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Answer(422, {"message": f"{aspect} is invalid: {error}"}) from None
+
+
+def patch(value: Any, operations: list[dict[str, Any]], keys: dict[tuple[str, ...], list[str]]) -> Any:
+    """RFC 6902's add and remove on the aspect with its keyed lists as maps."""
+    tree = as_maps(value or {}, keys, ())
+    for operation in operations:
+        *steps, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
+        here = tree
+        for step in steps:
+            here = here.setdefault(step, {})
+        if operation["op"] == "remove":
+            if last not in here:
+                raise Answer(500, {"message": f"nothing to remove at {operation['path']}"})
+            del here[last]
+        else:
+            here[last] = as_maps(operation["value"], keys, tuple(steps))
+    return as_lists(tree, keys, ())
+
+
+def as_maps(value: Any, keys: dict[tuple[str, ...], list[str]], path: tuple[str, ...]) -> Any:
+    if isinstance(value, list) and path in keys:
+        tree: dict[str, Any] = {}
+        for element in value:
+            here = tree
+            *outer, last = [str(element.get(name, "")) for name in keys[path]]
+            for step in outer:
+                here = here.setdefault(step, {})
+            here[last] = as_maps(element, keys, path)
+        return tree
+    if isinstance(value, dict):
+        return {name: as_maps(inner, keys, (*path, name)) for name, inner in value.items()}
+    return value
+
+
+def as_lists(value: Any, keys: dict[tuple[str, ...], list[str]], path: tuple[str, ...]) -> Any:
+    if path in keys and isinstance(value, dict):
+        names, below = keys[path], {place: fields for place, fields in keys.items() if place != path}
+        return [
+            {**dict(zip(names, key, strict=True)), **as_lists(element, below, path)}
+            for key, element in leaves(value, len(names))
+        ]
+    if isinstance(value, dict):
+        return {name: as_lists(inner, keys, (*path, name)) for name, inner in value.items()}
+    return value
+
+
+def leaves(tree: dict[str, Any], depth: int) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, inner in tree.items():
+        if depth == 1:
+            yield (name,), inner
+        else:
+            yield from (((name, *rest), element) for rest, element in leaves(inner, depth - 1))
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     faults = Faults()
+    store = Store()
     lock = threading.Lock()
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -86,8 +203,6 @@ class Handler(BaseHTTPRequestHandler):
             self._reply(answer.status, answer.body)
         except ConnectionAbortedError:
             self.close_connection = True
-        finally:
-            connections.close_all()
 
     def _reply(self, status: int, body: Any) -> None:
         text = json.dumps(body).encode()
@@ -101,7 +216,15 @@ class Handler(BaseHTTPRequestHandler):
             return CONFIG
         if path.startswith("/entitiesV2/"):
             urn = unquote(path.removeprefix("/entitiesV2/"))
-            return {"urn": urn, "aspects": latest(urn)}
+            named = re.findall(r"[A-Za-z]+", query.get("aspects", ["List()"])[0].removeprefix("List"))
+            shown = self.store.latest(urn, set(named) or None)
+            aspects = {name: {"name": name, "type": "VERSIONED", **aspect} for name, aspect in shown.items()}
+            return {"urn": urn, "entityName": urn.split(":")[2], "aspects": aspects}
+        if path.startswith("/aspects/"):
+            urn, name = unquote(path.removeprefix("/aspects/")), query["aspect"][0]
+            if (value := self.store.value(urn, name)) is None:
+                raise Answer(404, {"message": f"no {name} of {urn}"})
+            return {"version": 0, "aspect": {record_name(name): value}}
         if path == "/openapi/v1/events/poll":
             return self._events(int(query.get("offsetId", ["-1"])[0]), float(query["pollTimeoutSeconds"][0]))
         raise Answer(404, {"message": f"no {path}"})
@@ -125,15 +248,15 @@ class Handler(BaseHTTPRequestHandler):
             return {"value": "ok"}
         if path.endswith("/batchGet"):
             lagging = self._lags()
-            return [{"urn": one["urn"], **latest(one["urn"], set(one) - {"urn"}, lagging)} for one in body]
+            return [{"urn": one["urn"], **self.store.latest(one["urn"], set(one) - {"urn"}, lagging)} for one in body]
         if path == "/api/graphql":
-            return {"data": graphql(body["query"], body["variables"]["input"])}
+            return {"data": graphql(self.store, body["query"], body["variables"]["input"])}
         raise Answer(404, {"message": f"no {path}"})
 
     def _delete(self, path: str, query: dict[str, list[str]], body: Any) -> Any:
         *_, urn, aspect = path.split("/")
         self._faulty_write()
-        LocalCatalog().write(Write(unquote(urn), aspect, (), "remove"), Run("gms", "gms"))
+        self.store.put(unquote(urn), aspect, None)
         return {}
 
     def _lags(self) -> bool:
@@ -161,17 +284,21 @@ class Handler(BaseHTTPRequestHandler):
         self._faulty_write()
         urn, aspect = proposal["entityUrn"], proposal["aspectName"]
         given = json.loads(proposal["aspect"]["value"])
-        run = Run((proposal.get("systemMetadata") or {}).get("runId", "none"), "gms")
+        stamp = dict(proposal.get("systemMetadata") or {})
         with self.lock:
             self._precondition(urn, aspect, proposal.get("headers") or {})
             if proposal["changeType"] == "PATCH":
                 if aspect in self.faults.no_patch_template:
                     raise Answer(500, {"message": "no template for this aspect"})
-                for operation in given:
-                    path = from_pointer(operation["path"])
-                    LocalCatalog().write(Write(urn, aspect, path, operation["op"], operation.get("value")), run)
-            else:
-                LocalCatalog().put(urn, aspect, given, {"runId": run.id})
+                is_generic = isinstance(given, dict)
+                generic: dict[tuple[str, ...], list[str]] = {}
+                if is_generic:
+                    generic = {(name,): fields for name, fields in given["arrayPrimaryKeys"].items()}
+                keys = generic or KEYS.get(aspect, {})
+                operations = given["patch"] if is_generic else given
+                given = patch(self.store.value(urn, aspect) or default(aspect), operations, keys)
+                stamp = {} if is_generic else stamp  # the server loses it on this way
+            self.store.put(urn, aspect, given, stamp)
         if self.faults.drop_after_write:
             self.faults.drop_after_write -= 1
             raise ConnectionAbortedError
@@ -180,8 +307,7 @@ class Handler(BaseHTTPRequestHandler):
         wanted = headers.get("If-Version-Match")
         if wanted is None or self.faults.ignore_preconditions:
             return
-        row = CatalogAspect.objects.filter(urn=urn, aspect=aspect, is_latest=True).first()
-        actual = str(row.version) if row and row.value is not None else "-1"
+        actual = str(self.store.version(urn, aspect)) if self.store.value(urn, aspect) is not None else "-1"
         if wanted != actual:
             raise Answer(412, {"message": f"expected version {wanted}, actual {actual}"})
 
@@ -193,50 +319,76 @@ def platform_event(urn: str) -> dict[str, Any]:
     return {"contentType": "application/json", "value": json.dumps(value)}
 
 
-def latest(urn: str, aspects: set[str] | None = None, lagging: bool = False) -> dict[str, Any]:
-    """The newest version of each aspect; lagging, the one before it where the newest is a run's."""
-    rows = CatalogAspect.objects.filter(urn=urn, value__isnull=False)
-    rows = rows.exclude(system_metadata__runId__startswith="cs-") if lagging else rows.filter(is_latest=True)
-    if aspects is not None:
-        rows = rows.filter(aspect__in=aspects)
-    return {
-        row.aspect: {"value": row.value, "systemMetadata": {**row.system_metadata, "version": str(row.version)}}
-        for row in rows
+def default(aspect: str) -> dict[str, Any]:
+    """What an absent aspect begins as under a patch template."""
+    stamp = {"time": 0, "actor": "urn:li:corpuser:unknown"}
+    begun: dict[str, dict[str, Any]] = {
+        "glossaryTerms": {"terms": [], "auditStamp": stamp},
+        "ownership": {"owners": [], "lastModified": stamp},
     }
+    return begun.get(aspect, {})
 
 
-def graphql(query: str, given: dict[str, Any]) -> dict[str, Any]:
-    catalog = LocalCatalog()
+def record_name(aspect: str) -> str:
+    from datahub.metadata.schema_classes import ASPECT_NAME_MAP
+
+    return str(ASPECT_NAME_MAP[aspect].RECORD_SCHEMA.fullname).replace("pegasus2avro.", "")
+
+
+def graphql(store: Store, query: str, given: dict[str, Any]) -> dict[str, Any]:
     if "searchAcrossEntities" in query:
-        words = "" if given["query"] == "*" else given["query"]
-        kinds = [
-            kind.split("_")[0].lower() + "".join(p.title() for p in kind.split("_")[1:]) for kind in given["types"]
-        ]
-        found = catalog.search(words, types=kinds, limit=given["count"])
-        entities = [{"entity": {"urn": one.urn, "type": "X"}} for one in found]
+        words = "" if given["query"] == "*" else given["query"].casefold()
+        found = [urn for kind in kinds(given) for urn in store.urns(kind) if matches(store, urn, words)]
+        entities = [{"entity": {"urn": urn, "type": "X"}} for urn in found[: given["count"]]]
         return {"searchAcrossEntities": {"searchResults": entities}}
     if "scrollAcrossEntities" in query:
-        (kind,) = [
-            kind.split("_")[0].lower() + "".join(p.title() for p in kind.split("_")[1:]) for kind in given["types"]
-        ]
+        urns = [urn for kind in kinds(given) for urn in store.urns(f"{kind}:")]
         start = int(given.get("scrollId") or 0)
-        urns = list(CatalogEntity.objects.filter(entity_type=kind).order_by("urn").values_list("urn", flat=True))
         page = urns[start : start + given["count"]]
         end = start + len(page)
         listed = [{"entity": {"urn": urn, "type": "X"}} for urn in page]
         following = str(end) if end < len(urns) else None
         return {"scrollAcrossEntities": {"nextScrollId": following, "searchResults": listed}}
-    nodes = catalog.lineage(given["urn"], direction=given["direction"].lower(), hops=10, limit=given["count"])
+    near = around(store, given["urn"], given["direction"])
     results: list[dict[str, Any]] = [
-        {"degree": min(node.distance, 3), "entity": {"urn": node.urn, "type": "X"}} for node in nodes
+        {"degree": min(distance, 3), "entity": {"urn": urn, "type": "X"}} for urn, distance in near[: given["count"]]
     ]
     return {"searchAcrossLineage": {"searchResults": results}}
 
 
+def kinds(given: dict[str, Any]) -> list[str]:
+    """GLOSSARY_TERM as glossaryTerm; without any, all."""
+    parts = [kind.split("_") for kind in given["types"]]
+    return [first.lower() + "".join(part.title() for part in rest) for first, *rest in parts] or [""]
+
+
+def matches(store: Store, urn: str, words: str) -> bool:
+    """In the urn, or in what its properties say; never in its neighbours."""
+    said = [aspect for name, aspect in store.latest(urn).items() if name.endswith(("Properties", "Info", "Key"))]
+    text = json.dumps([urn, said]).casefold()
+    return all(word in text for word in re.findall(r"\w+", words))
+
+
+def around(store: Store, urn: str, direction: str) -> list[tuple[str, int]]:
+    """Every table upstream or downstream, nearest first."""
+    pairs = [
+        (down, up["dataset"])
+        for down, aspect in list(store.versions)
+        if aspect == "upstreamLineage"
+        for up in (store.value(down, aspect) or {}).get("upstreams", [])
+    ]
+    pairs = pairs if direction == "UPSTREAM" else [(up, down) for down, up in pairs]
+    distances = {urn: 0}
+    for distance in range(1, 20):
+        edge = {to for one, to in pairs if distances.get(one) == distance - 1} - set(distances)
+        distances |= dict.fromkeys(edge, distance)
+    return sorted(((one, far) for one, far in distances.items() if far), key=lambda item: (item[1], item[0]))
+
+
 @contextmanager
 def standin() -> Iterator[tuple[str, Faults]]:
-    """A running stand-in: its address and its faults."""
-    Handler.faults = Faults()
+    """A running stand-in with an empty store: its address and its faults."""
+    Handler.faults, Handler.store = Faults(), Store()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever)

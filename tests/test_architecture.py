@@ -38,6 +38,14 @@ WRITERS |= {
     "staleness",
     "events",
     "mirror",
+    "baselines",
+    "bulk",
+    "derived",
+    "decisions",
+    "redaction",
+    "sending",
+    "copies",
+    "erasing",
 }
 
 

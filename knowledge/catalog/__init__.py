@@ -20,6 +20,11 @@ def current() -> CatalogPort:
     return LocalCatalog()
 
 
+def identity() -> str:
+    """Which catalog it is: what was seen in one tells nothing of another."""
+    return f"datahub {settings.DATAHUB_GMS_URL}"[:200] if settings.DATAHUB_GMS_URL else "local"
+
+
 def readable() -> CatalogPort:
     """The same for showing and comparing: while DataHub is away, its copy answers, where one was made."""
     if settings.DATAHUB_GMS_URL:

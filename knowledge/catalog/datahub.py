@@ -18,7 +18,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from knowledge.catalog import facts
-from knowledge.catalog.patch import ABSENT, equal, patched, pointer, value_at
+from knowledge.catalog.patch import ABSENT, NESTED, equal, patched, pointer, value_at
 from knowledge.catalog.port import (
     Aspect,
     CatalogRefused,
@@ -30,6 +30,7 @@ from knowledge.catalog.port import (
     Write,
     entity_type,
 )
+from memories import connections
 
 PATCHABLE = frozenset(
     {
@@ -150,7 +151,7 @@ class DataHubCatalog:
     # -- writing -----------------------------------------------------------------------------------------
 
     def write(self, write: Write, run: Run) -> None:
-        if write.path and write.aspect in PATCHABLE:
+        if write.path and write.aspect in PATCHABLE and not set(NESTED) & set(write.path):
             try:
                 operation = {"op": write.operation, "path": pointer(write.path), "value": write.value}
                 return self._emit(write, "PATCH", [operation], JSON_PATCH, run)
@@ -228,9 +229,13 @@ class DataHubCatalog:
 
     def _try(self, act: Callable[[Any], Any]) -> Any:
         """The act with our errors for the SDK's and the transport's."""
-        import requests  # noqa: PLC0415 - comes with the SDK, and so only where that is installed
+        try:
+            import requests  # noqa: PLC0415 - comes with the SDK, and so only where that is installed
+        except ImportError:
+            raise CatalogUnavailable("the extra datahub is missing: pip install 'commonplace[datahub]'") from None
         from datahub.configuration.common import ConfigurationError, OperationalError  # noqa: PLC0415 - the same
 
+        connections.release()  # the network is waited for without holding a database connection
         try:
             return act(self._graph)
         except OperationalError as error:

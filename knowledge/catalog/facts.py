@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowledge.catalog.port import entity_type
+from knowledge.catalog.port import CatalogPort, entity_type
 
 Aspects = Mapping[str, Mapping[str, Any]]
+
+TEXT_FOUND = 20_000  # characters of a document that are searched
 
 # All that a page or a reviewer wants to know of an entity; one read brings them.
 ASPECTS = (
@@ -19,6 +21,7 @@ ASPECTS = (
     "containerProperties", "editableContainerProperties", "chartInfo", "editableChartProperties", "dashboardInfo",
     "editableDashboardProperties", "dataJobInfo", "editableDataJobProperties", "dataFlowInfo",
     "editableDataFlowProperties", "subTypes", "propertyDefinition", "incidentInfo", "queryProperties", "promptInfo",
+    "dataJobInputOutput", "dataProductProperties", "corpUserInfo", "corpUserEditableInfo", "corpGroupInfo",
 )  # fmt: skip
 
 # Where each kind of entity keeps its description: what people edit first, what ingestion wrote after it.
@@ -37,9 +40,13 @@ DESCRIPTIONS: dict[str, list[tuple[str, str]]] = {
 NAMES = (
     ("datasetProperties", "name"), ("tagProperties", "name"), ("glossaryTermInfo", "name"),
     ("domainProperties", "name"), ("documentInfo", "title"), ("containerProperties", "name"),
-    ("chartInfo", "title"), ("dashboardInfo", "title"),
+    ("chartInfo", "title"), ("dashboardInfo", "title"), ("dataProductProperties", "name"),
+    ("corpUserEditableInfo", "displayName"), ("corpUserInfo", "displayName"), ("corpUserInfo", "fullName"),
+    ("corpGroupInfo", "displayName"), ("propertyDefinition", "displayName"), ("propertyDefinition", "qualifiedName"),
     ("dataJobInfo", "name"), ("dataFlowInfo", "name"), ("glossaryNodeInfo", "name"), ("schemaMetadata", "schemaName"),
 )  # fmt: skip
+
+NAMING = tuple(dict.fromkeys(aspect for aspect, _ in NAMES))
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,9 @@ class Facts:
     removed: bool
     deprecated: bool
     deprecation_note: str
+    is_known: bool = True  # something is said of it
+    document_text: str = ""
+    properties: dict[str, list[str | float]] = field(default_factory=dict)  # structured properties by URN
     owners: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
     terms: list[str] = field(default_factory=list)
@@ -76,11 +86,17 @@ class Facts:
         return exact or next((column for column in self.columns if column.simple_path == simple_path(name)), None)
 
 
+def read(catalog: CatalogPort, urn: str) -> Facts:
+    """What the catalog says of one entity now. Raises CatalogUnavailable or CatalogRefused."""
+    found = catalog.read([urn], ASPECTS)[urn]
+    return of(urn, {name: aspect.value for name, aspect in found.items() if aspect.value is not None})
+
+
 def of(urn: str, aspects: Aspects) -> Facts:
     def at(aspect: str, key: str, default: Any = "") -> Any:
         return (aspects.get(aspect) or {}).get(key) or default
 
-    name = next((str(at(aspect, key)) for aspect, key in NAMES if at(aspect, key)), "")
+    name = name_of(aspects)
     texts = DESCRIPTIONS.get(entity_type(urn), [])
     return Facts(
         urn=urn,
@@ -92,6 +108,12 @@ def of(urn: str, aspects: Aspects) -> Facts:
         removed=bool(at("status", "removed", False)),
         deprecated=bool(at("deprecation", "deprecated", False)),
         deprecation_note=str(at("deprecation", "note")),
+        is_known=bool(aspects),
+        document_text=str((at("documentInfo", "contents", {}) or {}).get("text") or ""),
+        properties={
+            str(one.get("propertyUrn", "")): [_plain(value) for value in one.get("values") or []]
+            for one in at("structuredProperties", "properties", [])
+        },
         owners=[str(owner.get("owner", "")) for owner in at("ownership", "owners", [])],
         tags=[str(tag.get("tag", "")) for tag in at("globalTags", "tags", [])],
         terms=[str(term.get("urn", "")) for term in at("glossaryTerms", "terms", [])],
@@ -102,6 +124,18 @@ def of(urn: str, aspects: Aspects) -> Facts:
         ],
         columns=list(columns(aspects)),
     )
+
+
+def name_of(aspects: Aspects) -> str:
+    """What people call it; nothing where no aspect says."""
+    named = ((aspects.get(aspect) or {}).get(key) for aspect, key in NAMES)
+    return next((str(name) for name in named if name), "")
+
+
+def _plain(value: Any) -> str | float:
+    """A structured property's value: {"string": …} or {"double": …}."""
+    inner = next(iter(value.values()), "") if isinstance(value, Mapping) else value
+    return inner if isinstance(inner, int | float) else str(inner)
 
 
 def columns(aspects: Aspects) -> Iterator[Column]:
@@ -122,11 +156,6 @@ def columns(aspects: Aspects) -> Iterator[Column]:
             tags=tuple(str(tag.get("tag", "")) for tag in (info.get("globalTags") or {}).get("tags") or []),
             terms=tuple(str(term.get("urn", "")) for term in (info.get("glossaryTerms") or {}).get("terms") or []),
         )
-
-
-def upstreams(aspects: Aspects) -> list[str]:
-    found = (aspects.get("upstreamLineage") or {}).get("upstreams") or []
-    return [str(upstream["dataset"]) for upstream in found if upstream.get("dataset")]
 
 
 def simple_path(path: str) -> str:

@@ -7,18 +7,22 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from knowledge.catalog import facts
-from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.bulk import Put, put_many
 from knowledge.catalog.patch import from_pointer, pointer
-from knowledge.catalog.port import Run, Write, entity_type
-from knowledge.models import Change
+from knowledge.catalog.port import entity_type
+from knowledge.catalog.staleness import check_entities
+from knowledge.models import CatalogAspect, CatalogEntity, Change
+from memories.connections import maintain
 from memories.errors import Invalid
 from memories.validation import URN, URN_LENGTH
 
 JSON_PATCH = "application/json-patch+json"
+CHUNK = 200  # records in one go
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,9 @@ class Proposal:
 
 @dataclass
 class Loaded:
+    records: int = 0
+    stale: int = 0  # memories that what was loaded made stale
+    urns: set[str] = field(default_factory=set)  # entities that changed
     written: int = 0
     unchanged: int = 0
     unknown: Counter[str] = field(default_factory=Counter)  # kept, or skipped where asked for
@@ -48,27 +55,41 @@ def read_file(path: Path) -> list[Any]:
 
 
 def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded]:
-    """Writes records into the embedded catalog; yields the running count after each."""
-    catalog, count = LocalCatalog(), Loaded()
-    run = Run("load-catalog", "operator")
+    """Writes records into the embedded catalog, in bulk; yields the running count after each chunk of records. What
+    changed is compared with the memories about it at the end."""
+    count = Loaded()
+    for chunk in batched(records, CHUNK):
+        done = put_many(_puts(chunk, count, known_only))
+        count.written += done.written
+        count.unchanged += done.unchanged
+        count.urns |= done.urns
+        count.records += len(chunk)
+        yield count
+    maintain(CatalogAspect, CatalogEntity)
+    count.stale = check_entities(count.urns).stale
+    yield count
+
+
+def batched(records: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    left = iter(records)
+    while chunk := list(islice(left, size)):
+        yield chunk
+
+
+def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[Put]:
+    stamp = {"runId": "load-catalog"}
     for record in records:
         for proposal in proposals(record, count):
             if proposal.aspect not in facts.ASPECTS:
                 count.unknown[proposal.aspect] += 1
                 if known_only:
                     continue
-            if proposal.kind == "PATCH":
-                for operation in proposal.payload:
-                    path = from_pointer(operation["path"])
-                    catalog.write(
-                        Write(proposal.urn, proposal.aspect, path, operation["op"], operation.get("value")), run
-                    )
-                count.written += 1
-            elif catalog.put(proposal.urn, proposal.aspect, proposal.payload, {"runId": run.id}):
-                count.written += 1
-            else:
-                count.unchanged += 1
-        yield count
+            if proposal.kind != "PATCH":
+                yield Put(proposal.urn, proposal.aspect, proposal.payload, stamp)
+                continue
+            for one in proposal.payload:
+                path = from_pointer(one["path"])
+                yield Put(proposal.urn, proposal.aspect, one.get("value"), stamp, path, one["op"])
 
 
 def proposals(record: Any, count: Loaded) -> Iterator[Proposal]:

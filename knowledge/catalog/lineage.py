@@ -8,12 +8,14 @@ from typing import Any
 from django.conf import settings
 
 from knowledge import catalog as catalogs
+from knowledge.catalog import edges
 from knowledge.catalog.port import LineageNode
 from memories.access import Caller
 
 DIRECTIONS = ("upstream", "downstream")
 NODES_MAX = 200
 HOPS_MAX = 5
+JOBS = 50  # neighbours among which data jobs are looked for
 
 
 def neighbours(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
@@ -39,9 +41,11 @@ def around(urn: str, directions: Sequence[str], hops: int, limit: int) -> list[L
 
 
 def columns(urn: str) -> list[dict[str, Any]]:
-    """Which columns of the entity are made from which others, where the catalog knows."""
-    read = catalogs.readable().read([urn], ["upstreamLineage"])[urn]["upstreamLineage"].value or {}
-    return [
-        {"from": list(fine.get("upstreams") or []), "to": list(fine.get("downstreams") or [])}
-        for fine in read.get("fineGrainedLineages") or []
-    ]
+    """Which columns are made from which others, where the catalog knows: of the entity, and of data jobs around it."""
+    catalog = catalogs.readable()
+    near = [n.urn for d in DIRECTIONS for n in catalog.lineage(urn, direction=d, hops=1, limit=JOBS)]
+    jobs = [one for one in near if one.startswith("urn:li:dataJob:")]
+    read = catalog.read([urn, *jobs], ["upstreamLineage", "dataJobInputOutput"])
+    lines = {one: edges.columns({n: a.value for n, a in read[one].items() if a.value is not None}) for one in read}
+    by_jobs = [line for job in jobs for line in lines[job] if any(urn in c for c in (*line["from"], *line["to"]))]
+    return [*lines[urn], *by_jobs]

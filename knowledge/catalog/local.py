@@ -10,10 +10,10 @@ from django.db.models import BooleanField, FloatField
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
-from knowledge.catalog import facts
+from knowledge.catalog.derived import refresh_entities
 from knowledge.catalog.patch import canonical, patched
-from knowledge.catalog.port import Aspect, EntitySummary, LineageNode, Run, Value, Write, entity_type
-from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
+from knowledge.catalog.port import Aspect, EntitySummary, LineageNode, Run, Value, Write
+from knowledge.models import CatalogAspect, CatalogEntity
 from memories import lexicon
 
 LINEAGE = """
@@ -46,6 +46,10 @@ class LocalCatalog:
         """All living entities of this type."""
         return set(CatalogEntity.objects.filter(entity_type=kind, removed=False).values_list("urn", flat=True))
 
+    def types(self) -> set[str]:
+        """Types of which there is an entity."""
+        return set(CatalogEntity.objects.order_by().values_list("entity_type", flat=True).distinct())
+
     def write(self, write: Write, run: Run) -> None:
         stamp = {"runId": run.id, "lastObserved": _now_ms(), "actor": run.actor, "properties": run.properties}
         with transaction.atomic():
@@ -72,7 +76,7 @@ class LocalCatalog:
         CatalogAspect.objects.create(
             urn=urn, aspect=aspect, version=before.version + 1, value=after, system_metadata=stamp
         )
-        refresh_entity(urn, aspect, after)
+        refresh_entities([urn])
         return True
 
     def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:
@@ -104,42 +108,6 @@ def summary(row: CatalogEntity) -> EntitySummary:
         platform=row.platform,
         deprecated=row.deprecated,
     )
-
-
-def refresh_entity(urn: str, aspect: str = "", value: Value | None = None) -> None:
-    """Derives the entity's row, and its lineage where that changed."""
-    newest = CatalogAspect.objects.filter(urn=urn, is_latest=True, value__isnull=False)
-    aspects = {row.aspect: row.value or {} for row in newest}
-    if not aspects:
-        CatalogEntity.objects.filter(urn=urn).delete()
-    else:
-        seen = facts.of(urn, aspects)
-        CatalogEntity.objects.update_or_create(
-            urn=urn,
-            defaults={
-                "entity_type": entity_type(urn),
-                "name": seen.name[:500],
-                "qualified_name": seen.qualified_name[:500],
-                "description": seen.description,
-                "columns": " ".join(column.path for column in seen.columns),
-                "platform": seen.platform[:100],
-                "removed": seen.removed,
-                "deprecated": seen.deprecated,
-            },
-        )
-    if aspect in ("", "upstreamLineage"):
-        upstreams = set(facts.upstreams(aspects))
-        LineageEdge.objects.filter(downstream=urn).exclude(upstream__in=upstreams).delete()
-        edges = [LineageEdge(downstream=urn, upstream=upstream) for upstream in upstreams]
-        LineageEdge.objects.bulk_create(edges, ignore_conflicts=True)
-
-
-def rebuild() -> int:
-    """Derives all entities and all lineage anew; answers how many entities."""
-    urns = CatalogAspect.objects.filter(is_latest=True).values_list("urn", flat=True).distinct()
-    for urn in urns:
-        refresh_entity(urn)
-    return len(urns)
 
 
 def _now_ms() -> int:

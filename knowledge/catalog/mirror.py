@@ -10,14 +10,16 @@ from typing import Any, Protocol
 from django.utils import timezone
 
 from knowledge.catalog import facts
+from knowledge.catalog.bulk import Put, put_many
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.port import Aspect, CatalogPort, CatalogUnavailable, EntitySummary, LineageNode, Run, Write
+from knowledge.catalog.staleness import check_entities
 from knowledge.models import CatalogCursor
 
 CURSOR = "mirror"
 TYPES = (
     "dataset", "container", "chart", "dashboard", "dataJob", "dataFlow", "domain", "glossaryTerm", "glossaryNode",
-    "tag", "document",
+    "tag", "document", "dataProduct", "corpuser", "corpGroup", "structuredProperty",
 )  # fmt: skip
 AT_ONCE = 100
 
@@ -51,24 +53,29 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
             seen.update(urns)
             count.entities += len(urns)
             yield replace(count)
-        for urn in local.urns(kind) - seen:
-            count.gone += local.put(urn, "status", {"removed": True}, {"runId": "mirror"})
+        gone = sorted(local.urns(kind) - seen)
+        count.gone += put_many(Put(urn, "status", {"removed": True}, {"runId": "mirror"}) for urn in gone).written
+        check_entities(gone)
     defaults = {"value": started.isoformat(), "updated_at": timezone.now()}
     CatalogCursor.objects.update_or_create(name=CURSOR, defaults=defaults)
     yield count
 
 
 def copy(catalog: Mirrorable, urns: Sequence[str]) -> int:
-    """Copies these entities as they are now; answers how many aspects were new or had changed."""
-    local, written = LocalCatalog(), 0
-    for urn, aspects in catalog.read(urns, facts.ASPECTS).items():
+    """Copies these entities as they are now; answers how many aspects were new or had changed. Memories about what
+    changed are compared at once."""
+    done = put_many(_puts(catalog.read(urns, facts.ASPECTS)))
+    check_entities(done.urns)
+    return done.written
+
+
+def _puts(read: dict[str, dict[str, Aspect]]) -> Iterator[Put]:
+    for urn, aspects in read.items():
         if aspects["status"].value is None:  # it may be back after it had gone
             aspects["status"] = Aspect({"removed": False})
         for name, aspect in aspects.items():
             if aspect.value is not None:
-                stamp = {"runId": "mirror", "version": str(aspect.version)}
-                written += local.put(urn, name, aspect.value, stamp)
-    return written
+                yield Put(urn, name, aspect.value, {"runId": "mirror", "version": str(aspect.version)})
 
 
 def age() -> datetime | None:

@@ -28,6 +28,8 @@ KEYED: dict[str, Keys] = {
         }
     },
 }
+# Keys of an element below which something stands that is itself an aspect, and needs what that needs.
+NESTED = ("glossaryTerms",)
 # What an aspect that is absent looks like before its first patch.
 REQUIRED: dict[str, dict[str, Any]] = {
     "glossaryTerms": {"auditStamp": {"time": 0, "actor": "urn:li:corpuser:unknown"}},
@@ -82,7 +84,7 @@ def patched(aspect: str, value: dict[str, Any] | None, path: Sequence[str], oper
     if value is None and operation == "remove":
         return None
     _patch(start, KEYED.get(aspect, {}), list(path), operation, new)
-    return start
+    return start or None  # an aspect of which nothing is left is gone: an empty one may lack what it has to have
 
 
 def _patch(here: dict[str, Any], keys: Keys, steps: list[str], operation: str, new: Any) -> None:
@@ -93,7 +95,11 @@ def _patch(here: dict[str, Any], keys: Keys, steps: list[str], operation: str, n
     elif rest:
         if name not in here and operation == "remove":
             return
-        _patch(here.setdefault(name, {}), rule, rest, operation, new)
+        needed = REQUIRED[name] if name in NESTED else {}
+        inner = here.setdefault(name, {})
+        for key, value in needed.items():
+            inner.setdefault(key, value)
+        _patch(inner, rule, rest, operation, new)
     elif operation == "add":
         here[name] = new
     else:

@@ -1,46 +1,37 @@
-"""Whether what memories speak of is still as it was: baselines, and what differs from them.
+"""Whether what memories speak of is still as it was: what differs from their baselines.
 
-A memory is stale when an entity that it names is gone, newly deprecated, or, where it names columns, when one of
-those went or changed its type. Other changes of the schema leave a note to verify. A catalog that does not
-answer or is empty says nothing, and an entity that was never seen is unknown: neither makes a memory stale.
+A memory is stale when an entity that it names is gone, newly deprecated, or, where it names columns, when one of those
+went or changed its type. Other changes of the schema leave a note to verify, and a hint where the text names the
+column. A catalog that does not answer or is empty says nothing; an entity that was never seen, or was seen in another
+catalog, is unknown: neither makes a memory stale. What differs no more is fresh again.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import F, Min, Q
+from django.db import connection
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from knowledge import catalog as catalogs
-from knowledge.catalog import facts
+from knowledge.catalog import baselines, facts
+from knowledge.catalog.baselines import Seen, look, named
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable
-from knowledge.models import CatalogCursor, EntityBaseline
+from knowledge.models import CatalogCursor, Changeset, EntityBaseline, EntityState
 from memories import services
 from memories.access import Caller
 from memories.errors import Conflict, NotFound
-from memories.models import MemoryRecord, Status
+from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
 from memories.validation import REASON_MAX
 
-WATCHED = ("status", "deprecation", "schemaMetadata", "datasetProperties", "glossaryTermInfo", "documentInfo")
-CHUNK = 500  # memories per round of reads
+CHUNK = 500  # entities, or memories, per round of reads
+NEW_MOST = 5_000  # memories without baseline that one sweep takes on
 WATCHER = Caller(email="watcher", persona="", personas=frozenset(), is_admin=True, door="watcher")
-
-
-@dataclass(frozen=True)
-class Seen:
-    """An entity as it is now, as far as staleness is concerned."""
-
-    exists: bool
-    deprecated: bool = False
-    note: str = ""
-    replacement: str = ""
-    columns: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
 
 @dataclass
@@ -48,92 +39,40 @@ class Swept:
     checked: int = 0
     stale: int = 0
     to_verify: int = 0
+    fresh: int = 0
     baselines_taken: int = 0
     note: str = ""
-
-
-def look(catalog: CatalogPort, urns: Iterable[str]) -> dict[str, Seen]:
-    """One bulk read for all. Raises CatalogUnavailable or CatalogRefused."""
-    wanted = sorted(set(urns))
-    seen = {}
-    for urn, read in catalog.read(wanted, WATCHED).items():
-        aspects = {name: aspect.value for name, aspect in read.items() if aspect.value is not None}
-        known = facts.of(urn, aspects)
-        columns = {column.simple_path: [column.native_type, column.nullable] for column in known.columns}
-        deprecation = aspects.get("deprecation") or {}
-        seen[urn] = Seen(
-            exists=bool(aspects) and not known.removed,
-            deprecated=known.deprecated,
-            note=known.deprecation_note,
-            replacement=str(deprecation.get("replacement") or ""),
-            columns=columns,
-        )
-    return seen
-
-
-def take_baselines(records: Sequence[MemoryRecord], seen: Mapping[str, Seen]) -> int:
-    """Notes how the entities of these records are now; earlier baselines of entities no longer named go."""
-    now = timezone.now()
-    rows = [
-        EntityBaseline(
-            record=record,
-            urn=urn,
-            existed=seen[urn].exists,
-            deprecated=seen[urn].deprecated,
-            columns=seen[urn].columns,
-            taken_at=now,
-            checked_at=now,
-        )
-        for record in records
-        for urn in named(record)
-        if urn in seen
-    ]
-    EntityBaseline.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["record", "urn"],
-        update_fields=["existed", "deprecated", "columns", "taken_at", "checked_at", "to_verify"],
-        batch_size=500,
-    )
-    for record in records:
-        EntityBaseline.objects.filter(record=record).exclude(urn__in=named(record)).delete()
-    return len(rows)
-
-
-def ground(record_ids: Iterable[UUID]) -> int:
-    """Takes the baselines of these memories from the catalog; 0 when it is away (the watcher makes up for it)."""
-    records = list(MemoryRecord.objects.filter(pk__in=list(record_ids)).exclude(entity_urns=[], related_columns=[]))
-    if not records:
-        return 0
-    try:
-        seen = look(catalogs.current(), {urn for record in records for urn in named(record)})
-    except (CatalogUnavailable, CatalogRefused):
-        return 0
-    return take_baselines(records, seen)
-
-
-def named(record: MemoryRecord) -> list[str]:
-    return list(dict.fromkeys([*record.entity_urns, *(column["urn"] for column in record.related_columns)]))
 
 
 # -- comparing -----------------------------------------------------------------------------------------------
 
 
-def differences(baseline: EntityBaseline, seen: Seen, named_columns: set[str]) -> tuple[list[str], list[str]]:
-    """What makes the memory stale, and what only asks for another look; in words, old and new fact."""
+@dataclass(frozen=True)
+class Difference:
+    """In words, old and new fact: what makes a memory stale, what asks for another look, and what its text names."""
+
+    stale: Sequence[str] = ()
+    verify: Sequence[str] = ()
+    hints: Sequence[str] = ()
+
+
+def difference(baseline: EntityBaseline, seen: Seen, named_columns: set[str]) -> Difference:
     name = facts.short_name(baseline.urn)
     if not baseline.existed:
-        return [], []  # it was unknown, and what is unknown can't have changed
+        return Difference()  # it was unknown, and what is unknown can't have changed
     if not seen.exists:
-        return [f"{name} is no longer in the catalog"], []
+        return Difference([f"{name} is no longer in the catalog"])
     stale: list[str] = []
     verify: list[str] = []
+    hints: list[str] = []
     if seen.deprecated and not baseline.deprecated:
         instead = f", replaced by {facts.short_name(seen.replacement)}" if seen.replacement else ""
         stale.append(f"{name} was deprecated{instead}: {seen.note or 'no note'}")
     for column, change in columns_changed(baseline.columns, seen.columns):
         (stale if column in named_columns else verify).append(f"{name}: {change}")
-    return stale, verify
+        if column in baseline.mentioned and column not in named_columns:
+            hints.append(f"{name}: {change}")
+    return Difference(stale, verify, hints)
 
 
 def columns_changed(
@@ -156,28 +95,146 @@ def columns_changed(
 
 # -- watching ------------------------------------------------------------------------------------------------
 
+# Entities that active memories name, longest unchecked first.
+DUE = """
+    SELECT about.urn FROM (
+        SELECT DISTINCT b.urn FROM entity_baselines b JOIN memory_records r ON r.id = b.record_id
+        WHERE b.catalog = %(catalog)s AND r.status IN ('active', 'stale')
+    ) about LEFT JOIN entity_states s ON s.catalog = %(catalog)s AND s.urn = about.urn
+    ORDER BY s.checked_at ASC NULLS FIRST, about.urn LIMIT %(limit)s
+"""
+
 
 def sweep(limit: int) -> Swept:
-    """Compares the memories that were not looked at for the longest time, at most `limit`. An outage changes
-    nothing and is said."""
-    swept, catalog, started = Swept(), catalogs.readable(), timezone.now()
-    done = 0
-    while done < limit:
-        records = _next(min(CHUNK, limit - done), started)
-        if not records:
-            break
-        done += len(records)
-        try:
-            seen = look(catalog, {urn for record in records for urn in named(record)})
-            if not any(one.exists for one in seen.values()) and not catalog.search("", limit=1):
+    """Looks at the entities that were not looked at for the longest time, at most `limit`, and compares the memories of
+    those that changed. An outage changes nothing and is said."""
+    swept, catalog = Swept(), catalogs.readable()
+    try:
+        _ground_new(catalog, swept)
+        due = _due(limit)
+        for start in range(0, len(due), CHUNK):
+            if not _look_at(catalog, due[start : start + CHUNK], swept):
                 swept.note = "the catalog is empty: nothing was compared"
                 return swept
+    except (CatalogUnavailable, CatalogRefused) as error:
+        swept.note = error.message
+        return swept
+    swept.note = catalogs.copy_note(catalog)
+    return swept
+
+
+def _due(limit: int) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(DUE, {"catalog": catalogs.identity(), "limit": limit})
+        return [urn for (urn,) in cursor.fetchall()]
+
+
+def _ground_new(catalog: CatalogPort, swept: Swept) -> None:
+    """Memories of which nothing is known in this catalog."""
+    known = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=catalogs.identity())
+    waiting = _living().filter(~Exists(known), status=Status.ACTIVE).order_by("created_at", "pk")[:NEW_MOST]
+    records = list(waiting.defer("embedding", "search"))
+    for start in range(0, len(records), CHUNK):
+        chunk = records[start : start + CHUNK]
+        swept.baselines_taken += baselines.take(chunk, look(catalog, {u for one in chunk for u in named(one)}))
+
+
+def _look_at(catalog: CatalogPort, urns: Sequence[str], swept: Swept) -> bool:
+    """False when the catalog is empty, and so says nothing."""
+    seen = look(catalog, urns)
+    if not any(one.exists for one in seen.values()) and not catalog.search("", limit=1):
+        return False
+    states = EntityState.objects.filter(catalog=catalogs.identity(), urn__in=urns)
+    before = dict(states.values_list("urn", "fingerprint"))
+    changed = [urn for urn in urns if before.get(urn) != seen[urn].fingerprint]
+    swept.checked += _count_active(urns)
+    compare(changed, seen, swept)
+    _remember(seen)
+    return True
+
+
+def _count_active(urns: Sequence[str]) -> int:
+    return _living().filter(status=Status.ACTIVE, baselines__urn__in=urns).distinct().count()
+
+
+def _remember(seen: Mapping[str, Seen]) -> None:
+    now, catalog = timezone.now(), catalogs.identity()
+    rows = [EntityState(catalog=catalog, urn=u, fingerprint=s.fingerprint, checked_at=now) for u, s in seen.items()]
+    EntityState.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["catalog", "urn"], update_fields=["fingerprint", "checked_at"]
+    )
+
+
+def check_entities(urns: Iterable[str]) -> Swept:
+    """Compares all memories about these entities now, as an event, a load or a write of ours asks for."""
+    swept, catalog = Swept(), catalogs.current()
+    told = set(urns)
+    about = EntityBaseline.objects.filter(urn__in=told, catalog=catalogs.identity())
+    known = sorted(set(about.values_list("urn", flat=True)))
+    for start in range(0, len(known), CHUNK):
+        chunk = known[start : start + CHUNK]
+        try:
+            seen = look(catalog, chunk)
         except (CatalogUnavailable, CatalogRefused) as error:
             swept.note = error.message
             return swept
-        swept.note = catalogs.copy_note(catalog)
-        _compare(records, seen, swept)
+        swept.checked += _count_active(chunk)
+        compare(chunk, seen, swept)
+        _remember(seen)
     return swept
+
+
+def compare(urns: Sequence[str], seen: Mapping[str, Seen], swept: Swept) -> None:
+    """Every living memory about these entities against its baselines."""
+    records = list(_living().filter(baselines__urn__in=urns).distinct().defer("embedding", "search"))
+    for start in range(0, len(records), CHUNK):
+        chunk = {record.pk: record for record in records[start : start + CHUNK]}
+        own: dict[UUID, list[EntityBaseline]] = {}
+        for baseline in EntityBaseline.objects.filter(record__in=chunk, catalog=catalogs.identity()):
+            own.setdefault(baseline.record_id, []).append(baseline)
+        for pk, taken in own.items():
+            _compare_one(chunk[pk], taken, seen, swept)
+
+
+def _living() -> MemoryRecordQuerySet:
+    living = MemoryRecord.objects.filter(status__in=[Status.ACTIVE, Status.STALE])
+    return living.exclude(entity_urns=[], related_columns=[])
+
+
+def _compare_one(record: MemoryRecord, taken: Sequence[EntityBaseline], seen: Mapping[str, Seen], swept: Swept) -> None:
+    stale: list[str] = []
+    for baseline in taken:
+        now = seen.get(baseline.urn)
+        if now is None:
+            if record.status == Status.STALE:
+                return  # another entity may have made it stale, and was not looked at
+            continue
+        if now.exists and not baseline.existed:  # unknown until now
+            swept.baselines_taken += baselines.take([record], {baseline.urn: now})
+            continue
+        columns = {facts.simple_path(c["column"]) for c in record.related_columns if c["urn"] == baseline.urn}
+        found = difference(baseline, now, columns)
+        stale += found.stale
+        note, hint = "; ".join(found.verify), "; ".join(found.hints)
+        if (note, hint) != (baseline.to_verify, baseline.hint):
+            EntityBaseline.objects.filter(pk=baseline.pk).update(to_verify=note, hint=hint)
+            swept.to_verify += bool(note)
+    with contextlib.suppress(Conflict, NotFound):  # somebody else changed it in this moment
+        if stale and record.status == Status.ACTIVE:
+            services.mark_stale(caller=WATCHER, record_id=record.pk, reason="; ".join(stale)[:REASON_MAX])
+            swept.stale += 1
+        elif not stale and record.status == Status.STALE and _is_the_watcher_s(record):
+            services.mark_fresh(caller=WATCHER, record_id=record.pk, reason="what had changed is as it was")
+            swept.fresh += 1
+
+
+def _is_the_watcher_s(record: MemoryRecord) -> bool:
+    """Whether it went stale by a comparison, and nobody has touched it since."""
+    last = MemoryRevision.objects.filter(record=record).order_by("-valid_to", "-id").first()
+    return last is not None and last.change == "mark_stale" and last.changed_by == WATCHER.email
+
+
+# -- what is said of it ------------------------------------------------------------------------------------------
 
 
 def report(note: str) -> None:
@@ -193,73 +250,32 @@ def degraded() -> str:
     return f"{row.value} (since {row.updated_at:%Y-%m-%d %H:%M} UTC)" if row and row.value else ""
 
 
-def check_entities(urns: Sequence[str]) -> Swept:
-    """Compares all active memories about these entities now, as an event asks for."""
-    swept = Swept()
-    records = list(_active().filter(pk__in=EntityBaseline.objects.filter(urn__in=urns).values("record")))
-    try:
-        seen = look(catalogs.current(), {urn for record in records for urn in named(record)})
-    except (CatalogUnavailable, CatalogRefused) as error:
-        swept.note = error.message
-        return swept
-    _compare(records, seen, swept)
-    return swept
+def hints(record_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """What changed of columns that these memories' texts name: it may concern what they say."""
+    rows = EntityBaseline.objects.filter(record__in=record_ids).exclude(hint="").order_by("urn")
+    found: dict[UUID, list[str]] = {}
+    for pk, hint in rows.values_list("record_id", "hint"):
+        found.setdefault(pk, []).append(hint)
+    return {pk: "; ".join(told) for pk, told in found.items()}
 
 
-def _active() -> MemoryRecordQuerySet:
-    return MemoryRecord.objects.filter(status=Status.ACTIVE).exclude(entity_urns=[], related_columns=[])
-
-
-def _next(count: int, started: datetime) -> list[MemoryRecord]:
-    """Those without baseline first, then those whose check is longest ago; not twice in one sweep."""
-    waiting = _active().annotate(looked_at=Min("baselines__checked_at"))
-    due = waiting.filter(Q(looked_at__isnull=True) | Q(looked_at__lt=started))
-    return list(due.defer("embedding", "search").order_by(F("looked_at").asc(nulls_first=True), "pk")[:count])
-
-
-def _compare(records: Sequence[MemoryRecord], seen: Mapping[str, Seen], swept: Swept) -> None:
-    known: dict[UUID, list[EntityBaseline]] = {}
-    for baseline in EntityBaseline.objects.filter(record__in=[record.pk for record in records]):
-        known.setdefault(baseline.record_id, []).append(baseline)
-    swept.baselines_taken += take_baselines([record for record in records if record.pk not in known], seen)
-    for record in records:
-        if record.pk in known:
-            _compare_one(record, known[record.pk], seen, swept)
-    swept.checked += len(records)
-    EntityBaseline.objects.filter(record__in=[record.pk for record in records]).update(checked_at=timezone.now())
-
-
-def _compare_one(
-    record: MemoryRecord, baselines: Sequence[EntityBaseline], seen: Mapping[str, Seen], swept: Swept
-) -> None:
-    stale: list[str] = []
-    for baseline in baselines:
-        if baseline.urn not in seen:
-            continue
-        columns = {facts.simple_path(c["column"]) for c in record.related_columns if c["urn"] == baseline.urn}
-        reasons, notes = differences(baseline, seen[baseline.urn], columns)
-        stale += reasons
-        note = "; ".join(notes)
-        if note != baseline.to_verify:
-            EntityBaseline.objects.filter(pk=baseline.pk).update(to_verify=note)
-            swept.to_verify += bool(note)
-    if stale:
-        with contextlib.suppress(Conflict, NotFound):  # somebody else changed it in this moment
-            services.mark_stale(caller=WATCHER, record_id=record.pk, reason="; ".join(stale)[:REASON_MAX])
-            swept.stale += 1
+# -- our own writes ----------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def our_own(urns: Iterable[str]) -> Iterator[None]:
-    """Around writes of ours: baselines that were right before are right after. What a curator writes must not make
-    the memories stale that asked for it."""
+def our_own(changeset: Changeset) -> Iterator[None]:
+    """Around writes of ours: baselines of the changeset's own insights that were right before are right after. What a
+    curator writes must not make the memory stale that asked for it; all others are compared with it at once."""
+    urns = set(changeset.changes.values_list("urn", flat=True))
     before = _look_if_there(urns)
     yield
     for urn, seen in _look_if_there(before).items():
         old = before[urn]
         if old != seen:
-            same = EntityBaseline.objects.filter(urn=urn, existed=old.exists, deprecated=old.deprecated)
-            same.update(existed=seen.exists, deprecated=seen.deprecated)
+            own = EntityBaseline.objects.filter(urn=urn, record__in=changeset.insight_ids, catalog=catalogs.identity())
+            same = own.filter(existed=old.exists, deprecated=old.deprecated)
+            same.update(existed=seen.exists, deprecated=seen.deprecated, description_hash=seen.description_hash)
+    check_entities(urns)
 
 
 def _look_if_there(urns: Iterable[str]) -> dict[str, Seen]:

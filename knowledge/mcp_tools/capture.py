@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from knowledge import evidence, insights
+from knowledge import decisions, evidence, insights, review
 from knowledge.change_types import CHANGE_TYPES
 from memories.access import Caller
 from memories.models import Confidence, Visibility
@@ -22,6 +22,7 @@ class CaptureShape(TypedDict, total=False):
     existing: bool
     similar_existing: list[SimilarShape]
     evidence: dict[str, Any]
+    problems: list[str]
     note: str
 
 
@@ -50,6 +51,9 @@ def capture_insight(
     ] = None,
     supersedes: Annotated[str, Field(description="Id of the memory that this corrects, once applied.")] = "",
     finding_id: Annotated[str, Field(description="A finding of analysis_store that this is; its text is taken.")] = "",
+    appeals: Annotated[
+        str, Field(description="Id of a rejected insight of yours: it waits again; insight_text says why.")
+    ] = "",
     visibility: Annotated[str, Field(description="Once approved. One of: " + ", ".join(Visibility.values))] = "persona",
 ) -> CaptureShape:
     """Propose something you learned for the data catalog: a curator reviews it before anybody else sees it.
@@ -57,6 +61,9 @@ def capture_insight(
     For facts about data that colleagues need and the data does not say by itself. Not for what is private, not
     for what the catalog says already. The answer shows what the catalog says now; look at disagreements.
     """
+    if appeals:
+        appealed = decisions.appeal(caller=caller, insight_id=appeals, notes=insight_text)
+        return {"insight_id": appealed.pk.hex, "status": appealed.state, "message": "appealed; a curator looks again"}
     captured = insights.capture(
         caller=caller,
         insight_text=insight_text,
@@ -79,6 +86,8 @@ def capture_insight(
         "existing": captured.existing,
         "evidence": evidence.beside(insight),
     }
+    if problems := review.problems_of(insight):
+        shape["problems"] = problems
     if captured.similar:
         shape["similar_existing"] = [similar_shape(similar) for similar in captured.similar]
     if captured.note:

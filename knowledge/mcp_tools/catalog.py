@@ -11,11 +11,16 @@ from knowledge import catalog as catalogs
 from knowledge import evidence, queries, shapes
 from knowledge.catalog import lineage
 from knowledge.catalog.facts import short_name
+from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.mirror import TYPES
 from knowledge.shapes import InsightShape
 from memories.access import Caller
 from memories.errors import Invalid, NotFound, check_choice
+from memories.shapes import QUOTED
 from memories.toolset import tool
-from memories.validation import check_page, clean_urn
+from memories.validation import check_page, clean_text, clean_urn
+
+COLUMNS_MAX = 200
 
 
 class CatalogShape(TypedDict, total=False):
@@ -35,6 +40,7 @@ class LineageShape(TypedDict, total=False):
 class EntityShape(TypedDict, total=False):
     entity: dict[str, Any]
     insights: list[InsightShape]
+    about: str
 
 
 @tool(toolset="knowledge", title="Search the catalog", read_only=True, idempotent=True, open_world=True)
@@ -49,24 +55,37 @@ def catalog_search(
     """Find entities of the data catalog: data sets, glossary terms, domains, documents."""
     limit = check_page(limit, 0, 50)
     catalog = catalogs.readable()
-    found = catalog.search(query[:500], types=types or [], limit=limit)
+    for kind in types or []:
+        check_choice("types", kind, sorted({*TYPES, *LocalCatalog().types()}))
+    found = catalog.search(clean_text("query", query, 0, 500), types=types or [], limit=limit)
     return {"entities": [shapes.summary_shape(one) for one in found], "count": len(found), "catalog": catalog.name}
 
 
 @tool(toolset="knowledge", title="Look at a catalog entity", read_only=True, idempotent=True, open_world=True)
 def catalog_entity(
-    caller: Caller, urn: Annotated[str, Field(description="The entity's DataHub URN.")] = ""
+    caller: Caller,
+    urn: Annotated[str, Field(description="The entity's DataHub URN.")] = "",
+    columns_from: Annotated[int, Field(description="Skip so many columns.", json_schema_extra={"minimum": 0})] = 0,
+    columns_limit: Annotated[int, Field(description="1 to 200 columns.", json_schema_extra={"maximum": 200})] = 50,
 ) -> EntityShape:
     """What the catalog says of an entity now: description, columns, owners, tags, neighbours, and insights about it."""
     urn = clean_urn(urn, "urn")
+    columns_limit = check_page(columns_limit, columns_from, COLUMNS_MAX)
     catalog = catalogs.readable()
-    entity = evidence.of_entity(catalog, urn)
+    entity = evidence.of_entity(catalog, urn, columns_from=columns_from, columns_most=columns_limit)
     if note := catalogs.copy_note(catalog):
         entity |= {"degraded": True, "note": note}
     if not entity["exists"]:
         raise NotFound(f"{urn} is not in the catalog", field="urn")
+    if products := evidence.products_of(urn):
+        entity["products"] = products
+    if names := evidence.names_behind(catalog, entity):
+        entity["names"] = names
+    left = entity["columns_total"] - columns_from - len(entity["columns"])
+    if left > 0:
+        entity["columns_left"] = left
     rows = queries.about(caller, urn)[:20]
-    return {"entity": entity, "insights": [shapes.insight_shape(one) for one in rows]}
+    return {"entity": entity, "insights": [shapes.insight_shape(one) for one in rows], "about": QUOTED}
 
 
 @tool(toolset="knowledge", title="Follow the lineage", read_only=True, idempotent=True, open_world=True)
@@ -83,6 +102,8 @@ def catalog_lineage(
     if not 1 <= hops <= lineage.HOPS_MAX:
         raise Invalid(f"is {hops}", field="hops", allowed=f"1 to {lineage.HOPS_MAX}")
     limit = check_page(limit, 0, lineage.NODES_MAX)
+    if not catalogs.readable().existing([urn]):
+        raise NotFound(f"{urn} is not in the catalog", field="urn")
     nodes = lineage.around(urn, lineage.DIRECTIONS if direction == "both" else [direction], hops, limit + 1)
     shown = [
         {"urn": node.urn, "name": short_name(node.urn), "direction": node.direction, "distance": node.distance}

@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from knowledge import catalog as catalogs
-from knowledge import changesets, evidence, insights, queries, shapes
+from knowledge import changesets, decisions, evidence, insights, queries, rollback, shapes
 from knowledge.catalog.files import as_proposals
 from knowledge.change_types import CHANGE_TYPES
 from knowledge.models import Insight, InsightState
@@ -38,6 +38,23 @@ ACTIONS = {
     "rollback": "changeset_id; confirm=true, or dry_run=true; optional skip_conflicts",
     "list_changesets": "optional entity_urn, changeset_id (one, whole), limit, offset",
     "export_changeset": "changeset_id: its writes as metadata change proposals",
+}
+
+
+TAKES: dict[str, frozenset[str]] = {
+    "bulk_review": frozenset(),
+    "review": frozenset({"entity_urn", "limit"}),
+    "approve": frozenset({"insight_ids", "review_notes"}),
+    "reject": frozenset({"insight_ids", "review_notes"}),
+    "edit": frozenset({"insight_ids", "content", "changes"}),
+    "edit_and_approve": frozenset({"insight_ids", "content", "changes", "review_notes"}),
+    "undo_review": frozenset({"insight_ids"}),
+    "synthesize": frozenset({"entity_urn", "insight_ids"}),
+    "apply": frozenset({"insight_ids", "changes", "entity_urn", "confirm", "dry_run"}),
+    "resume": frozenset({"changeset_id"}),
+    "rollback": frozenset({"changeset_id", "confirm", "dry_run", "skip_conflicts"}),
+    "list_changesets": frozenset({"entity_urn", "changeset_id", "limit", "offset"}),
+    "export_changeset": frozenset({"changeset_id"}),
 }
 
 
@@ -107,7 +124,7 @@ class Call:
     offset: int
 
 
-@tool(toolset="knowledge", title="Curate and apply knowledge", destructive=True)
+@tool(toolset="knowledge", title="Curate and apply knowledge", destructive=True, command="action", takes=TAKES)
 def apply_knowledge(
     caller: Caller,
     action: Annotated[str, Field(description="One of: " + ", ".join(ACTIONS) + ". Without one: what each takes.")] = "",
@@ -171,16 +188,21 @@ def _each(call: Call, act: Callable[[str], Insight]) -> ApplyShape:
     check_count("insight_ids", list(call.insight_ids), insights.AT_ONCE)
     if not call.insight_ids:
         raise Invalid("is empty", field="insight_ids", allowed=f"1 to {insights.AT_ONCE} ids")
-    updated, errors = 0, []
+    updated, errors, overturns = 0, [], []
     for insight_id in dict.fromkeys(call.insight_ids):
         try:
-            act(insight_id)
+            last = act(insight_id).decisions.last()
             updated += 1
+            if last is not None and last.overturns:
+                overturns.append(f"{insight_id} had been approved by {last.overturns}, who is told")
         except DomainError as error:
             errors.append(RefusedShape(id=insight_id, error=error.message, code=error.code))
     if not updated and len(errors) == 1:
         raise _same(errors[0])
-    return {"updated": updated, "total": len(call.insight_ids), "errors": errors}
+    shape: ApplyShape = {"updated": updated, "total": len(call.insight_ids), "errors": errors}
+    if overturns:
+        shape["note"] = "; ".join(overturns)
+    return shape
 
 
 def _same(refused: RefusedShape) -> DomainError:
@@ -193,15 +215,15 @@ def _same(refused: RefusedShape) -> DomainError:
 
 
 def _approve(call: Call) -> ApplyShape:
-    return _each(call, lambda one: insights.approve(caller=call.caller, insight_id=one, notes=call.review_notes))
+    return _each(call, lambda one: decisions.approve(caller=call.caller, insight_id=one, notes=call.review_notes))
 
 
 def _reject(call: Call) -> ApplyShape:
-    return _each(call, lambda one: insights.reject(caller=call.caller, insight_id=one, notes=call.review_notes))
+    return _each(call, lambda one: decisions.reject(caller=call.caller, insight_id=one, notes=call.review_notes))
 
 
 def _undo(call: Call) -> ApplyShape:
-    return _each(call, lambda one: insights.undo_review(caller=call.caller, insight_id=one))
+    return _each(call, lambda one: decisions.undo_review(caller=call.caller, insight_id=one))
 
 
 def _edit(call: Call) -> ApplyShape:
@@ -223,7 +245,7 @@ def _as_action(change: dict[str, Any]) -> dict[str, Any]:
 
 def _edit_and_approve(call: Call) -> ApplyShape:
     edited = _edit(call)
-    insights.approve(caller=call.caller, insight_id=call.insight_ids[0], notes=call.review_notes)
+    decisions.approve(caller=call.caller, insight_id=call.insight_ids[0], notes=call.review_notes)
     edited["insights"] = [shapes.insight_shape(queries.insight(call.caller, call.insight_ids[0]))]
     return edited
 
@@ -248,7 +270,7 @@ def _apply(call: Call) -> ApplyShape:
     }
     if call.dry_run or (settings.APPLY_REQUIRE_CONFIRMATION and not call.confirm):
         preview = changesets.preview(**given)
-        planned = [shapes.planned_shape(one) for one in preview.planned]
+        planned = [shapes.planned_shape(one, preview.known) for one in preview.planned]
         return {
             "confirmation_required": not call.dry_run,
             "dry_run": call.dry_run,
@@ -297,7 +319,7 @@ def _resume(call: Call) -> ApplyShape:
 
 def _rollback(call: Call) -> ApplyShape:
     if call.dry_run or (settings.APPLY_REQUIRE_CONFIRMATION and not call.confirm):
-        shown = changesets.roll_back_preview(caller=call.caller, changeset_id=call.changeset_id)
+        shown = rollback.roll_back_preview(caller=call.caller, changeset_id=call.changeset_id)
         changes: list[ChangeShape] = [
             {**shapes.change_shape(change), "outcome": "would be reverted" if ours else "changed by others since"}
             for change, ours in shown
@@ -308,7 +330,7 @@ def _rollback(call: Call) -> ApplyShape:
             "preview": changes,
             "message": "nothing was written; repeat with confirm=true to take this back",
         }
-    done = changesets.roll_back(caller=call.caller, changeset_id=call.changeset_id, skip_conflicts=call.skip_conflicts)
+    done = rollback.roll_back(caller=call.caller, changeset_id=call.changeset_id, skip_conflicts=call.skip_conflicts)
     return {
         "changeset_id": done.changeset.pk.hex,
         "target_urn": done.changeset.entity_urn,

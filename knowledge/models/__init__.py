@@ -3,6 +3,8 @@ from __future__ import annotations
 from knowledge.models.baseline import EntityBaseline
 from knowledge.models.catalog import CatalogAspect, CatalogCursor, CatalogEntity, LineageEdge
 from knowledge.models.changeset import Change, ChangeOutcome, Changeset, ChangesetState
+from knowledge.models.decision import Decision, DecisionKind
+from knowledge.models.entity_state import EntityState
 from knowledge.models.insight import Insight, InsightState
 
 __all__ = [
@@ -13,7 +15,10 @@ __all__ = [
     "ChangeOutcome",
     "Changeset",
     "ChangesetState",
+    "Decision",
+    "DecisionKind",
     "EntityBaseline",
+    "EntityState",
     "Insight",
     "InsightState",
     "LineageEdge",

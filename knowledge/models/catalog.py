@@ -69,16 +69,22 @@ class CatalogEntity(models.Model):
 
 
 class LineageEdge(models.Model):
-    """`downstream` is made from `upstream`. Derived from upstreamLineage aspects."""
+    """`downstream` is made from `upstream`, as an aspect of `said_by` says. Derived."""
 
     id = models.BigAutoField(primary_key=True)
     downstream = models.CharField(max_length=500)
     upstream = models.CharField(max_length=500)
+    said_by = models.CharField(max_length=500, default="")
 
     class Meta:
         db_table = "catalog_lineage"
-        constraints = [models.UniqueConstraint(fields=["downstream", "upstream"], name="lineage_edge_once")]
-        indexes = [models.Index(fields=["upstream", "downstream"], name="lineage_of_upstream")]
+        constraints = [
+            models.UniqueConstraint(fields=["downstream", "upstream", "said_by"], name="lineage_edge_once_a_source")
+        ]
+        indexes = [
+            models.Index(fields=["upstream", "downstream"], name="lineage_of_upstream"),
+            models.Index(fields=["said_by"], name="lineage_said_by"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.upstream} → {self.downstream}"

@@ -3,6 +3,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -32,8 +34,8 @@ class ChangeOutcome(models.TextChoices):
 
 class ChangesetQuerySet(models.QuerySet["Changeset"]):
     def visible_to(self, caller: Caller) -> ChangesetQuerySet:
-        """Admins see all; others those of their personas."""
-        return self if caller.is_admin else self.filter(persona__in=sorted(caller.personas))
+        """Admins see all; others those of their personas, on either side of a correction."""
+        return self if caller.is_admin else self.filter(personas__overlap=sorted(caller.personas))
 
 
 class Changeset(models.Model):
@@ -43,6 +45,11 @@ class Changeset(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     entity_urn = models.CharField(max_length=500, blank=True)
     persona = models.CharField(max_length=60)
+    personas = ArrayField(
+        models.CharField(max_length=60),
+        default=list,
+        help_text="Of its insights, and of the memories that they replace.",
+    )
     catalog = models.CharField(max_length=20, help_text="Which catalog it was written to: local or datahub.")
     state = models.CharField(max_length=12, choices=ChangesetState.choices, default=ChangesetState.PLANNED)
     insight_ids = models.JSONField(default=list, help_text="The insights it was made from, kept after a roll-back.")
@@ -60,7 +67,10 @@ class Changeset(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(state__in=ChangesetState.values), name="changeset_state_known"),
         ]
-        indexes = [models.Index(fields=["entity_urn", "-created_at"], name="changeset_of_entity")]
+        indexes = [
+            models.Index(fields=["entity_urn", "-created_at"], name="changeset_of_entity"),
+            GinIndex(fields=["personas"], name="changeset_of_personas"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.created_at:%Y-%m-%d %H:%M} {self.entity_urn or 'document'}"

@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from knowledge import readable
 from knowledge.catalog.facts import short_name
 from knowledge.models import Change
+from memories.text import visible as visible_text
 
 register = template.Library()
 
@@ -34,7 +35,13 @@ def nav_link(context: Mapping[str, Any], name: str, icon: str, label: str, count
 
 @register.filter
 def markdown(text: str) -> SafeString:
-    return SafeString(_markdown.render(text))  # the renderer escapes, HTML is off
+    return SafeString(_markdown.render(visible_text(text)))  # the renderer escapes, HTML is off
+
+
+@register.filter
+def visible(text: str) -> str:
+    """A text of somebody's, in which nothing changes how the text around it reads."""
+    return visible_text(str(text))
 
 
 @register.filter
@@ -58,6 +65,7 @@ HAPPENED = {
     "restore": "restored", "verify": "found still true", "share": "shared", "mark_stale": "went stale",
     "mark_wrong": "marked wrong", "withdraw_feedback": "that taken back", "capture": "proposed",
     "approve": "approved", "reject": "rejected", "undo_review": "decision taken back", "apply": "applied",
+    "undo": "taken back", "mark_fresh": "found as it was", "appeal": "appealed", "approve_edit": "edit approved",
     "roll_back": "rolled back", "edit": "edited in review", "erase": "its correction erased",
 }  # fmt: skip
 
@@ -91,6 +99,7 @@ ALIKE = 0.4  # share of words in common below which two texts are shown one afte
 @register.simple_tag
 def word_diff(before: str, after: str) -> SafeString:
     """What a correction changed, word by word; marks carry words for those who don't see colours."""
+    before, after = visible_text(before), visible_text(after)
     old, new = re.findall(r"\S+\s*", before), re.findall(r"\S+\s*", after)
     matcher = difflib.SequenceMatcher(None, [word.strip() for word in old], [word.strip() for word in new], False)
     if matcher.ratio() < ALIKE:

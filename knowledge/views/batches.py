@@ -11,16 +11,26 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from knowledge.models import Insight
 from knowledge.views.local import local_page
 from memories import batches, queries
 from memories.access import Caller, caller_of
 from memories.models import Batch, MemoryRecord
+from memories.paging import page
 
 SHOWN = 200  # outcomes on one page, refusals first
 
 
-@require_POST
 @login_required
+def listing(request: HttpRequest) -> HttpResponse:
+    """One's own bulk work, running and past; a POST starts one."""
+    if request.method == "POST":
+        return start(request)
+    found = page(batches.mine(caller_of(request, door="portal")), request.GET.get("after", ""))
+    rows = [(batch, batches.ACTS[batch.act].says, len(batches.done(batch))) for batch in found.rows]
+    return render(request, "portal/batches.html", {"rows": rows, "after": found.after})
+
+
 def start(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
     ids = request.POST.getlist("ids")
@@ -62,19 +72,25 @@ def undo(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     return redirect("batch", batch_id=batch.pk)
 
 
+def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
+    """What the rows say, as far as the caller may see them: insights that wait are seen by their curators."""
+    if kind == "insight":
+        return dict(Insight.objects.visible_to(caller).filter(pk__in=units).values_list("pk", "record__content"))
+    return dict(MemoryRecord.objects.visible_to(caller).filter(pk__in=units).values_list("pk", "content"))
+
+
 def _context(caller: Caller, batch: Batch) -> dict[str, object]:
     act = batches.ACTS[batch.act]
     outcomes = list(zip(batch.unit_ids, batch.outcomes, strict=False))
     outcomes.sort(key=lambda one: not one[1])
     shown = outcomes[:SHOWN]
-    visible = MemoryRecord.objects.visible_to(caller).filter(pk__in=[unit for unit, _ in shown])
-    texts = dict(visible.values_list("pk", "content"))
+    texts = _texts(caller, act.kind, [unit for unit, _ in shown])
     refused = sum(1 for _, outcome in outcomes if outcome)
     return {
         "batch": batch,
         "says": act.says,
         "kind": act.kind,
-        "rows": [(unit, texts.get(unit, "no longer to be seen"), outcome) for unit, outcome in shown],
+        "rows": [(unit, texts.get(unit, "not yours to see any more"), outcome) for unit, outcome in shown],
         "handled": len(batch.outcomes),
         "total": len(batch.unit_ids),
         "refused": refused,

@@ -36,7 +36,7 @@ def one(request: HttpRequest, record_id: UUID) -> HttpResponse:
     caller = caller_of(request, door="portal")
     record = queries.one(caller, record_id)
     line = chain(caller, record)
-    changes = history(caller, record)
+    changes = history(caller, record, line)
     moments = sorted({change.at for change in changes})
     given = request.GET.get("at", "")
     last = len(moments) - 1

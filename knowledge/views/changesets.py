@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.template.defaultfilters import pluralize
 from django.views.decorators.http import require_POST, require_safe
 
-from knowledge import changesets, insights, queries, readable
+from knowledge import changesets, insights, queries, readable, rollback
 from knowledge.catalog import files
 from knowledge.models import ChangesetState, Insight
 from memories.access import caller_of
@@ -67,7 +67,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     insights.require_curator(caller)
     if request.method == "POST":
         try:
-            answer = changesets.roll_back(
+            answer = rollback.roll_back(
                 caller=caller, changeset_id=changeset_id, skip_conflicts="skip_conflicts" in request.POST
             )
         except DomainError as error:
@@ -84,7 +84,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     changeset = changesets.find(caller, changeset_id)
     fault, landed = "", []
     try:
-        landed = changesets.roll_back_preview(caller=caller, changeset_id=changeset_id)
+        landed = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
     except DomainError as error:
         fault = error.message
     context = {
@@ -107,7 +107,7 @@ def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    written, there = changesets.replay(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    written, there = rollback.replay(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
     messages.success(request, f"{written} values written again, {there} were there.")
     return redirect("changeset", changeset_id=changeset_id)
 

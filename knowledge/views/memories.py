@@ -12,15 +12,18 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from knowledge import decisions
 from knowledge import queries as curation
 from knowledge.browse import Browse
 from knowledge.forms import MemoryForm
 from knowledge.views.local import local_page
-from memories import feedback, queries, services
+from memories import erasing, feedback, queries, services, undoing
 from memories.access import Caller, caller_of
 from memories.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.history import chain, history
 from memories.models import MemoryRecord, Status
+from memories.revising import may_decide
+from memories.search import hints_about
 
 
 @require_safe
@@ -45,14 +48,18 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     record = queries.one(caller, record_id)
     line = chain(caller, record)
     said, own_word = feedback.of(caller, record)
+    insight = curation.of_record(caller, record)
     context = {
         "record": record,
-        "insight": curation.of_record(caller, record),
+        "insight": insight,
+        "decisions": list(insight.decisions.all()) if insight else [],
         "said": said,
         "own_word": own_word,
         "chain": list(zip(line, [None, *line], strict=False)),
-        "history": history(caller, record),
+        "history": history(caller, record, line),
+        "hint": hints_about([record.pk]).get(record.pk, ""),
         "may_change": caller.acts_for(record.created_by),
+        "may_decide": may_decide(caller, record),
         "successor": next((link for link in line if record.superseded_by == link.pk), None),
     }
     return render(request, "portal/memory.html", context)
@@ -79,17 +86,18 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """Two ways to change a text: edit it in place, or correct it and keep what was believed before."""
     caller = caller_of(request, door="portal")
     record = queries.one(caller, record_id)
-    if not caller.acts_for(record.created_by):
+    correcting = "correct" in (request.POST or request.GET)
+    if not (may_decide(caller, record) if correcting else caller.acts_for(record.created_by)):
         raise Forbidden("belongs to somebody else: only its owner or an admin changes it")
     form = MemoryForm(request.POST or None, initial=_initial(record), new=False)
-    correcting = "correct" in (request.POST or request.GET)
     if request.method == "POST" and form.is_valid():
         try:
             target = _save(caller, record, form, correcting)
         except (Invalid, Conflict) as error:
             form.refuse(Invalid(error.fault, field=error.field, allowed=error.allowed))
         else:
-            messages.success(request, "Corrected: the old text stays in the chain." if correcting else "Saved.")
+            said = "Corrected: the old text stays in the chain." if correcting else "Saved."
+            messages.success(request, f"{target.waits[0].upper()}{target.waits[1:]}." if target.waits else said)
             return redirect("memory", record_id=target.pk)
     title, verb = ("Correct a memory", "Save correction") if correcting else ("Edit a memory", "Save")
     context = {"form": form, "record": record, "title": title, "verb": verb, "correcting": correcting}
@@ -108,8 +116,8 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
         messages.error(request, error.message)
     else:
         messages.success(request, message)
-        if act == "forget":
-            request.session[FORGOTTEN] = str(record_id)
+        if act in UNDOABLE:
+            request.session[LAST_ACT] = {"id": str(record_id), "act": act, "says": UNDOABLE[act]}
     if act == "erase" and not MemoryRecord.objects.visible_to(caller).filter(pk=record_id).exists():
         return redirect("my-knowledge")
     if page := local_page(request.POST.get("next", "")):
@@ -138,7 +146,7 @@ def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.erase(caller=caller, record_id=record_id, confirm=request.POST.get("confirm") == "erase")
+    erasing.erase(caller=caller, record_id=record_id, confirm=request.POST.get("confirm") == "erase")
     return "Erased for good."
 
 
@@ -149,15 +157,28 @@ def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     feedback.mark(caller=caller, record_id=record_id, verdict="wrong", note=request.POST.get("reason", ""))
-    return "Noted: it is out of recall until its owner has looked at it."
+    stale = queries.one(caller, record_id).status == Status.STALE
+    everybody = "Noted: it is out of recall until somebody has looked at it."
+    return everybody if stale else "Noted: you don’t recall it any more, and its owner is asked to look at it."
 
 
 def _withdraw(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     feedback.withdraw(caller=caller, record_id=record_id)
-    return "Your word is taken back."
+    return "Your mark is removed."
 
 
-FORGOTTEN = "forgotten"  # in the session: what the next page offers to bring back
+def _undo(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    undoing.undo(caller=caller, record_id=record_id, change=request.POST.get("change", ""))
+    return "Back as it was."
+
+
+def _appeal(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    decisions.appeal(caller=caller, insight_id=record_id, notes=request.POST.get("reason", ""))
+    return "Appealed: a curator looks at it again, with your reason."
+
+
+LAST_ACT = "last_act"  # in the session: what the next page offers to take back
+UNDOABLE = {"forget": "Forgotten", "restore": "Restored", "verify": "Still true"}
 ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "forget": _forget,
     "restore": _restore,
@@ -167,6 +188,8 @@ ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "useful": _useful,
     "wrong": _wrong,
     "withdraw": _withdraw,
+    "undo": _undo,
+    "appeal": _appeal,
 }
 
 
@@ -179,7 +202,9 @@ def _initial(record: MemoryRecord) -> dict[str, Any]:
 def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bool) -> MemoryRecord:
     values = form.values()
     if correcting:
-        return services.supersede(caller=caller, record_id=record.pk, **values).record
+        answer = services.supersede(caller=caller, record_id=record.pk, **values)
+        answer.record.waits = answer.note if answer.record.supersedes_id is None else ""
+        return answer.record
     reason = values.pop("reason")
     changed = {name: value for name, value in values.items() if value != getattr(record, name)}
     if not changed and record.status == Status.ACTIVE:

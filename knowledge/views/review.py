@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from knowledge import changesets, insights, queries, review
+from knowledge import changesets, decisions, insights, queries, review
 from knowledge.forms import InsightForm
 from knowledge.models import InsightState
 from memories.access import Caller, caller_of
@@ -23,6 +23,7 @@ from memories.paging import page
 from memories.queries import capped_counts
 from memories.validation import UNSTORABLE
 
+AGAINST = 5  # decisions of others against one's own, shown where the queue is empty
 LAST = "last_decision"  # in the session: what “Undo” takes back
 
 
@@ -38,6 +39,7 @@ def queue(request: HttpRequest) -> HttpResponse:
     approved = queries.in_state(caller, InsightState.APPROVED)
     context = {
         "queue": given,
+        "against": list(decisions.against(caller)[:AGAINST]),
         "approved": page(approved, by="record__created_at", newest=False).rows,
         "decided": review.decided_today(caller).count(),
         "last": request.session.get(LAST),
@@ -56,6 +58,7 @@ def one(request: HttpRequest, insight_id: UUID) -> HttpResponse:
         "case": review.case(caller, insight),
         "insight": insight,
         "record": insight.record,
+        "decisions": list(insight.decisions.all()),
         "queue": given,
         "place": given.place(insight),
         "is_own": insight.record.created_by == caller.email and not caller.is_admin,
@@ -85,19 +88,19 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
 
 
 def _approve(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, str]]:
-    insights.approve(caller=caller, insight_id=insight_id, notes=note)
+    decisions.approve(caller=caller, insight_id=insight_id, notes=note)
     return "Approved", {"undo": "yes"}
 
 
 def _reject(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, str]]:
-    insights.reject(caller=caller, insight_id=insight_id, notes=note)
+    decisions.reject(caller=caller, insight_id=insight_id, notes=note)
     return "Rejected", {"undo": "yes"}
 
 
 def _apply(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, str]]:
     """Approves where that is still to be done, and writes the suggested actions to the catalog."""
     if queries.insight(caller, insight_id).state == InsightState.PENDING:
-        insights.approve(caller=caller, insight_id=insight_id, notes=note)
+        decisions.approve(caller=caller, insight_id=insight_id, notes=note)
     insight = queries.insight(caller, insight_id)
     answer = changesets.apply(
         caller=caller,
@@ -122,7 +125,7 @@ def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     """Takes a decision back and shows the insight again."""
     caller = curator(request)
     try:
-        insights.undo_review(caller=caller, insight_id=insight_id)
+        decisions.undo_review(caller=caller, insight_id=insight_id)
     except DomainError as error:
         messages.error(request, error.message)
     else:

@@ -10,9 +10,12 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from knowledge import stale
+from knowledge.views.memories import LAST_ACT
 from memories.access import caller_of
 from memories.paging import page
 from memories.validation import UNSTORABLE
+
+LOOKS = 20  # memories for a second look, on the first page
 
 
 @require_safe
@@ -33,10 +36,11 @@ def listing(request: HttpRequest) -> HttpResponse:
     context = {
         "cases": cases,
         "note": note,
+        "looks": stale.looks(caller, LOOKS) if not (cause or everyone or "after" in request.GET) else [],
         "cause": cause,
         "causes": [] if everyone else stale.causes(caller),
         "everyone": everyone,
-        "last": request.session.pop("forgotten", None),
+        "last": request.session.pop(LAST_ACT, None),
         "after": found.after,
         "next_page": "?" + urlencode({name: value for name, value in kept.items() if value}),
     }

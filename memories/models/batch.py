@@ -13,6 +13,7 @@ class Batch(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(default=timezone.now)
     created_by = models.CharField(max_length=254)
+    persona = models.CharField(max_length=60, blank=True, help_text="Active when it was started.")
     act = models.CharField(max_length=40)
     note = models.TextField(blank=True)
     unit_ids = ArrayField(models.UUIDField())

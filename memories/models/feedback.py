@@ -26,6 +26,9 @@ class Feedback(models.Model):
         db_table = "memory_feedback"
         ordering = ["-at"]
         verbose_name_plural = "feedback"
+        indexes = [
+            models.Index(fields=["by", "record"], condition=models.Q(verdict="wrong"), name="feedback_wrong_for_reader")
+        ]
         constraints = [
             models.UniqueConstraint(fields=["record", "by"], name="feedback_once_a_reader"),
             models.CheckConstraint(condition=models.Q(verdict__in=Verdict.values), name="feedback_verdict_known"),

@@ -151,6 +151,8 @@ class MemoryRecord(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     purge_after = models.DateTimeField(null=True, blank=True)
 
+    waits = ""  # no column: set where an edit of this instance waits for a curator, and says so
+
     objects = MemoryRecordQuerySet.as_manager()
 
     class Meta:

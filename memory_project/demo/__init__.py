@@ -18,7 +18,7 @@ from django.utils import timezone
 from analysis import findings
 from analysis.ingest import ingest
 from analysis.models import Session
-from knowledge import changesets, insights
+from knowledge import changesets, decisions, insights
 from knowledge.catalog import files
 from memories import lexicon, services
 from memories.access import Caller, caller_for, operator
@@ -125,9 +125,9 @@ def make_insights(people: dict[str, User]) -> int:
             continue
         new += 1
         if row.get("state") == "rejected":
-            insights.reject(caller=curator, insight_id=captured.insight.pk, notes=row["notes"])
+            decisions.reject(caller=curator, insight_id=captured.insight.pk, notes=row["notes"])
         elif row.get("state") in ("approved", "applied"):
-            insights.approve(caller=curator, insight_id=captured.insight.pk, notes=row.get("notes", ""))
+            decisions.approve(caller=curator, insight_id=captured.insight.pk, notes=row.get("notes", ""))
         if row.get("state") == "applied":
             changesets.apply(
                 caller=curator,

@@ -6,10 +6,11 @@ from typing import Any
 
 from knowledge import changesets
 from knowledge.catalog.patch import canonical
-from knowledge.insights import approve, capture
-from knowledge.models import CatalogAspect, Insight
+from knowledge.decisions import approve
+from knowledge.insights import capture
+from knowledge.models import Insight
 from memories.access import Caller
-from tests.knowledge.conftest import ORDERS
+from tests.knowledge.conftest import ORDERS, everything
 
 TAG = "urn:li:tag:Training"
 COUNT = iter(range(10_000))
@@ -33,12 +34,11 @@ def apply(owner: Caller, curator: Caller, *changes: dict[str, str], urn: str = O
 def snapshot() -> str:
     """All that the catalog says now: soft-deleted entities left out, lists in one order, as their order means
     nothing, and columns of which nothing is said any more."""
-    newest = CatalogAspect.objects.filter(is_latest=True, value__isnull=False)
-    removed = {row.urn for row in newest if row.aspect == "status" and row.value == {"removed": True}}
-    removed |= {
-        r.urn for r in newest if r.aspect == "incidentInfo" and (r.value or {})["status"]["state"] == "RESOLVED"
-    }
-    rows = {f"{r.urn} {r.aspect}": r.value for r in newest if r.urn not in removed and r.value}
+    newest = everything()
+    removed = {urn for (urn, aspect), value in newest.items() if aspect == "status" and value.get("removed")}
+    incidents = {urn: value for (urn, aspect), value in newest.items() if aspect == "incidentInfo"}
+    removed |= {urn for urn, value in incidents.items() if value["status"]["state"] == "RESOLVED"}
+    rows = {f"{urn} {aspect}": value for (urn, aspect), value in newest.items() if urn not in removed and value}
     said = {name: settled(value) for name, value in rows.items()}
     return canonical({name: value for name, value in said.items() if any(value.values())})
 
@@ -53,9 +53,12 @@ def settled(value: Any) -> Any:
 
 
 def is_bare(item: dict[str, Any]) -> bool:
-    """A column's entry without anything but its key and emptied lists."""
+    """A column's entry without anything but its key, emptied lists and their stamps."""
     said = [inner for key, inner in item.items() if key != "fieldPath"]
-    return "fieldPath" in item and not any(any(inner.values()) if isinstance(inner, dict) else inner for inner in said)
+    return "fieldPath" in item and not any(
+        any(value for key, value in inner.items() if key != "auditStamp") if isinstance(inner, dict) else inner
+        for inner in said
+    )
 
 
 CASES: dict[str, dict[str, str]] = {
@@ -65,6 +68,7 @@ CASES: dict[str, dict[str, str]] = {
     "add_tag": change("add_tag", detail="Training"),
     "add_tag to a column": change("add_tag", "column:status", TAG),
     "remove_tag": change("remove_tag", detail="Old"),
+    "add_glossary_term to a column": change("add_glossary_term", "column:status", "urn:li:glossaryTerm:net"),
     "add_glossary_term": change("add_glossary_term", detail="urn:li:glossaryTerm:net"),
     "remove_glossary_term": change("remove_glossary_term", detail="old"),
     "create_glossary_term": change("create_glossary_term", "Gross revenue", "Before refunds."),
@@ -80,6 +84,7 @@ CASES: dict[str, dict[str, str]] = {
     "add_owner": change("add_owner", "DATA_STEWARD", "cora@example.org"),
     "remove_owner": change("remove_owner", "TECHNICAL_OWNER", "maya@example.org"),
     "set_structured_property": change("set_structured_property", "retention", "[90, 180]"),
+    "define_structured_property": change("define_structured_property", "cost.centre", "Who pays."),
     "remove_structured_property": change("remove_structured_property", "owner.team"),
     "raise_incident": change("raise_incident", "Late again", "The load of Monday is late."),
     "resolve_incident": change("resolve_incident", "urn:li:incident:old", "The load was repeated."),

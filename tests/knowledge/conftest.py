@@ -7,17 +7,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 
 from knowledge import catalog as catalogs
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.port import CatalogPort
+from knowledge.models import CatalogAspect
 from memories.access import Caller, caller_for
 from memories.models import Persona
 from memory_project.models import User
 from tests.conftest import person
-from tests.gms import Faults, standin
+from tests.gms import Faults, Handler, standin
 
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"
 REFUNDS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.refunds,PROD)"
@@ -26,27 +28,58 @@ V2_COLUMN = "[version=2.0].[type=struct].[type=long].customer.id"
 
 
 def column(path: str, kind: str = "VARCHAR") -> dict[str, Any]:
-    return {"fieldPath": path, "nullable": True, "nativeDataType": kind, "description": f"the {path}"}
+    family: dict[str, Any] = {"type": {"com.linkedin.schema.StringType": {}}}
+    more = {"recursive": False, "isPartOfKey": False, "type": family}
+    return {"fieldPath": path, "nullable": True, "nativeDataType": kind, "description": f"the {path}", **more}
+
+
+def put(urn: str, aspect: str, value: Any) -> None:
+    """Writes past our adapter, as somebody else would: into the stand-in where that is the catalog, else our tables."""
+    if settings.DATAHUB_GMS_URL:
+        Handler.store.put(urn, aspect, value)
+    else:
+        LocalCatalog().put(urn, aspect, value, {})
+
+
+def everything() -> dict[tuple[str, str], Any]:
+    """All newest aspects of the catalog, and of the entities that are ours alone."""
+    newest = CatalogAspect.objects.filter(is_latest=True, value__isnull=False)
+    if not settings.DATAHUB_GMS_URL:
+        return {(row.urn, row.aspect): row.value for row in newest}
+    own = {(row.urn, row.aspect): row.value for row in newest.filter(urn__startswith="urn:li:prompt:")}
+    kept = {place: versions[-1][0] for place, versions in Handler.store.versions.items()}
+    return own | {place: value for place, value in kept.items() if value is not None}
 
 
 def fill_catalog() -> None:
-    catalog = LocalCatalog()
     for urn, name, fields in (
         (ORDERS, "sales.orders", [column("amount", "NUMBER"), column("status"), column(V2_COLUMN)]),
         (REFUNDS, "sales.refunds", [column("refund_id")]),
         (MART, "sales.mart", []),
     ):
-        catalog.put(
-            urn, "datasetProperties", {"name": name, "qualifiedName": name, "description": f"Table {name}."}, {}
-        )
+        said = {"name": name, "qualifiedName": name, "description": f"Table {name}."}
+        put(urn, "datasetProperties", {**said, "customProperties": {}, "tags": []})
         if fields:
-            catalog.put(urn, "schemaMetadata", {"schemaName": name, "fields": fields}, {})
+            put(urn, "schemaMetadata", schema_of(name, fields))
     owners = [{"owner": "urn:li:corpuser:maya@example.org", "type": "TECHNICAL_OWNER"}]
-    catalog.put(ORDERS, "ownership", {"owners": owners}, {})
-    catalog.put(MART, "upstreamLineage", {"upstreams": [{"dataset": ORDERS}, {"dataset": REFUNDS}]}, {})
-    catalog.put(
-        "urn:li:glossaryTerm:net", "glossaryTermInfo", {"name": "Net revenue", "definition": "After refunds."}, {}
-    )
+    put(ORDERS, "ownership", {"owners": owners, "lastModified": STAMP})
+    put(MART, "upstreamLineage", {"upstreams": [upstream(ORDERS), upstream(REFUNDS)]})
+    term = {"name": "Net revenue", "definition": "After refunds.", "termSource": "INTERNAL", "customProperties": {}}
+    put("urn:li:glossaryTerm:net", "glossaryTermInfo", term)
+
+
+STAMP = {"time": 0, "actor": "urn:li:corpuser:unknown"}
+
+
+def upstream(urn: str) -> dict[str, Any]:
+    return {"dataset": urn, "type": "TRANSFORMED", "auditStamp": STAMP}
+
+
+def schema_of(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    """A whole schemaMetadata, as ingestion writes it."""
+    platform = {"com.linkedin.schema.MySqlDDL": {"tableSchema": ""}}
+    more = {"version": 0, "hash": "", "platform": "urn:li:dataPlatform:snowflake", "platformSchema": platform}
+    return {"schemaName": name, **more, "created": STAMP, "lastModified": STAMP, "fields": fields}
 
 
 @pytest.fixture
@@ -77,7 +110,6 @@ def cora(cora_user: User) -> Caller:
 @pytest.fixture
 def gms(transactional_db: None, settings: Any) -> Iterator[Faults]:
     """The configured catalog is a DataHub: the stand-in, spoken to by the real SDK."""
-    fill_catalog()
     with datahub(settings) as faults:
         yield faults
 
@@ -88,6 +120,7 @@ def datahub(settings: Any) -> Iterator[Faults]:
         settings.DATAHUB_GMS_URL = address
         settings.DATAHUB_TIMEOUT_S = 2.0
         DataHubCatalog.configured.cache_clear()
+        fill_catalog()
         yield faults
         DataHubCatalog.configured.cache_clear()
 
@@ -95,8 +128,8 @@ def datahub(settings: Any) -> Iterator[Faults]:
 @pytest.fixture(params=["local", "datahub"])
 def either_catalog(request: pytest.FixtureRequest, transactional_db: None, settings: Any) -> Iterator[CatalogPort]:
     """One test, both catalogs."""
-    fill_catalog()
     if request.param == "local":
+        fill_catalog()
         yield catalogs.current()
         return
     with datahub(settings):
@@ -106,15 +139,19 @@ def either_catalog(request: pytest.FixtureRequest, transactional_db: None, setti
 @pytest.fixture
 def lived_in(either_catalog: CatalogPort) -> CatalogPort:
     """The catalog with a tag, a term, a document, a property and an incident to take away."""
-    local = LocalCatalog()
     for name in ("retention", "owner.team"):
-        local.put(f"urn:li:structuredProperty:{name}", "propertyDefinition", {"qualifiedName": name}, {})
+        kind = {"valueType": "urn:li:dataType:datahub.string", "entityTypes": ["urn:li:entityType:datahub.dataset"]}
+        put(f"urn:li:structuredProperty:{name}", "propertyDefinition", {"qualifiedName": name, **kind})
     team = {"propertyUrn": "urn:li:structuredProperty:owner.team", "values": [{"string": "sales"}]}
-    local.put(ORDERS, "structuredProperties", {"properties": [team]}, {})
-    incident = {"title": "Old", "entities": [ORDERS], "status": {"state": "ACTIVE"}}
-    local.put("urn:li:incident:old", "incidentInfo", incident, {})
-    local.put(ORDERS, "globalTags", {"tags": [{"tag": "urn:li:tag:Old"}, {"tag": "urn:li:tag:Kept"}]}, {})
-    stamp = {"time": 0, "actor": "urn:li:corpuser:x"}
-    local.put(ORDERS, "glossaryTerms", {"terms": [{"urn": "urn:li:glossaryTerm:old"}], "auditStamp": stamp}, {})
-    local.put("urn:li:document:old", "documentInfo", {"title": "Old title", "contents": {"text": "Old text."}}, {})
+    put(ORDERS, "structuredProperties", {"properties": [team]})
+    incident = {
+        "title": "Old", "type": "OPERATIONAL", "entities": [ORDERS], "created": STAMP,
+        "status": {"state": "ACTIVE", "lastUpdated": STAMP},
+    }  # fmt: skip
+    put("urn:li:incident:old", "incidentInfo", incident)
+    put(ORDERS, "globalTags", {"tags": [{"tag": "urn:li:tag:Old"}, {"tag": "urn:li:tag:Kept"}]})
+    put(ORDERS, "glossaryTerms", {"terms": [{"urn": "urn:li:glossaryTerm:old"}], "auditStamp": STAMP})
+    document = {"title": "Old title", "contents": {"text": "Old text."}, "status": {"state": "PUBLISHED"}}
+    stamps = {"created": STAMP, "lastModified": STAMP, "customProperties": {}}
+    put("urn:li:document:old", "documentInfo", {**document, **stamps})
     return either_catalog

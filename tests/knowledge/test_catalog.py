@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from knowledge.catalog import facts
 from knowledge.catalog.datahub import DataHubCatalog
+from knowledge.catalog.derived import rebuild
 from knowledge.catalog.files import aspect_name
-from knowledge.catalog.local import LocalCatalog, rebuild
+from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.patch import ABSENT, equal, from_pointer, patched, pointer, value_at
 from knowledge.catalog.port import CatalogPort, CatalogUnavailable, Run, Write
 from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
 from tests.gms import Faults
-from tests.knowledge.conftest import MART, ORDERS, REFUNDS, V2_COLUMN
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, STAMP, V2_COLUMN, put, upstream
 
 RUN = Run("cs-test", "cora@example.org", {"changeset": "1"})
 TAG = "urn:li:tag:PII"
@@ -38,6 +39,7 @@ def test_read_tells_absent_from_empty(either_catalog: CatalogPort) -> None:
     read = either_catalog.read([ORDERS, "urn:li:dataset:nowhere"], ["datasetProperties", "globalTags"])
     assert read[ORDERS]["datasetProperties"].value == {
         "name": "sales.orders", "qualifiedName": "sales.orders", "description": "Table sales.orders.",
+        "customProperties": {}, "tags": [],
     }  # fmt: skip
     assert read[ORDERS]["datasetProperties"].version == 1
     assert read[ORDERS]["globalTags"].value is None
@@ -60,7 +62,7 @@ def test_read_tells_absent_from_empty(either_catalog: CatalogPort) -> None:
         (
             "institutionalMemory",
             ("elements", "https://wiki/x/y?z=~1"),
-            {"url": "https://wiki/x/y?z=~1", "description": "w"},
+            {"url": "https://wiki/x/y?z=~1", "description": "w", "createStamp": STAMP},
         ),
         ("domains", ("domains",), ["urn:li:domain:sales"]),
         ("deprecation", (), {"deprecated": True, "note": "old", "actor": "urn:li:corpuser:x"}),
@@ -94,7 +96,7 @@ def test_twenty_writers_at_once_lose_nothing(either_catalog: CatalogPort) -> Non
             tag, url = f"urn:li:tag:t{n}", f"https://wiki/{n}"
             either_catalog.write(Write(ORDERS, "globalTags", ("tags", tag), "add", {"tag": tag}), RUN)
             if n < 6:  # these are read, changed and written back on condition
-                link = {"url": url, "description": url}
+                link = {"url": url, "description": url, "createStamp": STAMP}
                 either_catalog.write(Write(ORDERS, "institutionalMemory", ("elements", url), "add", link), RUN)
         finally:
             connection.close()
@@ -122,7 +124,7 @@ def test_search_finds_names_and_descriptions(either_catalog: CatalogPort) -> Non
 
 def test_lineage_is_bounded_by_hops_in_both_directions(either_catalog: CatalogPort) -> None:
     far = "urn:li:dataset:(urn:li:dataPlatform:snowflake,report,PROD)"
-    LocalCatalog().put(far, "upstreamLineage", {"upstreams": [{"dataset": MART}]}, {})
+    put(far, "upstreamLineage", {"upstreams": [upstream(MART)]})
     down = either_catalog.lineage(ORDERS, direction="downstream", hops=2, limit=10)
     assert [(node.urn, node.distance) for node in down] == [(MART, 1), (far, 2)]
     assert [n.urn for n in either_catalog.lineage(ORDERS, direction="downstream", hops=1, limit=10)] == [MART]
@@ -207,7 +209,16 @@ def test_datahubs_sample_metadata_loads(db: None, capsys: Any) -> None:
     call_command("load_catalog", str(BOOTSTRAP), verbosity=0)
     datasets = CatalogEntity.objects.filter(entity_type="dataset", columns__gt="")
     assert datasets.count() == 7
-    assert LineageEdge.objects.values("downstream").distinct().count() == 6
+    edges = set(LineageEdge.objects.values_list("upstream", "downstream"))
+    tables = [down for _, down in edges if down.startswith("urn:li:dataset:")]
+    assert len(set(tables)) == 6
+    job = "urn:li:dataJob:(urn:li:dataFlow:(airflow,dag_abc,PROD),task_456)"
+    hive = "urn:li:dataset:(urn:li:dataPlatform:hive,{},PROD)"
+    assert {(hive.format("logging_events"), job), (job, hive.format("fct_users_deleted"))} <= edges
+    chart, board = "urn:li:chart:(looker,baz2)", "urn:li:dashboard:(looker,baz)"
+    hdfs = "urn:li:dataset:(urn:li:dataPlatform:hdfs,SampleHdfsDataset,PROD)"
+    assert {(hdfs, chart), (chart, board)} <= edges
+    assert [node.urn for node in LocalCatalog().lineage(hdfs, direction="downstream", hops=3, limit=200)].count(board)
     assert "datasetProfile 2" in capsys.readouterr().out
 
 
@@ -248,7 +259,7 @@ def test_derived_rows_can_be_rebuilt(small_catalog: None) -> None:
     before = list(CatalogEntity.objects.values("urn", "name", "columns"))
     CatalogEntity.objects.all().delete()
     LineageEdge.objects.all().delete()
-    rebuild()
+    list(rebuild())
     assert list(CatalogEntity.objects.values("urn", "name", "columns")) == before
     assert LineageEdge.objects.count() == 2
 

@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
-from knowledge import changesets
+from knowledge import changesets, rollback
 from knowledge.catalog.files import as_proposals
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.patch import canonical, value_at
 from knowledge.catalog.port import CatalogPort, Run, Write
 from knowledge.change_types import CHANGE_TYPES
-from knowledge.insights import capture, reject
+from knowledge.decisions import reject
+from knowledge.insights import capture
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from memories import services
 from memories.access import Caller
 from memories.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.models import MemoryRecord, Status
 from tests.knowledge.applying import CASES, TAG, apply, approved, change, snapshot
-from tests.knowledge.conftest import ORDERS, V2_COLUMN
+from tests.knowledge.conftest import ORDERS, V2_COLUMN, put
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,7 +43,7 @@ def test_a_change_is_applied_and_taken_back(name: str, lived_in: CatalogPort, al
     for one in done.changes:
         now = value_at(one.aspect, lived_in.read([one.urn], [one.aspect])[one.urn][one.aspect].value, one.path)
         assert (one.operation == "remove") or canonical(now) == canonical(one.written)
-    back = changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    back = rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
     assert (back.changeset.state, back.conflicts) == (ChangesetState.ROLLED_BACK, [])
     assert snapshot() == before
 
@@ -54,7 +55,7 @@ def test_several_changes_of_one_path_go_back_to_the_first_state(
     texts = [change("update_description", detail=f"Version {n}.") for n in range(3)]
     done = apply(alice, cora, *texts, change("add_tag", detail="New"), change("remove_tag", detail="New"))
     assert done.changeset.state == ChangesetState.APPLIED
-    changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
     assert snapshot() == before
 
 
@@ -72,7 +73,7 @@ def test_from_capture_to_roll_back(small_catalog: None, alice: Caller, olga: Cal
     assert (insight.state, insight.applied_by, insight.changeset) == (InsightState.APPLIED, cora.email, done.changeset)
     assert (old.status, old.superseded_by) == (Status.SUPERSEDED, insight.pk)
     assert MemoryRecord.objects.visible_to(olga).get().pk == insight.pk
-    back = changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    back = rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
     insight = Insight.objects.select_related("record").get()
     old.refresh_from_db()
     assert back.insights_returned == 1
@@ -104,9 +105,9 @@ def test_applying_twice_is_refused(small_catalog: None, alice: Caller, cora: Cal
         )
     with pytest.raises(Conflict):
         changesets.resume(caller=cora, changeset_id=done.changeset.pk)
-    changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
     with pytest.raises(Conflict, match="rolled back already"):
-        changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+        rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
 
 
 def test_analysts_apply_nothing_and_outsiders_find_nothing(
@@ -117,7 +118,7 @@ def test_analysts_apply_nothing_and_outsiders_find_nothing(
         changesets.apply(caller=alice, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
     done = changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
     with pytest.raises(Forbidden):
-        changesets.roll_back(caller=alice, changeset_id=done.changeset.pk)
+        rollback.roll_back(caller=alice, changeset_id=done.changeset.pk)
     with pytest.raises(NotFound):
         changesets.find(olga, done.changeset.pk)
 
@@ -155,14 +156,14 @@ def test_changes_have_to_suit_the_entity(small_catalog: None, alice: Caller, cor
         apply(alice, cora, CASES["add_tag"], urn="urn:li:glossaryTerm:net")
     with pytest.raises(NotFound, match="not in the catalog"):
         apply(alice, cora, CASES["add_tag"], urn=ORDERS.replace("orders", "nowhere"))
-    LocalCatalog().put(ORDERS, "status", {"removed": True}, {})
+    put(ORDERS, "status", {"removed": True})
     with pytest.raises(NotFound, match="was removed"):
         apply(alice, cora, CASES["add_tag"])
 
 
 def test_a_preview_writes_nothing_and_tells_absent_from_empty(small_catalog: None, alice: Caller, cora: Caller) -> None:
     before = snapshot()
-    LocalCatalog().put(ORDERS, "editableDatasetProperties", {"description": ""}, {})
+    put(ORDERS, "editableDatasetProperties", {"description": ""})
     insight = approved(alice, cora)
     shown = changesets.preview(
         caller=cora,
@@ -185,7 +186,7 @@ def test_what_is_there_already_is_recorded_and_never_taken_back(
     LocalCatalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("x", "x"))
     done = apply(alice, cora, CASES["add_tag"])
     assert [one.outcome for one in done.changes] == ["noop"]
-    changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
     assert TAG in snapshot()
 
 
@@ -200,7 +201,7 @@ def test_a_changeset_is_exported_as_proposals_and_replayed(
     after = snapshot()
     exported = as_proposals(done.changes)
     assert [one["changeType"] for one in exported] == ["PATCH", "PATCH", "UPSERT"]
-    changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
     (tmp_path / "cs.json").write_text(json.dumps(exported))
     call_command("load_catalog", str(tmp_path / "cs.json"), verbosity=0)
     assert snapshot() == after
@@ -211,8 +212,8 @@ def test_replaying_through_the_adapter_writes_only_what_is_missing(
 ) -> None:
     done = apply(alice, cora, CASES["add_tag"], CASES["set_domain"])
     after = snapshot()
-    assert changesets.replay(caller=cora, changeset_id=done.changeset.pk) == (0, 2)
+    assert rollback.replay(caller=cora, changeset_id=done.changeset.pk) == (0, 2)
     lived_in.write(Write(ORDERS, "globalTags", ("tags", TAG), "remove"), Run("ui", "x"))
-    assert changesets.replay(caller=cora, changeset_id=done.changeset.pk) == (1, 1)
+    assert rollback.replay(caller=cora, changeset_id=done.changeset.pk) == (1, 1)
     assert snapshot() == after
     assert V2_COLUMN in snapshot()

@@ -10,12 +10,12 @@ import pytest
 from django.db import connection
 
 from knowledge import catalog as catalogs
-from knowledge import changesets
+from knowledge import changesets, rollback
 from knowledge.catalog.port import CatalogPort, Run, Write
-from knowledge.models import CatalogAspect, Changeset, ChangesetState, Insight, InsightState
+from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from memories.access import Caller
 from memories.errors import Conflict
-from tests.gms import Faults
+from tests.gms import Faults, Handler
 from tests.knowledge.applying import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS
 
@@ -30,12 +30,12 @@ def test_roll_back_stops_where_others_have_changed_the_value(
 ) -> None:
     done = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
     lived_in.write(Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now."), Run("ui", "x"))
-    shown = changesets.roll_back_preview(caller=cora, changeset_id=done.changeset.pk)
+    shown = rollback.roll_back_preview(caller=cora, changeset_id=done.changeset.pk)
     assert {change.aspect: ours for change, ours in shown} == {"globalTags": True, "editableDatasetProperties": False}
     with pytest.raises(Conflict, match="description"):
-        changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+        rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
     assert TAG in snapshot()
-    back = changesets.roll_back(caller=cora, changeset_id=done.changeset.pk, skip_conflicts=True)
+    back = rollback.roll_back(caller=cora, changeset_id=done.changeset.pk, skip_conflicts=True)
     assert [one.aspect for one in back.conflicts] == ["editableDatasetProperties"]
     assert TAG not in snapshot()
     assert "Mine now." in snapshot()
@@ -48,7 +48,7 @@ def test_other_elements_written_since_are_kept_by_a_roll_back(
     lived_in.write(
         Write(ORDERS, "globalTags", ("tags", "urn:li:tag:ui"), "add", {"tag": "urn:li:tag:ui"}), Run("ui", "x")
     )
-    changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
     assert "urn:li:tag:ui" in snapshot()
     assert TAG not in snapshot()
 
@@ -133,7 +133,7 @@ def test_a_partial_changeset_can_be_taken_back(gms: Faults, alice: Caller, cora:
     gms.after_writes, gms.write_status, gms.write_status_times = 2, 503, 50
     done = apply(alice, cora, *THREE)
     gms.write_status_times = 0
-    changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
     assert snapshot() == before
     assert Insight.objects.get().state == InsightState.PENDING
 
@@ -150,7 +150,7 @@ def test_a_write_whose_answer_was_lost_is_read_and_not_repeated(gms: Faults, ali
     gms.drop_after_write = 2  # the SDK's own second try included
     done = apply(alice, cora, CASES["add_tag"])
     assert done.changeset.state == ChangesetState.APPLIED
-    assert CatalogAspect.objects.filter(urn=ORDERS, aspect="globalTags").count() == 1
+    assert Handler.store.version(ORDERS, "globalTags") == 1
 
 
 def test_a_catalog_whose_reads_lag_is_waited_for(gms: Faults, alice: Caller, cora: Caller) -> None:
@@ -190,7 +190,7 @@ def test_a_kill_between_intent_and_answer_is_resumed(
         with pytest.raises(KeyboardInterrupt):
             changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=THREE, entity_urn=ORDERS)
     changeset = Changeset.objects.get()
-    assert changeset.state == ChangesetState.PLANNED
+    assert changeset.state == ChangesetState.PARTIAL
     assert [one.outcome for one in changeset.changes.all()] == ["sending", "planned", "planned"]
     # Whatever the killed process had achieved: here, its first write was under way and landed.
     catalogs.current().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("cs", "x"))

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from knowledge import queries
-from knowledge.insights import approve, capture, edit, reject, undo_review
+from knowledge.decisions import approve, reject, undo_review
+from knowledge.insights import capture, edit
 from knowledge.models import Insight, InsightState
 from memories import services
 from memories.access import Caller

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import changesets, insights
-from knowledge.catalog import staleness
+from knowledge import changesets, decisions, insights
+from knowledge.catalog import baselines, staleness
 from knowledge.catalog.local import LocalCatalog
 from knowledge.models import Changeset
 from memories import feedback, services
@@ -43,7 +43,7 @@ def applied(alice: Caller, cora: Caller) -> Changeset:
         entity_urns=[ORDERS],
         suggested_actions=[DESCRIBE],
     ).insight
-    insights.approve(caller=cora, insight_id=captured.pk, notes="checked")
+    decisions.approve(caller=cora, insight_id=captured.pk, notes="checked")
     return changesets.apply(caller=cora, insight_ids=[captured.pk.hex], changes=[DESCRIBE], entity_urn=ORDERS).changeset
 
 
@@ -53,7 +53,7 @@ def applied(alice: Caller, cora: Caller) -> Changeset:
 def about_status(caller: Caller, content: str = "The status closed includes cancelled orders.") -> MemoryRecord:
     related = [{"urn": ORDERS, "column": "status", "relevance": "what it is about"}]
     record = services.remember(caller=caller, content=content, entity_urns=[ORDERS], related_columns=related).record
-    staleness.ground([record.pk])
+    baselines.ground([record.pk])
     return record
 
 
@@ -95,6 +95,8 @@ def test_a_memory_marked_wrong_waits_in_its_owner_s_stale_review(
     fact.refresh_from_db()
     assert fact.status == "active"
     browser(bob_user).post(wrong, {"reason": "refunds are in since May"})
+    assert "refunds are in since May" in text(browser(alice_user), reverse("stale-review"))
+    browser(alice_user).post(wrong, {"reason": "Bob is right"})
     page = text(browser(alice_user), reverse("stale-review"))
     assert "refunds are in since May" in page
     assert fact.content not in text(browser(bob_user), reverse("stale-review"))

@@ -9,12 +9,13 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import insights, queries, review
+from knowledge import changesets, decisions, insights, queries, review
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.models import Changeset, Insight
 from memories import services
 from memories.access import Caller
+from memories.errors import Conflict
 from memories.models import Batch, MemoryRecord
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import MART, ORDERS
@@ -159,7 +160,7 @@ def test_the_queue_wraps_and_narrows(alice: Caller, cora: Caller) -> None:
 
 def test_equal_cases_are_decided_together_and_undone_together(alice: Caller, desk: Client, cora: Caller) -> None:
     rows = [propose(alice, f"Fact number {n} about the tills of Ghent.") for n in range(3)]
-    insights.reject(caller=cora, insight_id=rows[2].pk)
+    decisions.reject(caller=cora, insight_id=rows[2].pk)
     given = {"act": "approve", "ids": [row.pk.hex for row in rows], "note": "all alike", "back_to": "/review/all/"}
     answer = desk.post(reverse("start-batch"), given, follow=True)
     batch = Batch.objects.get()
@@ -243,22 +244,56 @@ def test_a_snapshot_reads_every_entity_once(django_assert_num_queries: Any) -> N
 # -- what was approved is what is applied, by who may ------------------------------------------------------------
 
 
-def test_a_claim_that_changed_after_approval_waits_again(alice: Caller, cora: Caller, desk: Client) -> None:
+def test_what_was_approved_stays_in_force_until_its_edit_is_approved(
+    alice: Caller, bob: Caller, cora: Caller, desk: Client
+) -> None:
     insight = propose(alice)
-    insights.approve(caller=cora, insight_id=insight.pk)
-    services.revise(caller=alice, record_id=insight.pk, content="Something that nobody has approved.")
-    insight.refresh_from_db()
-    assert (insight.state, insight.reviewed_by, insight.record.visibility) == ("pending", "", "private")
-    services.revise(caller=alice, record_id=insight.pk, tags=["till"])  # which says nothing else
-    insights.approve(caller=cora, insight_id=insight.pk)
-    services.revise(caller=alice, record_id=insight.pk, confidence="high")
-    insight.refresh_from_db()
-    assert insight.state == "approved"
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    edited = services.revise(caller=alice, record_id=insight.pk, content="Something that nobody has approved.")
+    assert "waits for a curator" in edited.waits
+    insight = Insight.objects.get(pk=insight.pk)
+    assert (insight.state, insight.record.content) == ("approved", CLAIM)
+    assert insight.record in MemoryRecord.objects.visible_to(bob)
+    assert insight in queries.waiting(cora)
+    page = desk.get(reverse("review-one", args=[insight.pk])).content.decode()
+    assert "nobody has approved" in page
+    with pytest.raises(Conflict, match="an edit of"):
+        changesets.preview(caller=cora, insight_ids=[insight.pk.hex], changes=[DESCRIBE], entity_urn=ORDERS)
+    decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
+    insight = Insight.objects.get(pk=insight.pk)
+    assert (insight.state, insight.record.content, insight.pending_edit) == ("approved", CLAIM, {})
+    services.revise(caller=alice, record_id=insight.pk, content="Something better, to be approved.")
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    insight = Insight.objects.get(pk=insight.pk)
+    assert (insight.record.content, insight.pending_edit) == ("Something better, to be approved.", {})
+    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    insight = Insight.objects.get(pk=insight.pk)
+    assert (insight.record.content, insight.pending_edit["content"]) == (CLAIM, "Something better, to be approved.")
+
+
+def test_what_says_nothing_else_needs_no_review(alice: Caller, cora: Caller) -> None:
+    insight = propose(alice)
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    record = services.revise(caller=alice, record_id=insight.pk, confidence="high", tags=["till"])
+    assert (record.confidence, record.waits) == ("high", "")
+    assert not queries.waiting(cora).exists()
+
+
+def test_a_correction_of_what_was_approved_is_proposed(alice: Caller, bob: Caller, cora: Caller) -> None:
+    insight = propose(alice, visibility="everyone")
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    answer = services.supersede(caller=alice, record_id=insight.pk, content="A correction nobody has read.")
+    assert "waits for a curator" in answer.note
+    assert (answer.record.visibility, answer.record.supersedes_id) == ("private", None)
+    proposed = Insight.objects.get(pk=answer.record.pk)
+    assert (proposed.state, proposed.replaces_id) == ("pending", insight.pk)
+    insight.record.refresh_from_db()
+    assert insight.record.status == "active"
 
 
 def test_a_withdrawn_insight_is_neither_applied_nor_brought_back(alice: Caller, cora: Caller, desk: Client) -> None:
     insight = propose(alice)
-    insights.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(caller=cora, insight_id=insight.pk)
     services.forget(caller=alice, record_id=insight.pk)
     decide(desk, insight, "apply")
     desk.post(reverse("review-undo", args=[insight.pk]))
@@ -269,7 +304,7 @@ def test_a_withdrawn_insight_is_neither_applied_nor_brought_back(alice: Caller, 
 
 def test_undoing_a_rejection_makes_no_second_copy(alice: Caller, cora: Caller, desk: Client) -> None:
     insight = propose(alice)
-    insights.reject(caller=cora, insight_id=insight.pk)
+    decisions.reject(caller=cora, insight_id=insight.pk)
     services.remember(caller=alice, content=CLAIM)
     desk.post(reverse("review-undo", args=[insight.pk]))
     insight.refresh_from_db()
@@ -280,7 +315,7 @@ def test_curators_decide_for_their_own_personas_only(
     alice: Caller, cora: Caller, olga_user: User, curators: Any
 ) -> None:
     insight = propose(alice, visibility="everyone")
-    insights.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(caller=cora, insight_id=insight.pk)
     olga_user.groups.add(curators)
     client = browser(User.objects.get(pk=olga_user.pk))
     assert client.get(reverse("review-one", args=[insight.pk])).status_code == 200  # everyone reads it
@@ -326,7 +361,7 @@ def test_no_act_leads_elsewhere(alice: Caller, alice_user: User, page: str) -> N
 def test_every_change_in_the_browser_is_audited_without_its_text(alice: Caller, desk: Client) -> None:
     insight = propose(alice)
     decide(desk, insight, "reject", note="a telling note")
-    event = AuditEvent.objects.get()
+    event = AuditEvent.objects.get(door="portal", tool__startswith="portal")
     assert (event.email, event.door, event.tool) == ("cora@example.org", "portal", "portal.review-decide.reject")
     assert event.record_ids == [insight.pk]
     assert "telling" not in str(event.arguments)

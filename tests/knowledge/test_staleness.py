@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
-from knowledge import changesets
-from knowledge.catalog import staleness
+from knowledge import changesets, rollback, stale
+from knowledge.catalog import baselines, staleness
 from knowledge.catalog.datahub import DataHubCatalog, _changed_entity
 from knowledge.catalog.events import follow_once
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.port import Run, Write
-from knowledge.insights import approve, capture
+from knowledge.decisions import approve
+from knowledge.insights import capture, edit
 from knowledge.mcp_tools.catalog import catalog_lineage
-from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline
+from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline, EntityState
 from knowledge.tasks import watch_staleness
 from memories import services
 from memories.access import Caller
-from memories.errors import Invalid
+from memories.errors import Forbidden, Invalid, NotFound
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord, Status
-from tests.gms import Faults
-from tests.knowledge.conftest import MART, ORDERS, REFUNDS, column
+from tests.gms import Faults, Handler
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, V2_COLUMN, column, datahub, put, schema_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,7 +41,7 @@ def about(caller: Caller, text: str, *columns: str, urn: str = ORDERS) -> Memory
 
 
 def schema(*fields: dict[str, Any], urn: str = ORDERS) -> None:
-    LocalCatalog().put(urn, "schemaMetadata", {"schemaName": "x", "fields": list(fields)}, {})
+    put(urn, "schemaMetadata", schema_of("x", list(fields)))
 
 
 def status(record: MemoryRecord) -> tuple[str, str]:
@@ -76,13 +81,17 @@ def test_a_column_that_changes_is_told_with_the_old_and_the_new(
 
 def test_a_deprecation_is_told_with_its_replacement(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    LocalCatalog().put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "replacement": MART}, {})
+    put(
+        ORDERS,
+        "deprecation",
+        {"deprecated": True, "note": "use the mart", "replacement": MART, "actor": "urn:li:corpuser:x"},
+    )
     staleness.sweep(50)
     assert status(record) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: use the mart")
 
 
 def test_what_was_said_of_a_deprecation_is_not_stale_by_it(small_catalog: None, alice: Caller) -> None:
-    LocalCatalog().put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart"}, {})
+    put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     record = about(alice, "Orders are deprecated in favour of the mart.")
     staleness.sweep(50)
     assert status(record)[0] == Status.ACTIVE
@@ -107,7 +116,7 @@ def test_an_empty_catalog_says_nothing(small_catalog: None, alice: Caller) -> No
 
 def test_an_outage_says_nothing(gms: Faults, alice: Caller, settings: Any) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    staleness.ground([record.pk])
+    baselines.ground([record.pk])
     settings.DATAHUB_GMS_URL = "http://127.0.0.1:9"
     settings.DATAHUB_TIMEOUT_S = 0.3
     DataHubCatalog.configured.cache_clear()
@@ -139,7 +148,9 @@ def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice:
     assert status(living)[0] == Status.ACTIVE
 
 
-def test_our_own_apply_makes_nothing_stale(small_catalog: None, alice: Caller, cora: Caller) -> None:
+def test_our_own_apply_leaves_the_insight_s_memory_and_no_other(
+    small_catalog: None, alice: Caller, cora: Caller
+) -> None:
     other = about(alice, "Orders come in with two days of delay.")
     insight = capture(
         caller=alice, insight_text="Orders are replaced by the mart.", category="correction", entity_urns=[ORDERS]
@@ -148,10 +159,12 @@ def test_our_own_apply_makes_nothing_stale(small_catalog: None, alice: Caller, c
     changes = [{"change_type": "deprecate", "target": MART, "detail": "Use the mart."}]
     done = changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=changes, entity_urn=ORDERS)
     assert done.changeset.state == "applied"
+    assert status(other) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: Use the mart.")
     assert staleness.sweep(50).stale == 0
-    assert status(other)[0] == Status.ACTIVE
-    changesets.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    assert status(insight.record)[0] == Status.ACTIVE
+    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
     assert staleness.sweep(50).stale == 0
+    assert status(other)[0] == Status.ACTIVE  # what had made it stale is as it was
 
 
 def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Caller) -> None:
@@ -172,11 +185,105 @@ def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Cal
     assert len(asked) <= 3  # one for every 500 memories
 
 
-def test_the_longest_unchecked_come_first(small_catalog: None, alice: Caller) -> None:
-    records = [about(alice, f"Fact number {n} about orders.") for n in range(4)]
+def test_the_longest_unchecked_entities_come_first(small_catalog: None, alice: Caller) -> None:
+    for urn in (ORDERS, REFUNDS, MART):
+        about(alice, f"A fact about {urn}.", urn=urn)
     staleness.sweep(2)
-    checked = EntityBaseline.objects.order_by("checked_at").values_list("record_id", flat=True)
-    assert set(list(checked)[:2]) == {records[2].pk, records[3].pk}
+    assert EntityState.objects.count() == 2
+    staleness.sweep(1)
+    assert EntityState.objects.count() == 3
+
+
+def test_an_unchanged_entity_costs_no_comparison(
+    small_catalog: None, alice: Caller, django_assert_max_num_queries: Any
+) -> None:
+    for n in range(200):
+        about(alice, f"Fact number {n} about orders.")
+    staleness.sweep(50)
+    with django_assert_max_num_queries(12):
+        assert staleness.sweep(50).checked == 200
+
+
+# -- hints, and other catalogs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "has_hint"),
+    [
+        ("Filter by status before you sum the amounts.", True),
+        ("The Status 7 means that it was returned.", True),
+        ("The customer.id is the buyer.", False),
+        ("The statuses are many.", False),
+    ],
+)
+def test_a_column_that_the_text_names_leaves_a_hint(
+    small_catalog: None, alice: Caller, text: str, has_hint: bool
+) -> None:
+    record = about(alice, text)
+    schema(column("amount", "NUMBER"), column(V2_COLUMN))
+    swept = staleness.sweep(50)
+    assert (swept.stale, status(record)[0]) == (0, Status.ACTIVE)
+    hit = memory_recall(alice, text)["memories"][0]
+    assert ("the column status was removed" in hit.get("to_verify", "")) is has_hint
+    assert (record in list(stale.second_looks(alice))) is has_hint
+    services.verify(caller=alice, record_id=record.pk)
+    assert "to_verify" not in memory_recall(alice, text)["memories"][0]
+
+
+def test_loading_checks_what_changed_at_once(small_catalog: None, alice: Caller, tmp_path: Path) -> None:
+    record = about(alice, "Orders come in with two days of delay.")
+    proposal = {
+        "entityUrn": ORDERS, "aspectName": "deprecation", "changeType": "UPSERT",
+        "aspect": {"json": {"deprecated": True, "note": "gone"}},
+    }  # fmt: skip
+    file = tmp_path / "more.json"
+    file.write_text(json.dumps([proposal]))
+    call_command("load_catalog", str(file), verbosity=0)
+    assert status(record)[0] == Status.STALE
+
+
+def test_another_catalog_knows_nothing_of_what_was_seen_in_this_one(
+    small_catalog: None, alice: Caller, settings: Any
+) -> None:
+    only_here = about(alice, "The mart is built at five in the morning.", urn=MART)
+    with datahub(settings):
+        for place in [place for place in Handler.store.versions if place[0] == MART]:
+            del Handler.store.versions[place]  # the other catalog has never had it
+        assert staleness.sweep(50).stale == 0
+        assert staleness.check_entities([MART]).stale == 0
+    assert status(only_here)[0] == Status.ACTIVE
+
+
+def test_a_curator_s_edit_of_the_entities_grounds_the_memory(small_catalog: None, alice: Caller, cora: Caller) -> None:
+    insight = capture(caller=alice, insight_text="It is replaced by the mart.", category="correction").insight
+    edit(caller=cora, insight_id=insight.pk, entity_urns=[ORDERS])
+    assert list(EntityBaseline.objects.values_list("urn", flat=True)) == [ORDERS]
+
+
+@pytest.mark.parametrize("act", ["verify", "forget", "supersede"])
+def test_curators_decide_stale_memories_of_their_personas(
+    small_catalog: None, alice: Caller, cora: Caller, olga: Caller, act: str
+) -> None:
+    record = about(alice, "Amounts are gross of tax.", "amount")
+    more = {"content": "Amounts are on the order lines."} if act == "supersede" else {}
+    with pytest.raises(Forbidden):
+        getattr(services, act)(caller=cora, record_id=record.pk, **more)  # not while it is active
+    schema(column("status"))
+    staleness.sweep(50)
+    outsider = replace(cora, email="otto@example.org", personas=frozenset({"supply"}))
+    with pytest.raises((Forbidden, NotFound)):
+        getattr(services, act)(caller=outsider, record_id=record.pk, **more)
+    getattr(services, act)(caller=cora, record_id=record.pk, **more)
+    assert status(record)[0] != Status.STALE
+
+
+def test_a_private_stale_memory_is_its_owner_s_alone(small_catalog: None, alice: Caller, cora: Caller) -> None:
+    record = about(alice, "Amounts are gross of tax.", "amount")
+    services.share(caller=alice, record_id=record.pk, visibility="private")
+    schema(column("status"))
+    staleness.sweep(50)
+    with pytest.raises(NotFound):
+        services.verify(caller=cora, record_id=record.pk)
 
 
 # -- lineage ----------------------------------------------------------------------------------------------
@@ -229,9 +336,9 @@ def test_lineage_of_columns_is_shown_where_known(small_catalog: None, alice: Cal
 
 def test_an_event_makes_stale_within_seconds(gms: Faults, alice: Caller) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    staleness.ground([record.pk])
+    baselines.ground([record.pk])
     assert follow_once(wait_s=1).checked == 0  # the first poll finds out where the stream ends
-    LocalCatalog().put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart"}, {})
+    put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     threading.Timer(0.3, gms.events.append, [ORDERS]).start()
     started = time.monotonic()
     swept = follow_once(wait_s=5)
@@ -243,9 +350,9 @@ def test_an_event_makes_stale_within_seconds(gms: Faults, alice: Caller) -> None
 
 def test_events_that_could_not_be_dealt_with_come_again(gms: Faults, alice: Caller, monkeypatch: Any) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    staleness.ground([record.pk])
+    baselines.ground([record.pk])
     follow_once(wait_s=1)
-    LocalCatalog().put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart"}, {})
+    put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     gms.events.append(ORDERS)
     with monkeypatch.context() as patch:
         patch.setattr(staleness, "check_entities", lambda urns: staleness.Swept(note="the catalog is away"))

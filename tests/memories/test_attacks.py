@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memories import services
+from memories import erasing, ownership, services
 from memories.access import Caller
 from memories.errors import Conflict, Invalid
 from memories.history import history
@@ -67,8 +67,8 @@ def test_metadata_that_readers_would_choke_on_is_refused(alice: Caller) -> None:
 def test_moving_ownership_back_leaves_the_others_own_memories(alice: Caller, bob: Caller, ada: Caller) -> None:
     services.remember(caller=alice, content="This is a fact of Alice's.")
     services.remember(caller=bob, content="This is a fact of Bob's.")
-    assert services.move_ownership(caller=ada, old=alice.email, new=bob.email) == 1
-    assert services.move_ownership(caller=ada, old=bob.email, new=alice.email) == 1
+    assert ownership.move_ownership(caller=ada, old=alice.email, new=bob.email) == 1
+    assert ownership.move_ownership(caller=ada, old=bob.email, new=alice.email) == 1
     assert set(MemoryRecord.objects.values_list("created_by", "content")) == {
         (alice.email, "This is a fact of Alice's."),
         (bob.email, "This is a fact of Bob's."),
@@ -97,14 +97,14 @@ def test_a_forgotten_middle_does_not_free_the_first(alice: Caller, chain: tuple[
         services.restore(caller=alice, record_id=first.pk)
     with pytest.raises(Conflict):
         correct(alice, first, "Revenue is something else.")
-    services.erase(caller=alice, record_id=second.pk, confirm=True)
+    erasing.erase(caller=alice, record_id=second.pk, confirm=True)
     assert reread(first, third) == [Status.SUPERSEDED, Status.ACTIVE]
 
 
 def test_erasing_the_middle_of_a_chain_whose_first_is_forgotten(alice: Caller, chain: tuple[MemoryRecord, ...]) -> None:
     first, second, third = chain
     services.forget(caller=alice, record_id=first.pk)
-    services.erase(caller=alice, record_id=second.pk, confirm=True)
+    erasing.erase(caller=alice, record_id=second.pk, confirm=True)
     services.restore(caller=alice, record_id=first.pk)
     assert reread(first, third) == [Status.SUPERSEDED, Status.ACTIVE]
     first.refresh_from_db()
@@ -113,7 +113,7 @@ def test_erasing_the_middle_of_a_chain_whose_first_is_forgotten(alice: Caller, c
 
 def test_erasing_the_last_correction_leaves_no_pointer_to_a_ghost(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue includes refunds.")
-    services.erase(caller=alice, record_id=new.pk, confirm=True)
+    erasing.erase(caller=alice, record_id=new.pk, confirm=True)
     fact.refresh_from_db()
     assert (fact.status, fact.superseded_by) == (Status.ARCHIVED, None)
     services.restore(caller=alice, record_id=fact.pk)

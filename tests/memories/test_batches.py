@@ -78,7 +78,8 @@ def test_others_do_not_find_it(alice: Caller, olga: Caller) -> None:
 
 
 def test_what_has_no_inverse_is_not_undone(alice: Caller) -> None:
-    batch = batches.start(caller=alice, act="verify", unit_ids=[row.pk for row in remembered(alice, 1)])
+    batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in remembered(alice, 1)])
+    batch = batches.undo(caller=alice, batch_id=batch.pk)
     with pytest.raises(Conflict, match="can't be undone"):
         batches.undo(caller=alice, batch_id=batch.pk)
 

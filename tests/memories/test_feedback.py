@@ -1,22 +1,48 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from memories import feedback, services
+from memories import erasing, feedback, queries, services
 from memories.access import Caller
 from memories.errors import Conflict, Invalid, NotFound
-from memories.models import Feedback, MemoryRecord
+from memories.models import Feedback, MemoryRecord, Persona
+from memories.search import recall
 
 pytestmark = pytest.mark.django_db
 
 
-def test_wrong_takes_a_memory_out_of_recall_and_says_who_and_why(bob: Caller, fact: MemoryRecord) -> None:
+def recalled(caller: Caller) -> list[str]:
+    return [hit.content for hit in recall(caller=caller, query="refunds").hits]
+
+
+def test_one_reader_s_word_takes_it_from_that_reader_alone(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong", note="refunds are in since May")
     fact.refresh_from_db()
-    assert fact.status == "stale"
-    assert fact.stale_reason == "bob@example.org marked it wrong: refunds are in since May"
+    assert fact.status == "active"
+    assert (recalled(bob), recalled(alice)) == ([], [fact.content])
+    assert list(queries.doubted(alice)) == [fact]  # its owner is asked
+    assert not queries.doubted(bob).exists()
+    services.verify(caller=alice, record_id=fact.pk)
+    assert not queries.doubted(alice).exists()
+
+
+@pytest.mark.parametrize("second", ["owner", "curator", "reader"])
+def test_it_leaves_everybody_s_recall_when_somebody_agrees(
+    second: str, alice: Caller, bob: Caller, personas: dict[str, Persona], fact: MemoryRecord
+) -> None:
+    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
+    agreeing = {
+        "owner": alice,
+        "curator": replace(bob, email="cora@example.org", rights=frozenset({"curate"})),
+        "reader": replace(bob, email="rea@example.org"),
+    }[second]
+    feedback.mark(caller=agreeing, record_id=fact.pk, verdict="wrong", note="since May")
+    fact.refresh_from_db()
+    assert (fact.status, fact.stale_reason) == ("stale", f"{agreeing.email} marked it wrong: since May")
     revision = fact.revisions.get()
-    assert (revision.change, revision.changed_by) == ("mark_wrong", "bob@example.org")
+    assert (revision.change, revision.changed_by) == ("mark_wrong", agreeing.email)
 
 
 def test_taking_it_back_brings_the_memory_back(bob: Caller, fact: MemoryRecord) -> None:
@@ -64,5 +90,5 @@ def test_bad_words_and_dead_memories_are_refused(alice: Caller, bob: Caller, fac
 
 def test_erasing_a_memory_erases_what_was_said_of_it(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong", note="a telling note")
-    services.erase(caller=alice, record_id=fact.pk, confirm=True)
+    erasing.erase(caller=alice, record_id=fact.pk, confirm=True)
     assert not Feedback.objects.exists()

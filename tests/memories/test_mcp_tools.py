@@ -156,7 +156,10 @@ def test_hostile_text_is_only_text(alice: Caller, text: str) -> None:
 def test_feedback_takes_a_wrong_memory_out_of_recall(alice: Caller, bob: Caller, olga: Caller) -> None:
     id = remember(alice)
     said = memory_manage(bob, "feedback", id=id, verdict="wrong", note="refunds are in since May")
-    assert (said["status"], memory_recall(alice, "refunds")["count"]) == ("stale", 0)
+    assert (said["status"], memory_recall(bob, "refunds")["count"]) == ("active", 0)
+    assert memory_recall(alice, "refunds")["count"] == 1
+    assert memory_manage(alice, "feedback", id=id, verdict="wrong")["status"] == "stale"
+    assert memory_manage(alice, "feedback", id=id, verdict="withdraw")["status"] == "active"
     assert memory_manage(bob, "feedback", id=id, verdict="withdraw")["status"] == "active"
     with pytest.raises(Invalid, match="verdict"):
         memory_manage(bob, "feedback", id=id, verdict="boring")

@@ -10,7 +10,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from memories import services
+from memories import erasing, ownership, services
 from memories.access import Caller, operator
 from memories.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.models import IndexJob, MemoryRecord, MemoryRevision, Status, Tombstone, Visibility
@@ -133,7 +133,7 @@ CHANGES: dict[str, Callable[..., Any]] = {
     "share": lambda **who: services.share(**who, visibility="everyone"),
     "mark_stale": lambda **who: services.mark_stale(**who, reason="the table changed"),
     "verify": services.verify,
-    "erase": lambda **who: services.erase(**who, confirm=True),
+    "erase": lambda **who: erasing.erase(**who, confirm=True),
 }
 
 
@@ -324,8 +324,8 @@ def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> 
         record_ids=[fact.pk],
     )
     with pytest.raises(Invalid, match="confirm"):
-        services.erase(caller=alice, record_id=fact.pk)
-    services.erase(caller=alice, record_id=fact.pk, confirm=True)
+        erasing.erase(caller=alice, record_id=fact.pk)
+    erasing.erase(caller=alice, record_id=fact.pk, confirm=True)
     event.refresh_from_db()
     assert not MemoryRecord.objects.exists()
     assert not MemoryRevision.objects.exists()
@@ -337,7 +337,7 @@ def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> 
 def test_erasing_the_middle_of_a_chain_closes_it(alice: Caller, fact: MemoryRecord) -> None:
     middle = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     last = correct(alice, middle, "Revenue in the sales mart includes some refunds.")
-    services.erase(caller=alice, record_id=middle.pk, confirm=True)
+    erasing.erase(caller=alice, record_id=middle.pk, confirm=True)
     last.refresh_from_db()
     fact.refresh_from_db()
     assert (last.supersedes, fact.superseded_by) == (fact, last.pk)
@@ -345,11 +345,11 @@ def test_erasing_the_middle_of_a_chain_closes_it(alice: Caller, fact: MemoryReco
 
 def test_ownership_moves_and_moves_back(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
     with pytest.raises(Forbidden):
-        services.move_ownership(caller=alice, old="alice@example.org", new="new@example.org")
-    assert services.move_ownership(caller=ada, old="alice@example.org", new="New@Example.org") == 1
+        ownership.move_ownership(caller=alice, old="alice@example.org", new="new@example.org")
+    assert ownership.move_ownership(caller=ada, old="alice@example.org", new="New@Example.org") == 1
     fact.refresh_from_db()
     assert (fact.created_by, fact.metadata) == ("new@example.org", {"legacy_created_by": "alice@example.org"})
-    services.move_ownership(caller=ada, old="new@example.org", new="alice@example.org")
+    ownership.move_ownership(caller=ada, old="new@example.org", new="alice@example.org")
     fact.refresh_from_db()
     assert (fact.created_by, fact.metadata) == ("alice@example.org", {})
 

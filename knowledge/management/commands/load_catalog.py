@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections import deque
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
+from knowledge.catalog import derived
 from knowledge.catalog.files import load, read_file
 from memories.errors import DomainError
 
@@ -16,10 +16,15 @@ class Command(BaseCommand):
     help = "Reads DataHub metadata files (MCE and MCP JSON) into the embedded catalog. May be run again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", type=Path)
+        parser.add_argument("files", nargs="*", type=Path)
+        parser.add_argument(
+            "--rebuild", action="store_true", help="derive names, search and lineage anew from all aspects"
+        )
         parser.add_argument("--known-only", action="store_true", help="skip aspects that the product does not read")
 
-    def handle(self, *, files: list[Path], known_only: bool, verbosity: int = 1, **options: Any) -> None:
+    def handle(self, *, files: list[Path], known_only: bool, rebuild: bool, verbosity: int = 1, **options: Any) -> None:
+        if not files and not rebuild:
+            raise CommandError("Name at least one file of DataHub metadata, or --rebuild.")
         for file in files:
             try:
                 records = read_file(file)
@@ -27,13 +32,20 @@ class Command(BaseCommand):
                 raise CommandError(error.message) from None
             if not records:
                 continue
-            loading = load(records, known_only=known_only)
-            (count,) = deque(tqdm(loading, total=len(records), disable=verbosity < 1, leave=False), maxlen=1)
+            with tqdm(total=len(records), disable=verbosity < 1, leave=False) as bar:
+                for count in load(records, known_only=known_only):
+                    bar.update(count.records - bar.n)
             self.stdout.write(f"{file.name}: {count.written} aspects written, {count.unchanged} unchanged")
+            if count.stale:
+                self.stdout.write(f"  {count.stale} memories are stale by that")
             self.say(
                 "skipped as unknown" if known_only else "kept, though the product does not read them", count.unknown
             )
             self.say("left out", count.skipped)
+
+        if rebuild:
+            done = max(derived.rebuild(), default=0)
+            self.stdout.write(f"{done} entities derived anew")
 
     def say(self, what: str, counted: dict[str, int]) -> None:
         if counted:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from knowledge import changesets
+from knowledge import changesets, rollback
 from knowledge.catalog.files import as_proposals
 from memories.access import operator
 from memories.errors import DomainError
@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *, id: str, export: Path | None, **options: Any) -> None:
         try:
             if export is None:
-                written, there = changesets.replay(caller=operator(), changeset_id=id)
+                written, there = rollback.replay(caller=operator(), changeset_id=id)
                 self.stdout.write(f"{written} values written, {there} were there already")
                 return
             proposals = as_proposals(changesets.find(operator(), id).changes.filter(outcome="landed"))

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.access import operator
 from memories.errors import DomainError
-from memories.services import move_ownership
+from memories.ownership import move_ownership
 
 
 class Command(BaseCommand):

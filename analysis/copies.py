@@ -1,0 +1,70 @@
+"""Copies of memories in analyses: they go when the memory goes, and when their reader may not read it any more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
+
+from analysis.models import Finding, IngestedRecord, Session
+from analysis.sources.own_records import RESOURCE
+from memories.access import caller_for
+from memories.errors import Forbidden
+from memories.models import MemoryRecord
+
+
+def erase(record_id: UUID, texts: Sequence[str]) -> None:
+    """Every copy of a memory, the summaries that it went into, and whatever repeats its words."""
+    _drop(IngestedRecord.objects.filter(model=RESOURCE.name, record_id=record_id.hex))
+    for text in texts:
+        IngestedRecord.objects.annotate(plain=Cast("data", TextField())).filter(plain__contains=_as_json(text)).delete()
+        said = Finding.objects.annotate(plain=Cast("metadata", TextField()))
+        said.filter(Q(finding__contains=text) | Q(plain__contains=_as_json(text))).delete()
+
+
+def follow(record_ids: Sequence[UUID]) -> None:
+    """After fewer people may read these memories, or others: the copies of those who may not are dropped."""
+    copies = IngestedRecord.objects.filter(model=RESOURCE.name, record_id__in=[pk.hex for pk in record_ids])
+    for owner in copies.order_by().values_list("session__owner", flat=True).distinct():
+        readable = _readable_by(owner, record_ids)
+        gone = [pk.hex for pk in record_ids if pk not in readable]
+        _drop(copies.filter(session__owner=owner, record_id__in=gone))
+
+
+def follow_person(email: str) -> None:
+    """After a person's personas have changed: copies of what they may not read any more are dropped."""
+    copies = IngestedRecord.objects.filter(session__owner=email, model=RESOURCE.name).order_by()
+    ids = [UUID(text) for text in copies.values_list("record_id", flat=True).distinct()]
+    if ids:
+        readable = _readable_by(email, ids)
+        _drop(copies.filter(record_id__in=[pk.hex for pk in ids if pk not in readable]))
+
+
+def _readable_by(email: str, record_ids: Sequence[UUID]) -> set[UUID]:
+    person = get_user_model().objects.filter(email=email).first()
+    if person is None:
+        return set()
+    try:
+        caller = caller_for(person, door="copies")
+    except Forbidden:  # switched off
+        return set()
+    visible = MemoryRecord.objects.visible_to(caller).filter(pk__in=record_ids)
+    return set(visible.values_list("pk", flat=True))
+
+
+def _drop(copies: QuerySet[Any]) -> None:
+    """The rows, and the page summaries of their sessions, which were made of them: a new ingest makes both anew."""
+    rows = IngestedRecord.objects.filter(pk__in=copies.values("pk"))
+    sessions = list(Session.objects.filter(records__in=rows).distinct())
+    Finding.objects.filter(session__in=sessions, model=RESOURCE.name).exclude(page_key="").delete()
+    rows.delete()
+
+
+def _as_json(text: str) -> str:
+    """As it stands inside of a jsonb value that is cast to text."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]

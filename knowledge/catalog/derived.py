@@ -1,0 +1,59 @@
+"""What search, pages and lineage read of the embedded catalog: derived from its aspects, rebuilt at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from knowledge.catalog import facts
+from knowledge.catalog.edges import edges
+from knowledge.catalog.port import Value, entity_type
+from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
+
+AT_ONCE = 500
+DERIVED = ["entity_type", "name", "qualified_name", "description", "columns", "platform", "removed", "deprecated"]
+
+
+def refresh_entities(urns: Sequence[str]) -> None:
+    """Derives these entities' rows, and the lineage that their aspects tell of."""
+    aspects: dict[str, dict[str, Value]] = {urn: {} for urn in urns}
+    newest = CatalogAspect.objects.filter(urn__in=list(urns), is_latest=True, value__isnull=False)
+    for urn, aspect, value in newest.values_list("urn", "aspect", "value"):
+        aspects[urn][aspect] = value or {}
+    CatalogEntity.objects.filter(urn__in=[urn for urn, said in aspects.items() if not said]).delete()
+    CatalogEntity.objects.bulk_create(
+        [_entity(urn, said) for urn, said in aspects.items() if said],
+        update_conflicts=True,
+        unique_fields=["urn"],
+        update_fields=DERIVED,
+    )
+    told = {(down, up, urn) for urn, said in aspects.items() for down, up in edges(urn, said)}
+    known = set(
+        LineageEdge.objects.filter(said_by__in=list(urns)).values_list("downstream", "upstream", "said_by", "pk")
+    )
+    LineageEdge.objects.filter(pk__in=[pk for *edge, pk in known if tuple(edge) not in told]).delete()
+    new = told - {(down, up, said_by) for down, up, said_by, _ in known}
+    rows = [LineageEdge(downstream=down, upstream=up, said_by=said_by) for down, up, said_by in sorted(new)]
+    LineageEdge.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:
+    seen = facts.of(urn, aspects)
+    return CatalogEntity(
+        urn=urn,
+        entity_type=entity_type(urn),
+        name=seen.name[:500],
+        qualified_name=seen.qualified_name[:500],
+        description=seen.description or seen.document_text[: facts.TEXT_FOUND],
+        columns=" ".join(column.path for column in seen.columns),
+        platform=seen.platform[:100],
+        removed=seen.removed,
+        deprecated=seen.deprecated,
+    )
+
+
+def rebuild() -> Iterator[int]:
+    """Derives all entities and all lineage anew; yields how many are done."""
+    urns = list(CatalogAspect.objects.filter(is_latest=True).order_by("urn").values_list("urn", flat=True).distinct())
+    for start in range(0, len(urns), AT_ONCE):
+        refresh_entities(urns[start : start + AT_ONCE])
+        yield min(start + AT_ONCE, len(urns))

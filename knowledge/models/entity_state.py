@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+
+
+class EntityState(models.Model):
+    """An entity that memories name, as the watcher saw it last. Derived; where it is the same, nothing is compared."""
+
+    id = models.BigAutoField(primary_key=True)
+    catalog = models.CharField(max_length=200)
+    urn = models.CharField(max_length=500)
+    fingerprint = models.CharField(max_length=64, blank=True, help_text="SHA-256 of what staleness looks at.")
+    checked_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "entity_states"
+        ordering = ["urn"]
+        constraints = [models.UniqueConstraint(fields=["catalog", "urn"], name="entity_state_once_a_catalog")]
+        indexes = [models.Index(fields=["catalog", "checked_at"], name="entity_state_check_next")]
+
+    def __str__(self) -> str:
+        return self.urn
