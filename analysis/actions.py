@@ -8,33 +8,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.core import signing
 from django.db import connection, transaction
-from django.db.models import Count
-from django.utils import timezone
+from django_q.tasks import async_task
 
 from analysis import records, sessions, sources
-from analysis.models import Action, ActionItem, ActionState, IngestedRecord, Outcome, Session
+from analysis.execution import Acted, carry_out, is_interrupted
+from analysis.models import Action, ActionState, Session
 from analysis.query import Scope, run, scope, uncastable
 from analysis.sources import Known
-from analysis.sources.port import Upstream, UpstreamFailed
-from memories import locks, progress, validation
-from memories.access import Caller
-from memories.errors import Conflict, Invalid, NotFound, check_choice
+from memories import validation
+from memories.access import Caller, caller_for
+from memories.errors import Conflict, Forbidden, Invalid, NotFound, check_choice
 
 KINDS = ("update", "delete")
-BATCH = 50  # records in one round: their intents are saved together
 UNCONFIRMED_MOST = 50  # more records than that need the token of a dry run
 TOKEN_HOURS = 1
 ATTRIBUTES_BYTES = 64_000
-SAMPLE_IDS, SAMPLE_ROWS, ERRORS_SHOWN = 10, 3, 5
+SAMPLE_IDS, SAMPLE_ROWS = 10, 3
 SALT = "analysis.act"
 
 
@@ -49,18 +48,8 @@ class Preview:
     latest: Any
     confirm: str
     without_id: int = 0
+    interrupted: list[Action] = field(default_factory=list)
     uncastable: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Acted:
-    action: Action
-    counts: dict[str, int]
-    errors: list[ActionItem] = field(default_factory=list)
-
-    @property
-    def total(self) -> int:
-        return sum(self.counts.values())
 
 
 @dataclass(frozen=True)
@@ -84,7 +73,7 @@ def dry_run(
     attributes: Mapping[str, Any] | None = None,
     where: Mapping[str, Any] | None = None,
 ) -> Preview:
-    """The scope and the age of the snapshot, without a call to the upstream."""
+    """The scope and the age of the snapshot, without a call to the upstream; and what was begun here and broke off."""
     asked = _checked(caller, analysis_id, model, action, attributes, where)
     base, params = asked.scope.sql()
     ((matched, without, earliest, latest),) = run(
@@ -94,7 +83,7 @@ def dry_run(
     )
     rows = run(f"SELECT record_id, data, ingested_at {base} AND has_id ORDER BY id LIMIT %s", [*params, SAMPLE_IDS])
     data = [{**json.loads(data), "ingestedAt": at.isoformat()} for _, data, at in rows[:SAMPLE_ROWS]]
-    token = signing.dumps(_digest(asked, _ids(asked)), salt=SALT) if matched else ""
+    token = signing.dumps(_digest(caller, asked, _ids(asked)), salt=SALT) if matched else ""
     return Preview(
         matched,
         [record_id for record_id, _, _ in rows],
@@ -103,6 +92,7 @@ def dry_run(
         latest,
         token,
         without,
+        interrupted(caller, asked.session, asked.known.name),
         uncastable(asked.scope),
     )
 
@@ -119,12 +109,16 @@ def act(
     revalidate: bool = False,
     user_id: str = "",
 ) -> Acted:
-    """Changes every matching record upstream. Raises Conflict when the confirmed records are not those any more."""
+    """Changes every matching record upstream. Raises Conflict when the confirmed records are not those any more, and
+    when an action broke off here that the token's dry run did not name: asking again would repeat what it did."""
     as_user = sessions.acting_for(caller, user_id)
     asked = _checked(caller, analysis_id, model, action, attributes, where)
     ids = _ids(asked)
     if len(ids) > UNCONFIRMED_MOST or confirm:
-        _require_confirmed(asked, ids, confirm)
+        _require_confirmed(caller, asked, ids, confirm)
+    elif broken := interrupted(caller, asked.session, asked.known.name):
+        done = "go on with it by action_id, or do a dry run and pass its confirm to act anew"
+        raise Conflict(f"an action broke off here, {broken[0].pk.hex}: {done}", field="action_id")
     with closing(sources.open_upstream(caller, asked.known, as_user=as_user)) as upstream:
         with transaction.atomic():
             made = Action.objects.create(
@@ -138,7 +132,7 @@ def act(
                 revalidate=revalidate,
             )
             _plan(made, asked, ids)
-        return _carry_out(made, upstream, asked.session)
+        return carry_out(made, upstream, asked.session)
 
 
 def resume(*, caller: Caller, action_id: UUID | str) -> Acted:
@@ -149,10 +143,39 @@ def resume(*, caller: Caller, action_id: UUID | str) -> Acted:
     if made.state == ActionState.DONE:
         raise Conflict("is done: there is nothing to resume", field="action_id")
     sessions.acting_for(caller, made.on_behalf_of)
-    known = _writable(made.model)
+    known = _writable(caller, made.model)
     session = Session.objects.filter(owner=made.owner, analysis_id=made.analysis_id).first()
     with closing(sources.open_upstream(caller, known, as_user=made.on_behalf_of)) as upstream:
-        return _carry_out(made, upstream, session, again=True)
+        return carry_out(made, upstream, session, again=True)
+
+
+def interrupted(caller: Caller, session: Session, model: str) -> list[Action]:
+    """The caller's actions on this model that broke off, newest first."""
+    begun = Action.objects.owned_by(caller).filter(
+        analysis_id=session.analysis_id, model=model, state=ActionState.RUNNING
+    )
+    return [made for made in begun[:20] if is_interrupted(made)]
+
+
+def resume_later(*, caller: Caller, action_id: UUID | str) -> Action:
+    """Hands the action to a worker, which goes on as its owner with the rights of then."""
+    made = find(caller, action_id)
+    if made.owner != caller.email:
+        raise NotFound("no such action of yours", field="action_id")
+    if made.state == ActionState.DONE:
+        raise Conflict("is done: there is nothing to resume", field="action_id")
+    transaction.on_commit(partial(async_task, "analysis.tasks.resume", made.pk.hex))
+    return made
+
+
+def resume_as_owner(action_id: UUID | str) -> str:
+    """In a worker."""
+    made = Action.objects.filter(pk=action_id).first()
+    person = made and get_user_model().objects.filter(email=made.owner).first()
+    if made is None or person is None:
+        return "nobody to resume it for"
+    resume(caller=caller_for(person, door="worker"), action_id=made.pk)  # type: ignore[arg-type]  # it is a Person
+    return "resumed"
 
 
 def find(caller: Caller, action_id: UUID | str) -> Action:
@@ -175,7 +198,7 @@ def _checked(
     where: Mapping[str, Any] | None,
 ) -> Request:
     kind = check_choice("action", action, KINDS)
-    known = _writable(model)
+    known = _writable(caller, model)
     cleaned = _attributes(known, dict(attributes or {})) if kind == "update" else {}
     session = sessions.find(caller, analysis_id)
     held = sessions.names_of_models(session)
@@ -184,10 +207,13 @@ def _checked(
     return Request(session, known, kind, cleaned, dict(where or {}), scope(session, known.name, where))
 
 
-def _writable(model: str) -> Known:
-    known = sources.find(model)
+def _writable(caller: Caller, model: str) -> Known:
+    known = sources.find(caller, model)
     if known.resource.read_only or known.source is None:
         raise Invalid(f"The {model!r} model is read-only and cannot be modified", field="model")
+    if not known.is_changed_by(caller):
+        who = ", ".join(known.source.act_personas) or "only admins; its declaration names nobody in act_personas"
+        raise Forbidden("is not yours to change", field="model", allowed=who)
     return known
 
 
@@ -216,12 +242,13 @@ def _ids(asked: Request) -> list[str]:
     return [one for (one,) in run(f"SELECT record_id {base} AND has_id ORDER BY id", params)]
 
 
-def _digest(asked: Request, ids: Sequence[str]) -> dict[str, Any]:
-    text = json.dumps([asked.kind, asked.attributes, asked.where, list(ids)], sort_keys=True)
+def _digest(caller: Caller, asked: Request, ids: Sequence[str]) -> dict[str, Any]:
+    broken = [made.pk.hex for made in interrupted(caller, asked.session, asked.known.name)]
+    text = json.dumps([asked.kind, asked.attributes, asked.where, list(ids), broken], sort_keys=True)
     return {"session": asked.session.pk, "model": asked.known.name, "sha": hashlib.sha256(text.encode()).hexdigest()}
 
 
-def _require_confirmed(asked: Request, ids: Sequence[str], confirm: str) -> None:
+def _require_confirmed(caller: Caller, asked: Request, ids: Sequence[str], confirm: str) -> None:
     if not confirm:
         raise Invalid(
             f"is missing: {len(ids)} records are matched",
@@ -234,7 +261,7 @@ def _require_confirmed(asked: Request, ids: Sequence[str], confirm: str) -> None
         raise Invalid(
             "is no valid token, or older than an hour", field="confirm", allowed="that of a dry run"
         ) from None
-    if agreed != _digest(asked, ids):
+    if agreed != _digest(caller, asked, ids):
         raise Conflict(
             "was given for something else: records or request have changed; run the dry run again", field="confirm"
         )
@@ -249,128 +276,3 @@ def _plan(made: Action, asked: Request, ids: Sequence[str]) -> None:
             "WHERE session_id = %s AND model = %s AND record_id = ANY(%s) ORDER BY id",
             [made.pk, asked.session.pk, asked.known.name, list(ids)],
         )
-
-
-# -- carrying it out ---------------------------------------------------------------------------------------
-
-
-def _carry_out(made: Action, upstream: Upstream, session: Session | None, *, again: bool = False) -> Acted:
-    busy = Conflict("is being carried out right now", field="action_id")
-    with locks.alone("action", made.pk, busy), ThreadPoolExecutor(upstream.at_once) as pool:
-        if again:
-            made.items.filter(outcome=Outcome.FAILED).update(outcome=Outcome.PLANNED, error="", status_code=None)
-            made.items.filter(outcome=Outcome.UNKNOWN).update(outcome=Outcome.SENDING)  # looked at before all else
-            made.state = ActionState.RUNNING
-            made.save(update_fields=["state"])
-        total = made.items.count()
-        done = made.items.exclude(outcome__in=[Outcome.PLANNED, Outcome.SENDING]).count()
-        while batch := list(made.items.filter(outcome__in=[Outcome.SENDING, Outcome.PLANNED]).order_by("id")[:BATCH]):
-            for _ in _round(pool, made, upstream, batch, session):
-                done += 1
-                progress.tell(done, total, f"{made.kind}: {done}/{total} records processed")
-        return _settle(made)
-
-
-def _round(
-    pool: ThreadPoolExecutor, made: Action, upstream: Upstream, batch: Sequence[ActionItem], session: Session | None
-) -> Iterator[ActionItem]:
-    """One batch: its intents are saved, then its requests sent; outcomes are saved as they come, also when the caller
-    goes away in between."""
-    unknown = {item.pk for item in batch if item.outcome == Outcome.SENDING}
-    ActionItem.objects.filter(pk__in=[item.pk for item in batch]).update(outcome=Outcome.SENDING, at=timezone.now())
-    waiting: list[tuple[ActionItem, Future[tuple[Outcome, int | None, str]]]] = [
-        (item, pool.submit(_one, made, upstream, item, item.pk in unknown)) for item in batch
-    ]
-    try:
-        while waiting:
-            item, future = waiting.pop(0)
-            _note(made, item, *future.result(), session)
-            yield item
-    finally:
-        for item, future in waiting:  # nobody waits any more: what was begun is finished, what was not is planned again
-            if future.cancel():
-                before = Outcome.SENDING if item.pk in unknown else Outcome.PLANNED
-                ActionItem.objects.filter(pk=item.pk).update(outcome=before)
-            else:
-                _note(made, item, *future.result(), session)
-
-
-def _one(made: Action, upstream: Upstream, item: ActionItem, unknown: bool) -> tuple[Outcome, int | None, str]:
-    """One record, in a thread: only requests, no database."""
-    try:
-        if unknown or made.revalidate:
-            try:
-                now = upstream.read(item.record_id)
-            except UpstreamFailed as error:  # nothing was sent now; what was sent before stays unknown
-                return (Outcome.UNKNOWN if unknown else Outcome.FAILED), error.status_code or None, error.message
-            found = _compared(made, item, now)
-            if unknown and found == "done":
-                return Outcome.SUCCEEDED, None, ""
-            if found == "drifted":
-                return (Outcome.UNKNOWN if unknown else Outcome.DRIFTED), None, _drift(item, now)
-        if made.kind == "delete":
-            return Outcome.SUCCEEDED, upstream.delete(item.record_id), ""
-        return Outcome.SUCCEEDED, upstream.update(item.record_id, made.attributes), ""
-    except UpstreamFailed as error:
-        if made.kind == "delete" and error.status_code in (404, 410):
-            return Outcome.SUCCEEDED, error.status_code, "was gone already"
-        no_answer = error.status_code in (0, 500, 502, 504) and not error.never_sent
-        return (Outcome.UNKNOWN if no_answer else Outcome.FAILED), error.status_code or None, error.message
-    except Exception as error:  # a fault of ours must not lose the other records' outcomes
-        return Outcome.UNKNOWN, None, f"{type(error).__name__}: {error}"
-
-
-def _compared(made: Action, item: ActionItem, now: Mapping[str, Any] | None) -> str:
-    """`done`: as asked for; `same`: as it was ingested; `drifted`: neither."""
-    if made.kind == "delete" and now is None:
-        return "done"
-    if now is None:
-        return "drifted"
-    if made.kind == "update" and all(now.get(name) == value for name, value in made.attributes.items()):
-        return "done"
-    return "same" if not _differing(item, now) else "drifted"
-
-
-def _differing(item: ActionItem, now: Mapping[str, Any]) -> list[str]:
-    """Fields of the snapshot that the record has with another value. Own fields and flattened ones are not compared."""
-    clean = {str(name): records.clean(value) for name, value in now.items()}
-    return [name for name, value in item.before.items() if name in clean and clean[name] != value]
-
-
-def _drift(item: ActionItem, now: Mapping[str, Any] | None) -> str:
-    return "is gone" if now is None else f"changed since it was ingested: {', '.join(_differing(item, now))[:300]}"
-
-
-def _note(
-    made: Action, item: ActionItem, outcome: Outcome, status_code: int | None, error: str, session: Session | None
-) -> None:
-    """The outcome, and the snapshot as the record is now."""
-    item.outcome, item.status_code, item.error = outcome, status_code, error[:2_000]
-    with transaction.atomic():
-        ActionItem.objects.filter(pk=item.pk).update(
-            outcome=outcome, status_code=status_code, error=item.error, at=timezone.now()
-        )
-        if outcome == Outcome.SUCCEEDED and session is not None:
-            rows = IngestedRecord.objects.filter(session=session, model=made.model, record_id=item.record_id)
-            if made.kind == "delete":
-                rows.delete()
-            else:
-                rows.update(data={**item.before, **made.attributes}, ingested_at=timezone.now())
-
-
-def _settle(made: Action) -> Acted:
-    counts = outcomes(made)
-    fine = set(counts) <= {Outcome.SUCCEEDED.value, Outcome.DRIFTED.value}
-    made.state = ActionState.DONE if fine else ActionState.PARTIAL
-    made.finished_at = timezone.now()
-    made.save(update_fields=["state", "finished_at"])
-    return Acted(made, counts, failures(made)[:ERRORS_SHOWN])
-
-
-def outcomes(made: Action) -> dict[str, int]:
-    return dict(made.items.order_by().values_list("outcome").annotate(n=Count("pk")))
-
-
-def failures(made: Action) -> list[ActionItem]:
-    bad = [Outcome.FAILED, Outcome.UNKNOWN]
-    return list(made.items.filter(outcome__in=bad).order_by("id")[:100])

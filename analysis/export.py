@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from analysis import sessions
 from analysis.filters import field_name
-from analysis.query import Scope, documents, run, scope
+from analysis.query import Scope, documents, require_fields, run, scope
 from memories.access import Caller
 from memories.errors import Invalid, NotFound, check_choice
 from memories.spreadsheet import inert
@@ -45,6 +45,7 @@ def prepare(
     session = sessions.find(caller, analysis_id)
     asked = scope(session, model, where)
     names = [field_name(name, "fields") for name in fields]
+    require_fields(asked, names, "fields")
     base, params = asked.sql()
     ((total,),) = run(f"SELECT count(*) {base}", params)
     given = {"session": session.pk, "model": asked.model, "where": where or {}, "format": format, "fields": names}
@@ -68,7 +69,7 @@ def lines(one: Export) -> Iterator[str]:
     names = one.fields or _columns(one.scope)
     base, params = one.scope.sql()
     if one.format == "csv":
-        yield _csv([names])
+        yield _csv([[inert(name) for name in names]])
     with transaction.atomic(), connection.chunked_cursor() as cursor:
         cursor.execute(f"SELECT data {base} ORDER BY id", params)
         while rows := cursor.fetchmany(CHUNK):

@@ -20,7 +20,8 @@ COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 OPERATORS = (*COMPARISONS, "$eq", "$ne", "$in", "$nin", "$exists", "$contains", "$not")
 JOINS = {"$and": " AND ", "$or": " OR "}
 DEPTH_MOST = 8
-LIST_MOST = 1_000
+CONDITIONS_MOST = 200
+LIST_MOST = 1_000  # values in all lists together
 
 # PostgreSQL takes these for numbers, and they are greater than all others.
 NUMERIC = (
@@ -38,6 +39,9 @@ class Where:
     sql: str = "true"
     params: list[Any] = field(default_factory=list)
     casts: list[tuple[str, str]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # fields whose values are compared
+    conditions: int = 0
+    listed: int = 0
 
     def uncastable(self) -> list[tuple[str, str, list[Any]]]:
         """Field, and the condition for its rows that hold something which can't be cast."""
@@ -97,6 +101,12 @@ def _joined(word: str, value: Any, made: Where, place: str, depth: int) -> str:
 
 
 def _field(name: str, value: Any, made: Where, place: str, depth: int) -> str:
+    made.conditions += len(value) if isinstance(value, Mapping) and value else 1
+    if made.conditions > CONDITIONS_MOST:
+        allowed = f"at most {CONDITIONS_MOST}; many values of one field fit a single $in"
+        raise Invalid("has too many conditions", field="where", allowed=allowed)
+    if not isinstance(value, Mapping) or set(value) != {"$exists"}:
+        made.names.append(name)
     if not isinstance(value, Mapping) or not any(str(key).startswith("$") for key in value):
         return _exact(name, value, made, place)
     parts = []
@@ -164,8 +174,11 @@ def _equal(name: str, operator: str, operand: Any, made: Where, place: str, dept
 
 
 def _among(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
-    if not isinstance(operand, list) or len(operand) > LIST_MOST:
+    if not isinstance(operand, list):
         raise Invalid("is not a list of values", field=place, allowed=f"at most {LIST_MOST:,}")
+    made.listed += len(operand)
+    if made.listed > LIST_MOST:
+        raise Invalid("lists too many values", field=place, allowed=f"at most {LIST_MOST:,} in all lists together")
     found = " OR ".join(_exact(name, one, made, place) for one in operand) or "false"
     return f"NOT ({found})" if operator == "$nin" else f"({found})"
 

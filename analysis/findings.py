@@ -29,6 +29,7 @@ METADATA_BYTES = 16_000
 SUMMARY = "page_summary"
 TOP_K, TOP_K_MAX = 50, 200
 THRESHOLD = 0.5
+VECTOR = "to_tsvector(%s::regconfig, finding || ' ' || replace(category, '_', ' '))"
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,8 @@ def search(
     top_k: int = TOP_K,
     threshold: float = THRESHOLD,
 ) -> Found:
-    """Findings like the query, best first: at most `top_k` of those with cosine ≥ `threshold`. Without embedder, by
-    words, and labelled so."""
+    """Findings like the query, best first: at most `top_k` of those with cosine ≥ `threshold`, or with a word of the
+    query in their text or category. Without embedder, by words alone, and labelled so."""
     query = validation.clean_text("query", query, 1, FINDING_MOST)
     category = validation.clean_text("category", category, 0, CATEGORY_MOST)
     model = validation.clean_text("model", model, 0, CATEGORY_MOST)
@@ -138,16 +139,24 @@ def search(
     except embedding.EmbedderUnavailable as error:
         return _by_words(rows, query, top_k, str(error))
     cosine = CombinedExpression(Value(1.0), "-", CosineDistance("embedding", vector), output_field=FloatField())
-    near = rows.filter(embedding__isnull=False).annotate(similarity=cosine).filter(similarity__gte=threshold)
+    near = rows.filter(embedding__isnull=False).annotate(similarity=cosine, found=_holds(_words(query)))
+    near = near.filter(Q(similarity__gte=threshold) | Q(found=True))
     return Found([Hit(row, row.similarity) for row in near.order_by("-similarity", "id")[:top_k]])
 
 
+def _words(query: str) -> str:
+    """Any word of the query, as a tsquery."""
+    return lexicon.any_of(lexicon.query_terms(query))
+
+
+def _holds(words: str) -> RawSQL:
+    return RawSQL(f"{VECTOR} @@ %s::tsquery", [text_search_config(), words], output_field=BooleanField())
+
+
 def _by_words(rows: QuerySet[Finding], query: str, top_k: int, why: str) -> Found:
-    words = lexicon.any_of(lexicon.query_terms(query))
-    vector = "to_tsvector(%s::regconfig, finding)"
-    found = RawSQL(f"{vector} @@ %s::tsquery", [text_search_config(), words], output_field=BooleanField())
-    rank = RawSQL(f"ts_rank_cd({vector}, %s::tsquery, 1)", [text_search_config(), words], output_field=FloatField())
-    near = rows.annotate(found=found, similarity=rank).filter(found=True).order_by("-similarity", "id")
+    words = _words(query)
+    rank = RawSQL(f"ts_rank_cd({VECTOR}, %s::tsquery, 1)", [text_search_config(), words], output_field=FloatField())
+    near = rows.annotate(found=_holds(words), similarity=rank).filter(found=True).order_by("-similarity", "id")
     note = f"by exact words, not by meaning: {why}"
     return Found([Hit(row, row.similarity) for row in near[:top_k]], "lexical", True, note)
 

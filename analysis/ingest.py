@@ -16,17 +16,18 @@ from django.utils import timezone
 
 from analysis import records, sessions, sources
 from analysis.findings import keep_summary
-from analysis.models import Ingest, IngestState, Session
+from analysis.models import Ingest, IngestedRecord, IngestState, Session
 from analysis.request import clean_fields, clean_filters, clean_page
 from analysis.sources import Known
 from analysis.sources.envelopes import PageOf
 from analysis.sources.port import Upstream, UpstreamFailed
 from analysis.sources.rest import LINK
 from analysis.summaries import summarize
-from memories import progress
+from memories import connections, progress
 from memories.access import Caller
 
 PER_PAGE = 50
+PLANNED_FROM = 500  # records from which the planner is told at once what came
 PAGES_MAX = 50  # in one call; resume goes past it
 
 
@@ -63,7 +64,7 @@ def ingest(
     """Copies a page, or all of them up to PAGES_MAX, into the caller's session. What was copied before a failure
     stays, and resume goes on from there."""
     as_user = sessions.acting_for(caller, user_id)
-    known = sources.find(model)
+    known = sources.find(caller, model)
     resource = known.resource
     wanted = clean_filters(resource, model, filters or {})
     per_page = clean_page("per_page", per_page, resource.per_page_max)
@@ -80,6 +81,8 @@ def ingest(
             return answer
         with run.working(resume):
             run.all_pages()
+        if answer.records >= PLANNED_FROM:
+            connections.maintain(IngestedRecord)
         return answer
 
 
@@ -172,8 +175,10 @@ class Run:
                     ahead.append((number, pool.submit(self._fetch, number, "")))
                     if len(ahead) > 2 * self.upstream.at_once:
                         first, future = ahead.pop(0)
+                        connections.release()
                         yield first, future.result()
                 for first, future in ahead:
+                    connections.release()
                     yield first, future.result()
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)

@@ -8,7 +8,7 @@ from typing import Any
 from analysis.filters import cast
 from memories.errors import Invalid
 
-INTERVAL = re.compile(r"([0-9]{1,4})\s+(second|minute|hour|day|week|month|quarter|year)s?", re.IGNORECASE)
+INTERVAL = re.compile(r"(?:([0-9]{1,4})\s+)?(second|minute|hour|day|week|month|quarter|year)s?", re.IGNORECASE)
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 EPOCH = "2001-01-01T00:00:00+00:00"  # a Monday, so that weeks begin on one
 
@@ -26,15 +26,15 @@ BY_MONTHS = """
 
 
 def parse(text: str, place: str) -> tuple[int, str]:
-    """Number and unit. Raises Invalid."""
+    """Number and unit; a unit alone is one of it. Raises Invalid."""
     found = INTERVAL.fullmatch(text.strip())
-    if not found or int(found[1]) == 0:
+    if not found or (found[1] and int(found[1]) == 0):
         raise Invalid(
             f'Invalid interval: "{text[:40]}"',
             field=place,
-            allowed='for example "7 days", "1 week", "6 hours", "1 month"',
+            allowed='for example "7 days", "1 week", "6 hours", "month"',
         )
-    return int(found[1]), found[2].lower()
+    return int(found[1] or 1), found[2].lower()
 
 
 def as_sql(text: str, place: str) -> str:

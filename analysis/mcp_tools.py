@@ -12,6 +12,7 @@ from pydantic import Field
 from analysis import actions, export, ingest, nested, sessions, telling
 from analysis import findings as kept
 from analysis import query as asking
+from analysis.execution import Acted
 from analysis.shapes import ActShape, ClearShape, ExportShape, IngestShape, QueryShape, StoreShape
 from memories.access import Caller
 from memories.budget import within_budget
@@ -19,6 +20,13 @@ from memories.errors import Invalid, check_choice
 from memories.toolset import reply, tool
 
 MODES = ("describe", "semantic", "aggregate", "filter", "sample")
+TAKES = {
+    "describe": frozenset({"analysis_id", "model", "where"}),
+    "semantic": frozenset({"analysis_id", "model", "query", "category", "top_k", "threshold"}),
+    "aggregate": frozenset({"analysis_id", "model", "where", "group_by", "metrics", "top_n"}),
+    "filter": frozenset({"analysis_id", "model", "where", "limit", "sort", "fields", "cursor"}),
+    "sample": frozenset({"analysis_id", "model", "where", "sample_size", "stratify_by", "proximity", "seed"}),
+}
 
 AnalysisId = Annotated[
     str, Field(description="The session's key, of your choice.", json_schema_extra={"maxLength": sessions.ID_MOST})
@@ -131,7 +139,7 @@ def analysis_store(
     return reply(shape, text=telling.stored(analysis_id, rows, persistent, note), context=telling.CONSUMED)
 
 
-@tool(toolset="analysis", title="Query a data set", read_only=True, idempotent=True)
+@tool(toolset="analysis", title="Query a data set", read_only=True, idempotent=True, command="mode", takes=TAKES)
 def analysis_query(
     caller: Caller,
     analysis_id: AnalysisId,
@@ -140,10 +148,12 @@ def analysis_query(
     query: Annotated[str, Field(description="semantic: what to find.")] = "",
     category: Annotated[str, Field(description="semantic: only findings of this category.")] = "",
     top_k: Annotated[int, Field(description="semantic: 1 to 200.")] = kept.TOP_K,
-    threshold: Annotated[float, Field(description="semantic: least similarity, 0 to 1.")] = kept.THRESHOLD,
+    threshold: Annotated[
+        float, Field(description="semantic: least similarity, 0 to 1, where no word matches.")
+    ] = kept.THRESHOLD,
     group_by: Annotated[
-        str | list[Any] | None,
-        Field(description="aggregate: a field, or at most 3 of fields and {field, bucket} for dates."),
+        str | dict[str, Any] | list[Any] | None,
+        Field(description='aggregate: a field, {field, bucket: "month"} for dates, or a list of at most 3 of these.'),
     ] = None,
     metrics: Annotated[
         Objects | None,
@@ -171,7 +181,7 @@ def analysis_query(
     if mode == "semantic":
         return telling.semantic(session, query, category, model, top_k, threshold)
     if mode == "describe":
-        return telling.described(session, model, where)
+        return telling.described(caller, session, model, where)
     asked = asking.scope(session, model, where)
     if mode == "aggregate":
         return telling.aggregated(asked, group_by or "", metrics or [], top_n)
@@ -228,13 +238,17 @@ def analysis_act(
             shape["ingestedAtRange"] = {"earliest": seen.earliest.isoformat(), "latest": seen.latest.isoformat()}
         if seen.uncastable:
             shape["uncastable"] = seen.uncastable
-        if seen.without_id:
-            shape["note"] = f"{seen.without_id} more records match, but have no id to act on"
+        notes = [f"{seen.without_id} more records match, but have no id to act on"] if seen.without_id else []
+        if seen.interrupted:
+            shape["interrupted"] = [made.pk.hex for made in seen.interrupted]
+            notes.append(telling.BROKE_OFF.format(action=seen.interrupted[0]))
+        if notes:
+            shape["note"] = "; ".join(notes)
         return shape
     return _acted(actions.act(**asked, confirm=confirm, revalidate=revalidate, user_id=user_id))
 
 
-def _acted(done: actions.Acted) -> ActShape:
+def _acted(done: Acted) -> ActShape:
     made, counts = done.action, done.counts
     summary: dict[str, Any] = {
         "total": done.total,

@@ -20,7 +20,7 @@ from analysis.sources.envelopes import Row
 from analysis.sources.port import Upstream, UpstreamFailed
 from analysis.sources.rest import LINK
 from analysis.summaries import summarize
-from memories import progress
+from memories import connections, progress
 from memories.access import Caller
 from memories.errors import Invalid, NotFound, check_count
 from memories.validation import clean_text
@@ -55,8 +55,8 @@ def ingest(
     """Copies the children of the named parents, or of all that were ingested. A parent that fails is named; the
     others' children are kept."""
     as_user = sessions.acting_for(caller, user_id)
-    known = sources.find(parent_model)
-    path, child = _child(known, child_resource)
+    known = sources.find(caller, parent_model)
+    path, child = _child(caller, known, child_resource)
     fields = clean_fields(fields)
     check_count("parent_ids", parent_ids or [], PARENTS_MOST)
     named = [clean_text("parent_ids", str(one), 1, 500) for one in parent_ids or []]
@@ -72,7 +72,7 @@ def ingest(
     return answer
 
 
-def _child(known: Known, child_resource: str) -> tuple[str, Known]:
+def _child(caller: Caller, known: Known, child_resource: str) -> tuple[str, Known]:
     children = known.resource.children()
     if not child_resource:
         raise Invalid("is missing", field="child_resource", allowed=", ".join(children) or "none is declared")
@@ -80,7 +80,7 @@ def _child(known: Known, child_resource: str) -> tuple[str, Known]:
         raise Invalid(f"{child_resource[:80]!r} is unknown", field="child_resource", allowed=", ".join(children))
     one = children[child_resource]
     model = one.model or child_resource
-    found = sources.known().get(model)
+    found = sources.known(caller).get(model)
     resource = (
         found.resource
         if found
@@ -114,6 +114,7 @@ def _batch(
     try:
         while waiting:
             parent, future = waiting.pop(0)
+            connections.release()
             try:
                 rows, capped = future.result()
             except UpstreamFailed as error:

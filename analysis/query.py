@@ -1,18 +1,18 @@
-"""Reading what was ingested: the shape of it, distributions, rows."""
+"""Reading what was ingested: counts and metrics by group, and rows."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection
 from django.utils import timezone
 
-from analysis import sessions
+from analysis import sessions, sources
 from analysis.filters import Where, cast, compile_where, field_name
 from analysis.intervals import bucket_sql
 from analysis.models import Session
@@ -25,7 +25,7 @@ METRICS_MAX = 5
 LABEL_MOST = 300  # characters of a group's value in an answer
 METRICS = ("count", "sum", "avg", "min", "max", "percentile")
 OFFSET_MAX = 1_000_000
-DESCRIBED_ROWS = 5_000  # the newest, of which describe tells types and examples
+NAMES_SHOWN = 60  # fields that an error names
 
 # One session's living rows of one model; `{where}` is compiled by filters.py.
 SCOPE = "FROM ingested_records WHERE session_id = %s AND model = %s AND expires_at > %s AND ({where})"
@@ -53,7 +53,35 @@ def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scop
         raise Invalid("is missing: this analysis holds several", field="model", allowed=", ".join(models))
     if model and models and model not in models:
         raise Invalid(f"{model[:80]!r} was not ingested here", field="model", allowed=", ".join(models))
-    return Scope(session, model or next(iter(models), ""), compile_where(where))
+    found = Scope(session, model or next(iter(models), ""), compile_where(where))
+    require_fields(found, found.where.names, "where")
+    return found
+
+
+# A field that is held is found in the first rows; one that no row holds is looked for in all, and is an error.
+UNKNOWN = """
+    SELECT name FROM unnest(%s::text[]) AS name WHERE NOT EXISTS (
+        SELECT 1 FROM ingested_records
+        WHERE session_id = %s AND model = %s AND expires_at > %s AND data ? name)
+"""
+HELD = """
+    SELECT DISTINCT key FROM (SELECT data FROM ingested_records WHERE session_id = %s AND model = %s
+        AND expires_at > %s ORDER BY id DESC LIMIT 500) AS rows, jsonb_object_keys(data) AS key ORDER BY key
+"""
+
+
+def require_fields(one: Scope, names: Iterable[str], place: str) -> None:
+    """Raises Invalid for a field that no record holds: an answer of nothing would read like a fact. What the source
+    declares is known, also while it is empty everywhere."""
+    declared = sources.declared_fields(one.model)
+    asked = [name for name in dict.fromkeys(names) if name not in declared]
+    key = [one.session.pk, one.model, timezone.now()]
+    if not asked or not (unknown := [name for (name,) in run(UNKNOWN, [asked, *key])]):
+        return
+    if held := sorted({name for (name,) in run(HELD, key)} | declared):
+        more = f", and {len(held) - NAMES_SHOWN} more" if len(held) > NAMES_SHOWN else ""
+        fault = f"{unknown[0][:80]!r} is a field of no {one.model} record here"
+        raise Invalid(fault, field=place, allowed=", ".join(held[:NAMES_SHOWN]) + more)
 
 
 def run(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -100,6 +128,8 @@ def filtered(one: Scope, *, limit: int = LIMIT, sort: str = "", fields: Sequence
     if not 1 <= limit <= LIMIT_MAX:
         raise Invalid(f"is {limit}", field="limit", allowed=f"1 to {LIMIT_MAX}")
     offset = _offset(cursor)
+    require_fields(one, fields, "fields")
+    require_fields(one, [sort.removeprefix("-")] if sort else [], "sort")
     base, params = one.sql()
     order, given = _order(sort)
     ((total,),) = run(f"SELECT count(*) {base}", params)
@@ -171,15 +201,21 @@ class Aggregate:
 
 
 def aggregate(
-    one: Scope, group_by: str | Sequence[Any], *, metrics: Sequence[Mapping[str, Any]] = (), top_n: int = TOP_N
+    one: Scope,
+    group_by: str | Mapping[str, Any] | Sequence[Any],
+    *,
+    metrics: Sequence[Mapping[str, Any]] = (),
+    top_n: int = TOP_N,
 ) -> Aggregate:
     """Counts and metrics per group, the largest first; beyond `top_n` the rest is counted. A group is a field, or
-    {"field", "bucket"} for dates; metrics are {"op", "field", "p"}."""
+    {"field", "bucket"} for dates, one of them or a list; metrics are {"op", "field", "p"}."""
     if not 1 <= top_n <= TOP_N_MAX:
         raise Invalid(f"is {top_n}", field="top_n", allowed=f"1 to {TOP_N_MAX}")
     check_count("metrics", metrics, METRICS_MAX)
     names, groups, group_params, casts = _groups(group_by)
+    require_fields(one, names, "group_by")
     measured = [_metric(metric, f"metrics[{place}]") for place, metric in enumerate(metrics)]
+    require_fields(one, [metric["field"] for metric in metrics if metric.get("field")], "metrics")
     base, params = one.sql()
     keys = ", ".join(f"{sql} AS g{place}" for place, sql in enumerate(groups))
     by = ", ".join(f"g{place}" for place in range(len(groups)))
@@ -207,7 +243,9 @@ def aggregate(
     return Aggregate(names, shown, total, all_groups - len(shown), total - counted, uncastable(one, casts))
 
 
-def _groups(group_by: str | Sequence[Any]) -> tuple[list[str], list[str], list[Any], list[tuple[str, str]]]:
+def _groups(
+    group_by: str | Mapping[str, Any] | Sequence[Any],
+) -> tuple[list[str], list[str], list[Any], list[tuple[str, str]]]:
     given = [group_by] if isinstance(group_by, str | Mapping) else list(group_by)
     if not given or given == [""]:
         raise Invalid("is missing", field="group_by", allowed="a field, or a list of at most 3")
@@ -252,43 +290,7 @@ def _metric(given: Mapping[str, Any], place: str) -> tuple[str, str, list[Any], 
 
 
 def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, int) else float(value)
-
-
-# -- describe ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FieldShape:
-    name: str
-    types: dict[str, int]
-    missing: int
-    distinct: int
-    examples: list[str]
-
-
-DESCRIBE = """
-    WITH rows AS (SELECT data {scope} ORDER BY id DESC LIMIT %s),
-    counted AS (SELECT count(*) AS n FROM rows),
-    pairs AS (SELECT key, jsonb_typeof(value) AS kind, value #>> '{{}}' AS text FROM rows, jsonb_each(data))
-    SELECT key, jsonb_object_agg(kind, n), (SELECT n FROM counted) - sum(n), max(different), min(examples) FROM (
-        SELECT key, kind, count(*) AS n,
-               (SELECT count(DISTINCT text) FROM pairs AS every WHERE every.key = pairs.key) AS different,
-               (SELECT array_agg(left(text, 60)) FROM (
-                   SELECT text FROM pairs AS ones WHERE ones.key = pairs.key AND text IS NOT NULL
-                   GROUP BY text ORDER BY count(*) DESC, text LIMIT 5) AS top) AS examples
-        FROM pairs GROUP BY key, kind) AS by_kind
-    GROUP BY key ORDER BY key
-"""
-
-
-def describe(one: Scope) -> tuple[list[FieldShape], int, int]:
-    """Fields as the data has them, in the newest DESCRIBED_ROWS rows: (fields, rows looked at, rows in all)."""
-    base, params = one.sql()
-    ((total,),) = run(f"SELECT count(*) {base}", params)
-    found = run(DESCRIBE.format(scope=base), [*params, DESCRIBED_ROWS])
-    shapes = [
-        FieldShape(key, json.loads(kinds), int(missing), int(different), list(examples or []))
-        for key, kinds, missing, different, examples in found
-    ]
-    return shapes, min(total, DESCRIBED_ROWS), total
+    """A whole number stays exact, however large: a double holds 15 digits."""
+    if value is None or isinstance(value, int):
+        return value
+    return int(value) if value == int(value) else float(value)

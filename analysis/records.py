@@ -97,10 +97,13 @@ def flattened(row: Row, resource: Resource) -> Row:
 
 
 def projected(row: Row, fields: Sequence[str], resource: Resource) -> Row:
-    """The asked fields; the id always, and `{association}_id` when any field of that association is asked for."""
+    """The asked fields; the id always, and `{association}_id` when any field of that association is asked for. A
+    declared association stands for all of its fields."""
     if not fields:
         return row
+    whole = [f"{name}_" for name in resource.associations if name in fields]
     wanted = {*fields, resource.id_field}
     names = set(resource.associations) or {key.removesuffix("_id") for key in row if key.endswith("_id")}
     wanted |= {f"{name}_id" for name in names if any(field.startswith(f"{name}_") for field in fields)}
-    return {key: value for key, value in row.items() if key in wanted or key.startswith("_parent")}
+    kept = ("_parent", *whole)
+    return {key: value for key, value in row.items() if key in wanted or key.startswith(kept)}

@@ -14,7 +14,7 @@ from typing import Any
 
 from analysis.filters import cast, field_name, valid_time
 from analysis.intervals import as_sql, bucket_sql
-from analysis.query import Scope, documents, run, uncastable
+from analysis.query import Scope, documents, require_fields, run, uncastable
 from memories.errors import Invalid, check_count
 
 SIZE, SIZE_MAX = 5, 50
@@ -81,10 +81,12 @@ def sample(
     check_count("stratify_by", strata, STRATA_MAX)
     groups = ["data->>%s"] * len(strata)
     group_params: list[Any] = [field_name(name, "stratify_by") for name in strata]
+    require_fields(one, group_params, "stratify_by")
     base, params = one.sql()
     near = Proximity.of(proximity)
     casts: list[tuple[str, str]] = []
     if near:
+        require_fields(one, [near.field], "proximity.field")
         time, time_params = cast(near.field, "timestamptz")
         base += f" AND ({time}) BETWEEN %s::timestamptz - %s::interval AND %s::timestamptz + %s::interval"
         params = [*params, *time_params, near.origin, near.window, near.origin, near.window]

@@ -60,6 +60,7 @@ class ActShape(TypedDict, total=False):
     sample_data: list[dict[str, Any]]
     ingestedAtRange: dict[str, str]
     confirm: str
+    interrupted: list[str]
     uncastable: dict[str, int]
     note: str
 

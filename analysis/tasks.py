@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from analysis import sessions
+from analysis import actions, sessions
 
 
 def sweep() -> int:
     return sessions.sweep()
+
+
+def resume(action_id: str) -> str:
+    return actions.resume_as_owner(action_id)

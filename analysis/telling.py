@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis import findings, query, sampling, sessions, sources
+from analysis import description, findings, query, sampling, sessions, sources
 from analysis.filters import FIELD
 from analysis.ingest import PAGES_MAX, Ingested
 from analysis.models import Finding, Session
@@ -14,11 +14,16 @@ from analysis.nested import Nested
 from analysis.query import Scope
 from analysis.shapes import IngestShape, QueryShape
 from analysis.sources.declaration import Resource
+from memories.access import Caller
 from memories.budget import within_budget
 from memories.toolset import reply
 
 FAILED_SHOWN = 50
 CONSUMED = {"consumed": True}  # what was fetched for this may leave the client's context
+BROKE_OFF = (
+    "an earlier {action.kind} broke off: go on with action_id {action.pk.hex} instead of asking again; "
+    "this confirm acts anew and may repeat what was done"
+)
 TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
 
 
@@ -174,7 +179,10 @@ def aggregated(asked: Scope, group_by: Any, metrics: Sequence[Mapping[str, Any]]
 
 
 def _number(value: Any) -> str:
-    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    """Digits, never an exponent; six places after the point."""
+    if not isinstance(value, float):
+        return "none" if value is None else str(value)
+    return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) >= 1e-6 else f"{value:g}"
 
 
 def filtered(asked: Scope, limit: int, sort: str, fields: Sequence[str], cursor: str) -> QueryShape:
@@ -205,7 +213,7 @@ def sampled(
 # -- describe ----------------------------------------------------------------------------------------------
 
 
-def described(session: Session, model: str, where: Mapping[str, Any] | None) -> QueryShape:
+def described(caller: Caller, session: Session, model: str, where: Mapping[str, Any] | None) -> QueryShape:
     """Of the model; with several and none named, of all what they are."""
     models = sessions.models_of(session)
     shape: QueryShape = {"mode": "describe", "models": models, "fields": []}
@@ -215,25 +223,28 @@ def described(session: Session, model: str, where: Mapping[str, Any] | None) -> 
         listed = "\n".join(f"- {name}: {count} records" for name, count in models.items())
         return reply(shape, text=f"This analysis holds several models; name one with `model`:\n{listed}")
     asked = query.scope(session, model, where)
-    fields, looked, total = query.describe(asked)
-    known = sources.known().get(asked.model)
+    told = description.describe(asked)
+    known = sources.known(caller).get(asked.model)
     declared = known.resource if known else Resource(name=asked.model)
     shape = {
         "mode": "describe",
         "model": asked.model,
         "models": models,
-        "total": total,
-        "fields": [_field(field, declared, looked) for field in fields],
+        "total": told.total,
     }
-    lines = [f"# {asked.model}", f"Model: {asked.model} | Records: {total}", ""]
-    if looked < total:
-        lines.append(f"Types and examples are from the newest {looked} records.\n")
+    shape["fields"], dropped = within_budget([_field(field, declared) for field in told.fields])
+    lines = [f"# {asked.model}", f"Model: {asked.model} | Records: {told.total}", ""]
+    if told.looked < told.total:
+        lines.append(f"Types and examples are from the newest {told.looked} records.\n")
+    if omitted := told.more_fields + dropped:
+        shape["omitted"] = omitted
+        lines.append(f"{omitted} more fields did not fit; those that most records hold are told.\n")
     lines += ["| Field | Type | Missing | Values | Description |", "|---|---|---|---|---|"]
     lines += [_line(one) for one in shape["fields"]]
     return reply(shape, text="\n".join([*lines, "", *_examples(session, asked.model, shape["fields"])]))
 
 
-def _field(field: query.FieldShape, declared: Resource, looked: int) -> dict[str, Any]:
+def _field(field: description.FieldShape, declared: Resource) -> dict[str, Any]:
     said = declared.attributes.get(field.name)
     return {
         "name": field.name,

@@ -75,7 +75,7 @@ def fill(count: int) -> Any:
 
 
 def measure(session: Any, rounds: int) -> None:
-    from analysis import query, sampling  # noqa: PLC0415 - after setup()
+    from analysis import description, query, sampling  # noqa: PLC0415 - after setup()
     from analysis.query import run, scope  # noqa: PLC0415 - the same
 
     def asked(where: dict[str, Any] | None = None) -> Any:
@@ -85,7 +85,7 @@ def measure(session: Any, rounds: int) -> None:
     exact, key = {"rare": 40_000}, session.pk
     without_index = "SELECT data FROM ingested_records WHERE session_id = %s AND data->>'rare' = '40000' LIMIT 20"
     jobs: dict[str, Callable[[], Any]] = {
-        "describe": lambda: query.describe(asked()),
+        "describe": lambda: description.describe(asked()),
         "aggregate, 3 groups": lambda: query.aggregate(asked(), "status"),
         "aggregate, every value": lambda: query.aggregate(asked(), "name"),
         "aggregate, sum and p95": lambda: query.aggregate(

@@ -17,6 +17,7 @@ urlpatterns = [
     path("analyses/", analyses.listing, name="analyses"),
     path("analyses/export/", analyses.export, name="analysis-export"),
     path("analyses/actions/<uuid:action_id>/", analyses.action, name="analysis-action"),
+    path("analyses/actions/<uuid:action_id>/resume/", analyses.resume, name="resume-action"),
     path("analyses/findings/<uuid:finding_id>/propose/", analyses.propose, name="propose-finding"),
     path("analyses/<int:key>/", analyses.one, name="analysis"),
     path("analyses/<int:key>/clear/", analyses.clear, name="clear-analysis"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import time
@@ -39,6 +40,7 @@ class Api:
     fail_writes: dict[str, list[int]] = field(default_factory=dict)  # id → statuses of its first answers
     drop_after_write: set[str] = field(default_factory=set)  # ids: done, but the connection ends
     delay_s: float = 0.0
+    gzip_of: int = 0  # bytes before the answer, which compress to nothing
     requests: list[tuple[str, str]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     on_write: Callable[[str], None] | None = None
@@ -77,6 +79,8 @@ class Handler(BaseHTTPRequestHandler):
         with self.api.lock:
             self.api.at_once -= 1
         data = json.dumps(body).encode()
+        if self.api.gzip_of:
+            data, headers = gzip.compress(b" " * self.api.gzip_of + data), {"Content-Encoding": "gzip"}
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))

@@ -29,8 +29,23 @@ class Known:
     resource: Resource
     source: Source | None = None
 
+    def is_readable_by(self, caller: Caller) -> bool:
+        """The built-in model shows everybody their own; a source is read with its credential, by whom it names."""
+        named = self.source.read_personas if self.source else ()
+        return caller.is_admin or not named or bool(caller.personas & set(named))
 
-def known() -> dict[str, Known]:
+    def is_changed_by(self, caller: Caller) -> bool:
+        """Whether the caller may act on it."""
+        named = self.source.act_personas if self.source else ()
+        return caller.is_admin or bool(caller.personas & set(named))
+
+
+def known(caller: Caller) -> dict[str, Known]:
+    """The models that the caller may read."""
+    return {name: one for name, one in _declared().items() if one.is_readable_by(caller)}
+
+
+def _declared() -> dict[str, Known]:
     """Every model; one that two sources declare is called by `source.model`."""
     given = [*_from_files(), *DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")]
     sources = [source for name, text in given if (source := _parsed(name, text))]
@@ -44,20 +59,29 @@ def known() -> dict[str, Known]:
     return found
 
 
-def find(model: str) -> Known:
-    models = known()
+def find(caller: Caller, model: str) -> Known:
+    """Raises Invalid, also for a model that is not the caller's to read."""
+    models = known(caller)
     if model not in models:
         raise Invalid(f"{model[:80]!r} is unknown", field="model", allowed=", ".join(sorted(models)))
     return models[model]
 
 
+def declared_fields(model: str) -> set[str]:
+    """The attributes that the model's source names; none for the children of a model, or a source that went away."""
+    found = _declared().get(model)
+    return set(found.resource.attributes) if found else set()
+
+
 def open_upstream(caller: Caller, one: Known, *, as_user: str = "") -> Upstream:
-    """The model's upstream, spoken to with the source's own credential. Raises Degraded or UpstreamFailed."""
+    """The model's upstream, spoken to with the source's own credential, and told for whom where it asks for that.
+    Raises Degraded or UpstreamFailed."""
     if one.source is None:
         return OwnRecords(caller)
     if one.source.kind == "file":
         return FileUpstream(one.resource)
-    return RestUpstream(one.source, one.resource, as_user=as_user)
+    for_whom = as_user or (caller.email if one.source.impersonation_header else "")
+    return RestUpstream(one.source, one.resource, as_user=for_whom)
 
 
 def _parsed(name: str, text: str) -> Source | None:

@@ -90,6 +90,9 @@ class Source(Part):
     impersonation_header: str = ""
     rate_per_s: float = Field(default=20.0, gt=0, le=10_000)
     timeout_s: float = Field(default=15.0, gt=0, le=600)
+    page_bytes: int = Field(default=20_000_000, ge=1_000, le=1_000_000_000, description="of one answer, decompressed")
+    read_personas: tuple[str, ...] = Field(default=(), description="who may ingest; without any, everybody")
+    act_personas: tuple[str, ...] = Field(default=(), description="who may update and delete; without any, admins")
     models: dict[str, Resource]
 
     @model_validator(mode="after")

@@ -9,18 +9,21 @@ from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay
 from tenacity.wait import wait_random_exponential
 
 from analysis.sources.declaration import Filter, Resource, Source
 from analysis.sources.envelopes import NoRows, PageOf, Row, unwrap
 from analysis.sources.port import UpstreamFailed
+from memories import connections, web
 from memories.errors import Invalid
 
 ATTEMPTS = 5
 AT_ONCE = 5
 LINK = "link:"  # before an address that the page before named; anything else is a cursor
 BACKOFF_MOST_S = 10.0
+ANSWER_MOST_S = 120.0  # for one answer, however slowly it drips in
+TOO_LARGE = 413
 RETRY_AFTER_MOST_S = 30.0
 ERROR_MOST = 500  # characters of an upstream's message
 AGAIN = {408, 425, 429, 500, 502, 503, 504}
@@ -57,7 +60,7 @@ class RestUpstream:
         self.at_once = AT_ONCE
         self._source = source
         self._limit = RateLimit(source.rate_per_s)
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
         if token := source.token():
             headers[source.token_header] = f"{source.token_prefix}{token}"
         if as_user:
@@ -143,9 +146,13 @@ class RestUpstream:
     def _send(self, method: str, where: str, **more: Any) -> httpx.Response:
         """One request; a busy or failing upstream is asked again, with growing pauses or when it says. A write is
         repeated only where it was refused: one that got no answer may have been done."""
+        connections.release()  # nobody holds a database connection while an upstream answers
         repeatable = method == "GET"
         retrying = Retrying(
-            stop=stop_after_attempt(ATTEMPTS), wait=_pause, retry=retry_if_exception_type(Transient), reraise=True
+            stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(ANSWER_MOST_S),
+            wait=_pause,
+            retry=retry_if_exception_type(Transient),
+            reraise=True,
         )
         try:
             return retrying(self._once, method, where, repeatable, **more)
@@ -155,7 +162,12 @@ class RestUpstream:
     def _once(self, method: str, where: str, repeatable: bool, **more: Any) -> httpx.Response:
         self._limit.wait()
         try:
-            response = self._client.request(method, urljoin(self._base, where), **more)
+            with self._client.stream(method, urljoin(self._base, where), **more) as answer:
+                body = web.read(answer, self._source.page_bytes, time.monotonic() + ANSWER_MOST_S)
+            response = _whole(answer, body)
+        except web.AnswerTooLarge as error:
+            fault = f"{error}: ask for a smaller per_page, or raise the source’s page_bytes"
+            raise UpstreamFailed(fault, status_code=TOO_LARGE) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             failed = UpstreamFailed(f"the upstream did not answer: {type(error).__name__}")
             never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
@@ -168,6 +180,12 @@ class RestUpstream:
         if response.status_code in AGAIN and (repeatable or refused):
             raise Transient(failed, _retry_after(response))
         raise failed
+
+
+def _whole(answer: httpx.Response, body: bytes) -> httpx.Response:
+    """The streamed answer with its decompressed body."""
+    headers = [(k, v) for k, v in answer.headers.items() if k not in ("content-encoding", "content-length")]
+    return httpx.Response(answer.status_code, headers=headers, content=body, request=answer.request)
 
 
 def segment(record_id: str) -> str:

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from analysis import actions, findings, query, sessions
+from analysis import actions, description, execution, findings, query, sessions
 from analysis import export as exporting
 from analysis.models import Action, Outcome, Session
 from knowledge import insights
@@ -60,14 +60,13 @@ def one(request: HttpRequest, key: int) -> HttpResponse:
 def _distributions(session: Session, model: str) -> list[tuple[str, list[Point], int]]:
     """The fields with few values, each as bars; of the rest beyond those shown, how many."""
     asked = query.scope(session, model, None)
-    fields, _, _ = query.describe(asked)
-    few = [field for field in fields if 1 < field.distinct <= 20 and not field.name.startswith("_")]
-    shown = []
-    for field in few[:DISTRIBUTIONS]:
-        got = query.aggregate(asked, field.name, top_n=VALUES_SHOWN)
-        points = [Point("(none)" if g.values[0] is None else str(g.values[0]), g.count) for g in got.groups]
-        shown.append((field.name, points, got.other_count))
-    return shown
+    fields = description.describe(asked).fields
+    few = [field.name for field in fields if 1 < field.distinct <= 20 and not field.name.startswith("_")]
+    found = description.distributions(asked, few[:DISTRIBUTIONS], VALUES_SHOWN)
+    return [
+        (name, [Point("(none)" if one.values[0] is None else one.values[0], one.count) for one in groups], others)
+        for name, (groups, others) in found.items()
+    ]
 
 
 @require_POST
@@ -103,13 +102,29 @@ def propose(request: HttpRequest, finding_id: UUID) -> HttpResponse:
 @login_required
 def action(request: HttpRequest, action_id: UUID) -> HttpResponse:
     """What a bulk change did, record by record; failures and unknown outcomes first."""
-    made = actions.find(caller_of(request, door="portal"), action_id)
+    caller = caller_of(request, door="portal")
+    made = actions.find(caller, action_id)
     order = {Outcome.UNKNOWN: 0, Outcome.FAILED: 1, Outcome.DRIFTED: 2}
     items = list(made.items.exclude(outcome=Outcome.SUCCEEDED).defer("before")[:ITEMS_SHOWN])
     items += list(made.items.filter(outcome=Outcome.SUCCEEDED).defer("before")[: ITEMS_SHOWN - len(items)])
     items.sort(key=lambda item: order.get(Outcome(item.outcome), 3))
-    context = {"action": made, "counts": sorted(actions.outcomes(made).items()), "items": items, "shown": ITEMS_SHOWN}
+    context = {
+        "action": made,
+        "counts": sorted(execution.outcomes(made).items()),
+        "items": items,
+        "is_interrupted": execution.is_interrupted(made),
+        "is_mine": made.owner == caller.email,
+    }
     return render(request, "analyses/action.html", context)
+
+
+@require_POST
+@login_required
+def resume(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    """A worker goes on with it; the page tells how far it has got."""
+    made = actions.resume_later(caller=caller_of(request, door="portal"), action_id=action_id)
+    messages.success(request, "It goes on in the background: reload this page to see how far it has got.")
+    return redirect("analysis-action", action_id=made.pk)
 
 
 @require_safe

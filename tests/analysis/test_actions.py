@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from analysis import actions, sessions
+from analysis import actions, execution, sessions
 from analysis.ingest import ingest
 from analysis.mcp_tools import analysis_act
 from analysis.models import Action, ActionItem, IngestedRecord, Outcome
@@ -195,7 +195,7 @@ def test_a_cancelled_call_leaves_no_outcome_unknown(api: Api, alice: Caller) -> 
         actions.act(**asked(alice))
     progress.listen(lambda *one: None)
     made = Action.objects.get()
-    counts = actions.outcomes(made)
+    counts = execution.outcomes(made)
     assert set(counts) <= {"succeeded", "planned"}
     assert counts["succeeded"] == len(writes(api))
     assert actions.resume(caller=alice, action_id=made.pk).counts == {"succeeded": 24}
@@ -235,7 +235,7 @@ def test_kill_and_resume(api: Api, alice: Caller, action: str) -> None:
     time.sleep(0.4)  # what was on its way arrives
     api.delay_s = 0
     made = Action.objects.get()
-    assert actions.outcomes(made).get("sending", 0) > 0
+    assert execution.outcomes(made).get("sending", 0) > 0
     changed_by_others = made.items.filter(outcome="sending").order_by("-id")[0].record_id
     if action == "update":
         api.books[changed_by_others].update(status="completed", title="By somebody else")

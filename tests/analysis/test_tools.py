@@ -54,9 +54,7 @@ def test_the_workflow_of_eight_steps(api: Api, alice: Caller) -> None:
                     {"finding": "Reading is stalled for one author", "category": "pattern"},
                 ],
             ),
-            await call(
-                "analysis_query", mode="semantic", query="completed books rated 1 outliers", top_k=20, threshold=0
-            ),
+            await call("analysis_query", mode="semantic", query="issues with rating or quality", top_k=20),
             await call("analysis_clear"),
         ]
 

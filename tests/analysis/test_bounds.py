@@ -1,0 +1,187 @@
+"""What one call may take, whom a source serves, and answers that would read like facts."""
+
+from __future__ import annotations
+
+import resource
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from analysis import actions, description, export, findings, query, sampling, sessions, telling
+from analysis.ingest import ingest
+from analysis.models import Action, ActionState, DeclaredSource
+from analysis.query import scope
+from analysis.sources.port import UpstreamFailed
+from memories import locks
+from memories.access import Caller
+from memories.errors import Conflict, DomainError, Forbidden, Invalid
+from tests.analysis.conftest import Hold
+from tests.stub_api import Api
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+# -- whom a source serves ------------------------------------------------------------------------------------
+
+
+def declare(**named: str) -> None:
+    """The source, with these lines of its declaration in the place of act_personas."""
+    one = DeclaredSource.objects.get(name="books")
+    lines = "\n".join(f'{name} = ["{persona}"]' for name, persona in named.items())
+    one.declaration = one.declaration.replace('act_personas = ["sales"]', lines)
+    one.save()
+
+
+def test_a_source_is_read_by_the_personas_it_names(api: Api, alice: Caller, olga: Caller, ada: Caller) -> None:
+    declare(read_personas="supply")
+    with pytest.raises(Invalid, match="model: 'book' is unknown; allowed: memory"):
+        ingest(caller=alice, analysis_id="a", model="book")
+    assert ingest(caller=olga, analysis_id="a", model="book").records == 50
+    assert ingest(caller=ada, analysis_id="a", model="book").records == 50
+
+
+def test_without_a_name_only_admins_act(api: Api, alice: Caller, ada: Caller) -> None:
+    declare()
+    for caller in (alice, ada):
+        ingest(caller=caller, analysis_id="a", model="book")
+    api.requests.clear()
+    asked: dict[str, Any] = {"analysis_id": "a", "model": "book", "action": "delete", "where": {"id": 3}}
+    with pytest.raises(Forbidden, match="act_personas"):
+        actions.dry_run(caller=alice, **asked)
+    with pytest.raises(Forbidden, match="act_personas"):
+        actions.act(caller=alice, **asked)
+    assert api.requests == []
+    assert actions.act(caller=ada, **asked).counts == {"succeeded": 1}
+
+
+def test_who_asks_is_always_told_where_the_source_wants_it(api: Api, alice: Caller) -> None:
+    ingest(caller=alice, analysis_id="a", model="book")
+    assert {headers["X-On-Behalf-Of"] for headers in api.headers} == {"alice@example.org"}
+
+
+# -- what one call may take ----------------------------------------------------------------------------------
+
+
+def test_a_compressed_answer_is_read_to_its_limit_only(api: Api, alice: Caller) -> None:
+    api.gzip_of = 300_000_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UpstreamFailed, match="more than 20,000,000 bytes"):
+        ingest(caller=alice, analysis_id="a", model="book")
+    # the stand-in, in this process, makes 300 MB of it before they are compressed
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 900_000
+
+
+@pytest.mark.parametrize(
+    ("where", "fault"),
+    [
+        ({"$or": [{"rating": n} for n in range(201)]}, "too many conditions"),
+        ({"$and": [{"rating": {"$gt": n, "$lt": 9}} for n in range(101)]}, "too many conditions"),
+        ({"$or": [{"rating": {"$in": list(range(600))}}, {"rating": {"$in": list(range(600))}}]}, "too many values"),
+    ],
+)
+def test_conditions_have_a_limit(hold: Hold, where: dict[str, Any], fault: str) -> None:
+    with pytest.raises(Invalid, match=fault):
+        scope(hold([{"id": 1, "rating": 1}]), "", where)
+
+
+def test_describe_reads_each_value_once(alice: Caller, hold: Hold) -> None:
+    """600 rows of 60 fields with values of their own took minutes when every field was compared with every other."""
+    session = hold([{"id": n, **{f"f{k:02d}": f"{n} {k} " + "x" * 80 for k in range(60)}} for n in range(600)])
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = '5s'")
+        told = description.describe(scope(session, "", None))
+        cursor.execute("SET statement_timeout = 0")
+    assert [(field.distinct, field.missing) for field in told.fields] == [(600, 0)] * 61
+
+
+def test_describe_of_countless_fields_fits_its_answer(alice: Caller, hold: Hold, settings: Any) -> None:
+    session = hold([{"id": 1, **{f"field_{k}": "x" * 100 for k in range(1_000)}}])
+    shape = telling.described(alice, session, "", None)
+    assert shape["omitted"] + len(shape["fields"]) == 1_001
+    assert len(shape.text) < 2 * settings.ANSWER_BUDGET_BYTES  # type: ignore[attr-defined]
+
+
+# -- answers that would read like facts -----------------------------------------------------------------------
+
+
+def test_a_field_that_no_record_holds_is_an_error_in_every_mode(alice: Caller, hold: Hold) -> None:
+    session = hold([{"id": 1, "rating": 5, "at": "2026-01-01"}])
+    asked = scope(session, "", None)
+    near = {"field": "att", "origin": "2026-01-01", "window": "1 day"}
+    for ask in (
+        lambda: scope(session, "", {"ratign": 5}),
+        lambda: scope(session, "", {"$or": [{"rating": 1}, {"$not": {"ratign": {"$gt": 2}}}]}),
+        lambda: query.filtered(asked, sort="-ratign"),
+        lambda: query.filtered(asked, fields=["ratign"]),
+        lambda: query.aggregate(asked, "ratign"),
+        lambda: query.aggregate(asked, "rating", metrics=[{"op": "sum", "field": "ratign"}]),
+        lambda: sampling.sample(asked, stratify_by="ratign"),
+        lambda: sampling.sample(asked, proximity=near),
+        lambda: export.prepare(
+            caller=alice, analysis_id="audit", model="", where=None, format="csv", fields=["ratign"]
+        ),
+    ):
+        with pytest.raises(Invalid, match="is a field of no book record here; allowed: at, id, rating"):
+            ask()
+    assert query.filtered(scope(session, "", {"gone_at": {"$exists": False}})).total == 1
+
+
+def test_sums_are_exact(alice: Caller, hold: Hold) -> None:
+    session = hold([{"id": 1, "kind": "a", "cents": 9_229_771}, {"id": 2, "kind": "a", "cents": 2**60}])
+    metrics = [{"op": "sum", "field": "cents"}, {"op": "avg", "field": "cents"}]
+    shape = telling.aggregated(scope(session, "", {"id": 1}), "kind", metrics, 10)
+    assert "sum(cents)=9229771, avg(cents)=9229771" in shape.text  # type: ignore[attr-defined]
+    (group,) = query.aggregate(scope(session, "", None), "kind", metrics=metrics).groups
+    assert group.metrics["sum(cents)"] == 9_229_771 + 2**60
+
+
+def test_a_group_is_a_field_or_one_object(hold: Hold) -> None:
+    asked = scope(hold([{"id": n, "at": f"2026-0{n}-15"} for n in (1, 2, 2)]), "", None)
+    got = query.aggregate(asked, {"field": "at", "bucket": "month"})
+    assert [group.values for group in got.groups] == [["2026-01-01T00:00:00Z"], ["2026-02-01T00:00:00Z"]]
+
+
+def test_a_declared_association_is_kept_when_it_is_asked_for(api: Api, alice: Caller) -> None:
+    ingest(caller=alice, analysis_id="a", model="book", fields=["author"], per_page=1)
+    (row,) = query.filtered(scope(sessions.find(alice, "a"), "", None)).rows
+    assert set(row) == {"id", "author_id", "author_name"}
+
+
+def test_a_word_of_the_query_passes_the_threshold(alice: Caller) -> None:
+    given = [{"finding": "12 books rated 1: worth a re-read"}, {"finding": "x", "category": "quality_issue"}]
+    findings.store(caller=alice, analysis_id="a", findings=[*given, {"finding": "Authors come twice a day"}])
+    found = findings.search(sessions.find(alice, "a"), "issues with rating or quality", threshold=0.99)
+    assert {hit.finding.finding for hit in found.hits} == {"12 books rated 1: worth a re-read", "x"}
+
+
+def test_column_names_are_inert_in_a_spreadsheet(alice: Caller, hold: Hold) -> None:
+    hold([{"id": 1, "=HYPERLINK(1)": "x"}])
+    one, _ = export.prepare(caller=alice, analysis_id="audit", model="", where=None, format="csv", fields=[])
+    head = next(export.lines(one))
+    assert "'=HYPERLINK(1)" in head
+
+
+# -- an action that broke off --------------------------------------------------------------------------------
+
+
+def test_an_action_that_broke_off_is_named_before_it_is_repeated(api: Api, alice: Caller) -> None:
+    ingest(caller=alice, analysis_id="a", model="book", per_page=120)
+    asked: dict[str, Any] = {"caller": alice, "analysis_id": "a", "model": "book", "action": "update"}
+    asked |= {"attributes": {"status": "unread"}, "where": {"status": "reading"}}
+    early = actions.dry_run(**asked).confirm
+    done = actions.act(**asked)
+    Action.objects.filter(pk=done.action.pk).update(state=ActionState.RUNNING)  # as a kill leaves it
+    done.action.items.filter(pk__in=done.action.items.values("pk")[20:]).update(outcome="planned")
+    again = {**asked, "where": {"status": "unread"}, "attributes": {"status": "reading"}}
+    with pytest.raises(Conflict, match=done.action.pk.hex):
+        actions.act(**again)
+    with pytest.raises(DomainError):
+        actions.act(**asked, confirm=early)  # a token from before it broke off knows nothing of it
+    seen = actions.dry_run(**again)
+    assert [made.pk for made in seen.interrupted] == [done.action.pk]
+    with locks.alone("action", done.action.pk, Conflict("busy")):
+        assert actions.dry_run(**again).interrupted == []  # it is under way, which is no break
+    assert actions.resume(caller=alice, action_id=done.action.pk).counts == {"succeeded": 24}
+    assert actions.dry_run(**again).interrupted == []
+    assert actions.act(**again).action.state == ActionState.DONE
