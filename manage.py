@@ -10,10 +10,15 @@ import sys
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
     try:
-        from django.core.management import execute_from_command_line  # noqa: PLC0415 - the hint below needs it
+        # imported here for the hint below
+        from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
+        from django.core.management import execute_from_command_line  # noqa: PLC0415
     except ImportError:
         sys.exit("Django is not installed here. Run `make install` first, then `.venv/bin/python manage.py …`.")
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:  # a setting, which the message names
+        sys.exit(f"{error}")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ FACETS = {
     "category": "Category",
     "persona": "Persona",
     "tag": "Tag",
-    "entity": "Entity",
+    "entity": "Catalog entities",
 }
 COLUMNS = {"tag": "tags", "entity": "entity_urns"}
 COUNTED = tuple(facets.FACETS)  # facets whose values are what the rows have

@@ -11,6 +11,7 @@ from knowledge.models import Insight
 from memories.errors import Invalid
 from memories.models import Category, Confidence, Dimension, Visibility
 from memories.validation import CONTENT_MAX, CONTENT_MIN
+from memories.wording import beside_its_field
 
 
 class MemoryForm(forms.Form):
@@ -56,7 +57,7 @@ class MemoryForm(forms.Form):
     def refuse(self, error: Invalid) -> None:
         """Shows a service's refusal beside the field it is about."""
         field = error.field.split("[")[0]
-        self.add_error(field if field in self.fields else None, error.message)
+        self.add_error(field if field in self.fields else None, beside_its_field(error))
 
 
 class InsightForm(forms.Form):
@@ -131,4 +132,4 @@ class InsightForm(forms.Form):
         """Shows a service's refusal beside the field it is about: `suggested_actions[1].detail` is detail-1."""
         found = re.fullmatch(r"suggested_actions\[(\d+)\](?:\.(\w+))?", error.field)
         name = f"{found[2] or 'action_type'}-{found[1]}" if found else error.field.split("[")[0]
-        self.add_error(name if name in self.fields else None, error.message)
+        self.add_error(name if name in self.fields else None, beside_its_field(error))

@@ -1,8 +1,9 @@
 """The lexical side of ranking: a query's terms, how rare each is, and which of them find candidates.
 
 PostgreSQL's ts_rank knows no document frequency, and counting one per query costs 30 ms at 100,000 records;
-so the frequencies are kept in a table of their own (derived, refreshed by a task with ts_stat). Scores are
-made of the counts without private texts: they must not tell whether a word stands in somebody's secrets.
+so the frequencies are kept in a table of their own (derived, refreshed by a task). Scores are made of counts that
+must not tell whether a word stands in somebody's secrets, or in another persona's: without private texts, without
+what fewer than OWNERS_LEAST people wrote, and rounded to powers of two.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from memories.models.fields import search_vector_sql
 
 MAX_TERMS = 32  # a longer query is cut to its rarest terms
 CANDIDATE_ROWS = 5_000  # about how many rows the lexical arm may touch in a large scope
+OWNERS_LEAST = 3  # of a lexeme that counts
 TOTAL = ""  # the row of memory_lexemes that holds the number of documents: no lexeme is empty
 
 QUERY_TERMS = """
@@ -31,9 +33,11 @@ REFRESH = """
     INSERT INTO memory_lexemes (lexeme, documents, shared)
     SELECT everywhere.word, everywhere.ndoc, coalesce(shared.ndoc, 0)
     FROM ts_stat($$SELECT search FROM memory_records WHERE status <> 'archived'$$) everywhere
-    LEFT JOIN ts_stat($$
-        SELECT search FROM memory_records WHERE status <> 'archived' AND visibility <> 'private'
-    $$) shared USING (word)
+    LEFT JOIN (
+        SELECT lexeme AS word, (2 ^ round(log(2.0, count(*)::numeric)))::int AS ndoc
+        FROM memory_records, unnest(search) WHERE status <> 'archived' AND visibility <> 'private'
+        GROUP BY lexeme HAVING count(DISTINCT created_by) >= %s
+    ) shared USING (word)
     UNION ALL
     SELECT '', count(*), count(*) FILTER (WHERE visibility <> 'private')
     FROM memory_records WHERE status <> 'archived'
@@ -136,5 +140,5 @@ def refresh() -> int:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('memory_lexemes'))")
         cursor.execute("DELETE FROM memory_lexemes")
-        cursor.execute(REFRESH)
+        cursor.execute(REFRESH, [OWNERS_LEAST])
         return int(cursor.rowcount)

@@ -27,7 +27,7 @@ class PersonForm(forms.ModelForm[User]):
         fields = "__all__"  # noqa: DJ007 - the admin names the shown ones in fieldsets
 
 
-class MembershipInline(admin.TabularInline[PersonaMembership, User]):
+class MembershipInline(admin.StackedInline[PersonaMembership, User]):
     model = PersonaMembership
     extra = 1
 

@@ -13,8 +13,8 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from knowledge import queries as curation
-from knowledge.models import Insight
-from memories import queries
+from knowledge.models import Decision, Insight
+from memories import connections, queries
 from memories.access import Caller, caller_for, operator
 from memories.errors import Forbidden
 from memories.search import Filters, in_scope
@@ -33,6 +33,7 @@ def send(to: Sequence[str], subject: str, template: str, context: dict[str, Any]
         return False
     text = render_to_string(template, {**context, "site": settings.COMMONPLACE_URL})
     message = EmailMessage(" ".join(subject.split()), text, settings.DEFAULT_FROM_EMAIL, list(to))
+    connections.release()  # the mail server is waited for without a database connection
     try:
         return bool(message.send())
     except OSError as error:  # smtplib's errors are OSErrors
@@ -96,6 +97,14 @@ def alert_about_reviews() -> str:
             sent += send([person.email], "Insights wait for review", "mail/review_alert.txt", context)
     _note(ALERT, {"sent": sent})
     return f"{sent} sent"
+
+
+def tell_overturned(insight: Insight, decision: Decision) -> int:
+    """Whoever approved and whoever wrote it; answers to how many it was sent."""
+    people = {decision.overturns, insight.record.created_by} - {decision.by}
+    context = {"insight": insight, "decision": decision}
+    subject = "An approved insight was rejected"
+    return sum(send([address], subject, "mail/overturned.txt", context) for address in sorted(people))
 
 
 def _sent_since(name: str, moment: Any) -> bool:

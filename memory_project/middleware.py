@@ -18,6 +18,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from memories import connections
 from memories.access import caller_of
 from memories.errors import Degraded, DomainError, LimitReached, of_database
+from memories.wording import for_people
 from memory_project.gate import RequestGate
 from memory_project.http import is_for_programs
 from memory_project.mcp import audit
@@ -81,12 +82,15 @@ def sign_in_again(get_response: GetResponse) -> GetResponse:
         sign_in = resolve_url(settings.LOGIN_URL)
         location = response.headers.get("Location", "")
         if request.htmx and response.status_code == 302 and location.split("?")[0] == sign_in:  # type: ignore[attr-defined]
-            page = request.get_full_path()
-            if request.method != "GET":
-                page = local_path(request.headers.get("HX-Current-URL", "")) or "/"
+            here = request.headers.get("HX-Current-URL", "")
+            page = request.get_full_path() if request.method == "GET" else local_path(here) or "/"
             away = HttpResponse(status=204)
             away["HX-Redirect"] = f"{sign_in}?{urlencode({'next': page})}"
             return away
+        if request.method == "POST" and response.status_code == 302 and location.split("?")[0] == sign_in:
+            here = request.headers.get("Referer", "")  # an address that takes a POST alone is no page to come back to
+            if url_has_allowed_host_and_scheme(here, allowed_hosts={request.get_host()}):
+                return HttpResponseRedirect(f"{sign_in}?{urlencode({'next': local_path(here)})}")
         return response
 
     return middleware
@@ -187,11 +191,13 @@ class domain_errors:
             return None
         page = request.POST.get("next", "") if request.method == "POST" and error.status not in (404, 503) else ""
         if url_has_allowed_host_and_scheme(page, allowed_hosts=None):
-            messages.error(request, error.message)
+            messages.error(request, for_people(error))
             return HttpResponseRedirect(page)
         if error.status == 503 or is_for_programs(request.path):  # a page of the frame would ask the database again
             return fault(request, error.message, error.code, error.status)
-        response = TemplateResponse(request, "error.html", {"error": error}, status=error.status)
+        response = TemplateResponse(
+            request, "error.html", {"error": error, "says": for_people(error)}, status=error.status
+        )
         return response.render()
 
 

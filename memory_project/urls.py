@@ -26,8 +26,8 @@ urlpatterns = [
     path("healthz", health.health, name="health"),
     path("api/v1/memories/", api.Memories.as_view(), name="api-memories"),
     path("api/v1/memories/recall/", api.RecallMemories.as_view(), name="api-recall"),
-    path("api/v1/memories/<uuid:record_id>/", api.OneMemory.as_view(), name="api-memory"),
-    path("api/v1/memories/<uuid:record_id>/supersede/", api.SupersedeMemory.as_view(), name="api-supersede"),
+    path("api/v1/memories/<id:record_id>/", api.OneMemory.as_view(), name="api-memory"),
+    path("api/v1/memories/<id:record_id>/supersede/", api.SupersedeMemory.as_view(), name="api-supersede"),
     path("admin/", admin.site.urls),
 ]
 

@@ -45,6 +45,7 @@ WRITERS |= {
     "redaction",
     "sending",
     "copies",
+    "execution",
     "erasing",
 }
 

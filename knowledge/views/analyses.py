@@ -19,6 +19,7 @@ from memories.access import Caller, caller_of
 from memories.errors import DomainError, NotFound
 from memories.models import Category
 from memories.paging import page
+from memories.wording import for_people
 
 DISTRIBUTIONS = 6
 VALUES_SHOWN = 12
@@ -92,7 +93,7 @@ def propose(request: HttpRequest, finding_id: UUID) -> HttpResponse:
             finding_id=finding_id.hex,
         )
     except DomainError as error:
-        messages.error(request, error.message)
+        messages.error(request, for_people(error))
         return redirect("analyses")
     messages.success(request, "Proposed: a curator will review it.")
     return redirect("memory", record_id=captured.insight.pk)

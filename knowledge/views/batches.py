@@ -41,6 +41,9 @@ def start(request: HttpRequest) -> HttpResponse:
     if not ids:
         messages.warning(request, "Choose at least one first.")
         return HttpResponseRedirect(back or reverse("my-knowledge"))
+    if request.POST.get("act") == "reject" and not request.POST.get("note", "").strip():
+        messages.error(request, "Say why in the note: the authors learn from it.")
+        return HttpResponseRedirect(back or reverse("review-list"))
     batch = batches.start(
         caller=caller, act=request.POST.get("act", ""), unit_ids=ids, note=request.POST.get("note", ""), back_to=back
     )

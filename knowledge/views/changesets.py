@@ -20,6 +20,7 @@ from memories.access import caller_of
 from memories.errors import DomainError
 from memories.paging import page
 from memories.validation import UNSTORABLE
+from memories.wording import for_people
 
 
 @require_safe
@@ -71,7 +72,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
                 caller=caller, changeset_id=changeset_id, skip_conflicts="skip_conflicts" in request.POST
             )
         except DomainError as error:
-            messages.error(request, error.message)
+            messages.error(request, for_people(error))
             return redirect("roll-back", changeset_id=changeset_id)
         request.session.pop("last_decision", None)  # what it offers to undo is undone
         left = f" {len(answer.conflicts)} left as others have them." if answer.conflicts else ""
@@ -86,7 +87,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     try:
         landed = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
     except DomainError as error:
-        fault = error.message
+        fault = for_people(error)
     context = {
         "changeset": changeset,
         "ours": readable.of_changes((change for change, is_ours in landed if is_ours), back=True),

@@ -24,6 +24,7 @@ from memories.history import chain, history
 from memories.models import MemoryRecord, Status
 from memories.revising import may_decide
 from memories.search import hints_about
+from memories.wording import for_people
 
 
 @require_safe
@@ -113,7 +114,7 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
     try:
         message = ACTS[act](caller, record_id, request)
     except DomainError as error:
-        messages.error(request, error.message)
+        messages.error(request, for_people(error))
     else:
         messages.success(request, message)
         if act in UNDOABLE:

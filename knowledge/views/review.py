@@ -22,8 +22,10 @@ from memories.models import Category
 from memories.paging import page
 from memories.queries import capped_counts
 from memories.validation import UNSTORABLE
+from memories.wording import for_people
 
 AGAINST = 5  # decisions of others against one's own, shown where the queue is empty
+REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")
 LAST = "last_decision"  # in the session: what “Undo” takes back
 
 
@@ -61,6 +63,7 @@ def one(request: HttpRequest, insight_id: UUID) -> HttpResponse:
         "decisions": list(insight.decisions.all()),
         "queue": given,
         "place": given.place(insight),
+        "reasons": REASONS,
         "is_own": insight.record.created_by == caller.email and not caller.is_admin,
         "last": request.session.get(LAST),
         **counts,
@@ -79,12 +82,18 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
     insight = queries.insight(caller, insight_id)
     following = given.place(insight).next_id
     try:
-        said, extra = DECISIONS[act](caller, insight_id, request.POST.get("note", ""))
+        said, extra = DECISIONS[act](caller, insight_id, _note(request))
     except DomainError as error:
-        messages.error(request, error.message)
+        messages.error(request, for_people(error))
         return redirect(_address(insight_id, given))
     request.session[LAST] = {"id": str(insight_id), "says": said, **extra}  # no text: it may be erased meanwhile
     return redirect(_address(following, given) if following else reverse("review") + given.query_string)
+
+
+def _note(request: HttpRequest) -> str:
+    """What the author reads: the reason that was chosen, and what was typed."""
+    given = (request.POST.get("reason", ""), request.POST.get("note", ""))
+    return ". ".join(part.strip().rstrip(".") for part in given if part.strip())
 
 
 def _approve(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, str]]:
@@ -93,6 +102,8 @@ def _approve(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str
 
 
 def _reject(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, str]]:
+    if not note:
+        raise Invalid("is missing: the author learns from it", field="reason")
     decisions.reject(caller=caller, insight_id=insight_id, notes=note)
     return "Rejected", {"undo": "yes"}
 
@@ -127,7 +138,7 @@ def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     try:
         decisions.undo_review(caller=caller, insight_id=insight_id)
     except DomainError as error:
-        messages.error(request, error.message)
+        messages.error(request, for_people(error))
     else:
         request.session.pop(LAST, None)
         messages.success(request, "Taken back: it waits again.")
@@ -176,6 +187,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         "states": [s for s in InsightState if s != InsightState.SUPERSEDED],
         "categories": Category,
         "queue": given,
+        "reasons": REASONS,
         "next_page": "?" + urlencode({**{k: v for k, v in kept.items() if v}, "after": found.after}),
     }
     return render(request, "review/list.html", context)

@@ -16,6 +16,7 @@ from memories.errors import DomainError, NotFound
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.paging import page
 from memories.validation import UNSTORABLE
+from memories.wording import for_people
 from memory_project import people, tokens
 from memory_project.models import User
 
@@ -50,7 +51,7 @@ def invite(request: HttpRequest) -> HttpResponse:
             is_curator="is_curator" in request.POST,
         )
     except DomainError as error:
-        messages.error(request, error.message)
+        messages.error(request, for_people(error))
         return redirect("admin:people")
     messages.success(request, f"Invited: {user.email}." + (" The link was sent." if sent else ""))
     return _person(request, caller, user, "" if sent else link)
@@ -107,7 +108,7 @@ def act(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
             case _:
                 raise NotFound(f"there is nothing called {act!r} to do with a person")
     except DomainError as error:
-        messages.error(request, error.message)
+        messages.error(request, for_people(error))
     return redirect("admin:person", person_id=person_id)
 
 

@@ -77,7 +77,11 @@ def test_review_by_keyboard(sign_in: SignIn) -> None:
     page.keyboard.press("u")
     page.wait_for_url(first)
     assert page.inner_text(".fact") == claim
+    page.keyboard.press("1")  # a reason is chosen only once they are shown
+    assert page.url == first
     page.keyboard.press("r")
+    page.wait_for_selector("text=Not true")
+    page.keyboard.press("1")
     page.wait_for_url(lambda url: url != first)
     assert "Rejected" in page.inner_text(".last")
 
@@ -157,7 +161,7 @@ def test_bulk_with_undo(sign_in: SignIn) -> None:
     page.click("text=Forget chosen")
     page.wait_for_selector("text=3 of 3 done")
     page.keyboard.press("u")
-    page.wait_for_selector("h1:has-text('again')")
+    page.wait_for_selector("h1:has-text('Back as it was')")
     page.goto("/?owner=me")
     assert page.inner_text(".bar [role=status]") == before
 
@@ -171,7 +175,7 @@ def test_many_in_the_review_at_once(sign_in: SignIn) -> None:
     page.click("text=Approve chosen")
     page.wait_for_selector(f"text={chosen} of {chosen} done")
     page.click("text=Undo all")
-    page.wait_for_selector("h1:has-text('again')")
+    page.wait_for_selector("h1:has-text('Back to waiting')")
 
 
 def test_an_analysis_and_its_finding(sign_in: SignIn) -> None:

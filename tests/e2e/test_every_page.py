@@ -16,7 +16,8 @@ from tests.e2e.conftest import Seen, picture
 # Addresses that a browser never opens as a page: they answer POST, fragments, files or programs.
 NO_PAGES = {
     "first-call", "make-token", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
-    "review-decide", "analysis-export", "analysis-action", "propose-finding", "clear-analysis", "start-batch",
+    "review-decide", "analysis-export", "analysis-action", "resume-action",
+    "propose-finding", "clear-analysis", "start-batch",
     "batch", "batch-on", "undo-batch", "resume-changeset", "replay-changeset", "export-changeset",
     "password_reset_confirm", "forgot-password", "password_reset_done", "sign-in", "api-memories",
     "api-recall", "api-memory", "api-supersede", "indexing-act", "audit-export", "invite", "person-act",

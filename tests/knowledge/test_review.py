@@ -302,6 +302,15 @@ def test_a_withdrawn_insight_is_neither_applied_nor_brought_back(alice: Caller, 
     assert not Changeset.objects.exists()
 
 
+def test_a_rejection_asks_for_a_reason(alice: Caller, desk: Client) -> None:
+    insight = propose(alice)
+    page = desk.get(decide(desk, insight, "reject")["Location"])
+    assert "The reason is missing: the author learns from it" in page.content.decode()
+    decide(desk, insight, "reject", reason="Too vague to use", note="Which stores?")
+    insight.refresh_from_db()
+    assert (insight.state, insight.review_notes) == ("rejected", "Too vague to use. Which stores?")
+
+
 def test_undoing_a_rejection_makes_no_second_copy(alice: Caller, cora: Caller, desk: Client) -> None:
     insight = propose(alice)
     decisions.reject(caller=cora, insight_id=insight.pk)
@@ -320,7 +329,7 @@ def test_curators_decide_for_their_own_personas_only(
     client = browser(User.objects.get(pk=olga_user.pk))
     assert client.get(reverse("review-one", args=[insight.pk])).status_code == 200  # everyone reads it
     for act in ("reject", "apply"):
-        decide(client, insight, act)
+        decide(client, insight, act, note="no")
     client.post(reverse("review-undo", args=[insight.pk]))
     insight.refresh_from_db()
     assert (insight.state, insight.reviewed_by) == ("approved", "cora@example.org")

@@ -195,6 +195,30 @@ def test_scores_tell_nothing_of_words_in_private_texts_of_others(alice: Caller, 
     assert coverage() == before
 
 
+def test_scores_tell_nothing_of_words_that_few_people_use(
+    alice: Caller, bob: Caller, olga: Caller, ada: Caller
+) -> None:
+    """A large scope keeps the table's counts, which other personas' texts have gone into."""
+    from memories import lexicon
+
+    def weight(word: str) -> float:
+        lexicon.refresh()
+        ((_, found),) = [(term.lexeme, term.idf) for term in lexicon.query_terms(word)]
+        return found
+
+    for n in range(30):
+        services.remember(caller=olga, content=f"The ordinary number {n} is public.")
+    unknown = weight("salarylist")
+    for n, caller in enumerate((alice, alice, bob)):
+        services.remember(caller=caller, content=f"The salarylist number {n} is for sales.")
+    assert weight("salarylist") == pytest.approx(unknown, rel=0.1)  # only the total has grown
+    services.remember(caller=ada, content="The salarylist number 4 is for admins.")
+    four = weight("salarylist")
+    assert four < unknown * 0.9
+    services.remember(caller=ada, content="The salarylist number 5 is for admins.")
+    assert weight("salarylist") == pytest.approx(four, rel=0.02)  # four or five: the count is rounded
+
+
 def test_the_reason_of_a_hidden_correction_is_hidden_with_it(alice: Caller, olga: Caller) -> None:
     record = services.remember(caller=alice, content="A plan for all to read.", visibility="everyone").record
     services.supersede(

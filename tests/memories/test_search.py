@@ -238,7 +238,12 @@ def test_as_of_never_shows_what_was_private_then(alice: Caller, bob: Caller) -> 
 # -- terms ------------------------------------------------------------------------------------------------
 
 
-def test_rare_words_weigh_more_and_unknown_words_most(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+def test_rare_words_weigh_more_and_unknown_words_most(alice: Caller, bob: Caller, olga: Caller) -> None:
+    for caller in (alice, bob, olga):  # what fewer people wrote counts as unknown
+        services.remember(caller=caller, content="Refunds are sales of a kind.")
+        for n in range(5):
+            services.remember(caller=caller, content=f"The sales of region {n} come late.")
+    lexicon.refresh()
     terms = {term.lexeme: term for term in lexicon.query_terms("sales refunds xylophone")}
     assert terms["xylophon"].idf > terms["refund"].idf > terms["sale"].idf
 

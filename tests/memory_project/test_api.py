@@ -42,7 +42,8 @@ def test_create_recall_and_list(alice_user: User, bob_user: User, olga_user: Use
 
 def test_one_memory_its_correction_and_its_chain(alice_user: User, bob_user: User, olga_user: User) -> None:
     made = post(client(alice_user), LIST, {"content": "Revenue excludes refunds."}).json()["memory"]
-    url = f"{LIST}{UUID(made['id'])}/"
+    url = f"{LIST}{made['id']}/"
+    assert client(alice_user).get(f"{LIST}{UUID(made['id'])}/").json()["memory"]["id"] == made["id"]
     correction = {"content": "Revenue includes refunds.", "reason": "new rule"}
     assert post(client(bob_user), f"{url}supersede/", correction).status_code == 403
     assert post(client(olga_user), f"{url}supersede/", correction).status_code == 404

@@ -12,9 +12,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from knowledge import insights
+from knowledge import decisions, insights
 from memories import services
-from memories.access import Caller
+from memories.access import Caller, caller_for
 from memories.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.models import MemoryRecord
 from memory_project import mail, people
@@ -220,6 +220,26 @@ def test_curators_are_alerted_once_a_day_about_reviews_that_wait_too_long(
     assert mail.alert_about_reviews() == "1 sent"
     assert "Orders come twice a day." in outbox.outbox[0].body
     assert mail.alert_about_reviews() == "not due"
+
+
+def test_who_approved_and_who_wrote_it_hear_of_a_rejection(
+    alice: Caller,
+    ada: Caller,
+    olga_user: User,
+    personas: Any,
+    mail_server: None,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    people.set_personas(olga_user, list(personas.values()))
+    people.make_curator(olga_user)
+    olga = caller_for(User.objects.get(pk=olga_user.pk), door="test")
+    captured = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    decisions.approve(caller=ada, insight_id=captured.pk)
+    with django_capture_on_commit_callbacks(execute=True):
+        decisions.reject(caller=olga, insight_id=captured.pk, notes="It is three times.")
+    assert sorted(one.recipients()[0] for one in outbox.outbox) == ["ada@example.org", "alice@example.org"]
+    assert "It is three times." in outbox.outbox[0].body
+    assert f"/memories/{captured.pk}" in outbox.outbox[0].body
 
 
 def test_a_mail_server_that_is_away_stops_nothing(

@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection
 
 from memories import embedding
 from memories.access import Caller, caller_for
-from memories.errors import DomainError
+from memories.errors import DomainError, Forbidden
 from memory_project.arguments import port
 from memory_project.models import User
 
@@ -61,6 +61,8 @@ class Command(BaseCommand):
             raise CommandError(f"The database is not ready ({first}). Run `manage.py migrate` first.") from None
         if missing := wanted - applied:
             raise CommandError(f"The database lacks {len(missing)} migrations. Run `manage.py migrate` first.")
+        if newer := sorted(".".join(one) for one in applied - wanted):
+            raise CommandError(f"The database was migrated by a newer version ({newer[0]}): install that one.")
 
     def serve_stdio(self, toolsets: list[str] | None, email: str, persona: str) -> None:
         from memory_project.mcp.server import build_server  # noqa: PLC0415 - half a second that --help need not pay
@@ -72,7 +74,7 @@ class Command(BaseCommand):
         def identify(request: object) -> Caller:
             person = User.objects.filter(email=email.strip().lower()).first()
             if person is None:
-                raise CommandError(f"There is no person {email!r}; `manage.py createtoken` and the admin know them.")
+                raise Forbidden(f"There is no person {email!r}; `manage.py createtoken` and the admin know them.")
             return caller_for(person, door="mcp-stdio", persona=persona, session=session)
 
         try:

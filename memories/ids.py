@@ -1,0 +1,20 @@
+"""Ids in addresses: as the tools and the REST API answer them, 32 hexadecimal digits, or with hyphens."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.urls import register_converter
+
+
+class IdConverter:
+    regex = "[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+
+    def to_python(self, value: str) -> UUID:
+        return UUID(value)
+
+    def to_url(self, value: UUID | str) -> str:
+        return str(UUID(str(value)))
+
+
+register_converter(IdConverter, "id")

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from knowledge import rollback
+from knowledge.models import Insight
+from memories import erasing
+from memories.access import operator
+from memories.errors import DomainError, NotFound
+from memories.owner import as_owner
+from memory_project import backups
+from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+
+
+class Command(BaseCommand):
+    help = "Reads a backup into an empty home or database, and erases again what was erased since."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path)
+
+    def handle(self, *, file: Path, **options: Any) -> None:
+        try:
+            erased = backups.erased_since(file)
+            with backups.opened(file) as (folder, manifest):
+                backups.refuse_newer(manifest)
+                self.load(folder)
+                backups.keep_key(folder)
+        except (backups.BackupFailed, EmbeddedPostgresError, OSError) as error:
+            raise CommandError(str(error)) from None
+        except DatabaseError as error:
+            raise CommandError(f"The database refused: {str(error).strip().splitlines()[0]}") from None
+        call_command("migrate", verbosity=0, interactive=False)
+        self.stdout.write(f"Restored the backup of {manifest['created_at']}.")
+        self.erase_again(erased)
+
+    def load(self, folder: Path) -> None:
+        if not settings.DATABASE_URL:
+            server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
+            server.ensure_running()
+            server.ensure_roles()
+        with as_owner():
+            backups.refuse_full_database()
+            backups.load(folder)
+
+    def erase_again(self, erased: list[UUID]) -> None:
+        """What stands in the catalog is rolled back first, as it was then."""
+        left = []
+        for record_id in erased:
+            try:
+                self.erase(record_id)
+            except NotFound:
+                continue  # it was made after the backup
+            except DomainError as error:
+                left.append(f"{record_id.hex}: {error.message}")
+        if erased:
+            self.stdout.write(f"Erased again: {len(erased) - len(left)} of {len(erased)}.")
+        if left:
+            raise CommandError("These were erased since and are there again, until you erase them:\n" + "\n".join(left))
+
+    def erase(self, record_id: UUID) -> None:
+        caller = operator()
+        applied = Insight.objects.filter(pk=record_id, changeset__isnull=False).first()
+        if applied is not None and applied.changeset_id:
+            rollback.roll_back(caller=caller, changeset_id=applied.changeset_id, skip_conflicts=True)
+        erasing.erase(caller=caller, record_id=record_id, confirm=True)

@@ -1,0 +1,98 @@
+"""A backup as an operator takes it, and a restore into an empty home."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running import ROOT, command, environment, folder_and_port
+
+SECRET = "The margin of the north region is 4.2 percent."
+KEPT = "Orders come twice a day."
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    with folder_and_port() as (folder, _):
+        yield folder
+
+
+@pytest.fixture
+def empty() -> Iterator[Path]:
+    with folder_and_port() as (folder, _):
+        yield folder
+
+
+def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), env=environment(home, 8000), cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+
+
+def python(home: Path, code: str) -> str:
+    """Runs in the product's shell; answers what it printed."""
+    done = run(home, "shell", "--no-imports", "--command", code)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+SETUP = f"""
+from memories import services
+from memories.access import caller_for
+from memory_project.models import User
+user = User.objects.create_user("alice@example.org", "a long password")
+caller = caller_for(user, door="test")
+for text in ({SECRET!r}, {KEPT!r}):
+    print(services.remember(caller=caller, content=text).record.pk)
+"""
+ERASE = """
+from memories import erasing
+from memories.access import operator
+erasing.erase(caller=operator(), record_id={pk!r}, confirm=True)
+"""
+TEXTS = "from memories.models import MemoryRecord as R; print(sorted(R.objects.values_list('content', flat=True)))"
+
+
+def test_a_backup_comes_back_without_what_was_erased_since(home: Path, empty: Path) -> None:
+    assert run(home, "migrate").returncode == 0
+    secret, _ = python(home, SETUP).split()
+    backup = home / "one.backup"
+    made = run(home, "backup", str(backup))
+    assert made.returncode == 0, made.stderr
+    assert backup.stat().st_mode & 0o777 == 0o600
+    assert "is there already" in run(home, "backup", str(backup)).stderr
+    python(home, ERASE.format(pk=secret))
+    assert (home / "one.backup.erased").stat().st_mode & 0o777 == 0o600
+
+    refused = run(home, "restore", str(backup))
+    assert "holds data already" in refused.stderr
+    restored = run(empty, "restore", str(backup))
+    assert restored.returncode == 0, restored.stderr
+    assert "Erased again: 1 of 1" in restored.stdout
+    assert python(empty, TEXTS) == str([KEPT])
+    assert (empty / "secret_key").read_text() == (home / "secret_key").read_text()
+    assert (empty / "secret_key").stat().st_mode & 0o777 == 0o600
+    assert run(empty, "check", "--database", "default").stdout.strip().endswith("(0 silenced).")
+    for done in (made, refused, restored):
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("content", ["", "not an archive\n" * 100])
+def test_what_is_no_backup_is_refused_in_one_line(empty: Path, content: str) -> None:
+    file = empty / "x"
+    file.write_text(content)
+    done = run(empty, "restore", str(file))
+    assert done.returncode == 1
+    assert "is no backup of ours" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (empty / "postgres").exists()
+
+
+def test_a_wrong_setting_is_one_line(empty: Path) -> None:
+    given = {**environment(empty, 8000), "COMMONPLACE_PORT": "0"}
+    done = subprocess.run(command("check"), env=given, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.strip() == "COMMONPLACE_PORT=0 is out of range; allowed: 1 to 65535"
