@@ -1,0 +1,159 @@
+"""Where a text goes, it also leaves: erased, shared less, or its owner moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from analysis import findings, sessions
+from analysis.ingest import ingest
+from analysis.models import Finding, IngestedRecord
+from knowledge import changesets, decisions, insights, rollback
+from knowledge.models import Change
+from memories import batches, erasing, ownership, services
+from memories.access import Caller
+from memories.errors import Conflict, Forbidden
+from memories.models import MemoryRecord
+from memory_project import people
+from memory_project.models import User
+from tests.knowledge.applying import change
+from tests.knowledge.conftest import ORDERS
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SECRET = "The margin of Ghent is 4.2 percent before tax."
+
+
+def holding(text: str) -> dict[str, int]:
+    """Table → rows that hold the text in any column, also inside of JSON."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
+        tables = [name for (name,) in cursor.fetchall()]
+        found = {}
+        for table in tables:
+            cursor.execute(f'SELECT count(*) FROM "{table}" AS line WHERE line::text LIKE %s', [f"%{text}%"])  # noqa: S608
+            if count := cursor.fetchone()[0]:
+                found[table] = count
+    return found
+
+
+def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Caller, bob: Caller, cora: Caller) -> None:
+    """The text, spread as far as it goes: history, notes, another's analysis, the catalog and its changeset."""
+    captured = insights.capture(
+        caller=alice, insight_text=SECRET, category="data_quality", entity_urns=[ORDERS], visibility="persona"
+    ).insight
+    decisions.approve(caller=cora, insight_id=captured.pk, notes=f"I agree: {SECRET}")
+    ingest(caller=bob, analysis_id="b", model="memory", ingest_all=True)
+    findings.store(
+        caller=bob, analysis_id="b", findings=[{"finding": f"Interesting: {SECRET}", "metadata": {"q": SECRET}}]
+    )
+    other = services.remember(caller=alice, content="Something else altogether.").record
+    batches.start(caller=alice, act="forget", unit_ids=[other.pk], note=f"because {SECRET}")
+    applied = changesets.apply(
+        caller=cora,
+        insight_ids=[captured.pk.hex],
+        changes=[change("update_description", "", SECRET)],
+        entity_urn=ORDERS,
+    )
+    with pytest.raises(Conflict, match=applied.changeset.pk.hex):
+        erasing.erase(caller=alice, record_id=captured.pk, confirm=True)
+    rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)
+    ingest(caller=alice, analysis_id="a", model="memory", ingest_all=True)
+    assert {"memory_records", "ingested_records", "analysis_memories", "catalog_aspects"} <= set(holding(SECRET))
+
+    erasing.erase(caller=alice, record_id=captured.pk, confirm=True)
+
+    assert holding(SECRET) == {}
+    (written,) = Change.objects.filter(changeset=applied.changeset).values_list("written", flat=True)
+    assert str(written).startswith("sha256:")
+    assert MemoryRecord.objects.filter(pk=other.pk).exists()
+
+
+def copies(owner: Caller) -> list[str]:
+    rows = IngestedRecord.objects.filter(session__owner=owner.email).order_by("id")
+    return [str(row.data["content"]) for row in rows]
+
+
+@pytest.fixture
+def copied(alice: Caller, bob: Caller) -> MemoryRecord:
+    record = services.remember(caller=alice, content=SECRET).record
+    services.remember(caller=bob, content="Bob’s own knowledge.")
+    ingest(caller=bob, analysis_id="b", model="memory", ingest_all=True)
+    assert SECRET in copies(bob)
+    return record
+
+
+def test_a_memory_made_private_leaves_other_people_s_analyses(alice: Caller, bob: Caller, copied: MemoryRecord) -> None:
+    services.share(caller=alice, record_id=copied.pk, visibility="private")
+    assert copies(bob) == ["Bob’s own knowledge."]
+    assert not Finding.objects.filter(session=sessions.find(bob, "b"), finding__contains="margin").exists()
+
+
+def test_a_memory_whose_owner_moved_follows_its_reader(
+    alice: Caller, bob: Caller, olga: Caller, ada: Caller, copied: MemoryRecord
+) -> None:
+    services.share(caller=alice, record_id=copied.pk, visibility="private")
+    ingest(caller=alice, analysis_id="a", model="memory", ingest_all=True)
+    assert SECRET in copies(alice)
+    ownership.move_ownership(caller=ada, old=alice.email, new=olga.email)
+    assert SECRET not in copies(alice)
+
+
+def test_who_leaves_a_persona_keeps_no_copies(
+    alice: Caller, bob: Caller, bob_user: User, ada: Caller, personas: Any, copied: MemoryRecord
+) -> None:
+    people.change(caller=ada, person=bob_user, personas=["supply"], is_curator=False)
+    assert copies(bob) == ["Bob’s own knowledge."]
+
+
+# -- across personas -----------------------------------------------------------------------------------------
+
+
+def test_a_replacement_needs_both_sides(
+    small_catalog: None, alice: Caller, olga: Caller, cora: Caller, ada: Caller
+) -> None:
+    """A curator of one persona does not take away what belongs to another."""
+    theirs = services.remember(caller=olga, content="Stock is counted on Fridays.", visibility="everyone").record
+    made = insights.capture(
+        caller=alice, insight_text="Stock is counted on Mondays.", category="correction", supersedes=theirs.pk.hex
+    ).insight
+    decisions.approve(caller=cora, insight_id=made.pk)
+    asked: dict[str, Any] = {"insight_ids": [made.pk.hex], "changes": [change("add_tag", "", "Counted")]}
+    with pytest.raises(Forbidden, match="replaces a memory that is not yours to decide"):
+        changesets.apply(caller=cora, entity_urn=ORDERS, **asked)
+    theirs.refresh_from_db()
+    assert theirs.status == "active"
+    applied = changesets.apply(caller=ada, entity_urn=ORDERS, **asked)
+    theirs.refresh_from_db()
+    assert theirs.status == "superseded"
+    assert set(applied.changeset.personas) == {"sales", "supply"}
+    rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)  # a curator of either side
+    theirs.refresh_from_db()
+    assert theirs.status == "active"
+
+
+# -- a rejection ---------------------------------------------------------------------------------------------
+
+
+def test_a_rejection_is_appealed_and_not_undone_by_its_owner(alice: Caller, bob: Caller, cora: Caller) -> None:
+    made = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    decisions.reject(caller=cora, insight_id=made.pk, notes="not true")
+    with pytest.raises(Conflict, match="appeal"):
+        services.restore(caller=alice, record_id=made.pk)
+    with pytest.raises(Forbidden, match="its owner appeals"):
+        decisions.appeal(caller=cora, insight_id=made.pk, notes="no")
+    appealed = decisions.appeal(caller=alice, insight_id=made.pk, notes="The till says so.")
+    assert (appealed.state, appealed.record.status) == ("pending", "active")
+    assert appealed.record.visibility == "private"  # as it waited before: shared only once it is approved
+
+
+def test_an_edit_of_an_approved_claim_waits_while_the_text_stays_in_force(alice: Caller, cora: Caller) -> None:
+    made = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    decisions.approve(caller=cora, insight_id=made.pk)
+    services.revise(caller=alice, record_id=made.pk, content="Orders come three times a day.")
+    record = MemoryRecord.objects.get(pk=made.pk)
+    assert record.content == "Orders come twice a day."
+    decisions.approve(caller=cora, insight_id=made.pk)
+    record.refresh_from_db()
+    assert record.content == "Orders come three times a day."

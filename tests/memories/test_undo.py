@@ -1,0 +1,100 @@
+"""Undo brings back the state before, one by one and in bulk; and texts that would rewrite what stands around them."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge.templatetags.portal import markdown, visible
+from memories import batches, services, undoing
+from memories.access import Caller
+from memories.errors import Conflict, Forbidden
+from memories.models import Batch, MemoryRecord
+from memories.search import recall
+from memories.tasks import finish_batch
+
+pytestmark = pytest.mark.django_db
+REASON = "orders was deprecated"
+
+
+def stale(alice: Caller, ada: Caller, text: str = "The mart is rebuilt every night.") -> MemoryRecord:
+    record = services.remember(caller=alice, content=text).record
+    return services.mark_stale(caller=ada, record_id=record.pk, reason=REASON)
+
+
+@pytest.mark.parametrize("change", ["forget", "verify"])
+def test_what_was_stale_is_stale_again(alice: Caller, ada: Caller, change: str) -> None:
+    record = stale(alice, ada)
+    getattr(services, change)(caller=alice, record_id=record.pk)
+    back = undoing.undo(caller=alice, record_id=record.pk, change=change)
+    assert (back.status, back.stale_reason, back.stale_at) == ("stale", REASON, record.stale_at)
+    assert back.last_verified_at == record.last_verified_at
+
+
+def test_a_restored_memory_is_archived_again(alice: Caller) -> None:
+    record = services.remember(caller=alice, content="The mart is rebuilt every night.").record
+    services.forget(caller=alice, record_id=record.pk)
+    services.restore(caller=alice, record_id=record.pk)
+    assert undoing.undo(caller=alice, record_id=record.pk, change="restore").status == "archived"
+
+
+def test_only_the_last_change_and_only_one_s_own_is_undone(alice: Caller, bob: Caller, ada: Caller) -> None:
+    record = stale(alice, ada)
+    services.verify(caller=alice, record_id=record.pk)
+    with pytest.raises(Forbidden):
+        undoing.undo(caller=bob, record_id=record.pk, change="verify")
+    services.revise(caller=alice, record_id=record.pk, content="The mart is rebuilt every morning.")
+    with pytest.raises(Conflict, match="changed since"):
+        undoing.undo(caller=alice, record_id=record.pk, change="verify")
+
+
+def test_forgetting_all_and_undoing_all_leaves_all_as_it_was(alice: Caller, ada: Caller) -> None:
+    rows = [stale(alice, ada, f"Fact number {n} about the mart.") for n in range(60)]
+    batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+    assert len(batches.done(batch)) == 60
+    back = batches.undo(caller=alice, batch_id=batch.pk)
+    assert back.act == "undo_forget"
+    assert len(batches.done(back)) == 60
+    states = set(MemoryRecord.objects.values_list("status", "stale_reason"))
+    assert states == {("stale", REASON)}
+
+
+def test_a_worker_finishes_what_a_closed_page_began(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "SLICE_S", 0.0)
+    rows = [services.remember(caller=alice, content=f"Fact number {n} about the mart.").record for n in range(3)]
+    batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+    assert batch.finished_at is None
+    monkeypatch.setattr(batches, "SLICE_S", 10.0)
+    finish_batch(batch.pk.hex)
+    assert Batch.objects.get(pk=batch.pk).finished_at is not None
+    assert set(MemoryRecord.objects.values_list("status", flat=True)) == {"archived"}
+
+
+def test_a_chain_is_as_it_was_after_undoing_a_restored_correction(alice: Caller) -> None:
+    old = services.remember(caller=alice, content="The mart is rebuilt every night.").record
+    new = services.supersede(caller=alice, record_id=old.pk, content="The mart is rebuilt at noon.").record
+    services.forget(caller=alice, record_id=new.pk)
+    before = {row.pk: row.status for row in MemoryRecord.objects.all()}
+    services.restore(caller=alice, record_id=new.pk)
+    undoing.undo(caller=alice, record_id=new.pk, change="restore")
+    assert {row.pk: row.status for row in MemoryRecord.objects.all()} == before
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u200b", "\x1b", "\u00ad"])
+def test_marks_that_rewrite_a_line_are_shown_as_what_they_are(mark: str) -> None:
+    text = f"Amounts are net{mark}ssorg"
+    for shown in (visible(text), markdown(text)):
+        assert mark not in shown
+        assert f"⟦U+{ord(mark):04X}⟧" in shown
+
+
+def test_letters_that_need_their_joiners_keep_them() -> None:
+    assert visible("می‌خواهم 👩‍👩‍👧") == "می‌خواهم 👩‍👩‍👧"
+
+
+def test_search_says_how_many_stale_and_corrected_matches_it_left_out(alice: Caller, ada: Caller) -> None:
+    stale(alice, ada)
+    old = services.remember(caller=alice, content="The mart is rebuilt every hour.").record
+    services.supersede(caller=alice, record_id=old.pk, content="The mart is rebuilt at noon.")
+    found = recall(caller=alice, query="when is the mart rebuilt")
+    assert [hit.record.content for hit in found.hits] == ["The mart is rebuilt at noon."]
+    assert found.left_out == {"stale": 1, "superseded": 1}
