@@ -59,6 +59,7 @@ KEYS: dict[str, dict[tuple[str, ...], list[str]]] = {
     "glossaryTerms": {("terms",): ["urn"]},
     "ownership": {("owners",): ["owner", "type"]},
     "structuredProperties": {("properties",): ["propertyUrn"]},
+    "upstreamLineage": {("upstreams",): ["dataset"]},
     "editableSchemaMetadata": {
         ("editableSchemaFieldInfo",): ["fieldPath"],
         ("editableSchemaFieldInfo", "globalTags", "tags"): ["tag"],
@@ -197,7 +198,7 @@ class Handler(BaseHTTPRequestHandler):
         self.faults.requests.append((self.command, parts.path))
         time.sleep(self.faults.delay_s)
         try:
-            body = act(parts.path, parse_qs(parts.query), json.loads(raw) if raw else None)
+            body = act(parts.path.rstrip("/"), parse_qs(parts.query), json.loads(raw) if raw else None)
             self._reply(200, body)
         except Answer as answer:
             self._reply(answer.status, answer.body)
@@ -222,7 +223,8 @@ class Handler(BaseHTTPRequestHandler):
             return {"urn": urn, "entityName": urn.split(":")[2], "aspects": aspects}
         if path.startswith("/aspects/"):
             urn, name = unquote(path.removeprefix("/aspects/")), query["aspect"][0]
-            if (value := self.store.value(urn, name)) is None:
+            value = key_of(urn) if name.endswith("Key") and self.store.latest(urn) else self.store.value(urn, name)
+            if value is None:
                 raise Answer(404, {"message": f"no {name} of {urn}"})
             return {"version": 0, "aspect": {record_name(name): value}}
         if path == "/openapi/v1/events/poll":
@@ -284,7 +286,8 @@ class Handler(BaseHTTPRequestHandler):
         self._faulty_write()
         urn, aspect = proposal["entityUrn"], proposal["aspectName"]
         given = json.loads(proposal["aspect"]["value"])
-        stamp = dict(proposal.get("systemMetadata") or {})
+        stamp = proposal.get("systemMetadata") or {}
+        stamp = dict(json.loads(stamp) if isinstance(stamp, str) else stamp)  # the command line sends a text
         with self.lock:
             self._precondition(urn, aspect, proposal.get("headers") or {})
             if proposal["changeType"] == "PATCH":
@@ -310,6 +313,13 @@ class Handler(BaseHTTPRequestHandler):
         actual = str(self.store.version(urn, aspect)) if self.store.value(urn, aspect) is not None else "-1"
         if wanted != actual:
             raise Answer(412, {"message": f"expected version {wanted}, actual {actual}"})
+
+
+def key_of(urn: str) -> Any:
+    """The key aspect, which a server makes of the URN of whatever it knows."""
+    from datahub.metadata.urns import Urn
+
+    return Urn.from_string(urn).to_key_aspect().to_obj()  # type: ignore[attr-defined]  # the kinds of entities have it
 
 
 def platform_event(urn: str) -> dict[str, Any]:

@@ -35,7 +35,8 @@ def nav_link(context: Mapping[str, Any], name: str, icon: str, label: str, count
 
 @register.filter
 def markdown(text: str) -> SafeString:
-    return SafeString(_markdown.render(visible_text(text)))  # the renderer escapes, HTML is off
+    html = _markdown.render(visible_text(text))  # the renderer escapes, HTML is off
+    return SafeString(html.replace("<pre>", '<pre tabindex="0">'))  # it scrolls, by keyboard too
 
 
 @register.filter

@@ -1,0 +1,203 @@
+"""The embedded catalog as it is loaded and asked: in bulk, with jobs and dashboards between tables, page by page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from knowledge.catalog import files, staleness
+from knowledge.catalog.local import LocalCatalog
+from knowledge.mcp_tools.capture import capture_insight
+from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage, catalog_search
+from knowledge.models import CatalogAspect
+from memories import services
+from memories.access import Caller
+from memories.errors import Invalid, NotFound
+from memories.models import MemoryRecord
+from memories.search import recall
+from tests.knowledge.applying import apply, change
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, column, put, schema_of
+
+pytestmark = pytest.mark.django_db
+JOB = "urn:li:dataJob:(urn:li:dataFlow:(airflow,nightly,PROD),load)"
+CHART, DASHBOARD = "urn:li:chart:(looker,revenue)", "urn:li:dashboard:(looker,board)"
+
+
+def record(urn: str, aspect: str, value: Any) -> dict[str, Any]:
+    return {"entityUrn": urn, "aspectName": aspect, "changeType": "UPSERT", "aspect": {"json": value}}
+
+
+def table(number: int) -> str:
+    return f"urn:li:dataset:(urn:li:dataPlatform:snowflake,bulk.t{number},PROD)"
+
+
+def load(*records: dict[str, Any]) -> files.Loaded:
+    *_, done = files.load(records)
+    return done
+
+
+def test_loading_takes_a_few_statements_a_chunk(db: None) -> None:
+    rows = [
+        record(table(n), "datasetProperties", {"name": f"bulk.t{n}", "description": f"Table {n}"}) for n in range(400)
+    ]
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        done = load(*rows)
+    assert (done.written, len(done.urns)) == (400, 400)
+    assert len(asked) < 60  # two chunks; one aspect alone used to take six
+    again = load(*rows)
+    assert (again.written, again.unchanged) == (0, 400)
+    assert CatalogAspect.objects.filter(aspect="datasetProperties", is_latest=True).count() == 400
+
+
+def test_two_versions_in_one_chunk_leave_one_that_is_latest(db: None) -> None:
+    load(*(record(table(1), "datasetProperties", {"name": "t", "description": f"Version {n}"}) for n in (1, 2, 3)))
+    rows = CatalogAspect.objects.filter(urn=table(1)).order_by("version")
+    assert [(row.version, row.is_latest) for row in rows] == [(1, False), (2, False), (3, True)]
+    assert LocalCatalog().read([table(1)], ["datasetProperties"])[table(1)]["datasetProperties"].value == {
+        "name": "t",
+        "description": "Version 3",
+    }
+
+
+def nodes(caller: Caller, urn: str, **asked: Any) -> set[tuple[str, str, int]]:
+    found = catalog_lineage(caller, urn, **asked)
+    return {(node["urn"], node["direction"], node["distance"]) for node in found["nodes"]}
+
+
+def test_lineage_goes_through_jobs_charts_and_dashboards(small_catalog: None, alice: Caller) -> None:
+    fine = {
+        "upstreams": [f"urn:li:schemaField:({REFUNDS},refund_id)"],
+        "downstreams": [f"urn:li:schemaField:({table(9)},x)"],
+    }
+    load(
+        record(table(9), "datasetProperties", {"name": "t9"}),
+        record(
+            JOB, "dataJobInputOutput", {"inputDatasets": [ORDERS], "outputDatasets": [table(9)], "inputDatajobs": []}
+        ),
+        record(CHART, "chartInfo", {"title": "Revenue", "inputs": [{"string": table(9)}]}),
+        record(DASHBOARD, "dashboardInfo", {"title": "Board", "charts": [CHART]}),
+        record(table(9), "upstreamLineage", {"upstreams": [], "fineGrainedLineages": [fine]}),
+    )
+    down = nodes(alice, ORDERS, direction="downstream", hops=4)
+    assert {
+        (JOB, "downstream", 1),
+        (table(9), "downstream", 2),
+        (CHART, "downstream", 3),
+        (DASHBOARD, "downstream", 4),
+    } <= down
+    assert (REFUNDS, "upstream", 1) in nodes(alice, table(9), direction="upstream")
+    with pytest.raises(NotFound, match="is not in the catalog"):
+        catalog_lineage(alice, table(77))
+
+
+def test_an_entity_is_shown_whole_and_its_columns_page_by_page(small_catalog: None, alice: Caller) -> None:
+    load(
+        record(table(1), "schemaMetadata", schema_of("t1", [column(f"c{n:03d}") for n in range(120)])),
+        record(table(1), "domains", {"domains": ["urn:li:domain:sales"]}),
+        record("urn:li:domain:sales", "domainProperties", {"name": "Sales"}),
+        record(
+            table(1),
+            "structuredProperties",
+            {"properties": [{"propertyUrn": "urn:li:structuredProperty:pii", "values": [{"string": "none"}]}]},
+        ),
+        record(
+            "urn:li:dataProduct:books",
+            "dataProductProperties",
+            {"name": "The books", "assets": [{"destinationUrn": table(1)}]},
+        ),
+    )
+    first = catalog_entity(alice, table(1))["entity"]
+    assert (len(first["columns"]), first["columns_total"], first["columns_left"]) == (50, 120, 70)
+    last = catalog_entity(alice, table(1), columns_from=100, columns_limit=50)["entity"]
+    assert [one["column"] for one in last["columns"]] == [f"c{n:03d}" for n in range(100, 120)]
+    assert "columns_left" not in last
+    assert first["names"]["urn:li:domain:sales"] == "Sales"
+    assert first["names"][first["products"][0]] == "The books"
+    assert "none" in str(first["structured_properties"])
+
+
+def test_documents_are_searched_and_unknown_types_are_named(small_catalog: None, alice: Caller) -> None:
+    text = {
+        "title": "Closing",
+        "contents": {"text": "The books of Ghent close on the third."},
+        "status": {"state": "PUBLISHED"},
+    }
+    load(record("urn:li:document:closing", "documentInfo", text))
+    assert [one["urn"] for one in catalog_search(alice, "books of Ghent")["entities"]] == ["urn:li:document:closing"]
+    assert "Ghent" in str(catalog_entity(alice, "urn:li:document:closing")["entity"])
+    with pytest.raises(Invalid, match="types"):
+        catalog_search(alice, "orders", types=["datasett"])
+
+
+def test_a_structured_property_can_be_defined_and_set(small_catalog: None, alice: Caller, cora: Caller) -> None:
+    apply(alice, cora, change("define_structured_property", "retention", "How long rows are kept."))
+    apply(alice, cora, change("set_structured_property", "retention", "90 days"))
+    assert "90 days" in str(catalog_entity(alice, ORDERS)["entity"]["structured_properties"])
+
+
+# -- what is believed of it ----------------------------------------------------------------------------------
+
+
+def test_loading_checks_at_once_what_changed(small_catalog: None, alice: Caller) -> None:
+    told = services.remember(
+        caller=alice,
+        content="Amounts are with tax.",
+        entity_urns=[ORDERS],
+        related_columns=[{"urn": ORDERS, "column": "amount", "relevance": "measured"}],
+    ).record
+    named = services.remember(
+        caller=alice, content="The status of orders is set at night.", entity_urns=[ORDERS]
+    ).record
+    staleness.sweep(100)
+    done = load(record(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("total", "NUMBER")])))
+    assert done.stale == 1
+    assert MemoryRecord.objects.get(pk=told.pk).status == "stale"
+    assert MemoryRecord.objects.get(pk=named.pk).status == "active"
+    (hit,) = [hit for hit in recall(caller=alice, query="status of orders").hits if hit.record.pk == named.pk]
+    assert "status" in recall(caller=alice, query="status of orders").hints[hit.record.pk]
+
+
+def test_a_catalog_of_another_kind_makes_nothing_stale(
+    small_catalog: None, alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was seen in one catalog tells nothing of another, where the same tables may not exist."""
+    from knowledge import catalog as catalogs
+
+    record_ = services.remember(caller=alice, content="Amounts are with tax.", entity_urns=[ORDERS]).record
+    staleness.sweep(100)
+    monkeypatch.setattr(catalogs, "identity", lambda: "datahub http://elsewhere")
+    CatalogAspect.objects.all().delete()
+    put(MART, "datasetProperties", {"name": "mart"})
+    assert staleness.sweep(100).stale == 0
+    assert MemoryRecord.objects.get(pk=record_.pk).status == "active"
+
+
+def test_applying_a_deprecation_leaves_others_memories_to_the_comparison(
+    small_catalog: None, alice: Caller, bob: Caller, cora: Caller
+) -> None:
+    """The insight that it came from is not stale by it; what others believe of the entity is."""
+    theirs = services.remember(caller=bob, content="Orders are loaded at night.", entity_urns=[ORDERS]).record
+    staleness.sweep(100)
+    applied = apply(alice, cora, change("deprecate", "", "use the mart"))
+    own = MemoryRecord.objects.get(pk=applied.changeset.insight_ids[0])
+    theirs.refresh_from_db()
+    assert (own.status, theirs.status) == ("active", "stale")
+    assert "use the mart" in theirs.stale_reason
+
+
+def test_a_suggestion_that_can_t_be_applied_is_told_when_it_is_captured(small_catalog: None, alice: Caller) -> None:
+    given: dict[str, Any] = {
+        "insight_text": "The column amout is in cents.",
+        "category": "data_quality",
+        "entity_urns": [ORDERS],
+    }
+    typo = {"action_type": "update_description", "target": "column:amout", "detail": "In cents."}
+    assert "amout" in str(capture_insight(alice, **given, suggested_actions=[typo]).get("problems"))
+    query = {"action_type": "add_curated_query", "target": "", "detail": "Totals"}
+    with pytest.raises(Invalid, match="query_sql: is missing"):
+        capture_insight(alice, **given, suggested_actions=[query])

@@ -1,0 +1,109 @@
+"""The stand-in for DataHub is held to DataHub's own programs: its SDK's patch builders, its command line, and the
+schema of every aspect. What our adapter writes has to pass the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datahub.emitter.mce_builder import make_dataset_urn
+from datahub.emitter.mcp import MetadataChangeProposalWrapper
+from datahub.emitter.rest_emitter import DatahubRestEmitter
+from datahub.metadata import schema_classes as schema
+from datahub.specific.dataset import DatasetPatchBuilder
+from django.conf import settings
+
+from knowledge import catalog as catalogs
+from knowledge.catalog.port import CatalogRefused, Run, Write
+from tests.gms import Faults, Handler
+from tests.knowledge.conftest import ORDERS
+
+pytestmark = pytest.mark.django_db(transaction=True)
+RUN = Run("cs-1", "cora@example.org", {"changeset": "1"})
+
+
+def emit(builder: DatasetPatchBuilder) -> None:
+    emitter = DatahubRestEmitter(settings.DATAHUB_GMS_URL)
+    for proposal in builder.build():
+        emitter.emit(proposal)
+
+
+def value(aspect: str, urn: str = ORDERS) -> Any:
+    return Handler.store.value(urn, aspect)
+
+
+def test_the_sdk_s_patch_builders_land_as_on_a_server(gms: Faults) -> None:
+    stamp = schema.AuditStampClass(time=0, actor="urn:li:corpuser:x")
+    emit(
+        DatasetPatchBuilder(ORDERS)
+        .add_tag(schema.TagAssociationClass("urn:li:tag:A"))
+        .add_term(schema.GlossaryTermAssociationClass("urn:li:glossaryTerm:net"))
+        .add_owner(schema.OwnerClass("urn:li:corpuser:x", schema.OwnershipTypeClass.DATA_STEWARD))
+        .add_upstream_lineage(schema.UpstreamClass(make_dataset_urn("snowflake", "raw"), "COPY", auditStamp=stamp))
+        .set_structured_property("urn:li:structuredProperty:pii", "none")
+    )
+    emit(DatasetPatchBuilder(ORDERS).add_tag(schema.TagAssociationClass("urn:li:tag:B")))
+    emit(DatasetPatchBuilder(ORDERS).remove_tag("urn:li:tag:A"))
+    assert [one["tag"] for one in value("globalTags")["tags"]] == ["urn:li:tag:B"]
+    assert [one["urn"] for one in value("glossaryTerms")["terms"]] == ["urn:li:glossaryTerm:net"]
+    assert "urn:li:corpuser:x" in [one["owner"] for one in value("ownership")["owners"]]
+    assert value("upstreamLineage")["upstreams"][0]["type"] == "COPY"
+    assert value("structuredProperties")["properties"][0]["values"] == [{"string": "none"}]
+    # and our adapter reads what they wrote
+    read = catalogs.current().read([ORDERS], ["globalTags"])[ORDERS]["globalTags"].value
+    assert read == value("globalTags")
+
+
+def test_an_aspect_that_the_sdk_s_schema_refuses_is_refused(gms: Faults) -> None:
+    wrong = Write(ORDERS, "institutionalMemory", ("elements", "https://wiki/x"), "add", {"url": "https://wiki/x"})
+    with pytest.raises(CatalogRefused, match="required"):
+        catalogs.current().write(wrong, RUN)
+    assert value("institutionalMemory") is None
+
+
+@pytest.mark.parametrize("kind", ["terms", "tags"])
+def test_what_stands_at_a_column_is_whole(gms: Faults, kind: str) -> None:
+    """A glossary term on a column needs the list's own audit stamp, which no patch builder adds."""
+    aspect, key, urn = (
+        ("glossaryTerms", "urn", "urn:li:glossaryTerm:net")
+        if kind == "terms"
+        else ("globalTags", "tag", "urn:li:tag:A")
+    )
+    path = ("editableSchemaFieldInfo", "amount", aspect, kind, urn)
+    catalogs.current().write(Write(ORDERS, "editableSchemaMetadata", path, "add", {key: urn}), RUN)
+    kept = value("editableSchemaMetadata")
+    assert schema.EditableSchemaMetadataClass.from_obj(kept, tuples=True).validate()
+    (field,) = kept["editableSchemaFieldInfo"]
+    assert [one[key] for one in field[aspect][kind]] == [urn]
+
+
+def test_the_command_line_gets_and_puts(gms: Faults, tmp_path: Path) -> None:
+    given = tmp_path / "tags.json"
+    given.write_text(json.dumps({"tags": [{"tag": "urn:li:tag:ByHand"}]}))
+    environment = {
+        **os.environ,
+        "DATAHUB_GMS_URL": settings.DATAHUB_GMS_URL,
+        "DATAHUB_TELEMETRY_ENABLED": "false",
+        "HOME": str(tmp_path),
+    }
+
+    def datahub(*arguments: str) -> str:
+        command = [sys.executable, "-m", "datahub", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr[-2_000:]
+        return done.stdout
+
+    datahub("put", "--urn", ORDERS, "--aspect", "globalTags", "-d", str(given))
+    assert value("globalTags") == {"tags": [{"tag": "urn:li:tag:ByHand"}]}
+    assert "urn:li:tag:ByHand" in datahub("get", "--urn", ORDERS, "--aspect", "globalTags")
+
+
+def test_a_whole_aspect_of_the_sdk_is_taken(gms: Faults) -> None:
+    aspect = schema.GlobalTagsClass(tags=[schema.TagAssociationClass("urn:li:tag:C")])
+    DatahubRestEmitter(settings.DATAHUB_GMS_URL).emit(MetadataChangeProposalWrapper(entityUrn=ORDERS, aspect=aspect))
+    assert value("globalTags") == {"tags": [{"tag": "urn:li:tag:C"}]}
