@@ -55,10 +55,11 @@ DESCRIBE = """
 """
 
 
-def describe(one: Scope) -> Description:
-    """The fields of the newest ROWS rows."""
+def describe(one: Scope, total: int | None = None) -> Description:
+    """The fields of the newest ROWS rows; `total`, how many rows there are, is counted where nobody has."""
     base, params = one.sql()
-    ((total,),) = run(f"SELECT count(*) {base}", params)
+    if total is None:
+        ((total,),) = run(f"SELECT count(*) {base}", params)
     found = run(DESCRIBE.format(scope=base), [*params, ROWS, EXAMPLES, FIELDS_MOST])
     shapes = [
         FieldShape(key, json.loads(kinds), int(missing), int(different), list(examples or []))

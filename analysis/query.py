@@ -73,7 +73,8 @@ HELD = """
 def require_fields(one: Scope, names: Iterable[str], place: str) -> None:
     """Raises Invalid for a field that no record holds: an answer of nothing would read like a fact. What the source
     declares is known, also while it is empty everywhere."""
-    declared = sources.declared_fields(one.model)
+    names = list(names)
+    declared = sources.declared_fields(one.model) if names else set()
     asked = [name for name in dict.fromkeys(names) if name not in declared]
     key = [one.session.pk, one.model, timezone.now()]
     if not asked or not (unknown := [name for (name,) in run(UNKNOWN, [asked, *key])]):

@@ -18,6 +18,18 @@ def setup() -> None:
     import django  # noqa: PLC0415 - after the path is set
 
     django.setup()
+    _as_superuser()
+
+
+def _as_superuser() -> None:
+    """The embedded server's, which alone may make databases; of a database of one's own, whoever DATABASE_URL names."""
+    from django.conf import settings  # noqa: PLC0415 - after setup()
+    from django.db import connection  # noqa: PLC0415 - the same
+
+    from memory_project.postgres.server import SUPERUSER  # noqa: PLC0415 - the same
+
+    if not settings.DATABASE_URL:
+        connection.settings_dict["USER"] = settings.DATABASE_OWNER["USER"] = SUPERUSER
 
 
 @contextmanager

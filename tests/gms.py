@@ -7,7 +7,6 @@ accept stale preconditions as some servers do.
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import threading
@@ -18,6 +17,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.gms_store import KEYS, Answer, Store, default, patch
 
 CONFIG: dict[str, Any] = {
     "noCode": "true",
@@ -46,132 +47,6 @@ class Faults:
     events: list[str] = field(default_factory=list)  # URNs of changed entities, in order
     requests: list[tuple[str, str]] = field(default_factory=list)
     proposals: list[dict[str, Any]] = field(default_factory=list)
-
-
-class Answer(Exception):
-    def __init__(self, status: int, body: Any) -> None:
-        self.status, self.body = status, body
-
-
-# How the server's patch templates address lists: by these fields of their elements.
-KEYS: dict[str, dict[tuple[str, ...], list[str]]] = {
-    "globalTags": {("tags",): ["tag"]},
-    "glossaryTerms": {("terms",): ["urn"]},
-    "ownership": {("owners",): ["owner", "type"]},
-    "structuredProperties": {("properties",): ["propertyUrn"]},
-    "upstreamLineage": {("upstreams",): ["dataset"]},
-    "editableSchemaMetadata": {
-        ("editableSchemaFieldInfo",): ["fieldPath"],
-        ("editableSchemaFieldInfo", "globalTags", "tags"): ["tag"],
-    },
-}
-
-
-class Store:
-    """Versions of each aspect, newest last; None is a removed one."""
-
-    def __init__(self) -> None:
-        self.versions: dict[tuple[str, str], list[tuple[Any, dict[str, Any]]]] = {}
-
-    def put(self, urn: str, aspect: str, value: Any, system_metadata: dict[str, Any] | None = None) -> None:
-        if value is not None:
-            validate(aspect, value)
-        if self.value(urn, aspect) != value:
-            self.versions.setdefault((urn, aspect), []).append((copy.deepcopy(value), system_metadata or {}))
-
-    def value(self, urn: str, aspect: str) -> Any:
-        kept = self.versions.get((urn, aspect))
-        return copy.deepcopy(kept[-1][0]) if kept else None
-
-    def version(self, urn: str, aspect: str) -> int:
-        return len(self.versions.get((urn, aspect), []))
-
-    def urns(self, kind: str = "") -> list[str]:
-        return sorted({urn for urn, _ in self.versions if urn.startswith(f"urn:li:{kind}")})
-
-    def latest(self, urn: str, aspects: set[str] | None = None, lagging: bool = False) -> dict[str, Any]:
-        """Each aspect as the server sends it; lagging, as it was before the newest write of a changeset."""
-        shown = {}
-        for (one, aspect), kept in self.versions.items():
-            if one != urn or (aspects is not None and aspect not in aspects):
-                continue
-            rows = list(enumerate(kept, 1))
-            if lagging:
-                rows = [row for row in rows if not str(row[1][1].get("runId", "")).startswith("cs-")]
-            if rows and rows[-1][1][0] is not None:
-                version, (value, stamp) = rows[-1]
-                shown[aspect] = {"value": value, "systemMetadata": {**stamp, "version": str(version)}}
-        return shown
-
-
-def validate(aspect: str, value: Any) -> None:
-    """As the server's models would: unknown aspects and fields, missing fields and wrong types are refused."""
-    from datahub.metadata.schema_classes import ASPECT_NAME_MAP
-
-    cls = ASPECT_NAME_MAP.get(aspect)
-    if cls is None:
-        raise Answer(400, {"message": f"unknown aspect {aspect}"})
-    try:
-        parsed = cls.from_obj(copy.deepcopy(value))
-        if not parsed.validate():
-            raise ValueError("does not validate")
-        lost = {key for key, item in value.items() if item is not None} - set(parsed.to_obj())
-        if lost:
-            raise ValueError(f"unknown fields {sorted(lost)}")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Answer(422, {"message": f"{aspect} is invalid: {error}"}) from None
-
-
-def patch(value: Any, operations: list[dict[str, Any]], keys: dict[tuple[str, ...], list[str]]) -> Any:
-    """RFC 6902's add and remove on the aspect with its keyed lists as maps."""
-    tree = as_maps(value or {}, keys, ())
-    for operation in operations:
-        *steps, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
-        here = tree
-        for step in steps:
-            here = here.setdefault(step, {})
-        if operation["op"] == "remove":
-            if last not in here:
-                raise Answer(500, {"message": f"nothing to remove at {operation['path']}"})
-            del here[last]
-        else:
-            here[last] = as_maps(operation["value"], keys, tuple(steps))
-    return as_lists(tree, keys, ())
-
-
-def as_maps(value: Any, keys: dict[tuple[str, ...], list[str]], path: tuple[str, ...]) -> Any:
-    if isinstance(value, list) and path in keys:
-        tree: dict[str, Any] = {}
-        for element in value:
-            here = tree
-            *outer, last = [str(element.get(name, "")) for name in keys[path]]
-            for step in outer:
-                here = here.setdefault(step, {})
-            here[last] = as_maps(element, keys, path)
-        return tree
-    if isinstance(value, dict):
-        return {name: as_maps(inner, keys, (*path, name)) for name, inner in value.items()}
-    return value
-
-
-def as_lists(value: Any, keys: dict[tuple[str, ...], list[str]], path: tuple[str, ...]) -> Any:
-    if path in keys and isinstance(value, dict):
-        names, below = keys[path], {place: fields for place, fields in keys.items() if place != path}
-        return [
-            {**dict(zip(names, key, strict=True)), **as_lists(element, below, path)}
-            for key, element in leaves(value, len(names))
-        ]
-    if isinstance(value, dict):
-        return {name: as_lists(inner, keys, (*path, name)) for name, inner in value.items()}
-    return value
-
-
-def leaves(tree: dict[str, Any], depth: int) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, inner in tree.items():
-        if depth == 1:
-            yield (name,), inner
-        else:
-            yield from (((name, *rest), element) for rest, element in leaves(inner, depth - 1))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -319,7 +194,7 @@ def key_of(urn: str) -> Any:
     """The key aspect, which a server makes of the URN of whatever it knows."""
     from datahub.metadata.urns import Urn
 
-    return Urn.from_string(urn).to_key_aspect().to_obj()  # type: ignore[attr-defined]  # the kinds of entities have it
+    return Urn.from_string(urn).to_key_aspect().to_obj()
 
 
 def platform_event(urn: str) -> dict[str, Any]:
@@ -327,16 +202,6 @@ def platform_event(urn: str) -> dict[str, Any]:
     payload = {"value": json.dumps(change), "contentType": "application/json"}
     value = {"header": {"timestampMillis": 0}, "name": "entityChangeEvent", "payload": payload}
     return {"contentType": "application/json", "value": json.dumps(value)}
-
-
-def default(aspect: str) -> dict[str, Any]:
-    """What an absent aspect begins as under a patch template."""
-    stamp = {"time": 0, "actor": "urn:li:corpuser:unknown"}
-    begun: dict[str, dict[str, Any]] = {
-        "glossaryTerms": {"terms": [], "auditStamp": stamp},
-        "ownership": {"owners": [], "lastModified": stamp},
-    }
-    return begun.get(aspect, {})
 
 
 def record_name(aspect: str) -> str:

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from analysis import actions, description, execution, findings, query, sessions
 from analysis import export as exporting
+from analysis.filters import Where
 from analysis.models import Action, Outcome, Session
 from knowledge import insights
 from knowledge.templatetags.charts import Point
@@ -44,24 +45,25 @@ def one(request: HttpRequest, key: int) -> HttpResponse:
     session = _session(caller, key)
     models = sessions.overview(session)
     model = request.GET.get("model", "") or (models[0]["model"] if models else "")
-    model = model if model in {one["model"] for one in models} else ""
+    records = {one["model"]: one["records"] for one in models}
+    model = model if model in records else ""
     context = {
         "session": session,
         "models": models,
         "model": model,
-        "distributions": _distributions(session, str(model)) if model else [],
+        "distributions": _distributions(session, model, records[model]) if model else [],
         "findings": findings.living(session).exclude(category=findings.SUMMARY).defer("embedding")[:FINDINGS_SHOWN],
-        "summaries": findings.living(session).filter(category=findings.SUMMARY).count(),
+        "summaries": findings.living(session).filter(category=findings.SUMMARY).count,  # asked where there are none
         "actions": Action.objects.owned_by(caller).filter(analysis_id=session.analysis_id)[:50],
         "categories": [choice for choice in Category.choices if choice[0] != Category.GENERAL],
     }
     return render(request, "analyses/one.html", context)
 
 
-def _distributions(session: Session, model: str) -> list[tuple[str, list[Point], int]]:
+def _distributions(session: Session, model: str, records: int) -> list[tuple[str, list[Point], int]]:
     """The fields with few values, each as bars; of the rest beyond those shown, how many."""
-    asked = query.scope(session, model, None)
-    fields = description.describe(asked).fields
+    asked = query.Scope(session, model, Where())
+    fields = description.describe(asked, records).fields
     few = [field.name for field in fields if 1 < field.distinct <= 20 and not field.name.startswith("_")]
     found = description.distributions(asked, few[:DISTRIBUTIONS], VALUES_SHOWN)
     return [

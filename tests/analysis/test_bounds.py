@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
 from analysis import actions, description, export, findings, query, sampling, sessions, telling
 from analysis.ingest import ingest
@@ -16,6 +19,7 @@ from analysis.sources.port import UpstreamFailed
 from memories import locks
 from memories.access import Caller
 from memories.errors import Conflict, DomainError, Forbidden, Invalid
+from memory_project.models import User
 from tests.analysis.conftest import Hold
 from tests.stub_api import Api
 
@@ -160,6 +164,17 @@ def test_column_names_are_inert_in_a_spreadsheet(alice: Caller, hold: Hold) -> N
     one, _ = export.prepare(caller=alice, analysis_id="audit", model="", where=None, format="csv", fields=[])
     head = next(export.lines(one))
     assert "'=HYPERLINK(1)" in head
+
+
+def test_the_page_of_an_analysis_asks_little(alice_user: User, hold: Hold) -> None:
+    rows = [{"id": n, "kind": "ab"[n % 2], "size": n % 3, "day": "2026-01-01"} for n in range(100)]
+    page = reverse("analysis", args=[hold(rows).pk])
+    browser = Client()
+    browser.force_login(alice_user)
+    with CaptureQueriesContext(connection) as asked:
+        shown = browser.get(page)
+    assert [(name, others) for name, _, others in shown.context["distributions"]] == [("kind", 0), ("size", 0)]
+    assert len(asked) <= 12
 
 
 # -- an action that broke off --------------------------------------------------------------------------------
