@@ -227,25 +227,28 @@ def analysis_act(
         "where": where,
     }
     if dry_run:
-        seen = actions.dry_run(**asked)
-        shape: ActShape = {
-            "matched_count": seen.matched,
-            "sample_ids": seen.sample_ids,
-            "sample_data": within_budget(seen.sample_data)[0],
-            "confirm": seen.confirm,
-        }
-        if seen.earliest:
-            shape["ingestedAtRange"] = {"earliest": seen.earliest.isoformat(), "latest": seen.latest.isoformat()}
-        if seen.uncastable:
-            shape["uncastable"] = seen.uncastable
-        notes = [f"{seen.without_id} more records match, but have no id to act on"] if seen.without_id else []
-        if seen.interrupted:
-            shape["interrupted"] = [made.pk.hex for made in seen.interrupted]
-            notes.append(telling.BROKE_OFF.format(action=seen.interrupted[0]))
-        if notes:
-            shape["note"] = "; ".join(notes)
-        return shape
+        return _previewed(actions.dry_run(**asked))
     return _acted(actions.act(**asked, confirm=confirm, revalidate=revalidate, user_id=user_id))
+
+
+def _previewed(preview: actions.Preview) -> ActShape:
+    shape: ActShape = {
+        "matched_count": preview.matched,
+        "sample_ids": preview.sample_ids,
+        "sample_data": within_budget(preview.sample_data)[0],
+        "confirm": preview.confirm,
+    }
+    if preview.earliest:
+        shape["ingestedAtRange"] = {"earliest": preview.earliest.isoformat(), "latest": preview.latest.isoformat()}
+    if preview.uncastable:
+        shape["uncastable"] = preview.uncastable
+    notes = [f"{preview.without_id} more records match, but have no id to act on"] if preview.without_id else []
+    if preview.interrupted:
+        shape["interrupted"] = [action.pk.hex for action in preview.interrupted]
+        notes.append(telling.BROKE_OFF.format(action=preview.interrupted[0]))
+    if notes:
+        shape["note"] = "; ".join(notes)
+    return shape
 
 
 def _acted(done: Acted) -> ActShape:

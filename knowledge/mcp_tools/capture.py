@@ -51,9 +51,7 @@ def capture_insight(
     ] = None,
     supersedes: Annotated[str, Field(description="Id of the memory that this corrects, once applied.")] = "",
     finding_id: Annotated[str, Field(description="A finding of analysis_store that this is; its text is taken.")] = "",
-    appeals: Annotated[
-        str, Field(description="Id of a rejected insight of yours: it waits again; insight_text says why.")
-    ] = "",
+    appeals: Annotated[str, Field(description="A rejected insight of yours; insight_text says why.")] = "",
     visibility: Annotated[str, Field(description="Once approved. One of: " + ", ".join(Visibility.values))] = "persona",
 ) -> CaptureShape:
     """Propose something you learned for the data catalog: a curator reviews it before anybody else sees it.
@@ -64,19 +62,24 @@ def capture_insight(
     if appeals:
         appealed = decisions.appeal(caller=caller, insight_id=appeals, notes=insight_text)
         return {"insight_id": appealed.pk.hex, "status": appealed.state, "message": "appealed; a curator looks again"}
-    captured = insights.capture(
-        caller=caller,
-        insight_text=insight_text,
-        category=category,
-        confidence=confidence,
-        source=source,
-        entity_urns=entity_urns or [],
-        related_columns=related_columns or [],
-        suggested_actions=suggested_actions or [],
-        supersedes=supersedes,
-        visibility=visibility,
-        finding_id=finding_id,
+    return _answer(
+        insights.capture(
+            caller=caller,
+            insight_text=insight_text,
+            category=category,
+            confidence=confidence,
+            source=source,
+            entity_urns=entity_urns or [],
+            related_columns=related_columns or [],
+            suggested_actions=suggested_actions or [],
+            supersedes=supersedes,
+            visibility=visibility,
+            finding_id=finding_id,
+        )
     )
+
+
+def _answer(captured: insights.Captured) -> CaptureShape:
     insight = captured.insight
     message = "this is captured already" if captured.existing else "captured; a curator will review it"
     shape: CaptureShape = {
