@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -173,6 +174,8 @@ def load(folder: Path) -> None:
         raise BackupFailed(
             "a backup is not restored as a superuser of PostgreSQL: name an ordinary role in DATABASE_OWNER_URL"
         )
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
     connection.close()
     listed = _output("pg_restore", "--list", str(folder / DUMP), connects=False)
     chosen = folder / "entries"
@@ -215,21 +218,43 @@ def _output(program: str, *arguments: str, connects: bool = True) -> str:
 
 
 def _binary(program: str) -> str:
-    """The bundled one, which is newer than or as new as the server; else that of the machine."""
+    """For a server of one's own the machine's program, where it is of that server's major version: a newer pg_restore
+    says things that an older server does not know. Otherwise the bundled one."""
+    on_path = shutil.which(program)
+    if settings.DATABASE_URL and on_path and _major(on_path) == connection.pg_version // 10_000:  # type: ignore[attr-defined]
+        return on_path
     try:
         return str(EmbeddedPostgres(settings.COMMONPLACE_HOME).binaries / program)
     except EmbeddedPostgresError:
-        if found := shutil.which(program):
-            return found
-        raise BackupFailed(f"{program} is not installed") from None
+        raise BackupFailed(f"{program} is not installed, in the server’s version or a later one") from None
+
+
+def _major(program: str) -> int:
+    """18 of `pg_dump (PostgreSQL) 18.1 (Debian …)`."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    version_number = re.search(r"\) (\d+)", said)
+    return int(version_number[1]) if version_number else 0
+
+
+LIBPQ = {
+    "host": "PGHOST",
+    "port": "PGPORT",
+    "user": "PGUSER",
+    "password": "PGPASSWORD",
+    "dbname": "PGDATABASE",
+    "service": "PGSERVICE",
+    "sslmode": "PGSSLMODE",
+    "sslrootcert": "PGSSLROOTCERT",
+    "sslcert": "PGSSLCERT",
+    "sslkey": "PGSSLKEY",
+}
 
 
 def _place() -> dict[str, str]:
     """How libpq finds the database, as its owner; a password is in the environment and in no command line."""
-    given = {**connection.settings_dict, **settings.DATABASE_OWNER}
-    names = {"PGHOST": "HOST", "PGPORT": "PORT", "PGUSER": "USER", "PGPASSWORD": "PASSWORD", "PGDATABASE": "NAME"}
-    modes = {f"PG{name.upper()}": str(given["OPTIONS"][name]) for name in ("sslmode",) if name in given["OPTIONS"]}
-    return {key: str(given[name]) for key, name in names.items() if given.get(name)} | modes
+    owner = {name.lower(): value for name, value in settings.DATABASE_OWNER.items() if value}
+    parameters = {**connection.get_connection_params(), **owner}
+    return {variable: str(parameters[name]) for name, variable in LIBPQ.items() if parameters.get(name)}
 
 
 def _first_fault(output: str) -> str:

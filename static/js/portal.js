@@ -57,7 +57,7 @@ document.addEventListener("submit", (event) => {
   if (event.target.closest("[data-keeps-draft]") || event.target.method !== "post") return;
   const values = typed(event.target).map((one) => [one.name, one.value]);
   if (values.some(([, value]) => value.trim())) {
-    sessionStorage.setItem(DRAFT, JSON.stringify({ page: location.pathname, values, lost: false }));
+    sessionStorage.setItem(DRAFT, JSON.stringify({ page: location.pathname, person: document.body.dataset.person, values, lost: false }));
   }
 });
 
@@ -70,7 +70,7 @@ function putBack() {
   }
   if (draft.lost && draft.page !== location.pathname) return; // still on the way back
   sessionStorage.removeItem(DRAFT);
-  if (!draft.lost) return;
+  if (!draft.lost || draft.person !== document.body.dataset.person) return; // somebody else has signed in
   const names = draft.values.map(([name]) => name).join();
   const form = [...document.forms].find((one) => typed(one).map((field) => field.name).join() === names);
   if (!form) return;

@@ -42,6 +42,18 @@ def test_a_session_that_ends_loses_no_typed_text(sign_in: SignIn) -> None:
     assert page.input_value("#id_content") == ""  # what was accepted does not come back
 
 
+def test_typed_text_is_not_put_back_for_somebody_else(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.goto("/memories/new/")
+    page.fill("#id_content", TYPED)
+    page.context.clear_cookies()
+    page.click("button.primary")
+    page.goto("/sign-in/?next=/memories/new/")
+    sign_in_here(page, "jonas")
+    page.wait_for_url("**/memories/new/")
+    assert page.input_value("#id_content") == ""
+
+
 def test_a_session_that_ends_in_mid_search_comes_back_to_it(sign_in: SignIn) -> None:
     page = sign_in("maya")
     signed_out(page)
