@@ -162,6 +162,7 @@ def make_insights(rows: list[Any]) -> None:
             changeset = Changeset(
                 entity_urn=row.entity_urns[0],
                 persona=row.persona,
+                personas=[row.persona],
                 catalog="local",
                 state="applied",
                 insight_ids=[row.pk.hex],
