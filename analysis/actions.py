@@ -137,12 +137,7 @@ def act(
 
 def resume(*, caller: Caller, action_id: UUID | str) -> Acted:
     """Goes on with an action that was interrupted, or whose records failed. What is done is not done again."""
-    made = find(caller, action_id)
-    if made.owner != caller.email:
-        raise NotFound("no such action of yours", field="action_id")
-    if made.state == ActionState.DONE:
-        raise Conflict("is done: there is nothing to resume", field="action_id")
-    sessions.acting_for(caller, made.on_behalf_of)
+    made = _unfinished(caller, action_id)
     known = _writable(caller, made.model)
     session = Session.objects.filter(owner=made.owner, analysis_id=made.analysis_id).first()
     with closing(sources.open_upstream(caller, known, as_user=made.on_behalf_of)) as upstream:
@@ -159,12 +154,19 @@ def interrupted(caller: Caller, session: Session, model: str) -> list[Action]:
 
 def resume_later(*, caller: Caller, action_id: UUID | str) -> Action:
     """Hands the action to a worker, which goes on as its owner with the rights of then."""
+    made = _unfinished(caller, action_id)
+    transaction.on_commit(partial(async_task, "analysis.tasks.resume", made.pk.hex))
+    return made
+
+
+def _unfinished(caller: Caller, action_id: UUID | str) -> Action:
+    """The caller's own action that is not done, on behalf of nobody whom the caller may not act for."""
     made = find(caller, action_id)
     if made.owner != caller.email:
         raise NotFound("no such action of yours", field="action_id")
     if made.state == ActionState.DONE:
         raise Conflict("is done: there is nothing to resume", field="action_id")
-    transaction.on_commit(partial(async_task, "analysis.tasks.resume", made.pk.hex))
+    sessions.acting_for(caller, made.on_behalf_of)
     return made
 
 
