@@ -1,0 +1,37 @@
+"""An installation of November 2026, as its backup: restored and migrated, with every row, group, permission and token."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from tests.e2e.running import ROOT, command, environment, folder_and_port
+
+DATA = ROOT / "tests" / "data"
+READ = """
+import json
+from pathlib import Path
+from tests.rows import table_contents
+print(json.dumps(table_contents(json.loads(Path({before!r}).read_text()))))
+"""
+
+
+def run(home: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        command(*arguments), env=environment(home, 8000), cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_older_installation_migrates_without_losing_a_row() -> None:
+    before = json.loads((DATA / "november.json").read_text())
+    with folder_and_port() as (home, _):
+        run(home, "restore", str(DATA / "november.backup"))
+        run(home, "migrate")
+        read = READ.format(before=str(DATA / "november.json"))
+        after = json.loads(run(home, "shell", "--no-imports", "--command", read))
+    for table, contents in before.items():
+        lost = set(contents.pop("rows", [])) - set(after[table].pop("rows", []))
+        assert (table, lost, after[table]) == (table, set(), contents)

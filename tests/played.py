@@ -1,0 +1,64 @@
+"""A played session: some 200 calls of tools and REST in a small world, every answer with ids and times masked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.test import Client
+
+from memories.access import Caller
+from memory_project.mcp.server import build_server
+
+RECORDING = Path(__file__).parent / "played.json"
+ID = re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:[+-]\d\d:\d\d|Z)?")
+SIGNED = re.compile(r"(?<=export=)[\w:.~-]+|[\w-]{16,}:[\w-]{4,}:[\w-]{20,}")
+
+
+class Session:
+    """Plays calls and keeps what came back."""
+
+    def __init__(self, callers: Mapping[str, Caller], clients: Mapping[str, Client]) -> None:
+        self.servers = {who: build_server(toolsets=["all"], identify=lambda _, c=caller: c)  # type: ignore[misc]
+                        for who, caller in callers.items()}  # fmt: skip
+        self.clients = clients
+        self.answers: list[dict[str, Any]] = []
+        self._ids: dict[str, str] = {}
+
+    def tool(self, who: str, tool: str, **arguments: Any) -> dict[str, Any]:
+        result = asyncio.run(self.servers[who].call_tool(tool, arguments))
+        text = result.content[0].text
+        data = result.structured_content
+        same = data is not None and text == json.dumps(data, ensure_ascii=False)
+        self._keep(f"{who} {tool}", arguments, {
+            "is_error": bool(result.is_error), "data": data, "text": "the data as JSON" if same else _parsed(text),
+        })  # fmt: skip
+        return dict(data or {})
+
+    def rest(self, who: str, method: str, path: str, body: Any = None) -> Any:
+        send = getattr(self.clients[who], method)
+        answer = send(path) if body is None else send(path, body, content_type="application/json")
+        content = answer.json() if answer.content else None
+        self._keep(f"{who} {method} {path}", body, {"status": answer.status_code, "body": content})
+        return content
+
+    def _keep(self, call: str, arguments: Any, answer: dict[str, Any]) -> None:
+        line = json.dumps({"call": call, "arguments": arguments, **answer}, ensure_ascii=False, default=str)
+        line = TIME.sub("<time>", SIGNED.sub("<signed>", line))
+        self.answers.append(json.loads(ID.sub(self._mask, line)))
+
+    def _mask(self, match: re.Match[str]) -> str:
+        key = match[0].replace("-", "")
+        return self._ids.setdefault(key, f"<id {len(self._ids) + 1}>")
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,30 @@
+"""What a database holds, table by table, in a form that can be compared after a migration."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from django.db import connection
+
+COLUMNS = """
+    SELECT table_name, array_agg(column_name::text ORDER BY column_name) FROM information_schema.columns
+    WHERE table_schema = 'public' AND is_generated = 'NEVER' GROUP BY table_name ORDER BY table_name
+"""
+GROW = {"django_migrations", "django_content_type", "auth_permission", "django_q_schedule"}  # a migration adds rows
+
+
+def table_contents(before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Each table's columns, number of rows and a hash of them; of tables that grow, the rows themselves. With what was
+    noted `before`, only its tables and columns are looked at."""
+    with connection.cursor() as cursor:
+        cursor.execute(COLUMNS)
+        tables = {name: note["columns"] for name, note in before.items()} if before else dict(cursor.fetchall())
+        contents = {}
+        for name, columns in tables.items():
+            listed = ", ".join(f'"{column}"' for column in columns)
+            cursor.execute(f"SELECT ROW({listed})::text FROM {name} ORDER BY 1")  # noqa: S608 - the catalog's own names
+            rows = [row for (row,) in cursor.fetchall()]
+            digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()
+            contents[name] = {"columns": columns, **({"rows": rows} if name in GROW else {"count": len(rows), "sha256": digest})}
+    return contents
