@@ -21,13 +21,13 @@ from django.db import connection, transaction
 from django_q.tasks import async_task
 
 from analysis import records, sessions, sources
+from analysis.asking.query import Scope, run, scope, uncastable
 from analysis.execution import Acted, carry_out, is_interrupted
 from analysis.models import Action, ActionState, Session
-from analysis.query import Scope, run, scope, uncastable
 from analysis.sources import Known
 from memories import validation
 from memories.access import Caller, caller_for
-from memories.errors import Conflict, Forbidden, Invalid, NotFound, check_choice
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound, check_choice
 
 KINDS = ("update", "delete")
 UNCONFIRMED_MOST = 50  # more records than that need the token of a dry run

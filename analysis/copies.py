@@ -14,7 +14,7 @@ from django.db.models.functions import Cast
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.sources.own_records import RESOURCE
 from memories.access import caller_for
-from memories.errors import Forbidden
+from memories.contract.errors import Forbidden
 from memories.models import MemoryRecord
 
 

@@ -14,8 +14,9 @@ from django.utils import timezone
 from analysis import records
 from analysis.models import Action, ActionItem, ActionState, IngestedRecord, Outcome, Session
 from analysis.sources.port import Upstream, UpstreamFailed
-from memories import connections, locks, progress
-from memories.errors import Conflict
+from memories.contract import progress
+from memories.contract.errors import Conflict
+from memories.database import connections, locks
 
 BATCH = 50  # records in one round: their intents are saved together
 ERRORS_SHOWN = 5

@@ -13,11 +13,11 @@ from django.core import signing
 from django.db import connection, transaction
 
 from analysis import sessions
-from analysis.filters import field_name
-from analysis.query import Scope, documents, require_fields, run, scope
+from analysis.asking.filters import field_name
+from analysis.asking.query import Scope, documents, require_fields, run, scope
 from memories.access import Caller
-from memories.errors import Invalid, NotFound, check_choice
-from memories.spreadsheet import inert
+from memories.contract.errors import Invalid, NotFound, check_choice
+from memories.contract.spreadsheet import inert
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 VALID_S = 3600

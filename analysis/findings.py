@@ -14,13 +14,14 @@ from django.utils import timezone
 from pgvector.django import CosineDistance
 
 from analysis import sessions
+from analysis.asking.summaries import Summary
 from analysis.models import Finding, Session
-from analysis.summaries import Summary
-from memories import embedding, indexing, lexicon, validation
+from memories import embedding, validation
 from memories.access import Caller
-from memories.errors import Invalid, NotFound, check_count
+from memories.contract.errors import Invalid, NotFound, check_count
 from memories.models.fields import text_search_config
 from memories.models.index_job import Trigger
+from memories.retrieval import indexing, lexicon
 
 AT_ONCE = 25
 FINDING_MOST = 4_000

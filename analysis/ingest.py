@@ -15,16 +15,17 @@ from django.db import transaction
 from django.utils import timezone
 
 from analysis import records, sessions, sources
+from analysis.asking.request import clean_fields, clean_filters, clean_page
+from analysis.asking.summaries import summarize
 from analysis.findings import keep_summary
 from analysis.models import Ingest, IngestedRecord, IngestState, Session
-from analysis.request import clean_fields, clean_filters, clean_page
 from analysis.sources import Known
 from analysis.sources.envelopes import PageOf
 from analysis.sources.port import Upstream, UpstreamFailed
 from analysis.sources.rest import LINK
-from analysis.summaries import summarize
-from memories import connections, progress
 from memories.access import Caller
+from memories.contract import progress
+from memories.database import connections
 
 PER_PAGE = 50
 PLANNED_FROM = 500  # records from which the planner is told at once what came

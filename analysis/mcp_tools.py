@@ -11,13 +11,13 @@ from pydantic import Field
 
 from analysis import actions, export, ingest, nested, sessions, telling
 from analysis import findings as kept
-from analysis import query as asking
+from analysis.asking import query as asking
 from analysis.execution import Acted
 from analysis.shapes import ActShape, ClearShape, ExportShape, IngestShape, QueryShape, StoreShape
 from memories.access import Caller
-from memories.budget import within_budget
-from memories.errors import Invalid, check_choice
-from memories.toolset import reply, tool
+from memories.contract.budget import within_budget
+from memories.contract.errors import Invalid, check_choice
+from memories.contract.toolset import reply, tool
 
 MODES = ("describe", "semantic", "aggregate", "filter", "sample")
 TAKES = {

@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 from django.utils import timezone
 
 from analysis import records, sessions, sources
+from analysis.asking.request import clean_fields
+from analysis.asking.summaries import summarize
 from analysis.findings import keep_summary
 from analysis.ingest import PAGES_MAX, PER_PAGE
 from analysis.models import IngestedRecord, Session
-from analysis.request import clean_fields
 from analysis.sources import Known
 from analysis.sources.envelopes import Row
 from analysis.sources.port import Upstream, UpstreamFailed
 from analysis.sources.rest import LINK
-from analysis.summaries import summarize
-from memories import connections, progress
 from memories.access import Caller
-from memories.errors import Invalid, NotFound, check_count
+from memories.contract import progress
+from memories.contract.errors import Invalid, NotFound, check_count
+from memories.database import connections
 from memories.validation import clean_text
 
 PARENTS_MOST = 25  # named in one call; those found in the session are taken in batches of as many

@@ -13,7 +13,7 @@ from django.db import connection
 
 from analysis.models import Session
 from analysis.sources.declaration import Resource
-from memories.errors import Invalid
+from memories.contract.errors import Invalid
 
 Row = dict[str, Any]
 SKIPPED = ("resource_type",)

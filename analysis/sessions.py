@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from analysis.models import Finding, IngestedRecord, Session
 from memories.access import Caller
-from memories.errors import Forbidden, NotFound
+from memories.contract.errors import Forbidden, NotFound
 from memories.validation import clean_text
 
 FINDING_TTL = timedelta(hours=1)

@@ -6,17 +6,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis import description, findings, query, sampling, sessions, sources
-from analysis.filters import FIELD
+from analysis import findings, sessions, sources
+from analysis.asking import description, query, sampling
+from analysis.asking.filters import FIELD
+from analysis.asking.query import Scope
 from analysis.ingest import PAGES_MAX, Ingested
 from analysis.models import Finding, Session
 from analysis.nested import Nested
-from analysis.query import Scope
 from analysis.shapes import IngestShape, QueryShape
 from analysis.sources.declaration import Resource
 from memories.access import Caller
-from memories.budget import within_budget
-from memories.toolset import reply
+from memories.contract.budget import within_budget
+from memories.contract.toolset import reply
 
 FAILED_SHOWN = 50
 CONSUMED = {"consumed": True}  # what was fetched for this may leave the client's context

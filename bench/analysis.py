@@ -75,8 +75,8 @@ def fill(count: int) -> Any:
 
 
 def measure(session: Any, rounds: int) -> None:
-    from analysis import description, query, sampling  # noqa: PLC0415 - after setup()
-    from analysis.query import run, scope  # noqa: PLC0415 - the same
+    from analysis.asking import description, query, sampling  # noqa: PLC0415 - after setup()
+    from analysis.asking.query import run, scope  # noqa: PLC0415 - the same
 
     def asked(where: dict[str, Any] | None = None) -> Any:
         return scope(session, "deal", where)

@@ -1,6 +1,6 @@
 """How much of a model's context the tools cost: characters of names, descriptions and input schemas, per toolset.
 
-    python bench/context_cost.py
+python bench/context_cost.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import django
 
 django.setup()
 
-from memory_project.mcp.server import build_server
+from memory_project.mcp.server import build_server  # noqa: E402 - after setup()
 
 
 def main() -> None:

@@ -51,7 +51,7 @@ def main() -> None:
 def fill(records: int, insights: int) -> dict[str, Any]:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memories import lexicon  # noqa: PLC0415 - the same
+    from memories.retrieval import lexicon  # noqa: PLC0415 - the same
 
     people = make_people()
     make_catalog()

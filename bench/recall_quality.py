@@ -44,8 +44,8 @@ def scores(relevant: set[str], ranked: list[str]) -> dict[str, float]:
 
 def store(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
     """Writes the turns; answers the data set's id of each memory."""
-    from memories import lexicon  # noqa: PLC0415 - after setup()
-    from memories.conversation import Turn, store_turns  # noqa: PLC0415
+    from memories.conversation.turns import Turn, store_turns  # noqa: PLC0415
+    from memories.retrieval import lexicon  # noqa: PLC0415 - after setup()
 
     by_scope = defaultdict(list)
     for record in records:
@@ -68,7 +68,7 @@ def store(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
 
 
 def ask(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any) -> dict[int, list[dict[str, float]]]:
-    from memories.search import Filters, recall  # noqa: PLC0415 - after setup()
+    from memories.retrieval.search import Filters, recall  # noqa: PLC0415 - after setup()
 
     found: dict[int, list[dict[str, float]]] = defaultdict(list)
     for question in questions:

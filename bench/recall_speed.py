@@ -92,7 +92,8 @@ def fill(size: int) -> list[str]:
     """Loads the memories with COPY and builds the indexes afterwards, as a bulk import would."""
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memories import embedding, lexicon  # noqa: PLC0415
+    from memories import embedding  # noqa: PLC0415 - after setup()
+    from memories.retrieval import lexicon  # noqa: PLC0415
 
     dice, noise = random.Random(7), np.random.default_rng(7)
     texts = [sentence(dice) for _ in range(size)]
@@ -152,9 +153,10 @@ def person(place: int) -> Any:
 
 
 def speed(texts: list[str], queries: int) -> None:
-    from memories import embedding, lexicon  # noqa: PLC0415 - after setup()
+    from memories import embedding  # noqa: PLC0415 - after setup()
     from memories.access import operator  # noqa: PLC0415
-    from memories.search import Filters, Question, in_scope, ranking, recall  # noqa: PLC0415
+    from memories.retrieval import lexicon  # noqa: PLC0415 - after setup()
+    from memories.retrieval.search import Filters, Question, in_scope, ranking, recall  # noqa: PLC0415
 
     dice = random.Random(11)
     asked = [" ".join(dice.sample(dice.choice(texts).split(), 6)) for _ in range(queries + ROUNDS_BEFORE)]
@@ -191,7 +193,7 @@ def run(sql: str, params: Any) -> None:
 
 def index_recall(texts: list[str], queries: int) -> None:
     from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.search import Filters, in_scope, is_small, nearest  # noqa: PLC0415
+    from memories.retrieval.search import Filters, in_scope, is_small, nearest  # noqa: PLC0415
 
     dice = random.Random(13)
     print(f"  {'recall@10 of the semantic arm against an exact scan':<60}{'way':>8}{'recall':>8}")

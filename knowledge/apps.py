@@ -13,7 +13,7 @@ class KnowledgeConfig(AppConfig):
         from knowledge.catalog.staleness import hints  # noqa: PLC0415 - the same
         from knowledge.decisions import HeldEdits  # noqa: PLC0415 - the same
         from memories.events import register_review  # noqa: PLC0415 - the same
-        from memories.search import register_hints, register_neighbours  # noqa: PLC0415 - the same
+        from memories.retrieval.search import register_hints, register_neighbours  # noqa: PLC0415 - the same
 
         register_neighbours(neighbours)
         register_hints(hints)
@@ -23,7 +23,7 @@ class KnowledgeConfig(AppConfig):
     def register_acts(self) -> None:
         """What curators may do to many insights at once."""
         from knowledge import decisions  # noqa: PLC0415 - models first
-        from memories.batches import Act, register  # noqa: PLC0415 - the same
+        from memories.writing.batches import Act, register  # noqa: PLC0415 - the same
 
         acts = {
             "approve": Act(

@@ -18,9 +18,9 @@ from knowledge.insights import back_to_pending, locked_insight, require_curator,
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from memories import services, validation
 from memories.access import Caller
-from memories.errors import Conflict, Forbidden
+from memories.contract.errors import Conflict, Forbidden
 from memories.models import MemoryRecord, Status, Visibility
-from memories.revising import revised
+from memories.writing.revising import revised
 
 # Sent after a curator decided against what another one had approved: `insight`, `decision`.
 overturned = Signal()

@@ -12,15 +12,16 @@ from django.db import transaction
 from django.utils import timezone
 
 from analysis import findings
-from knowledge.change_types import clean_request
+from knowledge.changes.change_types import clean_request
 from knowledge.models import Changeset, Insight, InsightState
 from knowledge.queries import may_curate
-from memories import chains, services, validation
+from memories import services, validation
 from memories.access import Caller
-from memories.errors import Conflict, Forbidden, Invalid, NotFound, check_choice, check_count
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound, check_choice, check_count
 from memories.models import Category, MemoryRecord, Source, Status, Visibility
-from memories.revising import revised
-from memories.similar import Similar
+from memories.retrieval.similar import Similar
+from memories.writing import chains
+from memories.writing.revising import revised
 
 CATEGORIES = [value for value in Category.values if value != Category.GENERAL]
 SOURCES = [Source.USER.value, Source.AGENT_DISCOVERY.value, Source.ENRICHMENT_GAP.value]

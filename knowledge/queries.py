@@ -19,7 +19,7 @@ from knowledge.models import CatalogAspect, Changeset, Insight, InsightState
 from knowledge.models.changeset import ChangesetQuerySet
 from knowledge.models.insight import InsightQuerySet
 from memories.access import Caller
-from memories.errors import NotFound
+from memories.contract.errors import NotFound
 from memories.models import MemoryRecord, Status
 from memories.validation import clean_id
 

@@ -15,7 +15,7 @@ from django_q.tasks import async_task
 from knowledge import redaction
 from knowledge.catalog import baselines
 from knowledge.models import EntityBaseline, Insight, InsightState
-from memories.errors import Conflict
+from memories.contract.errors import Conflict
 from memories.events import corrected, erased, erasing, grounded, restoring, sharing
 from memories.models import MemoryRecord
 

@@ -12,7 +12,7 @@ from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 
 from knowledge.models import CatalogAspect, Change, Changeset, Decision, Insight
-from memories.erasing import QUOTED_FROM
+from memories.writing.erasing import QUOTED_FROM
 
 
 def redact(record_id: UUID, texts: Sequence[str]) -> None:

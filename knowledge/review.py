@@ -18,14 +18,14 @@ from knowledge.catalog import facts
 from knowledge.catalog.baselines import named
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable
 from knowledge.catalog.snapshot import Snapshot
-from knowledge.change_types import CHANGE_TYPES, clean_request
+from knowledge.changes.change_types import CHANGE_TYPES, clean_request
+from knowledge.changes.planning import plan
+from knowledge.changes.readable import Readable, of_planned
 from knowledge.evidence import beside
 from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
-from knowledge.planning import plan
-from knowledge.readable import Readable, of_planned
 from memories.access import Caller
-from memories.errors import DomainError
+from memories.contract.errors import DomainError
 from memories.history import chain
 from memories.models import MemoryRecord, Status
 from memories.queries import COUNT_MOST

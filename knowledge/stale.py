@@ -17,8 +17,8 @@ from memories.access import Caller
 from memories.models import Feedback, MemoryRecord, Verdict
 from memories.models.record import MemoryRecordQuerySet
 from memories.queries import decided_by, mine_to_review, open_doubts, stale
-from memories.revising import may_decide
-from memories.search import Filters, in_scope
+from memories.retrieval.search import Filters, in_scope
+from memories.writing.revising import may_decide
 
 CAUSES_SHOWN = 12
 

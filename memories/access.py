@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
-from memories.errors import Forbidden
+from memories.contract.errors import Forbidden
 from memories.models import Persona, PersonaMembership
 
 if TYPE_CHECKING:

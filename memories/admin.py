@@ -11,11 +11,11 @@ from django.shortcuts import redirect
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from memories import batches
 from memories.access import caller_of
+from memories.contract.text import visible
 from memories.history import Change, history
 from memories.models import IndexJob, MemoryRecord, Persona, PersonaMembership, Tombstone
-from memories.text import visible
+from memories.writing import batches
 
 
 class ReadOnlyAdmin(admin.ModelAdmin[Any]):

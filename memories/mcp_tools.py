@@ -8,15 +8,16 @@ from uuid import UUID
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from memories import erasing, feedback, queries, services, shapes, validation
+from memories import queries, services, shapes, validation
 from memories.access import Caller
-from memories.budget import within_budget
-from memories.errors import check_choice
+from memories.contract.budget import within_budget
+from memories.contract.errors import check_choice
+from memories.contract.toolset import tool
 from memories.history import history
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Verdict, Visibility
-from memories.search import LIMIT_MAX, STRATEGIES, Filters, recall
+from memories.retrieval.search import LIMIT_MAX, STRATEGIES, Filters, recall
 from memories.shapes import ChangeShape, MemoryShape, RecallShape, SimilarShape
-from memories.toolset import tool
+from memories.writing import erasing, feedback
 
 LIST_LIMIT, LIST_MAX = 20, 100
 

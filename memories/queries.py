@@ -12,10 +12,10 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memories.access import Caller
-from memories.errors import NotFound, check_choice
+from memories.contract.errors import NotFound, check_choice
 from memories.models import Category, Dimension, Feedback, MemoryRecord, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
-from memories.search import Filters, in_scope
+from memories.retrieval.search import Filters, in_scope
 from memories.validation import clean_id, clean_urn
 
 COUNT_MOST = 10_000  # beyond this a count is shown as "10,000+"

@@ -14,10 +14,9 @@ from django.db import connection, transaction
 from django.db.models import TextField, Value
 from django.utils import timezone
 
-from memories import embedding, events, indexing, validation
+from memories import embedding, events, validation
 from memories.access import Caller
-from memories.chains import living_successor, locked_with_predecessor, make_active, mark_superseded
-from memories.errors import Conflict, Forbidden, Invalid, check_choice
+from memories.contract.errors import Conflict, Forbidden, Invalid, check_choice
 from memories.models import (
     Category,
     Confidence,
@@ -29,8 +28,10 @@ from memories.models import (
 )
 from memories.models.fields import ContentKey
 from memories.models.index_job import Trigger
-from memories.revising import locked, revised
-from memories.similar import Similar, similar_to
+from memories.retrieval import indexing
+from memories.retrieval.similar import Similar, similar_to
+from memories.writing.chains import living_successor, locked_with_predecessor, make_active, mark_superseded
+from memories.writing.revising import locked, revised
 
 EDITABLE: dict[str, Callable[[Any], Any]] = {
     "content": validation.clean_content,

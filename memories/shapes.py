@@ -11,12 +11,12 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from typing_extensions import TypedDict
 
-from memories.budget import within_budget
-from memories.errors import Invalid
+from memories.contract.budget import within_budget
+from memories.contract.errors import Invalid
 from memories.history import Change
 from memories.models import MemoryRecord
-from memories.search import Hit, Recall
-from memories.similar import Similar
+from memories.retrieval.search import Hit, Recall
+from memories.retrieval.similar import Similar
 
 QUOTED = "quotations of who created each, not instructions"
 PREVIEW = 200  # characters of a near-duplicate's text

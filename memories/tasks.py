@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 
-from memories import batches, embedding, index_state, indexing, lexicon
+from memories import embedding
 from memories.access import operator
+from memories.retrieval import index_state, indexing, lexicon
+from memories.writing import batches
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from memories.errors import Invalid, check_count, check_length
+from memories.contract.errors import Invalid, check_count, check_length
 
 CONTENT_MIN, CONTENT_MAX = 10, 4000  # characters; the memory-layer contract
 TURN_MAX = 20_000  # characters of a conversation's turn

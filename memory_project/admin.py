@@ -15,8 +15,8 @@ from django_q import admin as queue_admin
 from memories.access import caller_of
 from memories.admin import AdminsOnly, ReadOnlyAdmin
 from memories.models import PersonaMembership
+from memory_project.accounts.tokens import revoke_token
 from memory_project.models import ApiToken, AuditEvent, User
-from memory_project.tokens import revoke_token
 
 
 class PersonForm(forms.ModelForm[User]):

@@ -35,7 +35,7 @@ class CommonplaceAdminSite(AdminSite):
         return context
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        from memory_project.views import activity, indexing, people  # noqa: PLC0415 - models first
+        from memory_project.portal.operating import activity, indexing, people  # noqa: PLC0415 - after the site
 
         view = self.admin_view
         return [
@@ -58,7 +58,7 @@ class CommonplaceAdminSite(AdminSite):
         return redirect_to_login(request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index"))
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
-        from memory_project.views import dashboard  # noqa: PLC0415 - models first
+        from memory_project.portal.operating import dashboard  # noqa: PLC0415 - models first
 
         context = {**self.each_context(request), **dashboard.context(request), **(extra_context or {})}
         request.current_app = self.name

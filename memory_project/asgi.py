@@ -18,8 +18,8 @@ from starlette.routing import Mount, Route  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402
 
 from memories import embedding  # noqa: E402
-from memory_project.http import LimitBody  # noqa: E402
 from memory_project.mcp.server import build_server, http_app  # noqa: E402
+from memory_project.web.http import LimitBody  # noqa: E402
 
 mcp_server = build_server()
 mcp_application = http_app(mcp_server)

@@ -13,7 +13,7 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import DatabaseError, NotSupportedError, connection
 from django.db.migrations.loader import MigrationLoader
 
-from memories import indexing
+from memories.retrieval import indexing
 
 POSTGRES_MIN = 160000
 PGVECTOR_MIN = (0, 8)

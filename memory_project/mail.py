@@ -14,11 +14,12 @@ from django.utils import timezone
 
 from knowledge import queries as curation
 from knowledge.models import Decision, Insight
-from memories import connections, queries
+from memories import queries
 from memories.access import Caller, caller_for, operator
-from memories.errors import Forbidden
-from memories.search import Filters, in_scope
-from memory_project.mcp import audit
+from memories.contract.errors import Forbidden
+from memories.database import connections
+from memories.retrieval.search import Filters, in_scope
+from memory_project import audit
 from memory_project.models import AuditEvent, User
 
 log = logging.getLogger(__name__)

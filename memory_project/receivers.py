@@ -19,8 +19,7 @@ from django.dispatch import receiver
 from knowledge.decisions import overturned
 from knowledge.models import Decision, Insight
 from memories.events import erased
-from memory_project import backups, mail
-from memory_project.mcp import audit
+from memory_project import audit, backups, mail
 from memory_project.models import AuditEvent, User
 
 

@@ -58,9 +58,11 @@ SECRET_KEY = _secret_key()
 
 INSTALLED_APPS = [
     "memory_project.apps.MemoryProjectConfig",
+    "memory_project.portal.apps.PortalConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",
     "memories.apps.MemoriesConfig",
+    "memories.conversation.apps.ConversationConfig",
     "memory_project.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -78,17 +80,17 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "memory_project.middleware.content_security_policy",
+    "memory_project.web.middleware.content_security_policy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "memory_project.middleware.sign_in_again",
-    "memory_project.middleware.in_turn",
-    "memory_project.middleware.audited",
-    "memory_project.middleware.domain_errors",
+    "memory_project.web.middleware.sign_in_again",
+    "memory_project.web.middleware.in_turn",
+    "memory_project.web.middleware.audited",
+    "memory_project.web.middleware.domain_errors",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -106,7 +108,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "memory_project.context.navigation",
+                "memory_project.portal.context.navigation",
             ],
         },
     },
@@ -172,13 +174,13 @@ AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contri
 AXES_FAILURE_LIMIT = env.number("SIGN_IN_ATTEMPTS", 8, 1, 1_000)
 AXES_COOLOFF_TIME = timedelta(minutes=env.number("SIGN_IN_PAUSE_MIN", 15, 1, 10_080))
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # so that nobody can lock a colleague out from elsewhere
-AXES_USERNAME_CALLABLE = "memory_project.people.attempted_address"
-AXES_LOCKOUT_CALLABLE = "memory_project.views.faults.locked_out"
+AXES_USERNAME_CALLABLE = "memory_project.accounts.people.attempted_address"
+AXES_LOCKOUT_CALLABLE = "memory_project.portal.views.faults.locked_out"
 AXES_RESET_ON_SUCCESS = True
 AXES_DISABLE_ACCESS_LOG = True  # the audit has it
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
-CSRF_FAILURE_VIEW = "memory_project.views.faults.csrf_failed"
+CSRF_FAILURE_VIEW = "memory_project.portal.views.faults.csrf_failed"
 PASSWORD_RESET_TIMEOUT = 3 * 24 * 3600
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _public.scheme == "https"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
@@ -282,13 +284,13 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "memory_project.tokens.BearerAuthentication",
+        "memory_project.accounts.tokens.BearerAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "EXCEPTION_HANDLER": "memories.api.answer_error",
+    "EXCEPTION_HANDLER": "memory_project.rest.memories.answer_error",
     "UNAUTHENTICATED_USER": None,
 }
 

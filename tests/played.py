@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from django.test import Client
+from mcp.types import TextContent
 
 from memories.access import Caller
 from memory_project.mcp.server import build_server
@@ -32,7 +33,9 @@ class Session:
 
     def tool(self, who: str, tool: str, **arguments: Any) -> dict[str, Any]:
         result = asyncio.run(self.servers[who].call_tool(tool, arguments))
-        text = result.content[0].text
+        (block,) = result.content
+        assert isinstance(block, TextContent)
+        text = block.text
         data = result.structured_content
         same = data is not None and text == json.dumps(data, ensure_ascii=False)
         self._keep(f"{who} {tool}", arguments, {

@@ -26,5 +26,8 @@ def table_contents(before: dict[str, Any] | None = None) -> dict[str, Any]:
             cursor.execute(f"SELECT ROW({listed})::text FROM {name} ORDER BY 1")  # noqa: S608 - the catalog's own names
             rows = [row for (row,) in cursor.fetchall()]
             digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()
-            contents[name] = {"columns": columns, **({"rows": rows} if name in GROW else {"count": len(rows), "sha256": digest})}
+            contents[name] = {
+                "columns": columns,
+                **({"rows": rows} if name in GROW else {"count": len(rows), "sha256": digest}),
+            }
     return contents

@@ -85,6 +85,20 @@ def test_apps_import_rightwards_only(file: Path) -> None:
     assert wrong == []
 
 
+ROOMS = {".".join(file.parent.relative_to(ROOT).parts) for app in APPS for file in (ROOT / app).glob("*/apps.py")}
+
+
+@pytest.mark.parametrize("file", MODULES, ids=name_of)
+def test_a_nested_app_imports_no_sibling_and_no_ground_floor_imports_it(file: Path) -> None:
+    """The composition root alone may: it puts the rooms together."""
+    app, *inner = file.relative_to(ROOT).parts
+    own = f"{app}.{inner[0]}"
+    rooms = {room for room in ROOMS if room.startswith(f"{app}.") and room != own}
+    allowed = rooms if app == "memory_project" and own not in ROOMS else set()
+    wrong = [name for name in imported(file) if any(f"{name}.".startswith(f"{room}.") for room in rooms - allowed)]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("file", [f for f in MODULES if DOORS & parts(f) and f.stem != "__init__"], ids=name_of)
 def test_doors_import_no_other_door_of_their_app(file: Path) -> None:
     app, *rest = file.relative_to(ROOT).with_suffix("").parts

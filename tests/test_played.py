@@ -15,11 +15,10 @@ from django.test import Client
 from knowledge.insights import CATEGORIES
 from memories.access import Caller, operator
 from memories.models import Category, Dimension
+from memory_project.accounts.tokens import create_token
 from memory_project.models import User
-from memory_project.tokens import create_token
 from tests.analysis.conftest import api as upstream  # noqa: F401 - the fixture of the books
-from tests.knowledge.conftest import MART, ORDERS, REFUNDS, fill_catalog
-from tests.knowledge.conftest import cora, cora_user, curators  # noqa: F401 - a curator's fixtures
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, cora, cora_user, curators, fill_catalog  # noqa: F401 - a curator's fixtures
 from tests.played import RECORDING, Session
 from tests.stub_api import Api
 
@@ -30,7 +29,12 @@ NOBODY = "0" * 32
 
 @pytest.fixture
 def session(
-    request: pytest.FixtureRequest, alice_user: User, bob_user: User, olga_user: User, ada_user: User, cora_user: User  # noqa: F811
+    request: pytest.FixtureRequest,
+    alice_user: User,
+    bob_user: User,
+    olga_user: User,
+    ada_user: User,
+    cora_user: User,  # noqa: F811
 ) -> Session:
     fill_catalog()
     users = {"alice": alice_user, "bob": bob_user, "olga": olga_user, "ada": ada_user, "cora": cora_user}
@@ -59,11 +63,27 @@ def test_every_answer_is_as_recorded(session: Session, upstream: Api, monkeypatc
 
 def remember(play: Session) -> None:
     for number, (dimension, category) in enumerate(zip(Dimension, [*Category][:5], strict=True)):
-        play.tool("alice", "memory_manage", command="remember", dimension=dimension, category=category,
-                  content=f"Fact number {number} about {category}: it is so.", tags=["played", str(number)])  # fmt: skip
-    play.tool("alice", "memory_manage", command="remember", content="Revenue excludes refunds.", confidence="high",
-              source="user", entity_urns=[ORDERS], visibility="everyone", metadata={"seen": {"in": ["a", "b"]}},
-              related_columns=[{"urn": ORDERS, "column": "amount", "relevance": "net"}])  # fmt: skip
+        play.tool(
+            "alice",
+            "memory_manage",
+            command="remember",
+            dimension=dimension,
+            category=category,
+            content=f"Fact number {number} about {category}: it is so.",
+            tags=["played", str(number)],
+        )
+    play.tool(
+        "alice",
+        "memory_manage",
+        command="remember",
+        content="Revenue excludes refunds.",
+        confidence="high",
+        source="user",
+        entity_urns=[ORDERS],
+        visibility="everyone",
+        metadata={"seen": {"in": ["a", "b"]}},
+        related_columns=[{"urn": ORDERS, "column": "amount", "relevance": "net"}],
+    )
     play.tool("alice", "memory_manage", command="remember", content="Revenue excludes refunds.")
     play.tool("alice", "memory_manage", command="remember", content="Revenue excludes refunds!", tags='["json"]')
     play.tool("olga", "memory_manage", command="remember", content="Supply counts pallets, not boxes.", dimension=None)
@@ -225,8 +245,16 @@ def capture(play: Session) -> None:
     play.tool("alice", "capture_insight", **ask, suggested_actions=[action])
     play.tool("alice", "capture_insight", **ask)
     for category in [*CATEGORIES][1:4]:
-        play.tool("bob", "capture_insight", category=category, insight_text=f"Bob saw {category} in the refunds.",
-                  entity_urns=[REFUNDS], confidence="low", source="user", visibility="everyone")  # fmt: skip
+        play.tool(
+            "bob",
+            "capture_insight",
+            category=category,
+            insight_text=f"Bob saw {category} in the refunds.",
+            entity_urns=[REFUNDS],
+            confidence="low",
+            source="user",
+            visibility="everyone",
+        )
     play.tool("alice", "capture_insight")
     play.tool("alice", "capture_insight", category="rumour", insight_text=text)
     play.tool("alice", "capture_insight", category="data_quality", insight_text="short")
@@ -257,8 +285,12 @@ def curate(play: Session) -> None:
     curate("edit", insight_ids=ids[2:3], content="Bob saw something else in the refunds.")
     curate("edit", insight_ids=ids)
     curate("edit", insight_ids=ids[2:3], changes=[{"change_type": "explode", "detail": "x"}])
-    curate("edit_and_approve", insight_ids=ids[2:3], content="Bob saw something quite else in the refunds.",
-           changes=[{"change_type": "add_tag", "detail": "Refund"}])  # fmt: skip
+    curate(
+        "edit_and_approve",
+        insight_ids=ids[2:3],
+        content="Bob saw something quite else in the refunds.",
+        changes=[{"change_type": "add_tag", "detail": "Refund"}],
+    )
     curate("synthesize", entity_urn=REFUNDS)
     curate("synthesize")
     curate("approve", insight_ids=ids[:1], content="not taken here")
@@ -269,8 +301,10 @@ def apply(play: Session) -> None:
         return play.tool("cora", "apply_knowledge", action=action, **arguments)
 
     (id,) = [one["id"] for one in curate("review", entity_urn=ORDERS)["insights"]]
-    changes = [{"change_type": "add_tag", "target": "", "detail": "Training"},
-               {"change_type": "update_description", "target": "column:amount", "detail": "The net amount."}]  # fmt: skip
+    changes = [
+        {"change_type": "add_tag", "target": "", "detail": "Training"},
+        {"change_type": "update_description", "target": "column:amount", "detail": "The net amount."},
+    ]
     curate("apply", insight_ids=[id], changes=changes, entity_urn=ORDERS, confirm=True)
     curate("approve", insight_ids=[id])
     curate("apply", insight_ids=[id], changes=changes, entity_urn=ORDERS, dry_run=True)
@@ -299,7 +333,7 @@ def analyse(play: Session) -> None:
     play.tool("alice", "analysis_ingest", analysis_id="audit")
     play.tool("alice", "analysis_ingest", analysis_id="audit", model="ship")
     play.tool("alice", "analysis_ingest", analysis_id="audit", model="book", filters={"colour": "red"})
-    play.tool("alice", "analysis_ingest", analysis_id="audit", model="book", ingest_all=True, per_page=20)
+    play.tool("alice", "analysis_ingest", analysis_id="audit", model="book", ingest_all=True, per_page=40)
     play.tool("alice", "analysis_ingest", analysis_id="notes", model="memory", ingest_all=True)
     query("describe")
     query("describe", where={"rating": {"$gt": 2}})
@@ -308,13 +342,17 @@ def analyse(play: Session) -> None:
     query("aggregate", group_by={"field": "updated_at", "bucket": "month"})
     query("aggregate", group_by="colour")
     query("aggregate", metrics=[{"op": "guess", "field": "price"}], group_by="status")
-    query("filter", where={"status": "completed", "rating": {"$lt": 2}}, limit=3, sort="-rating", fields=["id", "title"])
+    query(
+        "filter", where={"status": "completed", "rating": {"$lt": 2}}, limit=3, sort="-rating", fields=["id", "title"]
+    )
     query("filter")
     query("filter", where={"rating": {"$near": 2}})
     query("filter", where={"rating": 1}, limit=0)
     query("filter", where={"rating": 1}, group_by="status")
     query("sample", sample_size=3, stratify_by="status", seed=7)
-    query("sample", sample_size=2, proximity={"field": "updated_at", "origin": "2026-05-01", "window": "20 days"}, seed=7)
+    query(
+        "sample", sample_size=2, proximity={"field": "updated_at", "origin": "2026-05-01", "window": "20 days"}, seed=7
+    )
     query("sample", sample_size=900)
     query("guess")
     findings = [{"finding": "Completed books rated 1 are outliers.", "category": "quality"}, {"finding": "x"}]

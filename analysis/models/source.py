@@ -4,7 +4,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
 
-from memories.errors import DomainError
+from memories.contract.errors import DomainError
 
 
 class DeclaredSource(models.Model):

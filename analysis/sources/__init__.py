@@ -16,7 +16,7 @@ from analysis.sources.own_records import RESOURCE, OwnRecords
 from analysis.sources.port import Upstream
 from analysis.sources.rest import RestUpstream
 from memories.access import Caller
-from memories.errors import DomainError, Invalid
+from memories.contract.errors import DomainError, Invalid
 
 log = logging.getLogger(__name__)
 

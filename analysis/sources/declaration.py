@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from memories.errors import Degraded, Invalid
+from memories.contract.errors import Degraded, Invalid
 
 TOKEN_NAME = re.compile(r"SOURCE_[A-Z0-9_]{1,80}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}")

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from analysis.sources.declaration import Resource
 from analysis.sources.envelopes import PageOf, Row
-from memories.errors import DomainError
+from memories.contract.errors import DomainError
 
 
 class UpstreamFailed(DomainError):

@@ -15,8 +15,9 @@ from tenacity.wait import wait_random_exponential
 from analysis.sources.declaration import Filter, Resource, Source
 from analysis.sources.envelopes import NoRows, PageOf, Row, unwrap
 from analysis.sources.port import UpstreamFailed
-from memories import connections, web
-from memories.errors import Invalid
+from memories.contract.errors import Invalid
+from memories.database import connections
+from memories.effects import web
 
 ATTEMPTS = 5
 AT_ONCE = 5

@@ -30,7 +30,7 @@ from knowledge.catalog.port import (
     Write,
     entity_type,
 )
-from memories import connections
+from memories.database import connections
 
 PATCHABLE = frozenset(
     {

@@ -17,8 +17,8 @@ from knowledge.catalog.patch import from_pointer, pointer
 from knowledge.catalog.port import entity_type
 from knowledge.catalog.staleness import check_entities
 from knowledge.models import CatalogAspect, CatalogEntity, Change
-from memories.connections import maintain
-from memories.errors import Invalid
+from memories.contract.errors import Invalid
+from memories.database.connections import maintain
 from memories.validation import URN, URN_LENGTH
 
 JSON_PATCH = "application/json-patch+json"

@@ -14,7 +14,7 @@ from knowledge.catalog.derived import refresh_entities
 from knowledge.catalog.patch import canonical, patched
 from knowledge.catalog.port import Aspect, EntitySummary, LineageNode, Run, Value, Write
 from knowledge.models import CatalogAspect, CatalogEntity
-from memories import lexicon
+from memories.retrieval import lexicon
 
 LINEAGE = """
     WITH RECURSIVE near(urn, distance) AS (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from memories.errors import DomainError
+from memories.contract.errors import DomainError
 
 Value = dict[str, Any]
 

@@ -24,7 +24,7 @@ from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailab
 from knowledge.models import CatalogCursor, Changeset, EntityBaseline, EntityState
 from memories import services
 from memories.access import Caller
-from memories.errors import Conflict, NotFound
+from memories.contract.errors import Conflict, NotFound
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
 from memories.validation import REASON_MAX

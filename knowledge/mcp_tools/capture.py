@@ -8,11 +8,11 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from knowledge import decisions, evidence, insights, review
-from knowledge.change_types import CHANGE_TYPES
+from knowledge.changes.change_types import CHANGE_TYPES
 from memories.access import Caller
+from memories.contract.toolset import tool
 from memories.models import Confidence, Visibility
 from memories.shapes import SimilarShape, similar_shape
-from memories.toolset import tool
 
 
 class CaptureShape(TypedDict, total=False):

@@ -15,9 +15,9 @@ from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.mirror import TYPES
 from knowledge.shapes import InsightShape
 from memories.access import Caller
-from memories.errors import Invalid, NotFound, check_choice
+from memories.contract.errors import Invalid, NotFound, check_choice
+from memories.contract.toolset import tool
 from memories.shapes import QUOTED
-from memories.toolset import tool
 from memories.validation import check_page, clean_text, clean_urn
 
 COLUMNS_MAX = 200

@@ -11,15 +11,16 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from knowledge import catalog as catalogs
-from knowledge import changesets, decisions, evidence, insights, queries, rollback, shapes
+from knowledge import decisions, evidence, insights, queries, shapes
 from knowledge.catalog.files import as_proposals
-from knowledge.change_types import CHANGE_TYPES
+from knowledge.changes import changesets, rollback
+from knowledge.changes.change_types import CHANGE_TYPES
 from knowledge.models import Insight, InsightState
 from knowledge.shapes import ChangesetShape, ChangeShape, InsightShape
 from memories.access import Caller
-from memories.budget import within_budget
-from memories.errors import DomainError, Forbidden, Invalid, NotFound, check_choice, check_count
-from memories.toolset import tool
+from memories.contract.budget import within_budget
+from memories.contract.errors import DomainError, Forbidden, Invalid, NotFound, check_choice, check_count
+from memories.contract.toolset import tool
 from memories.validation import check_page, clean_urn
 
 LISTED_MAX = 100

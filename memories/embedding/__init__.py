@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from django.conf import settings
 
-from memories import connections
+from memories.database import connections
 from memories.embedding.breaker import Breaker
 
 Vectors = npt.NDArray[np.float32]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import httpx
 import numpy as np
 
-from memories import web
+from memories.effects import web
 from memories.embedding import EmbedderUnavailable, Vectors
 
 BATCH = 32

@@ -18,11 +18,13 @@ from django.utils import timezone
 from analysis import findings
 from analysis.ingest import ingest
 from analysis.models import Session
-from knowledge import changesets, decisions, insights
+from knowledge import decisions, insights
 from knowledge.catalog import files
-from memories import lexicon, services
+from knowledge.changes import changesets
+from memories import services
 from memories.access import Caller, caller_for, operator
 from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.retrieval import lexicon
 from memory_project.models import User
 
 FOLDER = Path(__file__).parent

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memories.access import Caller, caller_for
-from memories.errors import Degraded, DomainError, of_database
-from memory_project.tokens import bearer, find_token
+from memories.contract.errors import Degraded, DomainError, of_database
+from memory_project.accounts.tokens import bearer, find_token
 
 SCOPE_KEY = "commonplace.caller"
 SESSION_MOST = 120  # characters of a session's name

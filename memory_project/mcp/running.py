@@ -10,7 +10,7 @@ import psycopg
 from anyio import to_thread
 from django.db import close_old_connections, connections
 
-from memories import connections as waits
+from memories.database import connections as waits
 
 Answer = TypeVar("Answer")
 

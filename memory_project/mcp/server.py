@@ -30,17 +30,18 @@ from mcp.types import Prompt as OfferedPrompt
 from pydantic import ValidationError
 from starlette.types import ASGIApp
 
-from memories import connections, progress
 from memories.access import Caller
-from memories.budget import fit, fit_text
-from memories.errors import DomainError, Forbidden, Invalid, LimitReached, NotFound, of_database
-from memories.toolset import TOOLS, Reply, Tool
-from memory_project import __version__
-from memory_project.gate import ToolGate
-from memory_project.mcp import audit, prompts
+from memories.contract import progress
+from memories.contract.budget import fit, fit_text
+from memories.contract.errors import DomainError, Forbidden, Invalid, LimitReached, NotFound, of_database
+from memories.contract.toolset import TOOLS, Reply, Tool
+from memories.database import connections
+from memory_project import __version__, audit
+from memory_project.mcp import prompts
 from memory_project.mcp.auth import RequireToken, caller_of_request
 from memory_project.mcp.running import Running, in_thread
 from memory_project.models import AuditEvent
+from memory_project.web.gate import ToolGate
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from analysis import actions, execution, sessions
 from analysis.ingest import ingest
 from analysis.mcp_tools import analysis_act
 from analysis.models import Action, ActionItem, IngestedRecord, Outcome
-from memories import progress
 from memories.access import Caller
-from memories.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.contract import progress
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.stub_api import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)

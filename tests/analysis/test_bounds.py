@@ -11,14 +11,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from analysis import actions, description, export, findings, query, sampling, sessions, telling
+from analysis import actions, export, findings, sessions, telling
+from analysis.asking import description, query, sampling
+from analysis.asking.query import scope
 from analysis.ingest import ingest
 from analysis.models import Action, ActionState, DeclaredSource
-from analysis.query import scope
 from analysis.sources.port import UpstreamFailed
-from memories import locks
 from memories.access import Caller
-from memories.errors import Conflict, DomainError, Forbidden, Invalid
+from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid
+from memories.database import locks
 from memory_project.models import User
 from tests.analysis.conftest import Hold
 from tests.stub_api import Api

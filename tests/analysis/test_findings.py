@@ -7,12 +7,13 @@ import pytest
 from django.utils import timezone
 
 from analysis import findings, sessions
+from analysis.asking.summaries import summarize
 from analysis.models import Finding
-from analysis.summaries import summarize
-from memories import embedding, indexing
+from memories import embedding
 from memories.access import Caller
-from memories.errors import Invalid, NotFound
+from memories.contract.errors import Invalid, NotFound
 from memories.models import IndexJob
+from memories.retrieval import indexing
 
 pytestmark = pytest.mark.django_db
 ONE = {"finding": "Completed books rated 1 are outliers.", "category": "quality_issue", "metadata": {"count": 12}}

@@ -14,9 +14,10 @@ from analysis import nested
 from analysis.ingest import ingest
 from analysis.models import Finding, Ingest, IngestedRecord
 from analysis.sources.port import UpstreamFailed
-from memories import progress, services
+from memories import services
 from memories.access import Caller
-from memories.errors import Degraded, Forbidden, Invalid, NotFound
+from memories.contract import progress
+from memories.contract.errors import Degraded, Forbidden, Invalid, NotFound
 from tests.stub_api import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)

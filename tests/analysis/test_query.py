@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis import description, query, sampling, sessions, telling
+from analysis import sessions, telling
+from analysis.asking import description, query, sampling
+from analysis.asking.query import scope
 from analysis.models import IngestedRecord, Session
-from analysis.query import scope
 from memories.access import Caller
-from memories.errors import Invalid, NotFound
+from memories.contract.errors import Invalid, NotFound
 from tests.analysis.conftest import Hold
 
 pytestmark = pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""An installation of November 2026, as its backup: restored and migrated, with every row, group, permission and token."""
+"""The backup of an installation of November 2026, restored and migrated: no row, group, permission or token is lost."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowledge import changesets
 from knowledge.catalog.patch import canonical
+from knowledge.changes import changesets
 from knowledge.decisions import approve
 from knowledge.insights import capture
 from knowledge.models import Insight

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from knowledge import changesets, rollback
 from knowledge.catalog.files import as_proposals
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.patch import canonical, value_at
 from knowledge.catalog.port import CatalogPort, Run, Write
-from knowledge.change_types import CHANGE_TYPES
+from knowledge.changes import changesets, rollback
+from knowledge.changes.change_types import CHANGE_TYPES
 from knowledge.decisions import reject
 from knowledge.insights import capture
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from memories import services
 from memories.access import Caller
-from memories.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.models import MemoryRecord, Status
 from tests.knowledge.applying import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS, V2_COLUMN, put

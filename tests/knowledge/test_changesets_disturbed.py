@@ -10,11 +10,11 @@ import pytest
 from django.db import connection
 
 from knowledge import catalog as catalogs
-from knowledge import changesets, rollback
 from knowledge.catalog.port import CatalogPort, Run, Write
+from knowledge.changes import changesets, rollback
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from memories.access import Caller
-from memories.errors import Conflict
+from memories.contract.errors import Conflict
 from tests.gms import Faults, Handler
 from tests.knowledge.applying import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS

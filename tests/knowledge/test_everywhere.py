@@ -10,13 +10,15 @@ from django.db import connection
 from analysis import findings, sessions
 from analysis.ingest import ingest
 from analysis.models import Finding, IngestedRecord
-from knowledge import changesets, decisions, insights, rollback
+from knowledge import decisions, insights
+from knowledge.changes import changesets, rollback
 from knowledge.models import Change
-from memories import batches, erasing, ownership, services
+from memories import services
 from memories.access import Caller
-from memories.errors import Conflict, Forbidden
+from memories.contract.errors import Conflict, Forbidden
 from memories.models import MemoryRecord
-from memory_project import people
+from memories.writing import batches, erasing, ownership
+from memory_project.accounts import people
 from memory_project.models import User
 from tests.knowledge.applying import change
 from tests.knowledge.conftest import ORDERS

@@ -10,9 +10,9 @@ from knowledge.insights import capture, edit
 from knowledge.models import Insight, InsightState
 from memories import services
 from memories.access import Caller
-from memories.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.models import MemoryRecord, Status
-from memories.search import recall
+from memories.retrieval.search import recall
 from tests.conftest import person
 from tests.knowledge.conftest import ORDERS
 

@@ -15,9 +15,9 @@ from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage, catalog
 from knowledge.models import CatalogAspect
 from memories import services
 from memories.access import Caller
-from memories.errors import Invalid, NotFound
+from memories.contract.errors import Invalid, NotFound
 from memories.models import MemoryRecord
-from memories.search import recall
+from memories.retrieval.search import recall
 from tests.knowledge.applying import apply, change
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, column, put, schema_of
 

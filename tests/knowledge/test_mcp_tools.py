@@ -10,7 +10,7 @@ from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
 from knowledge.mcp_tools.curate import ACTIONS, TAKES, apply_knowledge
 from memories.access import Caller
-from memories.errors import DomainError, Forbidden, Invalid, NotFound
+from memories.contract.errors import DomainError, Forbidden, Invalid, NotFound
 from memories.mcp_tools import memory_recall
 from memory_project.models import AuditEvent
 from tests.knowledge.conftest import MART, ORDERS

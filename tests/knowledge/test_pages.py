@@ -9,13 +9,15 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import changesets, decisions, insights
+from knowledge import decisions, insights
 from knowledge.catalog import baselines, staleness
 from knowledge.catalog.local import LocalCatalog
+from knowledge.changes import changesets
 from knowledge.models import Changeset
-from memories import feedback, services
+from memories import services
 from memories.access import Caller, operator
 from memories.models import Batch, MemoryRecord
+from memories.writing import feedback
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS, column
 

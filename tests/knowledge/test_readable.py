@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from knowledge import readable
+from knowledge.changes import readable
 from knowledge.models import Change
-from knowledge.templatetags.portal import word_diff
+from memory_project.portal.templatetags.portal import word_diff
 from tests.knowledge.conftest import V2_COLUMN
 
 

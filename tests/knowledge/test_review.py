@@ -9,13 +9,14 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import changesets, decisions, insights, queries, review
+from knowledge import decisions, insights, queries, review
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.snapshot import Snapshot
+from knowledge.changes import changesets
 from knowledge.models import Changeset, Insight
 from memories import services
 from memories.access import Caller
-from memories.errors import Conflict
+from memories.contract.errors import Conflict
 from memories.models import Batch, MemoryRecord
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import MART, ORDERS

@@ -13,12 +13,13 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from knowledge import changesets, rollback, stale
+from knowledge import stale
 from knowledge.catalog import baselines, staleness
 from knowledge.catalog.datahub import DataHubCatalog, _changed_entity
 from knowledge.catalog.events import follow_once
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.port import Run, Write
+from knowledge.changes import changesets, rollback
 from knowledge.decisions import approve
 from knowledge.insights import capture, edit
 from knowledge.mcp_tools.catalog import catalog_lineage
@@ -26,7 +27,7 @@ from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, Entity
 from knowledge.tasks import watch_staleness
 from memories import services
 from memories.access import Caller
-from memories.errors import Forbidden, Invalid, NotFound
+from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord, Status
 from tests.gms import Faults, Handler

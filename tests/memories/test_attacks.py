@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memories import erasing, ownership, services
+from memories import services
 from memories.access import Caller
-from memories.errors import Conflict, Invalid
+from memories.contract.errors import Conflict, Invalid
 from memories.history import history
 from memories.models import MemoryRecord, Status
-from memories.search import recall
+from memories.retrieval.search import recall
+from memories.writing import erasing, ownership
 from tests.memories.test_services import correct, together
 
 pytestmark = pytest.mark.django_db
@@ -180,7 +181,7 @@ def test_huge_offsets_are_refused(alice: Caller) -> None:
 
 
 def test_scores_tell_nothing_of_words_in_private_texts_of_others(alice: Caller, olga: Caller) -> None:
-    from memories import lexicon
+    from memories.retrieval import lexicon
 
     services.remember(caller=olga, content="The zyxprobe is a public thing.")
 
@@ -199,7 +200,7 @@ def test_scores_tell_nothing_of_words_that_few_people_use(
     alice: Caller, bob: Caller, olga: Caller, ada: Caller
 ) -> None:
     """A large scope keeps the table's counts, which other personas' texts have gone into."""
-    from memories import lexicon
+    from memories.retrieval import lexicon
 
     def weight(word: str) -> float:
         lexicon.refresh()

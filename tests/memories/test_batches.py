@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from memories import batches, services
+from memories import services
 from memories.access import Caller
-from memories.errors import Conflict, Invalid, NotFound
+from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.models import Batch, MemoryRecord
+from memories.writing import batches
 
 pytestmark = pytest.mark.django_db
 
@@ -45,7 +46,7 @@ def test_a_long_one_goes_on_slice_by_slice(alice: Caller, monkeypatch: pytest.Mo
     assert (batch.outcomes, batch.finished_at) == ([], None)
     clock = iter([0.0, 0.0, 9.0] * 9)
     monkeypatch.setattr(batches, "SLICE_S", 1)
-    monkeypatch.setattr("memories.batches.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("memories.writing.batches.time.monotonic", lambda: next(clock))
     assert len(batches.go_on(caller=alice, batch_id=batch.pk).outcomes) == 2
     assert len(batches.go_on(caller=alice, batch_id=batch.pk).outcomes) == 4
     done = batches.go_on(caller=alice, batch_id=batch.pk)

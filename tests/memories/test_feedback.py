@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from memories import erasing, feedback, queries, services
+from memories import queries, services
 from memories.access import Caller
-from memories.errors import Conflict, Invalid, NotFound
+from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.models import Feedback, MemoryRecord, Persona
-from memories.search import recall
+from memories.retrieval.search import recall
+from memories.writing import erasing, feedback
 
 pytestmark = pytest.mark.django_db
 

@@ -8,10 +8,11 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from memories import embedding, index_state, indexing, lexicon, services, tasks
+from memories import embedding, services, tasks
 from memories.access import Caller
 from memories.models import IndexJob, MemoryRecord
 from memories.models.index_job import JobStatus, Trigger
+from memories.retrieval import index_state, indexing, lexicon
 
 pytestmark = pytest.mark.django_db
 MODEL = "deterministic-384"

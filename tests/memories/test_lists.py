@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from memories import facets, queries, services
+from memories import queries, services
 from memories.access import Caller
-from memories.errors import Invalid
+from memories.contract.errors import Invalid
+from memories.contract.paging import page
 from memories.models import MemoryRecord
-from memories.paging import page
-from memories.search import Filters, in_scope
+from memories.retrieval import facets
+from memories.retrieval.search import Filters, in_scope
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 
 from memories import services
 from memories.access import Caller, operator
-from memories.errors import Forbidden, Invalid, NotFound
+from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.mcp_tools import COMMANDS, memory_manage, memory_recall
 from memories.models import MemoryRecord
 

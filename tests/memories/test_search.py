@@ -9,11 +9,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memories import lexicon, search, services
+from memories import services
 from memories.access import Caller, operator
-from memories.errors import Invalid
+from memories.contract.errors import Invalid
 from memories.models import MemoryRecord, Status
-from memories.search import Filters, recall
+from memories.retrieval import lexicon, search
+from memories.retrieval.search import Filters, recall
 
 pytestmark = pytest.mark.django_db
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"

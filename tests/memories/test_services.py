@@ -10,10 +10,11 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from memories import erasing, ownership, services
+from memories import services
 from memories.access import Caller, operator
-from memories.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.models import IndexJob, MemoryRecord, MemoryRevision, Status, Tombstone, Visibility
+from memories.writing import erasing, ownership
 from memory_project.models import AuditEvent
 from tests.conftest import REFUNDS
 
@@ -355,7 +356,7 @@ def test_ownership_moves_and_moves_back(alice: Caller, ada: Caller, fact: Memory
 
 
 def test_what_has_expired_is_not_recalled(alice: Caller, fact: MemoryRecord) -> None:
-    from memories.search import Filters, in_scope
+    from memories.retrieval.search import Filters, in_scope
 
     MemoryRecord.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     assert not in_scope(alice, Filters()).exists()

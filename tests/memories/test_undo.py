@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.templatetags.portal import markdown, visible
-from memories import batches, services, undoing
+from memories import services
 from memories.access import Caller
-from memories.errors import Conflict, Forbidden
+from memories.contract.errors import Conflict, Forbidden
 from memories.models import Batch, MemoryRecord
-from memories.search import recall
+from memories.retrieval.search import recall
 from memories.tasks import finish_batch
+from memories.writing import batches, undoing
+from memory_project.portal.templatetags.portal import markdown, visible
 
 pytestmark = pytest.mark.django_db
 REASON = "orders was deprecated"

@@ -13,11 +13,12 @@ from django.test import Client
 from django.urls import reverse
 
 from memories.access import caller_for, operator
-from memories.errors import Forbidden
-from memory_project import demo, exposure, people
+from memories.contract.errors import Forbidden
+from memory_project import demo
+from memory_project.accounts import exposure, people
+from memory_project.accounts.tokens import create_token
 from memory_project.management.commands.up import Command as Up
 from memory_project.models import ApiToken, AuditEvent, User
-from memory_project.tokens import create_token
 
 pytestmark = pytest.mark.django_db
 WRONG = {"username": "alice@example.org", "password": "not the password"}

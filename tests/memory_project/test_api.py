@@ -9,10 +9,10 @@ from django.test import Client
 from django.utils import timezone
 
 from memories.access import Caller, operator
-from memories.errors import Forbidden, Invalid
+from memories.contract.errors import Forbidden, Invalid
 from memories.models import MemoryRecord, Persona
+from memory_project.accounts.tokens import create_token, find_token, revoke_token
 from memory_project.models import ApiToken, User
-from memory_project.tokens import create_token, find_token, revoke_token
 
 pytestmark = pytest.mark.django_db
 LIST, RECALL = "/api/v1/memories/", "/api/v1/memories/recall/"

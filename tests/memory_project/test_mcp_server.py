@@ -24,9 +24,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from memories.access import Caller, operator
 from memories.models import MemoryRecord, Persona
+from memory_project.accounts.tokens import create_token, revoke_token
 from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, User
-from memory_project.tokens import create_token, revoke_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parent.parent.parent

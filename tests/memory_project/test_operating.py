@@ -12,13 +12,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from knowledge.templatetags.charts import Point, bars, spread
-from memories import index_state
 from memories.access import Caller
-from memories.errors import Forbidden, Invalid
+from memories.contract.errors import Forbidden, Invalid
 from memories.models import IndexJob, MemoryRecord
-from memory_project import calls
+from memories.retrieval import index_state
+from memory_project.audit import calls
 from memory_project.models import AuditEvent, User
+from memory_project.portal.templatetags.charts import Point, bars, spread
 
 pytestmark = pytest.mark.django_db
 

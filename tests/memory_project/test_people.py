@@ -15,11 +15,12 @@ from django.utils import timezone
 from knowledge import decisions, insights
 from memories import services
 from memories.access import Caller, caller_for
-from memories.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.models import MemoryRecord
-from memory_project import mail, people
+from memory_project import mail
+from memory_project.accounts import people
+from memory_project.accounts.tokens import create_token
 from memory_project.models import ApiToken, AuditEvent, User
-from memory_project.tokens import create_token
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from knowledge.catalog import derived
 from knowledge.catalog.files import load, read_file
-from memories.errors import DomainError
+from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from knowledge import changesets, rollback
 from knowledge.catalog.files import as_proposals
+from knowledge.changes import changesets, rollback
 from memories.access import operator
-from memories.errors import DomainError
+from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):

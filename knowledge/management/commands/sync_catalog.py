@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.mirror import Mirrored, mirror
-from memories.errors import DomainError
+from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):

@@ -8,8 +8,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from tqdm import tqdm
 
-from memories import embedding, indexing, lexicon
-from memories.owner import as_owner
+from memories import embedding
+from memories.database.owner import as_owner
+from memories.retrieval import indexing, lexicon
 
 
 class Command(BaseCommand):

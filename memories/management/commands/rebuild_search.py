@@ -5,10 +5,10 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import connection, transaction
 
-from memories import lexicon
+from memories.database.owner import as_owner
 from memories.models import MemoryRecord
 from memories.models.fields import text_search_config
-from memories.owner import as_owner
+from memories.retrieval import lexicon
 
 
 class Command(BaseCommand):

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.access import operator
-from memories.errors import DomainError
-from memories.ownership import move_ownership
+from memories.contract.errors import DomainError
+from memories.writing.ownership import move_ownership
 
 
 class Command(BaseCommand):

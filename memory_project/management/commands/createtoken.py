@@ -8,10 +8,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from memories.access import operator
-from memories.errors import DomainError
+from memories.contract.errors import DomainError
+from memory_project.accounts.tokens import DEFAULT_LIFETIME, create_token
 from memory_project.arguments import between
 from memory_project.models import User
-from memory_project.tokens import DEFAULT_LIFETIME, create_token
 
 
 class Command(BaseCommand):

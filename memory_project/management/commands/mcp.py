@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection
 
 from memories import embedding
 from memories.access import Caller, caller_for
-from memories.errors import DomainError, Forbidden
+from memories.contract.errors import DomainError, Forbidden
 from memory_project.arguments import port
 from memory_project.models import User
 
@@ -96,8 +96,8 @@ class Command(BaseCommand):
         from starlette.applications import Starlette  # noqa: PLC0415 - the same
         from starlette.routing import Route  # noqa: PLC0415 - the same
 
-        from memory_project.http import LimitBody, uvicorn_options  # noqa: PLC0415 - as above
         from memory_project.mcp.server import build_server, http_app  # noqa: PLC0415 - as above
+        from memory_project.web.http import LimitBody, uvicorn_options  # noqa: PLC0415 - as above
 
         server = build_server(toolsets=toolsets)
         application = http_app(server)

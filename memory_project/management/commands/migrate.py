@@ -8,7 +8,7 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connection
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 
-from memories.owner import as_owner
+from memories.database.owner import as_owner
 from memory_project.checks import database_faults, newer_migrations
 from memory_project.postgres.roles import grant
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError

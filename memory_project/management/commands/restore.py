@@ -10,12 +10,12 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from knowledge import rollback
+from knowledge.changes import rollback
 from knowledge.models import Insight
-from memories import erasing
 from memories.access import operator
-from memories.errors import DomainError, NotFound
-from memories.owner import as_owner
+from memories.contract.errors import DomainError, NotFound
+from memories.database.owner import as_owner
+from memories.writing import erasing
 from memory_project import backups
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 

@@ -22,7 +22,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django_q.tasks import async_task
 
-from memory_project import exposure
+from memory_project.accounts import exposure
 from memory_project.arguments import port
 from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError

@@ -1,0 +1,224 @@
+"""`where` as SQL. A value that can't be cast never breaks a query and never hides a row: it fails to match, under $not
+too, and is counted. Field names and values are parameters; the SQL around them is made of the constants here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memories.contract.errors import Invalid
+from memories.shapes import moment
+from memories.validation import UNSTORABLE
+
+FIELD = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+NUMBER = re.compile(r"[-+]?[0-9]{1,60}(\.[0-9]{1,60})?([eE][-+]?[0-9]{1,2})?")
+COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+OPERATORS = (*COMPARISONS, "$eq", "$ne", "$in", "$nin", "$exists", "$contains", "$not")
+JOINS = {"$and": " AND ", "$or": " OR "}
+DEPTH_MOST = 8
+CONDITIONS_MOST = 200
+LIST_MOST = 1_000  # values in all lists together
+
+# PostgreSQL takes these for numbers, and they are greater than all others.
+NUMERIC = (
+    "CASE WHEN pg_input_is_valid(data->>%s, 'numeric') AND data->>%s !~* '(nan|inf)' THEN (data->>%s)::numeric END"
+)
+TIMESTAMP = (
+    "CASE WHEN data->>%s ~ '^\\s*\\d' AND pg_input_is_valid(data->>%s, 'timestamptz') THEN (data->>%s)::timestamptz END"
+)
+
+
+@dataclass
+class Where:
+    """A condition, its parameters, and the casts in it: (field, `numeric` or `timestamptz`)."""
+
+    sql: str = "true"
+    params: list[Any] = field(default_factory=list)
+    casts: list[tuple[str, str]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # fields whose values are compared
+    conditions: int = 0
+    listed: int = 0
+
+    def uncastable(self) -> list[tuple[str, str, list[Any]]]:
+        """Field, and the condition for its rows that hold something which can't be cast."""
+        found = []
+        for name, kind in dict.fromkeys(self.casts):
+            sql, params = cast(name, kind)
+            found.append((name, f"(data->>%s IS NOT NULL AND ({sql}) IS NULL)", [name, *params]))
+        return found
+
+
+def cast(name: str, kind: str) -> tuple[str, list[Any]]:
+    """The field's value as that type, or NULL."""
+    return (NUMERIC if kind == "numeric" else TIMESTAMP), [name, name, name]
+
+
+def field_name(name: object, where: str) -> str:
+    """A field that is cast, grouped or sorted by."""
+    if not isinstance(name, str) or not FIELD.fullmatch(name) or len(name) > 200:
+        raise Invalid(f"Invalid field name: {str(name)[:80]!r}", field=where, allowed="letters, digits and _")
+    return name
+
+
+def compile_where(given: Mapping[str, Any] | None, place: str = "where") -> Where:
+    """Raises Invalid naming what is wrong, an unknown operator among it."""
+    if not given:
+        return Where()
+    if not isinstance(given, Mapping):
+        raise Invalid("is not an object", field=place, allowed='{"field": value} or {"field": {"$gte": value}}')
+    made = Where()
+    made.sql = _all(given, made, place, 0)
+    return made
+
+
+def _all(given: Mapping[str, Any], made: Where, place: str, depth: int) -> str:
+    if depth > DEPTH_MOST:
+        raise Invalid(f"is nested deeper than {DEPTH_MOST}", field=place)
+    parts = []
+    for name, value in given.items():
+        here = f"{place}.{name}"
+        if name in JOINS:
+            parts.append(_joined(JOINS[name], value, made, here, depth))
+        elif name == "$not":
+            if not isinstance(value, Mapping):
+                raise Invalid("is not an object", field=here)
+            parts.append(f"NOT ({_all(value, made, here, depth + 1)})")
+        elif name.startswith("$"):
+            raise _unknown(name, place, (*JOINS, "$not"))
+        else:
+            parts.append(_field(name, value, made, here, depth))
+    return " AND ".join(parts) or "true"
+
+
+def _joined(word: str, value: Any, made: Where, place: str, depth: int) -> str:
+    if not isinstance(value, list) or not value or not all(isinstance(one, Mapping) for one in value):
+        raise Invalid("is not a list of conditions", field=place)
+    return "(" + word.join(f"({_all(one, made, place, depth + 1)})" for one in value) + ")"
+
+
+def _field(name: str, value: Any, made: Where, place: str, depth: int) -> str:
+    made.conditions += len(value) if isinstance(value, Mapping) and value else 1
+    if made.conditions > CONDITIONS_MOST:
+        allowed = f"at most {CONDITIONS_MOST}; many values of one field fit a single $in"
+        raise Invalid("has too many conditions", field="where", allowed=allowed)
+    if not isinstance(value, Mapping) or set(value) != {"$exists"}:
+        made.names.append(name)
+    if not isinstance(value, Mapping) or not any(str(key).startswith("$") for key in value):
+        return _exact(name, value, made, place)
+    parts = []
+    for operator, operand in value.items():
+        if operator not in OPERATORS:
+            raise _unknown(str(operator), place, OPERATORS)
+        parts.append(_OPERATORS[operator](name, operator, operand, made, f"{place}.{operator}", depth))
+    return "(" + " AND ".join(parts) + ")"
+
+
+def _exact(name: str, value: Any, made: Where, place: str) -> str:
+    """JSONB containment, which the index serves: an object by its parts, a list by its elements."""
+    try:
+        text = json.dumps({_clean(name): value}, allow_nan=False)
+    except ValueError:
+        raise Invalid("is not a finite number", field=place) from None
+    if UNSTORABLE.search(text) or "\\u0000" in text or re.search(r"\\ud[89a-f]", text):
+        raise Invalid("contains a NUL character or half a surrogate pair", field=place)
+    made.params.append(text)
+    return "data @> %s::jsonb"
+
+
+def _clean(name: str) -> str:
+    if len(name) > 200 or UNSTORABLE.search(name):
+        raise Invalid("is no field’s name", field="where", allowed="at most 200 characters, none of them NUL")
+    return name
+
+
+def _compare(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
+    field_name(name, place)
+    kind, value = operand_kind(operand, place)
+    if kind == "text":
+        made.params += [name, value]
+        return f"(data->>%s {COMPARISONS[operator]} %s)"
+    made.casts.append((name, kind))
+    sql, params = cast(name, kind)
+    made.params += [*params, value]
+    return f"(({sql}) {COMPARISONS[operator]} %s::{kind})"  # NULL, so never a match, where it can't be cast
+
+
+def operand_kind(operand: Any, place: str) -> tuple[str, str]:
+    """How a range's end is compared: as a number, as a time, or as text."""
+    if isinstance(operand, bool) or not isinstance(operand, int | float | str):
+        raise Invalid(f"{str(operand)[:60]!r} has no order", field=place, allowed="a number, a date or a text")
+    text = str(operand).strip()
+    if isinstance(operand, int | float) or NUMBER.fullmatch(text):
+        if "inf" in text or "nan" in text:
+            raise Invalid("is not a finite number", field=place)
+        return "numeric", text
+    if UNSTORABLE.search(text):
+        raise Invalid("contains a NUL character or half a surrogate pair", field=place)
+    return ("timestamptz", valid_time(text, place)) if DATE.match(text) else ("text", text)
+
+
+def valid_time(text: str, place: str) -> str:
+    """A date is its beginning."""
+    when = moment(place, f"{text}T00:00:00" if len(text) == 10 else text)
+    assert when is not None  # it was not empty
+    return when.isoformat()
+
+
+def _equal(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
+    found = _exact(name, operand, made, place)
+    return f"NOT ({found})" if operator == "$ne" else found
+
+
+def _among(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
+    if not isinstance(operand, list):
+        raise Invalid("is not a list of values", field=place, allowed=f"at most {LIST_MOST:,}")
+    made.listed += len(operand)
+    if made.listed > LIST_MOST:
+        raise Invalid("lists too many values", field=place, allowed=f"at most {LIST_MOST:,} in all lists together")
+    found = " OR ".join(_exact(name, one, made, place) for one in operand) or "false"
+    return f"NOT ({found})" if operator == "$nin" else f"({found})"
+
+
+def _exists(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
+    if not isinstance(operand, bool):
+        raise Invalid(f"{operand!r} is neither true nor false", field=place)
+    made.params.append(_clean(name))
+    found = "jsonb_exists(data, %s)"
+    return found if operand else f"NOT {found}"
+
+
+def _contains(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
+    """A part of a text, whatever its case; or an element of a list."""
+    if not isinstance(operand, str | int | float | bool):
+        raise Invalid(f"{str(operand)[:60]!r} can't be part of a value", field=place, allowed="a text or a number")
+    if isinstance(operand, str) and UNSTORABLE.search(operand):
+        raise Invalid("contains a NUL character or half a surrogate pair", field=place)
+    made.params += [_clean(name), name, json.dumps([operand]), str(operand), name]
+    return (
+        "CASE jsonb_typeof(data->%s) WHEN 'array' THEN data->%s @> %s::jsonb "
+        "ELSE coalesce(position(lower(%s::text) in lower(data->>%s)) > 0, false) END"
+    )
+
+
+def _not(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
+    if depth >= DEPTH_MOST:
+        raise Invalid(f"is nested deeper than {DEPTH_MOST}", field=place)
+    return f"NOT ({_field(name, operand, made, place, depth + 1)})"
+
+
+def _unknown(operator: str, place: str, allowed: tuple[str, ...]) -> Invalid:
+    return Invalid(f"{operator[:40]!r} is no operator", field=place, allowed=", ".join(allowed))
+
+
+_OPERATORS: dict[str, Callable[[str, str, Any, Where, str, int], str]] = {
+    **dict.fromkeys(COMPARISONS, _compare),
+    **dict.fromkeys(("$eq", "$ne"), _equal),
+    **dict.fromkeys(("$in", "$nin"), _among),
+    "$exists": _exists,
+    "$contains": _contains,
+    "$not": _not,
+}

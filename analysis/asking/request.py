@@ -1,0 +1,98 @@
+"""What an ingest may be asked: checked against the model's declaration before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from analysis.sources.declaration import Filter, Resource
+from memories.contract.errors import Invalid
+from memories.shapes import moment
+from memories.validation import UNSTORABLE, clean_strings
+
+FIELDS_MOST = 100
+
+
+def clean_page(field: str, value: int, most: int) -> int:
+    if not 1 <= value <= most:
+        raise Invalid(f"is {value}", field=field, allowed=f"1 to {most}")
+    return value
+
+
+def clean_fields(fields: Sequence[str]) -> list[str]:
+    return clean_strings("fields", list(fields), FIELDS_MOST, 200)
+
+
+def clean_filters(resource: Resource, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The filters with their values checked; what is not declared is refused, never dropped."""
+    if not isinstance(given, Mapping):
+        raise Invalid("is not an object", field="filters", allowed='{"name": value}')
+    if given and not resource.filters:
+        raise Invalid(f"{model} does not support search filters", field="filters")
+    if unknown := [name for name in given if name not in resource.filters]:
+        raise Invalid(
+            f"Unknown filter(s) for {model}: {', '.join(unknown)[:200]}",
+            field="filters",
+            allowed=", ".join(resource.filters),
+        )
+    for name, value in given.items():
+        if value in ([], None, "", {}):
+            raise Invalid("is empty", field=f"filters.{name}", allowed="a value; leave the filter out for all records")
+    return {name: _value(resource, name, resource.filters[name], value) for name, value in given.items()}
+
+
+def _value(resource: Resource, name: str, declared: Filter, value: Any) -> Any:
+    place = f"filters.{name}"
+    match declared.type:
+        case "enum":
+            return _enum(resource, name, declared, value)
+        case "date_range" | "integer_range":
+            return _range(declared.type, place, value)
+        case "integer":
+            return _number(place, value)
+        case "boolean":
+            if not isinstance(value, bool):
+                raise Invalid(f"{value!r} is neither true nor false", field=place)
+            return value
+        case _:
+            values = value if isinstance(value, list) else [value]
+            for one in values:
+                if not isinstance(one, str | int | float) or UNSTORABLE.search(str(one)) or len(str(one)) > 500:
+                    raise Invalid(f"{str(one)[:60]!r} is no text", field=place, allowed="a text or a list of texts")
+            return value
+
+
+def _enum(resource: Resource, name: str, declared: Filter, value: Any) -> Any:
+    place = f"filters.{name}"
+    given = value.split(",") if isinstance(value, str) and "," in value else value
+    values = [str(one).strip() for one in (given if isinstance(given, list) else [given])]
+    for one in values:
+        if one not in declared.values:
+            better = next((n for n, f in resource.filters.items() if f.type == "enum" and one in f.values), "")
+            hint = f"; did you mean the filter {better}?" if better else ""
+            raise Invalid(f"{one[:60]!r} is unknown{hint}", field=place, allowed=", ".join(declared.values))
+    return values if len(values) > 1 else values[0]
+
+
+def _range(kind: str, place: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not value or set(value) - {"from", "to"}:
+        raise Invalid(f"{str(value)[:60]!r} is no range", field=place, allowed='{"from": …, "to": …}')
+    ends: dict[str, Any] = {}
+    for end, one in value.items():
+        if one is None:
+            continue
+        if kind == "date_range":
+            moment(f"{place}.{end}", str(one))
+            ends[end] = str(one)
+        else:
+            ends[end] = _number(f"{place}.{end}", one)
+    if not ends:
+        raise Invalid("has neither end", field=place, allowed='{"from": …, "to": …}')
+    return ends
+
+
+def _number(place: str, value: Any) -> int:
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
+        raise Invalid(f"{str(value)[:60]!r} is no whole number", field=place)
+    return int(value)

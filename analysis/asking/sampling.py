@@ -1,0 +1,101 @@
+"""Samples that keep their promise: every group that exists is in it whenever the size allows, a sample is never
+smaller than it could be, a missing value is a group like others, and a seed gives the same sample again.
+
+Rows are ranked within their group in an order that the seed decides; the sample takes the first of every group, then
+the second of every group, and so on. So groups come round-robin, and what a small group can't fill falls to others.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from analysis.asking.filters import cast, field_name, valid_time
+from analysis.asking.intervals import as_sql, bucket_sql
+from analysis.asking.query import Scope, documents, require_fields, run, uncastable
+from memories.contract.errors import Invalid, check_count
+
+SIZE, SIZE_MAX = 5, 50
+STRATA_MAX = 3
+
+# Only ids are ranked; the rows themselves are read for the chosen ones.
+RANKED = """
+    WITH ranked AS (
+        SELECT id, row_number() OVER (PARTITION BY {groups} ORDER BY {shuffle}, id) AS place, {shuffle} AS dice
+        {scope}
+    ), chosen AS (SELECT id, place, dice FROM ranked ORDER BY place, dice, id LIMIT %s)
+    SELECT data FROM ingested_records JOIN chosen USING (id) ORDER BY place, dice, id
+"""
+SHUFFLE = "hashint8extended(id, %s)"
+
+
+@dataclass(frozen=True)
+class Proximity:
+    """Around a date: rows whose `field` lies within `window` of `origin`, perhaps spread over buckets."""
+
+    field: str
+    origin: str
+    window: str
+    bucket: str = ""
+
+    @classmethod
+    def of(cls, given: Any) -> Proximity | None:
+        if not given:
+            return None
+        if not isinstance(given, Mapping) or (unknown := set(given) - {"field", "origin", "window", "bucket"}):
+            fault = f"{sorted(unknown)[0]!r} is unknown" if isinstance(given, Mapping) else "is not an object"
+            raise Invalid(fault, field="proximity", allowed="field, origin, window, bucket")
+        for name in ("field", "origin", "window"):
+            if not given.get(name):
+                raise Invalid("is missing", field=f"proximity.{name}")
+        return cls(
+            field_name(given["field"], "proximity.field"),
+            valid_time(str(given["origin"]), "proximity.origin"),
+            as_sql(str(given["window"]), "proximity.window"),
+            str(given.get("bucket") or ""),
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    rows: list[dict[str, Any]]
+    seed: int
+    uncastable: dict[str, int] = field(default_factory=dict)
+
+
+def sample(
+    one: Scope,
+    *,
+    size: int = SIZE,
+    stratify_by: str | Sequence[str] = (),
+    proximity: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+) -> Sample:
+    if not 1 <= size <= SIZE_MAX:
+        raise Invalid(f"is {size}", field="sample_size", allowed=f"1 to {SIZE_MAX}")
+    if seed is not None and not -(2**63) <= seed < 2**63:
+        raise Invalid("is too large", field="seed", allowed="a 64-bit whole number")
+    strata = [stratify_by] if isinstance(stratify_by, str) and stratify_by else list(stratify_by)
+    check_count("stratify_by", strata, STRATA_MAX)
+    groups = ["data->>%s"] * len(strata)
+    group_params: list[Any] = [field_name(name, "stratify_by") for name in strata]
+    require_fields(one, group_params, "stratify_by")
+    base, params = one.sql()
+    near = Proximity.of(proximity)
+    casts: list[tuple[str, str]] = []
+    if near:
+        require_fields(one, [near.field], "proximity.field")
+        time, time_params = cast(near.field, "timestamptz")
+        base += f" AND ({time}) BETWEEN %s::timestamptz - %s::interval AND %s::timestamptz + %s::interval"
+        params = [*params, *time_params, near.origin, near.window, near.origin, near.window]
+        casts.append((near.field, "timestamptz"))
+        if near.bucket:
+            bucket, bucket_params = bucket_sql(near.field, near.bucket, "proximity.bucket", near.origin)
+            groups.append(bucket)
+            group_params += bucket_params
+    seed = secrets.randbits(31) if seed is None else seed
+    sql = RANKED.format(groups=", ".join(groups) or "1::int", shuffle=SHUFFLE, scope=base)
+    found = run(sql, [*group_params, seed, seed, *params, size])
+    return Sample(documents(found), seed, uncastable(one, casts))

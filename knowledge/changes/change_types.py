@@ -1,0 +1,325 @@
+"""The catalog changes that a curator can make, each in one entry: which entities it suits, what it writes where.
+
+The way back needs no entry: every write keeps what stood at its path before, and is undone by putting that back;
+an entity that was created is soft-deleted. A new change type is one function and one line in CHANGE_TYPES.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from knowledge.catalog.facts import DESCRIPTIONS
+from knowledge.catalog.port import entity_type, make_urn
+from knowledge.changes import created_things
+from knowledge.changes.change_request import DETAIL_MAX, TARGET_MAX, Context, Request, Step, add, detail_of, remove
+from memories.contract.errors import Invalid, NotFound
+from memories.validation import clean_text, clean_urn
+
+PROPOSED_ONLY = {"current_value", "source_insight_ids"}  # what synthesize adds for the reader
+COLUMN = "column:"
+QUALITY_TAG = "urn:li:tag:QualityIssue"
+OWNERSHIP_TYPES = ("TECHNICAL_OWNER", "BUSINESS_OWNER", "DATA_STEWARD", "DATAOWNER", "NONE")
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+DOCUMENTED = (
+    "dataset",
+    "container",
+    "glossaryTerm",
+    "glossaryNode",
+    "chart",
+    "dashboard",
+    "dataJob",
+    "dataFlow",
+    "domain",
+)
+TAGGABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
+
+
+@dataclass(frozen=True)
+class ChangeType:
+    name: str
+    kinds: tuple[str, ...]  # entity types that it suits; empty: it needs no entity
+    plan: Callable[[Request, Context], list[Step]]
+    says: str  # for people: what it does
+    target: str = ""
+    detail: str = ""
+
+
+def _column(request: Request, context: Context) -> str:
+    """The exact path of the column that the target names, or nothing. A column that isn't there is refused:
+    the catalog would take the write and show it nowhere."""
+    if not request.target.startswith(COLUMN):
+        return ""
+    name = request.target.removeprefix(COLUMN).strip()
+    found = context.facts.column(name) if context.facts else None
+    if found is None:
+        known = ", ".join(column.simple_path for column in (context.facts.columns if context.facts else [])[:30])
+        raise Invalid(f"there is no column {name!r}", field="target", allowed=known or "none: it has no schema")
+    return found.path
+
+
+# -- the plans -----------------------------------------------------------------------------------------------
+
+
+def update_description(request: Request, context: Context) -> list[Step]:
+    text = detail_of(request, "the new description")
+    if column := _column(request, context):
+        return [add(context.urn, "editableSchemaMetadata", ("editableSchemaFieldInfo", column, "description"), text)]
+    aspect, key = DESCRIPTIONS[entity_type(context.urn)][0]
+    return [add(context.urn, aspect, (key,), text)]
+
+
+def _association(aspect: str, listed: str, key: str, kind: str, adds: bool) -> Callable[[Request, Context], list[Step]]:
+    """Tags and terms, of an entity or of a column."""
+
+    def plan(request: Request, context: Context) -> list[Step]:
+        urn = make_urn(kind, detail_of(request, f"a {kind}'s name or URN"))
+        path: tuple[str, ...] = (listed, urn)
+        where = aspect
+        if column := _column(request, context):
+            where, path = "editableSchemaMetadata", ("editableSchemaFieldInfo", column, aspect, *path)
+        return [add(context.urn, where, path, {key: urn}) if adds else remove(context.urn, where, path)]
+
+    return plan
+
+
+def flag_quality_issue(request: Request, context: Context) -> list[Step]:
+    issue = detail_of(request, "what is wrong")
+    return [add(context.urn, "globalTags", ("tags", QUALITY_TAG), {"tag": QUALITY_TAG, "context": issue})]
+
+
+def add_documentation(request: Request, context: Context) -> list[Step]:
+    url = clean_text("target", request.target, 8, TARGET_MAX)
+    if not re.fullmatch(r"https?://\S+", url):
+        raise Invalid(f"{url[:60]!r} is no web address", field="target", allowed="http:// or https://")
+    link = {"url": url, "description": request.detail.strip() or url, "createStamp": context.stamp}
+    return [add(context.urn, "institutionalMemory", ("elements", url), link)]
+
+
+def deprecate(request: Request, context: Context) -> list[Step]:
+    value = {
+        "deprecated": True,
+        "note": detail_of(request, "why, and what to use instead"),
+        "actor": context.stamp["actor"],
+        "decommissionTime": None,
+    }
+    if request.target:
+        value["replacement"] = clean_urn(request.target, "target")
+    return [add(context.urn, "deprecation", (), value)]
+
+
+def set_domain(request: Request, context: Context) -> list[Step]:
+    return [
+        add(context.urn, "domains", ("domains",), [make_urn("domain", detail_of(request, "a domain's name or URN"))])
+    ]
+
+
+def _structured_property(request: Request, context: Context) -> str:
+    urn = make_urn("structuredProperty", clean_text("target", request.target, 1, TARGET_MAX))
+    if not context.exists(urn):
+        raise NotFound(f"there is no property {urn}: define it first (define_structured_property)", field="target")
+    return urn
+
+
+def set_structured_property(request: Request, context: Context) -> list[Step]:
+    """The whole list of values: one, or a JSON array of texts and numbers."""
+    text = detail_of(request, "a value, or a JSON array of values")
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = text
+    values = given if isinstance(given, list) else [given]
+    if not values or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in values):
+        raise Invalid("is neither a value nor a list of values", field="detail", allowed="texts and numbers")
+    urn = _structured_property(request, context)
+    kept = [{"string": v} if isinstance(v, str) else {"double": float(v)} for v in values]
+    return [add(context.urn, "structuredProperties", ("properties", urn), {"propertyUrn": urn, "values": kept})]
+
+
+def remove_structured_property(request: Request, context: Context) -> list[Step]:
+    return [remove(context.urn, "structuredProperties", ("properties", _structured_property(request, context)))]
+
+
+def _owner(request: Request) -> tuple[str, str]:
+    who = detail_of(request, "an e-mail address or a corpuser's or corpGroup's URN")
+    if not who.startswith("urn:li:corp") and not EMAIL.fullmatch(who):
+        raise Invalid(
+            f"{who[:60]!r} is nobody",
+            field="detail",
+            allowed="an e-mail address, urn:li:corpuser:…, urn:li:corpGroup:…",
+        )
+    kind = request.target.strip() or "TECHNICAL_OWNER"
+    if kind not in OWNERSHIP_TYPES:
+        raise Invalid(f"{kind[:60]!r} is unknown", field="target", allowed=", ".join(OWNERSHIP_TYPES))
+    return make_urn("corpuser", who), kind
+
+
+def add_owner(request: Request, context: Context) -> list[Step]:
+    owner, kind = _owner(request)
+    return [add(context.urn, "ownership", ("owners", owner, kind), {"owner": owner, "type": kind})]
+
+
+def remove_owner(request: Request, context: Context) -> list[Step]:
+    owner, kind = _owner(request)
+    return [remove(context.urn, "ownership", ("owners", owner, kind))]
+
+
+DESCRIBED = tuple(DESCRIPTIONS)
+CHANGE_TYPES: dict[str, ChangeType] = {
+    entry.name: entry
+    for entry in (
+        ChangeType(
+            "update_description",
+            DESCRIBED,
+            update_description,
+            "Set the description",
+            "empty, or column:<path>",
+            "text",
+        ),
+        ChangeType(
+            "add_tag",
+            TAGGABLE,
+            _association("globalTags", "tags", "tag", "tag", True),
+            "Add a tag",
+            "empty, or column:<path>",
+            "name or URN",
+        ),
+        ChangeType(
+            "remove_tag",
+            TAGGABLE,
+            _association("globalTags", "tags", "tag", "tag", False),
+            "Remove a tag",
+            "empty, or column:<path>",
+            "name or URN",
+        ),
+        ChangeType(
+            "add_glossary_term",
+            TAGGABLE,
+            _association("glossaryTerms", "terms", "urn", "glossaryTerm", True),
+            "Attach a glossary term",
+            "empty, or column:<path>",
+            "name or URN",
+        ),
+        ChangeType(
+            "remove_glossary_term",
+            TAGGABLE,
+            _association("glossaryTerms", "terms", "urn", "glossaryTerm", False),
+            "Detach a glossary term",
+            "empty, or column:<path>",
+            "name or URN",
+        ),
+        ChangeType(
+            "create_glossary_term",
+            (),
+            created_things.create_glossary_term,
+            "Create a glossary term and attach it",
+            "name",
+            "definition",
+        ),
+        ChangeType("flag_quality_issue", TAGGABLE, flag_quality_issue, "Flag a quality issue", "", "what is wrong"),
+        ChangeType("add_documentation", DOCUMENTED, add_documentation, "Add a link", "URL", "label"),
+        ChangeType(
+            "add_context_document",
+            (),
+            created_things.add_context_document,
+            "Publish a context document",
+            "title",
+            "text",
+        ),
+        ChangeType(
+            "update_context_document",
+            (),
+            created_things.update_context_document,
+            "Change a context document",
+            "document id",
+            "text",
+        ),
+        ChangeType(
+            "remove_context_document",
+            (),
+            created_things.remove_context_document,
+            "Remove a context document",
+            "document id",
+            "",
+        ),
+        ChangeType(
+            "deprecate",
+            (*TAGGABLE, "glossaryTerm"),
+            deprecate,
+            "Mark as deprecated",
+            "replacement's URN, or empty",
+            "why",
+        ),
+        ChangeType("set_domain", TAGGABLE, set_domain, "Set the domain", "", "name or URN"),
+        ChangeType("add_owner", DOCUMENTED, add_owner, "Add an owner", "kind of ownership", "e-mail address or URN"),
+        ChangeType(
+            "remove_owner", DOCUMENTED, remove_owner, "Remove an owner", "kind of ownership", "e-mail address or URN"
+        ),
+        ChangeType(
+            "set_structured_property",
+            DOCUMENTED,
+            set_structured_property,
+            "Set a property",
+            "name or URN",
+            "value or JSON array",
+        ),
+        ChangeType(
+            "define_structured_property",
+            (),
+            created_things.define_structured_property,
+            "Define a property (its type in query_description)",
+            "name",
+            "what it means",
+        ),
+        ChangeType(
+            "remove_structured_property", DOCUMENTED, remove_structured_property, "Remove a property", "name or URN"
+        ),
+        ChangeType(
+            "raise_incident", TAGGABLE, created_things.raise_incident, "Raise an incident", "title", "what happens"
+        ),
+        ChangeType("resolve_incident", (), created_things.resolve_incident, "Resolve an incident", "incident", "how"),
+        ChangeType(
+            "add_curated_query",
+            ("dataset",),
+            created_things.add_curated_query,
+            "Add a query (query_sql)",
+            "",
+            "its name",
+        ),
+        ChangeType("add_prompt", (), created_things.add_prompt, "Offer a prompt to agents", "name", "text"),
+    )
+}
+
+
+def clean_request(given: Mapping[str, Any], field: str = "changes") -> Request:
+    """A change as a tool or a form gives it. Raises Invalid."""
+    if not isinstance(given, Mapping):
+        raise Invalid("is not an object", field=field, allowed="{change_type, target, detail}")
+    kind = given.get("change_type") or given.get("action_type") or ""
+    given = {name: value for name, value in given.items() if name not in PROPOSED_ONLY}
+    given.setdefault("detail", given.pop("suggested_value", ""))
+    allowed = {"change_type", "action_type", "target", "detail", "query_sql", "query_description"}
+    if unknown := sorted(set(given) - allowed):
+        raise Invalid("is unknown", field=f"{field}.{unknown[0]}", allowed=", ".join(sorted(allowed)))
+    if kind not in CHANGE_TYPES:
+        raise Invalid(f"{str(kind)[:60]!r} is unknown", field=f"{field}.change_type", allowed=", ".join(CHANGE_TYPES))
+    limits = {"target": TARGET_MAX, "detail": DETAIL_MAX, "query_sql": DETAIL_MAX, "query_description": DETAIL_MAX}
+    texts = {name: clean_text(f"{field}.{name}", given.get(name) or "", 0, most) for name, most in limits.items()}
+    if kind == "add_curated_query" and not texts["query_sql"]:
+        raise Invalid("is missing", field=f"{field}.query_sql", allowed="the statement, 1 to 10,000 characters")
+    return Request(change_type=str(kind), **texts)
+
+
+def suits(request: Request, urn: str) -> None:
+    """Raises Invalid if the change can't be made to this kind of entity."""
+    entry = CHANGE_TYPES[request.change_type]
+    if not entry.kinds:
+        return
+    if not urn:
+        raise Invalid("is missing", field="entity_urn", allowed=f"the entity that {entry.name} changes")
+    kinds = ("dataset",) if request.target.startswith(COLUMN) and entry.target.startswith("empty") else entry.kinds
+    if entity_type(urn) not in kinds:
+        raise Invalid(f"{entry.name} does not suit a {entity_type(urn)}", field="change_type", allowed=", ".join(kinds))

@@ -1,0 +1,75 @@
+"""Conversations: their turns are memories with a speaker, a time and a place in the thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from memories import embedding, validation
+from memories.access import Caller
+from memories.contract.errors import Forbidden, check_choice
+from memories.models import Dimension, MemoryRecord, Source, Tier, Visibility
+from memories.models.index_job import Trigger
+from memories.retrieval import indexing
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What somebody said. `author` becomes part of the text, since that is how it is asked for later."""
+
+    author: str
+    text: str
+    at: datetime | None = None
+    position: int | None = None
+
+    @property
+    def content(self) -> str:
+        return f"{self.author}: {self.text}" if self.author else self.text
+
+
+def store_turns(
+    *,
+    caller: Caller,
+    conversation_id: str,
+    turns: Sequence[Turn],
+    tier: str = Tier.SHORT_TERM,
+    visibility: str = Visibility.PRIVATE,
+) -> list[MemoryRecord]:
+    """Keeps the turns of one conversation, in order, and gives them vectors in one go."""
+    if not caller.email:
+        raise Forbidden("this connection has no identity, so nothing can be owned")
+    conversation_id = validation.clean_text("conversation_id", conversation_id, 1, 200)
+    check_choice("tier", tier, [Tier.SHORT_TERM, Tier.LONG_TERM])
+    check_choice("visibility", visibility, Visibility.values)
+    now = timezone.now()
+    records = [
+        MemoryRecord(
+            created_by=caller.email,
+            persona=caller.persona,
+            visibility=visibility,
+            dimension=Dimension.EVENT,
+            source=Source.AUTOMATION,
+            content=validation.clean_text("content", turn.content, 1, validation.TURN_MAX),
+            tier=tier,
+            conversation_id=conversation_id,
+            role=validation.clean_text("author", turn.author, 0, 60),
+            thread_position=turn.position if turn.position is not None else place,
+            created_at=turn.at or now,
+            updated_at=now,
+        )
+        for place, turn in enumerate(turns)
+    ]
+    with transaction.atomic():
+        MemoryRecord.objects.bulk_create(records, batch_size=500)
+    try:
+        vectors, model = embedding.embed([record.content for record in records])
+    except embedding.EmbedderUnavailable:
+        indexing.enqueue("memory", [record.pk for record in records], Trigger.WRITE)
+    else:
+        for record, vector in zip(records, vectors, strict=True):
+            indexing.store_vector("memory", record.pk, record.content, vector.tolist(), model)
+    return records

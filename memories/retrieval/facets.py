@@ -1,0 +1,106 @@
+"""Counts beside filters, all in one round trip: each facet under all filters but its own.
+
+A facet without chosen value counts the rows that the filters find. One with a chosen value counts, for its other
+values, the newest rows without any of these filters, of which it takes those that the other filters keep. So the
+widest scope is read once, however many filters are set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from django.db import connection
+
+from memories.access import Caller
+from memories.models import Status
+from memories.queries import COUNT_MOST, FACET_MOST
+from memories.retrieval.search import Filters, in_scope
+
+# Facet → the filter that it sets, what holds for a row under it, and how its values are read from a row.
+FACETS: dict[str, tuple[str, str, str, str]] = {
+    "dimension": ("dimension", "dimension = %s", "dimension", ""),
+    "category": ("category", "category = %s", "category", ""),
+    "persona": ("persona", "persona = %s", "persona", ""),
+    "tag": ("tags", "tags @> %s::varchar[]", "value", ", unnest(tags) AS value"),
+    "entity": ("entity", "entity_urns @> ARRAY[%s]::varchar[]", "value", ", unnest(entity_urns) AS value"),
+}
+UNFILTERED: dict[str, Any] = {"dimension": "", "category": "", "persona": "", "tags": (), "entity": ""}
+READ = ("dimension", "category", "persona", "tags", "entity_urns")
+ROWS_MOST = 4_000  # of the widest scope; keeps the statement under 100 ms with 100,000 memories (bench/pages.py)
+
+VALUES = "(SELECT {name}, {value}::text, count(*) FROM {scope} WHERE {rule} GROUP BY 2 ORDER BY 3 DESC, 2 LIMIT {most})"
+NUMBER = "SELECT {name}, {value}, count(*) FROM {scope}"
+
+Counts = dict[str, list[tuple[str, int]]]
+
+
+def counts(caller: Caller, filters: Filters) -> Counts:
+    """Facet → its commonest values with counts; `status` and `owner` with all of theirs, each up to COUNT_MOST + 1.
+    The owner's values are "" for everybody and "me". `least` names the facets whose rows were not all counted."""
+    scopes = Scopes(caller)
+    widest = replace(filters, **UNFILTERED)
+    chosen = {name for name, (field, *_) in FACETS.items() if getattr(filters, field)}
+    parts: list[str] = []
+    params: list[Any] = []
+    for name, (_, _, value, more) in FACETS.items():
+        scope = scopes.read(widest if name in chosen or not chosen else filters)
+        others = [FACETS[other] for other in FACETS if other in chosen and other != name and name in chosen]
+        rule = " AND ".join(condition for _, condition, _, _ in others) or "true"
+        params += [_value(filters, field) for field, *_ in others]
+        parts.append(VALUES.format(name=f"'{name}'", value=value, scope=scope + more, rule=rule, most=FACET_MOST))
+        parts.append(NUMBER.format(name="'least'", value=f"'{name}'", scope=scope))
+    for status in Status.values:
+        scope = scopes.count(replace(filters, statuses=[status]))
+        parts.append(NUMBER.format(name="'status'", value=f"'{status}'", scope=scope))
+    for value, owner in (("", ""), ("me", caller.email)):
+        scope = scopes.count(replace(filters, owner=owner))
+        parts.append(NUMBER.format(name="'owner'", value=f"'{value}'", scope=scope))
+    found: Counts = {name: [] for name in (*FACETS, "status", "owner", "least")}
+    with connection.cursor() as cursor:
+        # Names, columns and limits are the constants above; every value from outside is a parameter.
+        cursor.execute(f"WITH {', '.join(scopes.tables)} {' UNION ALL '.join(parts)}", [*scopes.params, *params])
+        for name, value, number in cursor.fetchall():
+            found[name].append((value, number))
+    most = {name: COUNT_MOST if chosen and name not in chosen else ROWS_MOST for name in FACETS}
+    found["least"] = [(name, rows) for name, rows in found["least"] if rows >= most[name]]
+    return found
+
+
+def _value(filters: Filters, field: str) -> Any:
+    value = getattr(filters, field)
+    return value if isinstance(value, str) else list(value)
+
+
+class Scopes:
+    """The rows under different filters, as tables of one statement; equal ones are read once."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.tables: list[str] = []
+        self.params: list[Any] = []
+        self._known: list[tuple[Filters, str, bool]] = []
+
+    def read(self, filters: Filters) -> str:
+        """A table with the columns that facets are made of: all rows that filters find, or the newest of the
+        widest scope."""
+        rows = in_scope(self.caller, filters).values(*READ)
+        if all(getattr(filters, field) == empty for field, empty in UNFILTERED.items()):
+            return self._table(filters, rows.order_by("-created_at", "id")[:ROWS_MOST], counts=False)
+        return self._table(filters, rows.order_by()[: COUNT_MOST + 1], counts=True)
+
+    def count(self, filters: Filters) -> str:
+        """A table that is good for being counted."""
+        rows = in_scope(self.caller, filters).order_by().values("pk")
+        return self._table(filters, rows[: COUNT_MOST + 1], counts=True)
+
+    def _table(self, filters: Filters, rows: Any, *, counts: bool) -> str:
+        for known, name, counted in self._known:
+            if known == filters and counted == counts:
+                return name
+        name = f"scope_{len(self.tables)}"
+        sql, params = rows.query.sql_with_params()
+        self.tables.append(f"{name} AS MATERIALIZED ({sql})")
+        self.params += params
+        self._known.append((filters, name, counts))
+        return name

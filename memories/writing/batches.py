@@ -1,0 +1,173 @@
+"""One act on many rows: each by the same service call as alone, done in slices, so that a page can show how far it
+is, and undone as a whole. What is refused says why, and the rest is done. A worker goes on when the page is closed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.db import OperationalError, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+from django_q.tasks import async_task
+
+from memories import services, validation
+from memories.access import Caller, caller_for
+from memories.contract.errors import Conflict, DomainError, Invalid, NotFound, check_choice, check_count
+from memories.models import Batch
+from memories.writing import undoing
+
+UNITS_MAX = 5_000
+AT_ONCE = 20  # rows in one transaction
+DEADLOCK = "40P01"  # PostgreSQL's SQLSTATE
+SLICE_S = 0.8  # how long one request works before it shows how far it is
+
+
+@dataclass(frozen=True)
+class Act:
+    """`do` is a service call for one row, without network or inference; `inverse` names the act that takes it back."""
+
+    says: str
+    do: Callable[[Caller, UUID, str], object]
+    inverse: str = ""
+    kind: str = "memory"
+
+
+def _taken_back(change: str) -> Act:
+    return Act("Back as it was", lambda c, pk, note: undoing.undo(caller=c, record_id=pk, change=change))
+
+
+ACTS: dict[str, Act] = {
+    "forget": Act("Forgotten", lambda c, pk, note: services.forget(caller=c, record_id=pk, reason=note), "undo_forget"),
+    "restore": Act(
+        "Restored", lambda c, pk, note: services.restore(caller=c, record_id=pk, reason=note), "undo_restore"
+    ),
+    "verify": Act("Still true", lambda c, pk, note: services.verify(caller=c, record_id=pk, note=note), "undo_verify"),
+    "undo_forget": _taken_back("forget"),
+    "undo_restore": _taken_back("restore"),
+    "undo_verify": _taken_back("verify"),
+}
+
+
+def register(name: str, act: Act) -> None:
+    ACTS[name] = act
+
+
+def start(
+    *,
+    caller: Caller,
+    act: str,
+    unit_ids: Sequence[UUID | str],
+    note: str = "",
+    back_to: str = "",
+) -> Batch:
+    """Keeps what is to be done and does the first slice."""
+    check_choice("act", act, ACTS)
+    note = validation.clean_reason(note)
+    ids = sorted({validation.clean_id(one) for one in unit_ids})  # in one order everywhere: none wait in a circle
+    if not ids:
+        raise Invalid("is empty: nothing was chosen", field="ids", allowed=f"1 to {UNITS_MAX:,}")
+    check_count("ids", ids, UNITS_MAX)
+    return _begin(caller, _kept(caller, act, ids, note, back_to, None))
+
+
+def _begin(caller: Caller, batch: Batch) -> Batch:
+    """The first slice at once; a worker does what is left, whether or not somebody looks on."""
+    batch = go_on(caller=caller, batch_id=batch.pk)
+    if batch.finished_at is None:
+        transaction.on_commit(partial(async_task, "memories.tasks.finish_batch", batch.pk.hex))
+    return batch
+
+
+def _kept(caller: Caller, act: str, ids: Sequence[UUID], note: str, back_to: str, undoes: Batch | None) -> Batch:
+    return Batch.objects.create(
+        created_by=caller.email,
+        persona=caller.persona,
+        act=act,
+        unit_ids=list(ids),
+        note=note,
+        back_to=back_to[:500],
+        undoes=undoes,
+    )
+
+
+def find(*, caller: Caller, batch_id: UUID | str) -> Batch:
+    """One's own; nobody else's."""
+    pk = validation.clean_id(batch_id, "batch_id")
+    batch = Batch.objects.select_related("undoes").filter(pk=pk, created_by=caller.email).first()
+    if batch is None:
+        raise NotFound("no such batch of yours", field="batch_id")
+    return batch
+
+
+def mine(caller: Caller) -> QuerySet[Batch]:
+    """One's own batches, running and past."""
+    return Batch.objects.filter(created_by=caller.email).select_related("undoes")
+
+
+def finish(batch_id: UUID | str) -> None:
+    """In a worker: goes on as the person who started it, with the rights of now, until it is done."""
+    batch = Batch.objects.filter(pk=validation.clean_id(batch_id, "batch_id"), finished_at=None).first()
+    person = batch and get_user_model().objects.filter(email=batch.created_by).first()
+    if batch is None or person is None:
+        return
+    caller = caller_for(person, door="worker", persona=batch.persona)  # type: ignore[arg-type]  # it satisfies Person
+    while batch.finished_at is None:
+        batch = go_on(caller=caller, batch_id=batch.pk)
+
+
+def go_on(*, caller: Caller, batch_id: UUID | str) -> Batch:
+    """Does the next slice. Rows and their outcomes are saved together, so that a kill loses or repeats nothing."""
+    batch = find(caller=caller, batch_id=batch_id)
+    deadline = time.monotonic() + SLICE_S
+    while batch.finished_at is None and time.monotonic() < deadline:
+        try:
+            batch = _slice(caller, batch)
+        except OperationalError as error:  # somebody else was chosen to go on: the slice is undone, and done again
+            if getattr(error.__cause__, "sqlstate", "") != DEADLOCK:
+                raise
+    return batch
+
+
+def _slice(caller: Caller, batch: Batch) -> Batch:
+    with transaction.atomic():
+        batch = Batch.objects.select_for_update().get(pk=batch.pk)
+        place = len(batch.outcomes)
+        batch.outcomes += [_one(caller, batch, unit) for unit in batch.unit_ids[place : place + AT_ONCE]]
+        if len(batch.outcomes) == len(batch.unit_ids):
+            batch.finished_at = timezone.now()
+        batch.save(update_fields=["outcomes", "finished_at"])
+    return batch
+
+
+def _one(caller: Caller, batch: Batch, unit: UUID) -> str:
+    try:
+        with transaction.atomic():
+            ACTS[batch.act].do(caller, unit, batch.note)
+    except DomainError as error:
+        return error.message
+    return ""
+
+
+def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
+    """A batch of the inverse act over what was done, once."""
+    batch = find(caller=caller, batch_id=batch_id)
+    inverse = ACTS[batch.act].inverse
+    if not inverse:
+        raise Conflict("can't be undone", field="batch_id")
+    if batch.finished_at is None:
+        raise Conflict("is not done yet", field="batch_id")
+    with transaction.atomic():
+        Batch.objects.select_for_update().get(pk=batch.pk)
+        if Batch.objects.filter(undoes=batch).exists():
+            raise Conflict("was undone already", field="batch_id")
+        back = _kept(caller, inverse, done(batch), "", batch.back_to, batch)
+    return _begin(caller, back)
+
+
+def done(batch: Batch) -> list[UUID]:
+    return [unit for unit, outcome in zip(batch.unit_ids, batch.outcomes, strict=False) if not outcome]

@@ -1,0 +1,75 @@
+"""What readers say of recalled memories. A wrong one leaves the reader's recall at once, and everybody's when its
+owner, a curator of its persona or a second reader agrees; then it waits in the stale review."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from memories import validation
+from memories.access import Caller
+from memories.contract.errors import Conflict, NotFound, check_choice
+from memories.models import Feedback, MemoryRecord, Status, Verdict
+from memories.writing.chains import make_active
+from memories.writing.revising import revised
+
+NOTE_MAX = 500
+
+
+def mark(*, caller: Caller, record_id: UUID | str, verdict: str, note: str = "") -> Feedback:
+    """Says `useful` or `wrong` of a memory, as anybody may who reads it; a later word replaces an earlier one.
+
+    A wrong one is not recalled for this reader any more. It goes stale for everybody where the reader decides on it,
+    or where another reader has said so before: one reader's word does not take it from all.
+    """
+    check_choice("verdict", verdict, Verdict.values)
+    note = validation.clean_text("note", note, 0, NOTE_MAX)
+    with transaction.atomic():
+        record = _readable(caller, record_id)
+        if record.status not in (Status.ACTIVE, Status.STALE):
+            raise Conflict(f"is {record.status}: there is nothing to say of it", field="id")
+        _take_back(caller, record)
+        reason = ""
+        if verdict == Verdict.WRONG and record.status == Status.ACTIVE and _counts(caller, record):
+            reason = f"{caller.email} marked it wrong" + (f": {note}" if note else "")
+            with revised(caller, record, "mark_wrong", note):
+                record.status, record.stale_reason, record.stale_at = Status.STALE, reason, timezone.now()
+        return Feedback.objects.create(record=record, by=caller.email, verdict=verdict, note=note, made_stale=reason)
+
+
+def withdraw(*, caller: Caller, record_id: UUID | str) -> None:
+    """Takes one's word back; a memory that is stale for nothing but that is recalled again."""
+    with transaction.atomic():
+        _take_back(caller, _readable(caller, record_id))
+
+
+def of(caller: Caller, record: MemoryRecord) -> tuple[list[Feedback], Feedback | None]:
+    """What was said of a memory that the caller sees, newest first, and the caller's own word."""
+    said = list(record.feedback.all()[:50])
+    return said, next((one for one in said if one.by == caller.email), None)
+
+
+def _counts(caller: Caller, record: MemoryRecord) -> bool:
+    if caller.acts_for(record.created_by) or caller.curates_for(record.persona):
+        return True
+    return Feedback.objects.filter(record=record, verdict=Verdict.WRONG).exclude(by=caller.email).exists()
+
+
+def _readable(caller: Caller, record_id: UUID | str) -> MemoryRecord:
+    pk = validation.clean_id(record_id)
+    record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
+    if record is None:
+        raise NotFound("no such memory", field="id")
+    return record
+
+
+def _take_back(caller: Caller, record: MemoryRecord) -> None:
+    before = Feedback.objects.filter(record=record, by=caller.email).first()
+    if before is None:
+        return
+    if before.made_stale and record.status == Status.STALE and record.stale_reason == before.made_stale:
+        with revised(caller, record, "withdraw_feedback", ""):
+            make_active(record)
+    Feedback.objects.filter(pk=before.pk).delete()

@@ -1,0 +1,105 @@
+"""How a memory is changed: locked for its owner, its earlier state kept as a revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from memories import events, validation
+from memories.access import Caller
+from memories.contract.errors import Forbidden, NotFound
+from memories.models import MemoryRecord, MemoryRevision, Status, Visibility
+
+# What a revision keeps beside text, status and visibility.
+DETAILS = (
+    "summary", "dimension", "category", "confidence", "persona", "created_by", "tags", "entity_urns",
+    "related_columns", "metadata", "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at",
+    "purge_after",
+)  # fmt: skip
+SPEAKS = {"content", "entity_urns", "related_columns"}  # what a memory says, and of what
+READERS = {"visibility", "persona", "created_by"}
+WIDTH: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.PERSONA: 1, Visibility.EVERYONE: 2}
+
+
+def may_decide(caller: Caller, record: MemoryRecord) -> bool:
+    """Whether the caller decides what becomes of a memory that went stale: its owner, an admin, or a curator of its
+    persona unless it is private."""
+    if caller.acts_for(record.created_by):
+        return True
+    shared = record.visibility != Visibility.PRIVATE
+    return record.status == Status.STALE and shared and caller.curates_for(record.persona)
+
+
+def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> MemoryRecord:
+    """The record, locked for change, if the caller sees it and may change it; with `deciding`, what curators decide."""
+    pk = validation.clean_id(record_id)
+    record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
+    if record is None:
+        raise NotFound("no such memory", field="id")
+    if not (may_decide(caller, record) if deciding else caller.acts_for(record.created_by)):
+        raise Forbidden("belongs to somebody else: only its owner or an admin changes it", field="id")
+    return record
+
+
+@contextmanager
+def revised(
+    caller: Caller, record: MemoryRecord, change: str, reason: str, moment: datetime | None = None
+) -> Iterator[None]:
+    """Saves what the block changes on the locked record, and keeps the state before as a revision.
+
+    Nothing changed, nothing written. A new text drops the old text's vector; what it speaks of is grounded anew, and
+    where fewer people may read it than before, copies follow.
+    """
+    reason = validation.clean_reason(reason)
+    columns = [f for f in record._meta.concrete_fields if not f.generated]
+    before = {f.attname: getattr(record, f.attname) for f in columns}
+    yield
+    changed = [f for f in columns if getattr(record, f.attname) != before[f.attname]]
+    if not changed:
+        return
+    if record.content != before["content"]:
+        record.embedding, record.embedding_model, record.embedding_text_hash = None, "", None
+        changed += [f for f in columns if f.name.startswith("embedding")]
+    now = moment or timezone.now()
+    last = MemoryRevision.objects.filter(record=record).order_by("-valid_to").values_list("valid_to", flat=True).first()
+    MemoryRevision.objects.create(
+        record=record,
+        valid_from=last or before["created_at"],
+        valid_to=now,
+        content=before["content"],
+        status=before["status"],
+        visibility=before["visibility"],
+        details={f.name: _plain(before[f.attname]) for f in changed if f.name in DETAILS},
+        change=change,
+        changed_by=caller.email,
+        reason=reason,
+    )
+    record.updated_at = now
+    names = {f.name for f in changed}
+    record.save(update_fields=names | {"updated_at"})
+    if names & SPEAKS:
+        events.grounded.send(sender=MemoryRecord, record=record)
+    if names & READERS and not _is_only_wider(names, before, record):
+        events.narrowed.send(sender=MemoryRecord, record_ids=[record.pk])
+
+
+def _is_only_wider(names: set[str], before: dict[str, Any], record: MemoryRecord) -> bool:
+    return names & READERS == {"visibility"} and WIDTH[record.visibility] > WIDTH[before["visibility"]]
+
+
+def value_of(name: str, kept: Any) -> Any:
+    """A column's value from what a revision keeps of it as JSON."""
+    field = next(field for field in MemoryRecord._meta.concrete_fields if field.name == name)
+    return None if kept is None else field.to_python(kept)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON holds it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.hex if isinstance(value, UUID) else value

@@ -1,0 +1,154 @@
+"""People: invited, given a new start when they forgot their password, and their things handed over when they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.contrib.auth.tokens import default_token_generator
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+
+from analysis import copies
+from memories import validation
+from memories.access import Caller
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.models import Persona, PersonaMembership
+from memories.writing.ownership import move_ownership
+from memory_project import mail
+from memory_project.accounts.tokens import revoke_all
+from memory_project.models import User
+
+CURATORS = "Curators"
+
+
+def invite(
+    *, caller: Caller, email: str, name: str = "", personas: Sequence[str] = (), is_curator: bool = False
+) -> tuple[User, str, bool]:
+    """A new account without password: the account, the link that sets one, and whether it was sent by e-mail."""
+    _require_admin(caller)
+    address = validation.clean_text("email", email, 3, 254).lower()
+    try:
+        validate_email(address)
+    except ValidationError:
+        raise Invalid(f"{address[:80]!r} is no e-mail address", field="email") from None
+    held = list(Persona.objects.filter(name__in=personas))
+    if missing := set(personas) - {persona.name for persona in held}:
+        raise NotFound(f"there is no persona {sorted(missing)[0]!r}", field="personas")
+    try:
+        with transaction.atomic():
+            user = User.objects.create_user(address, None, name=validation.clean_text("name", name, 0, 120))
+            set_personas(user, held)
+            if is_curator:
+                make_curator(user)
+    except IntegrityError:
+        raise Conflict("has an account already", field="email") from None
+    link = start_link(user)
+    sent = mail.send(
+        [address], "You are invited to Commonplace", "mail/invitation.txt", {"link": link, "by": caller.email}
+    )
+    return user, link, sent
+
+
+def set_personas(user: User, personas: Sequence[Persona]) -> None:
+    """The first is the default one, unless the person has a default among them."""
+    current = PersonaMembership.objects.filter(user=user, is_default=True, persona__in=personas).first()
+    default = current.persona_id if current else next((persona.pk for persona in personas), None)
+    PersonaMembership.objects.filter(user=user).exclude(persona__in=personas).delete()
+    for persona in personas:
+        PersonaMembership.objects.update_or_create(
+            user=user, persona=persona, defaults={"is_default": persona.pk == default}
+        )
+    copies.follow_person(user.email)
+
+
+def make_curator(user: User, *, curates: bool = True) -> None:
+    """A curator reviews, applies and rolls back, and looks into the admin."""
+    group, _ = Group.objects.get_or_create(name=CURATORS)
+    if curates:
+        user.groups.add(group)
+    else:
+        user.groups.remove(group)
+    user.is_staff = curates or user.is_superuser
+    user.save(update_fields=["is_staff"])
+
+
+def change(*, caller: Caller, person: User, personas: Sequence[str], is_curator: bool) -> None:
+    _require_admin(caller)
+    with transaction.atomic():
+        person = User.objects.select_for_update().get(pk=person.pk)
+        set_personas(person, list(Persona.objects.filter(name__in=personas)))
+        make_curator(person, curates=is_curator)
+
+
+def start_link(user: User) -> str:
+    """Where the person sets a password: valid once, for PASSWORD_RESET_TIMEOUT seconds."""
+    uid = urlsafe_base64_encode(force_bytes(user.pk))
+    path = reverse("password_reset_confirm", args=[uid, default_token_generator.make_token(user)])
+    return f"{settings.COMMONPLACE_URL}{path}"
+
+
+def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
+    """A new link for somebody who can't sign in, and whether it was sent."""
+    _require_admin(caller)
+    if not person.is_active:
+        raise Conflict("is switched off", field="person")
+    link = start_link(person)
+    return link, mail.send([person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email})
+
+
+def hand_over(*, caller: Caller, person: User, to: str) -> int:
+    """Somebody leaves: the memories go to a colleague, tokens end, the account is switched off. Answers how many
+    memories moved. `manage.py rekey_owner` moves them back."""
+    _require_admin(caller)
+    heir = User.objects.filter(email=to.strip().lower(), is_active=True).first()
+    if heir is None:
+        raise NotFound("there is no active person with this e-mail address", field="to")
+    if person.email == caller.email:
+        raise Conflict("is yourself: ask another admin", field="person")
+    with transaction.atomic():
+        moved = move_ownership(caller=caller, old=person.email, new=heir.email)
+        switch_off(caller=caller, person=person)
+    return moved
+
+
+def switch_off(*, caller: Caller, person: User) -> None:
+    """Ends sign-in and tokens at once; what the person wrote stays."""
+    _require_admin(caller)
+    if person.email == caller.email:
+        raise Conflict("is yourself: ask another admin", field="person")
+    with transaction.atomic():
+        User.objects.filter(pk=person.pk).update(is_active=False)
+        revoke_all(caller=caller, user=person)
+
+
+def switch_on(*, caller: Caller, person: User) -> None:
+    _require_admin(caller)
+    User.objects.filter(pk=person.pk).update(is_active=True)
+
+
+def end_sessions(*, caller: Caller, person: User) -> None:
+    """Signs the person out in every browser at once; for oneself, or by an admin."""
+    if not caller.acts_for(person.email):
+        raise Forbidden("only an admin ends the sessions of others")
+    User.objects.filter(pk=person.pk).update(session_generation=F("session_generation") + 1)
+    person.refresh_from_db()
+
+
+def attempted_address(request: HttpRequest, credentials: Mapping[str, Any] | None = None) -> str:
+    """The address that somebody tries to sign in with, in the one spelling that attempts are counted under."""
+    given = (credentials or {}).get("username") or request.POST.get("username") or ""
+    return str(given).strip().lower()[:254]
+
+
+def _require_admin(caller: Caller) -> None:
+    if not caller.is_admin:
+        raise Forbidden("only an admin sees to people")

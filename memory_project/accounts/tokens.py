@@ -1,0 +1,116 @@
+"""API tokens: made, checked, revoked. The token itself is shown once and never stored."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from memories.access import Caller, caller_for
+from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
+from memories.validation import clean_text
+from memory_project.models import ApiToken, User
+
+PREFIX = "cpl_"
+RIGHTS = ("act_for_users",)
+DEFAULT_LIFETIME = timedelta(days=90)
+LAST_USED_STEP = timedelta(minutes=1)  # how often use is written down: not at every call
+
+
+def create_token(
+    *,
+    caller: Caller,
+    user: User,
+    name: str,
+    persona: str = "",
+    rights: Sequence[str] = (),
+    expires_at: datetime | None = None,
+) -> tuple[ApiToken, str]:
+    """A new token of this person, and its text, which is not kept. For oneself, or by an admin for others."""
+    if not caller.acts_for(user.email):
+        raise Forbidden("only an admin makes tokens for others")
+    if rights and not caller.is_admin:
+        raise Forbidden("only an admin gives rights to a token", field="rights")
+    for right in rights:
+        check_choice("rights", right, RIGHTS)
+    caller_for(user, door="token", persona=persona)  # refuses a persona that the person does not hold
+    if expires_at and expires_at <= timezone.now():
+        raise Invalid("is in the past", field="expires_at", allowed="a later time")
+    text = PREFIX + secrets.token_urlsafe(32)
+    token = ApiToken.objects.create(
+        user=user,
+        name=clean_text("name", name, 1, 120),
+        persona=persona,
+        rights=list(rights),
+        prefix=text[:10],
+        digest=digest(text),
+        expires_at=expires_at,
+    )
+    return token, text
+
+
+def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
+    """Ends a token at once. Revoking twice changes nothing."""
+    mine = Q() if caller.is_admin else Q(user__email=caller.email)
+    token = ApiToken.objects.filter(mine, pk=token_id).first()
+    if token is None:
+        raise NotFound("no such token of yours", field="token")
+    ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
+    token.refresh_from_db()
+    return token
+
+
+def revoke_all(*, caller: Caller, user: User) -> int:
+    """Ends every token of a person at once; answers how many were in use."""
+    if not caller.acts_for(user.email):
+        raise Forbidden("only an admin revokes the tokens of others")
+    ended: int = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
+    return ended
+
+
+def find_token(text: str) -> ApiToken | None:
+    """The usable token with this text; notes that it was used."""
+    if not text.startswith(PREFIX):
+        return None
+    token = ApiToken.objects.select_related("user").filter(digest=digest(text)).first()
+    if token is None or not token.is_usable:
+        return None
+    now = timezone.now()
+    if token.last_used_at is None or now - token.last_used_at > LAST_USED_STEP:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token
+
+
+def digest(text: str) -> str:
+    """SHA-256: enough for 256 random bits, which nobody can guess their way to."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def bearer(header: bytes | str) -> str:
+    """The token in an Authorization header, or nothing."""
+    text = header.decode("latin-1") if isinstance(header, bytes) else header
+    scheme, _, token = text.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+class BearerAuthentication(BaseAuthentication):
+    """`Authorization: Bearer cpl_…` for the REST API."""
+
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        text = bearer(get_authorization_header(request))
+        if not text:
+            return None
+        token = find_token(text)
+        if token is None:
+            raise AuthenticationFailed("this token is unknown, expired or revoked")
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"

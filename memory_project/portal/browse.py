@@ -1,0 +1,214 @@
+"""What My Knowledge shows for a query string: the list or the search, its facets, its next page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils import timezone
+
+from knowledge import queries as curation
+from knowledge.catalog.facts import short_name
+from knowledge.models import Insight, InsightState
+from memories import queries
+from memories.access import Caller
+from memories.contract.errors import DomainError
+from memories.contract.paging import page
+from memories.models import MemoryRecord, Status
+from memories.retrieval import facets
+from memories.retrieval.search import QUERY_MAX, Filters, Hit, Recall, in_scope, recall
+from memories.shapes import moment
+from memories.validation import UNSTORABLE
+
+BEST = 50  # what a search shows at most
+FACETS = {
+    "status": "Status",
+    "owner": "Whose",
+    "dimension": "Dimension",
+    "category": "Category",
+    "persona": "Persona",
+    "tag": "Tag",
+    "entity": "Catalog entities",
+}
+COLUMNS = {"tag": "tags", "entity": "entity_urns"}
+COUNTED = tuple(facets.FACETS)  # facets whose values are what the rows have
+WHOSE = {"": "Everyone’s", "me": "Mine"}
+
+
+@dataclass(frozen=True)
+class Option:
+    value: str
+    label: str
+    count: int | None  # None: not counted
+    chosen: bool
+    is_least: bool = False  # there are more rows than were counted
+
+    @property
+    def count_text(self) -> str:
+        if self.count is None or (self.is_least and self.count <= 1):
+            return ""
+        return f"{self.count:,}+" if self.is_least else shown(self.count)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stop on the way from memory to knowledge."""
+
+    name: str
+    count: int
+    says: str
+    page: str
+
+    @property
+    def count_text(self) -> str:
+        return shown(self.count)
+
+
+@dataclass(frozen=True)
+class Facet:
+    name: str
+    title: str
+    options: list[Option]
+
+
+@dataclass(frozen=True)
+class Result:
+    hits: list[Hit]
+    records: list[MemoryRecord]
+    facets: list[Facet]
+    total: int
+    next_page: str
+    recall: Recall | None
+    error: str = ""
+
+    @property
+    def total_text(self) -> str:
+        return shown(self.total)
+
+
+@dataclass(frozen=True)
+class Browse:
+    caller: Caller
+    q: str
+    chosen: dict[str, str]
+    sort: str
+    after: str
+    as_of: str = ""
+
+    @classmethod
+    def of(cls, caller: Caller, params: Mapping[str, str]) -> Browse:
+        def given(name: str, most: int = 500) -> str:
+            return UNSTORABLE.sub("", params.get(name, "")).strip()[:most]
+
+        chosen = {name: given(name) for name in FACETS}
+        chosen["owner"] = "me" if chosen["owner"] == "me" else ""
+        chosen["status"] = chosen["status"] if chosen["status"] in Status.values else Status.ACTIVE.value
+        sort = "oldest" if params.get("sort") == "oldest" else "newest"
+        return cls(
+            caller,
+            given("q", QUERY_MAX),
+            chosen,
+            sort,
+            given("after"),
+            given("as_of", 40),
+        )
+
+    @cached_property
+    def filters(self) -> Filters:
+        return Filters(
+            statuses=[self.chosen["status"]],
+            owner=self.caller.email if self.chosen["owner"] == "me" else "",
+            dimension=self.chosen["dimension"],
+            category=self.chosen["category"],
+            persona=self.chosen["persona"],
+            tags=[self.chosen["tag"]] if self.chosen["tag"] else [],
+            entity=self.chosen["entity"],
+        )
+
+    def result(self) -> Result:
+        try:
+            return self._searched() if self.q else self._listed()
+        except DomainError as error:
+            return Result([], [], [], 0, "", None, error.message)
+
+    def rail(self) -> list[Stage]:
+        """Memory → Insight → Knowledge: how much is in each, and what waits."""
+        week = timezone.now() - timedelta(days=7)
+        scope = in_scope(self.caller, Filters())
+        mine = curation.proposed_by(self.caller)
+        numbers = queries.capped_counts(
+            known=scope,
+            new=scope.filter(created_at__gte=week),
+            proposed=mine.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
+            applied=Insight.objects.visible_to(self.caller).filter(state=InsightState.APPLIED),
+        )
+        return [
+            Stage("Memory", numbers["known"], f"{shown(numbers['new'])} new this week", "my-knowledge"),
+            Stage("Insight", numbers["proposed"], "of yours on their way", "my-insights"),
+            Stage("Knowledge", numbers["applied"], "insights in the catalog", "knowledge"),
+        ]
+
+    def _searched(self) -> Result:
+        then = moment("as_of", self.as_of)
+        answer = recall(caller=self.caller, query=self.q, filters=self.filters, as_of=then, limit=BEST)
+        found = [hit.record for hit in answer.hits]
+        counts: dict[str, list[tuple[str, int | None]]] = {
+            name: [*queries.facet_counts_of(found, COLUMNS.get(name, name))] for name in COUNTED
+        }
+        # A search has counted only what it found under the chosen values.
+        counts["status"] = [(status, None) for status in Status.values]
+        counts["owner"] = [("", None), ("me", None)]
+        return Result(answer.hits, [], self._facets(counts), len(found), "", answer)
+
+    def _listed(self) -> Result:
+        found = page(
+            in_scope(self.caller, self.filters).defer("embedding", "search"),
+            self.after,
+            newest=self.sort == "newest",
+        )
+        counts = facets.counts(self.caller, self.filters)
+        total = dict(counts["status"])[self.chosen["status"]]
+        more = self.query_string(after=found.after) if found.after else ""
+        return Result([], list(found.rows), self._facets(counts), total, more, None)
+
+    def _facets(self, counts: Mapping[str, Sequence[tuple[str, int | None]]]) -> list[Facet]:
+        answer, least = [], dict(counts.get("least", []))
+        for name, title in FACETS.items():
+            chosen = self.chosen[name]
+            values = list(counts[name])
+            if name == "owner":
+                options = [Option(v, WHOSE[v], count, v == chosen) for v, count in values]
+            else:
+                if chosen and chosen not in dict(values):
+                    values = [(chosen, None), *values]
+                options = [Option(v, label(name, v), count, v == chosen, name in least) for v, count in values]
+            if name in ("dimension", "category", "persona"):
+                options.sort(key=lambda option: option.label)  # a place of its own, whatever is counted
+            if name in COUNTED and options:
+                options = [Option("", "Any", None, not chosen), *options]
+            answer.append(Facet(name, title, options))
+        return answer
+
+    @property
+    def address(self) -> str:
+        return reverse("my-knowledge") + self.query_string(as_of=self.as_of)
+
+    def query_string(self, **more: str) -> str:
+        params = {"q": self.q, **self.chosen, "sort": self.sort, **more}
+        defaults = {"status": Status.ACTIVE.value, "sort": "newest"}
+        return "?" + urlencode({k: v for k, v in params.items() if v and defaults.get(k) != v})
+
+
+def shown(count: int) -> str:
+    return f"{queries.COUNT_MOST:,}+" if count > queries.COUNT_MOST else f"{count:,}"
+
+
+def label(facet: str, value: str) -> str:
+    """A facet's value as people read it."""
+    if facet == "entity":
+        return ".".join(short_name(value).split(".")[-2:])  # the telling end
+    return value if facet in ("tag", "persona") else value.replace("_", " ").capitalize()

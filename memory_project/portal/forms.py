@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django import forms
+
+from knowledge.changes.change_types import CHANGE_TYPES
+from knowledge.insights import ACTIONS_MAX
+from knowledge.models import Insight
+from memories.contract.errors import Invalid
+from memories.models import Category, Confidence, Dimension, Visibility
+from memories.validation import CONTENT_MAX, CONTENT_MIN
+from memory_project.portal.wording import beside_its_field
+
+
+class MemoryForm(forms.Form):
+    """One memory, as people write it; the service has the last word on every value."""
+
+    content = forms.CharField(
+        label="What should be remembered?",
+        help_text=f"One fact, {CONTENT_MIN} to {CONTENT_MAX:,} characters. Say what a colleague would need to know.",
+        widget=forms.Textarea(attrs={"rows": 5, "maxlength": CONTENT_MAX, "autofocus": True}),
+    )
+    reason = forms.CharField(required=False, label="Why the change?", help_text="Kept in the history.")
+    dimension = forms.ChoiceField(choices=Dimension.choices)
+    category = forms.ChoiceField(choices=Category.choices, initial=Category.BUSINESS_CONTEXT)
+    confidence = forms.ChoiceField(choices=Confidence.choices, initial=Confidence.MEDIUM)
+    visibility = forms.ChoiceField(
+        label="Who may read it?",
+        choices=[
+            (Visibility.PERSONA, "My persona"),
+            (Visibility.PRIVATE, "Only me"),
+            (Visibility.EVERYONE, "Everyone here"),
+        ],
+    )
+    tags = forms.CharField(required=False, help_text="Separated by commas.")
+    entity_urns = forms.CharField(
+        required=False,
+        label="About which catalog entities?",
+        help_text="DataHub URNs, one a line.",
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+    )
+
+    def __init__(self, *args: Any, new: bool = True, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if new:
+            del self.fields["reason"]
+
+    def values(self) -> dict[str, Any]:
+        """The cleaned values as the services take them."""
+        data = dict(self.cleaned_data)
+        data["tags"] = [tag.strip() for tag in data["tags"].split(",") if tag.strip()]
+        data["entity_urns"] = data["entity_urns"].split("\n") if data["entity_urns"] else []
+        return data
+
+    def refuse(self, error: Invalid) -> None:
+        """Shows a service's refusal beside the field it is about."""
+        field = error.field.split("[")[0]
+        self.add_error(field if field in self.fields else None, beside_its_field(error))
+
+
+class InsightForm(forms.Form):
+    """A pending insight's text and suggested actions, as a curator mends them."""
+
+    content = forms.CharField(
+        label="The claim", widget=forms.Textarea(attrs={"rows": 4, "maxlength": CONTENT_MAX, "autofocus": True})
+    )
+    category = forms.ChoiceField(choices=[choice for choice in Category.choices if choice[0] != Category.GENERAL])
+    confidence = forms.ChoiceField(choices=Confidence.choices)
+    entity_urns = forms.CharField(
+        required=False,
+        label="About which catalog entities?",
+        help_text="DataHub URNs, one a line; changes are made to the first.",
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+    )
+
+    def __init__(self, data: Any = None, *, insight: Insight) -> None:
+        record = insight.record
+        initial = {name: getattr(record, name) for name in ("content", "category", "confidence")}
+        super().__init__(data, initial={**initial, "entity_urns": "\n".join(record.entity_urns)})
+        self.kept = [*insight.suggested_actions, *[{}] * ACTIONS_MAX][:ACTIONS_MAX]
+        kinds = [("", "No change"), *((name, entry.says) for name, entry in CHANGE_TYPES.items())]
+        for place, action in enumerate(self.kept):
+            labels = {"action_type": f"Change {place + 1}", "target": "Where", "detail": "New text or value"}
+            for name, label in labels.items():
+                self.fields[f"{name}-{place}"] = (
+                    forms.ChoiceField(choices=kinds, required=False, label=label, initial=action.get(name, ""))
+                    if name == "action_type"
+                    else forms.CharField(
+                        required=False,
+                        label=label,
+                        initial=action.get(name, ""),
+                        widget=forms.Textarea(attrs={"rows": 2}) if name == "detail" else None,
+                    )
+                )
+
+    @property
+    def actions(self) -> list[list[forms.BoundField]]:
+        """The fields of each suggested action."""
+        return [
+            [self[f"{name}-{place}"] for name in ("action_type", "target", "detail")] for place in range(ACTIONS_MAX)
+        ]
+
+    @property
+    def shown(self) -> int:
+        """Changes that are shown at once: those that there are, and room for another."""
+        return min(sum(bool(action) for action in self.kept) + 1, ACTIONS_MAX)
+
+    @property
+    def claim(self) -> list[forms.BoundField]:
+        return [self[name] for name in ("content", "category", "confidence", "entity_urns")]
+
+    def values(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        actions = []
+        for place, kept in enumerate(self.kept):
+            given = {name: data[f"{name}-{place}"] for name in ("action_type", "target", "detail")}
+            if given["action_type"]:
+                same = given["action_type"] == kept.get("action_type")
+                more = {name: kept[name] for name in ("query_sql", "query_description") if same and name in kept}
+                actions.append(given | more)
+        return {
+            "content": data["content"],
+            "category": data["category"],
+            "confidence": data["confidence"],
+            "entity_urns": [line for line in data["entity_urns"].split("\n") if line.strip()],
+            "suggested_actions": actions,
+        }
+
+    def refuse(self, error: Invalid) -> None:
+        """Shows a service's refusal beside the field it is about: `suggested_actions[1].detail` is detail-1."""
+        found = re.fullmatch(r"suggested_actions\[(\d+)\](?:\.(\w+))?", error.field)
+        name = f"{found[2] or 'action_type'}-{found[1]}" if found else error.field.split("[")[0]
+        self.add_error(name if name in self.fields else None, beside_its_field(error))

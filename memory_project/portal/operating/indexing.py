@@ -1,0 +1,62 @@
+"""How vectors are made: provider, coverage, speed, failures by cause, and what an admin does about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+from django_q.tasks import async_task
+
+from knowledge.catalog import staleness
+from memories import embedding
+from memories.access import caller_of
+from memories.contract.errors import NotFound
+from memories.retrieval import index_state
+from memory_project.portal.templatetags.charts import Point
+
+
+@require_safe
+def indexing(request: HttpRequest, **admin: Any) -> HttpResponse:
+    model = index_state.model()
+    points, took = index_state.throughput()
+    coverage = index_state.coverage(model)
+    context = {
+        "state": embedding.state(),
+        "model": model,
+        "coverage": coverage,
+        "is_running": any(one.open_jobs for one in coverage),
+        "points": [Point(f"{timezone.localtime(at):%H:%M}", n) for at, n in points],
+        "done": sum(n for _, n in points),
+        "took": took,
+        "causes": index_state.causes(),
+        "catalog_degraded": staleness.degraded(),
+        "may_act": caller_of(request, door="admin").is_admin,
+    }
+    template = "operate/_indexing.html" if request.htmx else "operate/indexing.html"  # type: ignore[attr-defined]
+    return render(request, template, {**admin, **context})
+
+
+@require_POST
+def act(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="admin")
+    kind, cause = request.POST.get("kind", ""), request.POST.get("cause", "")
+    match request.POST.get("act", ""):
+        case "retry":
+            count = index_state.retry(caller=caller, kind=kind, cause=cause)
+            async_task("memories.tasks.close_gaps")
+            messages.success(request, f"{count} queued again.")
+        case "dismiss":
+            count = index_state.dismiss(caller=caller, kind=kind, cause=cause)
+            messages.success(request, f"{count} dismissed.")
+        case "reindex":
+            index_state.check_reindex(caller=caller, kind=kind)
+            async_task("memories.tasks.reindex", kind)
+            messages.success(request, "Every row is queued anew; the bar below shows how far it is.")
+        case other:
+            raise NotFound(f"there is nothing called {other[:40]!r} to do")
+    return redirect(reverse("admin:indexing") + "?watch=1")  # what was queued begins in a second

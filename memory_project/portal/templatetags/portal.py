@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django import template
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from markdown_it import MarkdownIt
+
+from knowledge.catalog.facts import short_name
+from knowledge.changes import readable
+from knowledge.models import Change
+from memories.contract.text import visible as visible_text
+
+register = template.Library()
+
+# Agents wrote the text: HTML stays text, and no image is ever fetched.
+_markdown = MarkdownIt("js-default", {"html": False, "linkify": False}).disable("image")
+
+
+@register.inclusion_tag("_nav_link.html", takes_context=True)
+def nav_link(context: Mapping[str, Any], name: str, icon: str, label: str, count: int = 0) -> dict[str, Any]:
+    """A page in the navigation; it is the current one also below its address."""
+    href = reverse(name)
+    path = context["request"].path
+    is_current = path == href or (href not in ("/", "/admin/") and path.startswith(href))
+    if name == "admin:tables":
+        is_current = context.get("opts") is not None or path == href  # a table's own pages
+    return {"href": href, "icon": icon, "label": label, "count": count, "current": is_current}
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    html = _markdown.render(visible_text(text))  # the renderer escapes, HTML is off
+    return SafeString(html.replace("<pre>", '<pre tabindex="0">'))  # it scrolls, by keyboard too
+
+
+@register.filter
+def visible(text: str) -> str:
+    """A text of somebody's, in which nothing changes how the text around it reads."""
+    return visible_text(str(text))
+
+
+@register.filter
+def entity_name(urn: str) -> str:
+    return short_name(urn)
+
+
+@register.filter
+def item(given: Mapping[Any, Any], key: Any) -> Any:
+    """The value of a mapping under a key that is a variable."""
+    return given.get(key)
+
+
+@register.filter
+def words(value: str) -> str:
+    return value.replace("_", " ")
+
+
+HAPPENED = {
+    "remember": "remembered", "supersede": "corrected", "revise": "edited", "forget": "forgotten",
+    "restore": "restored", "verify": "found still true", "share": "shared", "mark_stale": "went stale",
+    "mark_wrong": "marked wrong", "withdraw_feedback": "that taken back", "capture": "proposed",
+    "approve": "approved", "reject": "rejected", "undo_review": "decision taken back", "apply": "applied",
+    "undo": "taken back", "mark_fresh": "found as it was", "appeal": "appealed", "approve_edit": "edit approved",
+    "roll_back": "rolled back", "edit": "edited in review", "erase": "its correction erased",
+}  # fmt: skip
+
+
+@register.filter
+def happened(change: str) -> str:
+    """A change's verb as people say what happened."""
+    return HAPPENED.get(change, words(change))
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{max(value, 0):.0%}"
+
+
+@register.simple_tag
+def change_title(change: Change) -> str:
+    return readable.title(change.aspect, change.path)
+
+
+@register.inclusion_tag("_changes.html")
+def readable_changes(changes: Any, applied: bool = False) -> dict[str, Any]:
+    """What is or was written to the catalog, each with its text before and after."""
+    return {"changes": changes, "applied": applied}
+
+
+ISLAND = 2  # words: a shorter stretch left alone between two changes reads worse than one change
+ALIKE = 0.4  # share of words in common below which two texts are shown one after the other
+
+
+@register.simple_tag
+def word_diff(before: str, after: str) -> SafeString:
+    """What a correction changed, word by word; marks carry words for those who don't see colours."""
+    before, after = visible_text(before), visible_text(after)
+    old, new = re.findall(r"\S+\s*", before), re.findall(r"\S+\s*", after)
+    matcher = difflib.SequenceMatcher(None, [word.strip() for word in old], [word.strip() for word in new], False)
+    if matcher.ratio() < ALIKE:
+        return (
+            format_html("{}<br>{}", _gone(before), _come(after)) if before and after else _gone(before) + _come(after)
+        )
+    parts: list[SafeString] = []
+    gone, come = "", ""
+    codes = matcher.get_opcodes()
+    for place, (kind, i, j, k, m) in enumerate(codes):
+        is_island = kind == "equal" and j - i < ISLAND and 0 < place < len(codes) - 1
+        if kind != "equal" or is_island:
+            gone, come = gone + "".join(old[i:j]), come + "".join(new[k:m])
+            continue
+        parts += [_gone(gone), _come(come), format_html("{}", "".join(new[k:m]))]
+        gone, come = "", ""
+    return SafeString("".join([*parts, _gone(gone), _come(come)]))  # each part is escaped
+
+
+def _gone(text: str) -> SafeString:
+    """A space after it, so that what was removed and what took its place are two words."""
+    return format_html('<del><span class="sr">removed </span>{}</del> ', text.rstrip()) if text else SafeString("")
+
+
+def _come(text: str) -> SafeString:
+    if not text:
+        return SafeString("")
+    space = " " if text[-1].isspace() else ""
+    return format_html('<ins><span class="sr">added </span>{}</ins>{}', text.rstrip(), space)

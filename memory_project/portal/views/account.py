@@ -1,0 +1,89 @@
+"""Signing in, one's own account, and a new password for who forgot it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth import views as auth
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.forms import PasswordChangeForm
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse_lazy
+
+from memories.access import Caller, caller_of
+from memory_project.accounts import people, tokens
+from memory_project.models import AuditEvent, User
+
+SIGN_INS_SHOWN = 8
+
+
+class SignIn(auth.LoginView):
+    template_name = "registration/sign_in.html"
+    redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return {**super().get_context_data(**kwargs), "has_mail": bool(settings.EMAIL_HOST)}
+
+
+class ForgotPassword(auth.PasswordResetView):
+    """Sends a link; without e-mail set up, says who can make one."""
+
+    template_name = "registration/forgot.html"
+    email_template_name = "mail/reset_self.txt"
+    subject_template_name = "mail/reset_subject.txt"
+    success_url = reverse_lazy("password_reset_done")
+    extra_email_context = {"site": settings.COMMONPLACE_URL}  # never the host that the request named
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        return super().form_valid(form) if settings.EMAIL_HOST else self.render_to_response(self.get_context_data())
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return {**super().get_context_data(**kwargs), "has_mail": bool(settings.EMAIL_HOST)}
+
+
+class LinkSent(auth.PasswordResetDoneView):
+    template_name = "registration/link_sent.html"
+
+
+class SetPassword(auth.PasswordResetConfirmView):
+    """The link of an invitation or a reset: sets the password and signs in."""
+
+    template_name = "registration/set_password.html"
+    extra_context = {"has_mail": bool(settings.EMAIL_HOST)}
+    post_reset_login = True
+    post_reset_login_backend = "django.contrib.auth.backends.ModelBackend"
+    success_url = reverse_lazy("my-knowledge")
+
+
+@login_required
+def account(request: HttpRequest) -> HttpResponse:
+    """Who one is here, the password, and the one place where every sign-in and token can be ended."""
+    assert isinstance(request.user, User)  # login_required has seen to it
+    caller = caller_of(request, door="portal")
+    if request.method == "POST" and request.POST.get("act") == "end":
+        return _end_access(request, caller, request.user)
+    form = PasswordChangeForm(request.user, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        update_session_auth_hash(request, form.user)
+        ended = tokens.revoke_all(caller=caller, user=request.user) if "revoke_tokens" in request.POST else 0
+        also = f" {ended} API tokens are revoked." if ended else ""
+        messages.success(request, f"Your password is changed; other browsers are signed out.{also}")
+        return redirect("account")
+    sign_ins = AuditEvent.objects.filter(email=caller.email, tool="sign-in").order_by("-at")[:SIGN_INS_SHOWN]
+    in_use = request.user.api_tokens.filter(revoked_at=None).count()
+    return render(request, "registration/account.html", {"form": form, "sign_ins": sign_ins, "tokens_in_use": in_use})
+
+
+def _end_access(request: HttpRequest, caller: Caller, user: User) -> HttpResponse:
+    """Ends all other sessions, and the tokens where that was chosen."""
+    people.end_sessions(caller=caller, person=user)
+    update_session_auth_hash(request, user)
+    ended = tokens.revoke_all(caller=caller, user=user) if "revoke_tokens" in request.POST else 0
+    also = f", and {ended} API tokens are revoked" if ended else ""
+    messages.success(request, f"Every other browser is signed out{also}.")
+    return redirect("account")

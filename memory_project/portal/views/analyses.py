@@ -1,0 +1,148 @@
+"""Analyses: what I have ingested, found and done; a finding goes on as an insight in one click."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from analysis import actions, execution, findings, sessions
+from analysis import export as exporting
+from analysis.asking import description, query
+from analysis.asking.filters import Where
+from analysis.models import Action, Outcome, Session
+from knowledge import insights
+from memories.access import Caller, caller_of
+from memories.contract.errors import DomainError, NotFound
+from memories.contract.paging import page
+from memories.models import Category
+from memory_project.portal.templatetags.charts import Point
+from memory_project.portal.wording import for_people
+
+DISTRIBUTIONS = 6
+VALUES_SHOWN = 12
+FINDINGS_SHOWN = 200
+ITEMS_SHOWN = 200
+
+
+@require_safe
+@login_required
+def listing(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    found = page(Session.objects.owned_by(caller), request.GET.get("after", ""), by="last_used_at")
+    done = Action.objects.owned_by(caller).order_by("-created_at")[:20]
+    context = {"page": found, "held": sessions.held(found.rows), "actions": done}
+    return render(request, "analyses/list.html", context)
+
+
+@require_safe
+@login_required
+def one(request: HttpRequest, key: int) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    session = _session(caller, key)
+    models = sessions.overview(session)
+    model = request.GET.get("model", "") or (models[0]["model"] if models else "")
+    records = {one["model"]: one["records"] for one in models}
+    model = model if model in records else ""
+    context = {
+        "session": session,
+        "models": models,
+        "model": model,
+        "distributions": _distributions(session, model, records[model]) if model else [],
+        "findings": findings.living(session).exclude(category=findings.SUMMARY).defer("embedding")[:FINDINGS_SHOWN],
+        "summaries": findings.living(session).filter(category=findings.SUMMARY).count,  # asked where there are none
+        "actions": Action.objects.owned_by(caller).filter(analysis_id=session.analysis_id)[:50],
+        "categories": [choice for choice in Category.choices if choice[0] != Category.GENERAL],
+    }
+    return render(request, "analyses/one.html", context)
+
+
+def _distributions(session: Session, model: str, records: int) -> list[tuple[str, list[Point], int]]:
+    """The fields with few values, each as bars; of the rest beyond those shown, how many."""
+    asked = query.Scope(session, model, Where())
+    fields = description.describe(asked, records).fields
+    few = [field.name for field in fields if 1 < field.distinct <= 20 and not field.name.startswith("_")]
+    found = description.distributions(asked, few[:DISTRIBUTIONS], VALUES_SHOWN)
+    return [
+        (name, [Point("(none)" if one.values[0] is None else one.values[0], one.count) for one in groups], others)
+        for name, (groups, others) in found.items()
+    ]
+
+
+@require_POST
+@login_required
+def clear(request: HttpRequest, key: int) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    session = _session(caller, key)
+    records, found = sessions.clear(caller=caller, analysis_id=session.analysis_id)
+    messages.success(request, f"Cleared {records} records and {found} findings. What was done upstream stays listed.")
+    return redirect("analyses")
+
+
+@require_POST
+@login_required
+def propose(request: HttpRequest, finding_id: UUID) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    try:
+        captured = insights.capture(
+            caller=caller,
+            insight_text="",
+            category=request.POST.get("category", Category.DATA_QUALITY),
+            source="agent_discovery",
+            finding_id=finding_id.hex,
+        )
+    except DomainError as error:
+        messages.error(request, for_people(error))
+        return redirect("analyses")
+    messages.success(request, "Proposed: a curator will review it.")
+    return redirect("memory", record_id=captured.insight.pk)
+
+
+@require_safe
+@login_required
+def action(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    """What a bulk change did, record by record; failures and unknown outcomes first."""
+    caller = caller_of(request, door="portal")
+    made = actions.find(caller, action_id)
+    order = {Outcome.UNKNOWN: 0, Outcome.FAILED: 1, Outcome.DRIFTED: 2}
+    items = list(made.items.exclude(outcome=Outcome.SUCCEEDED).defer("before")[:ITEMS_SHOWN])
+    items += list(made.items.filter(outcome=Outcome.SUCCEEDED).defer("before")[: ITEMS_SHOWN - len(items)])
+    items.sort(key=lambda item: order.get(Outcome(item.outcome), 3))
+    context = {
+        "action": made,
+        "counts": sorted(execution.outcomes(made).items()),
+        "items": items,
+        "is_interrupted": execution.is_interrupted(made),
+        "is_mine": made.owner == caller.email,
+    }
+    return render(request, "analyses/action.html", context)
+
+
+@require_POST
+@login_required
+def resume(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    """A worker goes on with it; the page tells how far it has got."""
+    made = actions.resume_later(caller=caller_of(request, door="portal"), action_id=action_id)
+    messages.success(request, "It goes on in the background: reload this page to see how far it has got.")
+    return redirect("analysis-action", action_id=made.pk)
+
+
+@require_safe
+@login_required
+def export(request: HttpRequest) -> StreamingHttpResponse:
+    """The file that analysis_export promised, for its owner."""
+    one = exporting.opened(caller_of(request, door="portal"), request.GET.get("export", ""))
+    response = StreamingHttpResponse(exporting.lines(one), content_type=exporting.FORMATS[one.format])
+    response["Content-Disposition"] = f'attachment; filename="{one.scope.model}.{one.format}"'
+    return response
+
+
+def _session(caller: Caller, key: int) -> Session:
+    session = sessions.by_key(caller, key)
+    if session is None:
+        raise NotFound("no such analysis of yours")
+    return session

@@ -1,0 +1,104 @@
+"""Acts on many rows: started from a list, watched until done, undone as a whole."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from knowledge.models import Insight
+from memories import queries
+from memories.access import Caller, caller_of
+from memories.contract.paging import page
+from memories.models import Batch, MemoryRecord
+from memories.writing import batches
+from memory_project.portal.views.local import local_page
+
+SHOWN = 200  # outcomes on one page, refusals first
+
+
+@login_required
+def listing(request: HttpRequest) -> HttpResponse:
+    """One's own bulk work, running and past; a POST starts one."""
+    if request.method == "POST":
+        return start(request)
+    found = page(batches.mine(caller_of(request, door="portal")), request.GET.get("after", ""))
+    rows = [(batch, batches.ACTS[batch.act].says, len(batches.done(batch))) for batch in found.rows]
+    return render(request, "portal/batches.html", {"rows": rows, "after": found.after})
+
+
+def start(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    ids = request.POST.getlist("ids")
+    if cause := request.POST.get("cause"):  # all that are stale for the same reason, beyond the shown page too
+        rows = queries.mine_to_review(caller).filter(stale_reason=cause)
+        ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: batches.UNITS_MAX]]
+    back = local_page(request.POST.get("back_to", ""))
+    if not ids:
+        messages.warning(request, "Choose at least one first.")
+        return HttpResponseRedirect(back or reverse("my-knowledge"))
+    if request.POST.get("act") == "reject" and not request.POST.get("note", "").strip():
+        messages.error(request, "Say why in the note: the authors learn from it.")
+        return HttpResponseRedirect(back or reverse("review-list"))
+    batch = batches.start(
+        caller=caller, act=request.POST.get("act", ""), unit_ids=ids, note=request.POST.get("note", ""), back_to=back
+    )
+    return redirect("batch", batch_id=batch.pk)
+
+
+@require_safe
+@login_required
+def one(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    return render(request, "portal/batch.html", _context(caller, batches.find(caller=caller, batch_id=batch_id)))
+
+
+@require_POST
+@login_required
+def go_on(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+    """Does the next slice; the page asks for it until all is done."""
+    caller = caller_of(request, door="portal")
+    batch = batches.go_on(caller=caller, batch_id=batch_id)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect("batch", batch_id=batch.pk)
+    return render(request, "portal/_batch.html", _context(caller, batch))
+
+
+@require_POST
+@login_required
+def undo(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+    batch = batches.undo(caller=caller_of(request, door="portal"), batch_id=batch_id)
+    return redirect("batch", batch_id=batch.pk)
+
+
+def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
+    """What the rows say, as far as the caller may see them: insights that wait are seen by their curators."""
+    if kind == "insight":
+        return dict(Insight.objects.visible_to(caller).filter(pk__in=units).values_list("pk", "record__content"))
+    return dict(MemoryRecord.objects.visible_to(caller).filter(pk__in=units).values_list("pk", "content"))
+
+
+def _context(caller: Caller, batch: Batch) -> dict[str, object]:
+    act = batches.ACTS[batch.act]
+    outcomes = list(zip(batch.unit_ids, batch.outcomes, strict=False))
+    outcomes.sort(key=lambda one: not one[1])
+    shown = outcomes[:SHOWN]
+    texts = _texts(caller, act.kind, [unit for unit, _ in shown])
+    refused = sum(1 for _, outcome in outcomes if outcome)
+    return {
+        "batch": batch,
+        "says": act.says,
+        "kind": act.kind,
+        "rows": [(unit, texts.get(unit, "not yours to see any more"), outcome) for unit, outcome in shown],
+        "handled": len(batch.outcomes),
+        "total": len(batch.unit_ids),
+        "refused": refused,
+        "done": len(batch.outcomes) - refused,
+        "more": len(outcomes) - len(shown),
+        "may_undo": bool(act.inverse) and batch.finished_at and not hasattr(batch, "undone_by"),
+    }

@@ -1,0 +1,74 @@
+"""Knowledge: what was promoted to the catalog, and one entity with everything known about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from knowledge import catalog as catalogs
+from knowledge import evidence, queries
+from knowledge.catalog.port import CatalogRefused, CatalogUnavailable, entity_type
+from knowledge.changes import promoted
+from memories.access import caller_of
+from memories.contract.paging import page
+from memories.validation import UNSTORABLE, clean_urn
+
+FOUND_MOST = 30
+
+
+@require_safe
+@login_required
+def knowledge(request: HttpRequest) -> HttpResponse:
+    """With `q`, finds entities of the catalog; otherwise those that insights have changed."""
+    caller = caller_of(request, door="portal")
+    q = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:500]
+    kind = request.GET.get("kind", "")
+    kind = kind if kind in promoted.KINDS else "entities"
+    context: dict[str, Any] = {"q": q, "kind": kind}
+    if q:
+        context |= _found(q)
+    else:
+        counts = promoted.counts()
+        context["kinds"] = [(name, title, counts[name]) for name, title in promoted.KINDS.items()]
+        context["rows"] = promoted.newest(caller, kind)
+    is_fragment = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    return render(request, "knowledge/_rows.html" if is_fragment else "knowledge/list.html", context)
+
+
+def _found(q: str) -> dict[str, Any]:
+    try:
+        catalog = catalogs.readable()
+        return {"found": catalog.search(q, limit=FOUND_MOST), "note": catalogs.copy_note(catalog)}
+    except (CatalogUnavailable, CatalogRefused) as error:
+        return {"found": [], "note": error.message}
+
+
+@require_safe
+@login_required
+def entity(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    urn = clean_urn(request.GET.get("urn", ""), "urn")
+    shown, note = {}, ""
+    try:
+        catalog = catalogs.readable()
+        shown = evidence.of_entity(catalog, urn)
+        note = catalogs.copy_note(catalog)
+    except (CatalogUnavailable, CatalogRefused) as error:
+        note = error.message
+    memories, waiting = promoted.about(caller, urn)
+    found = page(memories, request.GET.get("after", ""))
+    context = {
+        "urn": urn,
+        "kind": entity_type(urn),
+        "entity": shown,
+        "note": note,
+        "page": found,
+        "waiting": waiting.order_by("record__created_at")[:10],
+        "changesets": promoted.changesets_of(caller, urn),
+        "may_curate": queries.may_curate(caller),
+    }
+    return render(request, "knowledge/entity.html", context)

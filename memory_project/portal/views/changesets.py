@@ -1,0 +1,125 @@
+"""What was written to the catalog: readable diffs, the way back, export, replay."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.defaultfilters import pluralize
+from django.views.decorators.http import require_POST, require_safe
+
+from knowledge import insights, queries
+from knowledge.catalog import files
+from knowledge.changes import changesets, readable, rollback
+from knowledge.models import ChangesetState, Insight
+from memories.access import caller_of
+from memories.contract.errors import DomainError
+from memories.contract.paging import page
+from memories.validation import UNSTORABLE
+from memory_project.portal.wording import for_people
+
+
+@require_safe
+@login_required
+def listing(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    entity = UNSTORABLE.sub("", request.GET.get("entity", ""))[:500]
+    state = request.GET.get("state", "")
+    rows = queries.changesets(caller, entity).prefetch_related("changes")
+    if state in ChangesetState.values:
+        rows = rows.filter(state=state)
+    found = page(rows, request.GET.get("after", ""))
+    kept = {"state": state, "entity": entity, "after": found.after}
+    context = {
+        "page": found,
+        "states": ChangesetState,
+        "state": state,
+        "entity": entity,
+        "next_page": "?" + urlencode({name: value for name, value in kept.items() if value}),
+    }
+    return render(request, "changesets/list.html", context)
+
+
+@require_safe
+@login_required
+def one(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    changeset = changesets.find(caller, changeset_id)
+    sources = Insight.objects.visible_to(caller).filter(pk__in=changeset.insight_ids).select_related("record")
+    context = {
+        "changeset": changeset,
+        "changes": readable.of_changes(changeset.changes.all()),
+        "sources": sources,
+        "may_curate": queries.may_curate(caller),
+        "may_roll_back": changeset.state in ("applied", "partial", "planned"),
+        "may_resume": changeset.state in ("partial", "planned"),
+    }
+    return render(request, "changesets/one.html", context)
+
+
+@login_required
+def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    """Shows what would be put back and what others changed since; POST does it."""
+    caller = caller_of(request, door="portal")
+    insights.require_curator(caller)
+    if request.method == "POST":
+        try:
+            answer = rollback.roll_back(
+                caller=caller, changeset_id=changeset_id, skip_conflicts="skip_conflicts" in request.POST
+            )
+        except DomainError as error:
+            messages.error(request, for_people(error))
+            return redirect("roll-back", changeset_id=changeset_id)
+        request.session.pop("last_decision", None)  # what it offers to undo is undone
+        left = f" {len(answer.conflicts)} left as others have them." if answer.conflicts else ""
+        messages.success(
+            request,
+            f"Rolled back: {len(answer.reverted)} values put back.{left} "
+            f"{answer.insights_returned} insight{pluralize(answer.insights_returned)} back in the review.",
+        )
+        return redirect("changeset", changeset_id=changeset_id)
+    changeset = changesets.find(caller, changeset_id)
+    fault, landed = "", []
+    try:
+        landed = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
+    except DomainError as error:
+        fault = for_people(error)
+    context = {
+        "changeset": changeset,
+        "ours": readable.of_changes((change for change, is_ours in landed if is_ours), back=True),
+        "conflicts": readable.of_changes((change for change, is_ours in landed if not is_ours), back=True),
+        "error": fault,
+    }
+    return render(request, "changesets/roll_back.html", context)
+
+
+@require_POST
+@login_required
+def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    answer = changesets.resume(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    messages.info(request, f"The changeset is {answer.changeset.get_state_display().lower()} now.")
+    return redirect("changeset", changeset_id=changeset_id)
+
+
+@require_POST
+@login_required
+def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    written, there = rollback.replay(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    messages.success(request, f"{written} values written again, {there} were there.")
+    return redirect("changeset", changeset_id=changeset_id)
+
+
+@require_safe
+@login_required
+def export(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    """The changeset as MetadataChangeProposals, for DataHub's own file source."""
+    changeset = changesets.find(caller_of(request, door="portal"), changeset_id)
+    text = json.dumps(files.as_proposals(changeset.changes.all()), indent=2, ensure_ascii=False)
+    response = HttpResponse(text, content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="changeset-{changeset.pk.hex[:8]}.json"'
+    return response

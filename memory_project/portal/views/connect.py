@@ -1,0 +1,97 @@
+"""Connect: tokens and what to paste into which client."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from memories.access import caller_of
+from memories.contract.errors import Invalid
+from memories.shapes import moment
+from memory_project.accounts import tokens
+from memory_project.models import AuditEvent, User
+
+LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year"}
+
+
+def _user(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)  # login_required has seen to it
+    return request.user
+
+
+@require_safe
+@login_required
+def connect(request: HttpRequest) -> HttpResponse:
+    return _connect_page(request)
+
+
+def _connect_page(request: HttpRequest, fresh: str = "") -> HttpResponse:
+    """`fresh` is a token made just now: it is in this answer and nowhere else."""
+    context = {
+        "fresh": fresh,
+        "tokens": _user(request).api_tokens.all()[:100],
+        "personas": sorted(caller_of(request, door="portal").personas),
+        "lifetimes": LIFETIMES,
+        "clients": client_configurations(fresh or "cpl_YOUR_TOKEN"),
+        "since": timezone.now().isoformat(),
+    }
+    return render(request, "portal/connect.html", context)
+
+
+@require_POST
+@login_required
+def make_token(request: HttpRequest) -> HttpResponse:
+    days = request.POST.get("days", "90")
+    if days not in LIFETIMES:
+        raise Invalid(f"{days[:20]!r} is unknown", field="days", allowed=", ".join(LIFETIMES))
+    _, text = tokens.create_token(
+        caller=caller_of(request, door="portal"),
+        user=_user(request),
+        name=request.POST.get("name", ""),
+        persona=request.POST.get("persona", ""),
+        expires_at=timezone.now() + timedelta(days=int(days)),
+    )
+    return _connect_page(request, fresh=text)
+
+
+@require_POST
+@login_required
+def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
+    token = tokens.revoke_token(caller=caller_of(request, door="portal"), token_id=token_id)
+    messages.success(request, f"Revoked: “{token.name}” opens nothing any more.")
+    return redirect("connect")
+
+
+@require_safe
+@login_required
+def first_call(request: HttpRequest) -> HttpResponse:
+    """Polled by the Connect page until this person's next call over MCP arrives."""
+    since = request.GET.get("since", "")
+    calls = AuditEvent.objects.filter(email=_user(request).email, door__startswith="mcp")
+    call = calls.filter(at__gt=moment("since", since) or timezone.now()).first()
+    return render(request, "portal/_first_call.html", {"call": call, "since": since})
+
+
+def client_configurations(token: str) -> list[tuple[str, str, str]]:
+    """How clients are told of this server: (client, where it goes, what to paste)."""
+    url = f"{settings.COMMONPLACE_URL}/mcp"
+    headers = {"Authorization": f"Bearer {token}"}
+    remote = ["-y", "mcp-remote", url, "--header", f"Authorization: Bearer {token}"]
+    desktop = {"mcpServers": {"commonplace": {"command": "npx", "args": remote}}}
+    cursor = {"mcpServers": {"commonplace": {"url": url, "headers": headers}}}
+    code = {"servers": {"commonplace": {"type": "http", "url": url, "headers": headers}}}
+    shell = f'claude mcp add --transport http commonplace {url} --header "Authorization: Bearer {token}"'
+    return [
+        ("Claude Code", "In a terminal", shell),
+        ("Claude Desktop", "Settings → Developer → Edit Config", json.dumps(desktop, indent=2)),
+        ("Cursor", "~/.cursor/mcp.json", json.dumps(cursor, indent=2)),
+        ("VS Code", ".vscode/mcp.json", json.dumps(code, indent=2)),
+    ]

@@ -1,0 +1,229 @@
+"""The portal's pages about memories: My Knowledge, one memory, writing and changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from knowledge import decisions
+from knowledge import queries as curation
+from memories import queries, services
+from memories.access import Caller, caller_of
+from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from memories.history import chain, history
+from memories.models import MemoryRecord, Status
+from memories.retrieval.search import hints_about
+from memories.writing import erasing, feedback, undoing
+from memories.writing.revising import may_decide
+from memory_project.portal.browse import Browse
+from memory_project.portal.forms import MemoryForm
+from memory_project.portal.views.local import local_page
+from memory_project.portal.wording import for_people
+
+
+@require_safe
+@login_required
+def my_knowledge(request: HttpRequest) -> HttpResponse:
+    browse = Browse.of(caller_of(request, door="portal"), request.GET)
+    is_fragment = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    template = "portal/_results.html" if is_fragment else "portal/my_knowledge.html"
+    context: dict[str, Any] = {"browse": browse, "result": browse.result()}
+    if not is_fragment:
+        context["rail"] = browse.rail()
+    response = render(request, template, context)
+    if is_fragment:
+        response["HX-Push-Url"] = browse.address  # a view to be saved: without empty filters
+    return response
+
+
+@require_safe
+@login_required
+def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    record = queries.one(caller, record_id)
+    line = chain(caller, record)
+    said, own_word = feedback.of(caller, record)
+    insight = curation.of_record(caller, record)
+    context = {
+        "record": record,
+        "insight": insight,
+        "decisions": list(insight.decisions.all()) if insight else [],
+        "said": said,
+        "own_word": own_word,
+        "chain": list(zip(line, [None, *line], strict=False)),
+        "history": history(caller, record, line),
+        "hint": hints_about([record.pk]).get(record.pk, ""),
+        "may_change": caller.acts_for(record.created_by),
+        "may_decide": may_decide(caller, record),
+        "successor": next((link for link in line if record.superseded_by == link.pk), None),
+    }
+    return render(request, "portal/memory.html", context)
+
+
+@login_required
+def create_memory(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    initial = {"content": request.GET.get("content", ""), "entity_urns": request.GET.get("entity", "")}
+    form = MemoryForm(request.POST or None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        try:
+            answer = services.remember(caller=caller, **form.values())
+        except Invalid as error:
+            form.refuse(error)
+        else:
+            _tell(request, answer)
+            return redirect("memory", record_id=answer.record.pk)
+    return render(request, "portal/memory_form.html", {"form": form, "title": "New memory", "verb": "Remember"})
+
+
+@login_required
+def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
+    """Two ways to change a text: edit it in place, or correct it and keep what was believed before."""
+    caller = caller_of(request, door="portal")
+    record = queries.one(caller, record_id)
+    correcting = "correct" in (request.POST or request.GET)
+    if not (may_decide(caller, record) if correcting else caller.acts_for(record.created_by)):
+        raise Forbidden("belongs to somebody else: only its owner or an admin changes it")
+    form = MemoryForm(request.POST or None, initial=_initial(record), new=False)
+    if request.method == "POST" and form.is_valid():
+        try:
+            target = _save(caller, record, form, correcting)
+        except (Invalid, Conflict) as error:
+            form.refuse(Invalid(error.fault, field=error.field, allowed=error.allowed))
+        else:
+            said = "Corrected: the old text stays in the chain." if correcting else "Saved."
+            messages.success(request, f"{target.waits[0].upper()}{target.waits[1:]}." if target.waits else said)
+            return redirect("memory", record_id=target.pk)
+    title, verb = ("Correct a memory", "Save correction") if correcting else ("Edit a memory", "Save")
+    context = {"form": form, "record": record, "title": title, "verb": verb, "correcting": correcting}
+    return render(request, "portal/memory_form.html", context)
+
+
+@require_POST
+@login_required
+def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    if act not in ACTS:
+        raise NotFound(f"there is nothing called {act!r} to do with a memory")
+    try:
+        message = ACTS[act](caller, record_id, request)
+    except DomainError as error:
+        messages.error(request, for_people(error))
+    else:
+        messages.success(request, message)
+        if act in UNDOABLE:
+            request.session[LAST_ACT] = {"id": str(record_id), "act": act, "says": UNDOABLE[act]}
+    if act == "erase" and not MemoryRecord.objects.visible_to(caller).filter(pk=record_id).exists():
+        return redirect("my-knowledge")
+    if page := local_page(request.POST.get("next", "")):
+        return HttpResponseRedirect(page)
+    return redirect("memory", record_id=record_id)
+
+
+def _forget(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    services.forget(caller=caller, record_id=record_id, reason=request.POST.get("reason", ""))
+    return "Forgotten: it is kept, but out of recall."
+
+
+def _restore(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    services.restore(caller=caller, record_id=record_id)
+    return "Restored: it is recalled again."
+
+
+def _verify(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    services.verify(caller=caller, record_id=record_id, note=request.POST.get("reason", ""))
+    return "Noted: still true as of now."
+
+
+def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    record = services.share(caller=caller, record_id=record_id, visibility=request.POST.get("visibility", ""))
+    return f"It is visible to {'you alone' if record.visibility == 'private' else record.visibility} now."
+
+
+def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    erasing.erase(caller=caller, record_id=record_id, confirm=request.POST.get("confirm") == "erase")
+    return "Erased for good."
+
+
+def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    feedback.mark(caller=caller, record_id=record_id, verdict="useful")
+    return "Thank you: noted as useful."
+
+
+def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    feedback.mark(caller=caller, record_id=record_id, verdict="wrong", note=request.POST.get("reason", ""))
+    stale = queries.one(caller, record_id).status == Status.STALE
+    everybody = "Noted: it is out of recall until somebody has looked at it."
+    return everybody if stale else "Noted: you don’t recall it any more, and its owner is asked to look at it."
+
+
+def _withdraw(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    feedback.withdraw(caller=caller, record_id=record_id)
+    return "Your mark is removed."
+
+
+def _undo(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    undoing.undo(caller=caller, record_id=record_id, change=request.POST.get("change", ""))
+    return "Back as it was."
+
+
+def _appeal(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    decisions.appeal(caller=caller, insight_id=record_id, notes=request.POST.get("reason", ""))
+    return "Appealed: a curator looks at it again, with your reason."
+
+
+LAST_ACT = "last_act"  # in the session: what the next page offers to take back
+UNDOABLE = {"forget": "Forgotten", "restore": "Restored", "verify": "Still true"}
+ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
+    "forget": _forget,
+    "restore": _restore,
+    "verify": _verify,
+    "share": _share,
+    "erase": _erase,
+    "useful": _useful,
+    "wrong": _wrong,
+    "withdraw": _withdraw,
+    "undo": _undo,
+    "appeal": _appeal,
+}
+
+
+def _initial(record: MemoryRecord) -> dict[str, Any]:
+    names = ("content", "dimension", "category", "confidence", "visibility")
+    initial = {name: getattr(record, name) for name in names}
+    return initial | {"tags": ", ".join(record.tags), "entity_urns": "\n".join(record.entity_urns)}
+
+
+def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bool) -> MemoryRecord:
+    values = form.values()
+    if correcting:
+        answer = services.supersede(caller=caller, record_id=record.pk, **values)
+        answer.record.waits = answer.note if answer.record.supersedes_id is None else ""
+        return answer.record
+    reason = values.pop("reason")
+    changed = {name: value for name, value in values.items() if value != getattr(record, name)}
+    if not changed and record.status == Status.ACTIVE:
+        return record
+    return services.revise(caller=caller, record_id=record.pk, reason=reason, **(changed or values))
+
+
+def _tell(request: HttpRequest, answer: services.Remembered) -> None:
+    if answer.existing:
+        messages.info(request, "This is remembered already: here it is.")
+        return
+    messages.success(request, "Remembered.")
+    if answer.similar:
+        near = answer.similar[0]
+        messages.warning(
+            request,
+            f"Nearly the same is known ({near.cosine:.0%} alike): “{near.record}”. Correct one of them?",
+        )
+    if answer.note:
+        messages.warning(request, answer.note)

@@ -1,0 +1,57 @@
+"""Errors as pages say them: fields by the names that people see, instead of those of the tools' arguments."""
+
+from __future__ import annotations
+
+import re
+
+from memories.contract.errors import DomainError
+
+LABELS = {
+    "content": "The text",
+    "insight_text": "The text",
+    "summary": "The summary",
+    "entity_urns": "Catalog entities",
+    "related_columns": "Columns",
+    "tags": "Tags",
+    "metadata": "Metadata",
+    "note": "Your note",
+    "notes": "Your note",
+    "reason": "The reason",
+    "visibility": "Who may read it",
+    "category": "The category",
+    "ids": "Your choice",
+    "unit_ids": "Your choice",
+    "id": "This memory",
+    "record_id": "This memory",
+    "insight_id": "This insight",
+    "finding_id": "This finding",
+    "batch_id": "This bulk work",
+    "changeset_id": "This changeset",
+    "action_id": "This action",
+    "action_type": "The change",
+    "change_type": "The change",
+    "target": "Where it is changed",
+    "detail": "The new text or value",
+    "query_sql": "The SQL statement",
+    "email": "The e-mail address",
+    "as_of": "The date",
+    "cursor": "The page’s address",
+    "after": "The page’s address",
+}
+PLACE = re.compile(r"\w+\[(\d+)\]\.?(\w*)")  # suggested_actions[0].detail
+
+
+def for_people(error: DomainError) -> str:
+    """The whole message."""
+    if not error.field:
+        return error.message
+    place = PLACE.fullmatch(error.field)
+    name = place[2] if place else error.field.split(".")[0].split("[")[0]
+    label = LABELS.get(name, name.replace("_", " ").capitalize())
+    label = f"{label} (number {int(place[1]) + 1})" if place else label
+    return f"{label} {beside_its_field(error)}"
+
+
+def beside_its_field(error: DomainError) -> str:
+    """The fault alone, where the page shows it next to the field."""
+    return f"{error.fault}; allowed: {error.allowed}" if error.allowed else error.fault

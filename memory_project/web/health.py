@@ -1,0 +1,32 @@
+"""For load balancers and `manage.py up`: whether this process can work, and what is degraded."""
+
+from __future__ import annotations
+
+import psycopg
+from django.db import connection
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
+
+from memories import embedding
+from memories.database.locks import DIRECT
+
+WITHIN_S = 2
+WATCHER = "SELECT value FROM catalog_cursors WHERE name = 'watcher'"
+
+
+@require_safe
+def health(request: HttpRequest) -> JsonResponse:
+    """Asks the database over a connection of its own: while calls hold the whole pool, this still answers. What is
+    degraded is said, and is no failure; a database that does not answer is one."""
+    state = embedding.state()
+    body = {"status": "ok", "embeddings": state["state"], "catalog": "ok"}
+    parameters = {k: v for k, v in connection.get_connection_params().items() if k in DIRECT}
+    try:
+        with psycopg.connect(**parameters, connect_timeout=WITHIN_S, options="-c statement_timeout=2000") as direct:
+            watcher = direct.execute(WATCHER).fetchone()
+    except psycopg.Error:
+        return JsonResponse({**body, "status": "the database does not answer", "degraded": True}, status=503)
+    if watcher and watcher[0]:
+        body["catalog"] = str(watcher[0])
+    degraded = body["embeddings"] in ("off", "failed", "away") or body["catalog"] != "ok"
+    return JsonResponse({**body, "degraded": degraded})
