@@ -51,6 +51,7 @@ class Session:
         return content
 
     def _keep(self, call: str, arguments: Any, answer: dict[str, Any]) -> None:
+        answer = {name: _settled(value) for name, value in answer.items()}
         line = json.dumps({"call": call, "arguments": arguments, **answer}, ensure_ascii=False, default=str)
         line = TIME.sub("<time>", SIGNED.sub("<signed>", line))
         self.answers.append(json.loads(ID.sub(self._mask, line)))
@@ -58,6 +59,19 @@ class Session:
     def _mask(self, match: re.Match[str]) -> str:
         key = match[0].replace("-", "")
         return self._ids.setdefault(key, f"<id {len(self._ids) + 1}>")
+
+
+def _settled(value: Any) -> Any:
+    """Equal scores are ordered by ids, which are made anew each time."""
+    if isinstance(value, dict):
+        return {name: _settled(inner) for name, inner in value.items()}
+    if isinstance(value, list) and all(isinstance(item, dict) and _score(item) is not None for item in value):
+        return sorted(value, key=lambda item: (-_score(item), str(item.get("content") or item.get("finding"))))
+    return value
+
+
+def _score(item: dict[str, Any]) -> Any:
+    return item.get("score", item.get("similarity"))
 
 
 def _parsed(text: str) -> Any:
