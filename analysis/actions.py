@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,12 +24,13 @@ from analysis import records, sessions, sources
 from analysis.asking.query import Scope, run, scope, uncastable
 from analysis.execution import Acted, carry_out, is_interrupted
 from analysis.models import Action, ActionState, Session
+from analysis.operations import Act
 from analysis.sources import Known
-from memories import validation
 from memories.access import Caller, caller_for
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound, check_choice
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import carries_out, checked
 
-KINDS = ("update", "delete")
 UNCONFIRMED_MOST = 50  # more records than that need the token of a dry run
 TOKEN_HOURS = 1
 ATTRIBUTES_BYTES = 64_000
@@ -64,17 +65,10 @@ class Request:
     scope: Scope
 
 
-def dry_run(
-    *,
-    caller: Caller,
-    analysis_id: str,
-    model: str,
-    action: str,
-    attributes: Mapping[str, Any] | None = None,
-    where: Mapping[str, Any] | None = None,
-) -> Preview:
+@carries_out(Act)
+def dry_run(ask: Act, *, caller: Caller) -> Preview:
     """The scope and the age of the snapshot, without a call to the upstream; and what was begun here and broke off."""
-    asked = _checked(caller, analysis_id, model, action, attributes, where)
+    asked = _checked(caller, ask)
     base, params = asked.scope.sql()
     ((matched, without, earliest, latest),) = run(
         f"SELECT count(*) FILTER (WHERE has_id), count(*) FILTER (WHERE NOT has_id), min(ingested_at), "
@@ -97,25 +91,15 @@ def dry_run(
     )
 
 
-def act(
-    *,
-    caller: Caller,
-    analysis_id: str,
-    model: str,
-    action: str,
-    attributes: Mapping[str, Any] | None = None,
-    where: Mapping[str, Any] | None = None,
-    confirm: str = "",
-    revalidate: bool = False,
-    user_id: str = "",
-) -> Acted:
+@carries_out(Act)
+def act(ask: Act, *, caller: Caller) -> Acted:
     """Changes every matching record upstream. Raises Conflict when the confirmed records are not those any more, and
     when an action broke off here that the token's dry run did not name: asking again would repeat what it did."""
-    as_user = sessions.acting_for(caller, user_id)
-    asked = _checked(caller, analysis_id, model, action, attributes, where)
+    as_user = sessions.acting_for(caller, ask.user_id)
+    asked = _checked(caller, ask)
     ids = _ids(asked)
-    if len(ids) > UNCONFIRMED_MOST or confirm:
-        _require_confirmed(caller, asked, ids, confirm)
+    if len(ids) > UNCONFIRMED_MOST or ask.confirm:
+        _require_confirmed(caller, asked, ids, ask.confirm)
     elif broken := interrupted(caller, asked.session, asked.known.name):
         done = "go on with it by action_id, or do a dry run and pass its confirm to act anew"
         raise Conflict(f"an action broke off here, {broken[0].pk.hex}: {done}", field="action_id")
@@ -129,7 +113,7 @@ def act(
                 kind=asked.kind,
                 attributes=asked.attributes,
                 where=asked.where,
-                revalidate=revalidate,
+                revalidate=ask.revalidate,
             )
             _plan(made, asked, ids)
         return carry_out(made, upstream, asked.session)
@@ -181,7 +165,7 @@ def resume_as_owner(action_id: UUID | str) -> str:
 
 
 def find(caller: Caller, action_id: UUID | str) -> Action:
-    pk = validation.clean_id(action_id, "action_id")
+    pk = checked(Id, action_id, "action_id")
     made = Action.objects.visible_to(caller).filter(pk=pk).first()
     if made is None:
         raise NotFound("no such action of yours", field="action_id")
@@ -191,22 +175,16 @@ def find(caller: Caller, action_id: UUID | str) -> Action:
 # -- what is asked -----------------------------------------------------------------------------------------
 
 
-def _checked(
-    caller: Caller,
-    analysis_id: str,
-    model: str,
-    action: str,
-    attributes: Mapping[str, Any] | None,
-    where: Mapping[str, Any] | None,
-) -> Request:
-    kind = check_choice("action", action, KINDS)
-    known = _writable(caller, model)
-    cleaned = _attributes(known, dict(attributes or {})) if kind == "update" else {}
-    session = sessions.find(caller, analysis_id)
+def _checked(caller: Caller, ask: Act) -> Request:
+    known = _writable(caller, ask.model)
+    attributes = _attributes(known, dict(ask.attributes or {})) if ask.action == "update" else {}
+    session = sessions.find(caller, ask.analysis_id)
     held = sessions.names_of_models(session)
     if known.name not in held:
-        raise NotFound(f"no {model} records here: run analysis_ingest first", field="model", allowed=", ".join(held))
-    return Request(session, known, kind, cleaned, dict(where or {}), scope(session, known.name, where))
+        raise NotFound(
+            f"no {ask.model} records here: run analysis_ingest first", field="model", allowed=", ".join(held)
+        )
+    return Request(session, known, ask.action, attributes, dict(ask.where or {}), scope(session, known.name, ask.where))
 
 
 def _writable(caller: Caller, model: str) -> Known:

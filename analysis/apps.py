@@ -2,14 +2,27 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 
+from memories.contract.toolset import TOOLS, Tool
+
 
 class AnalysisConfig(AppConfig):
     name = "analysis"
     verbose_name = "Analysis"
 
     def ready(self) -> None:
-        from analysis import receivers  # noqa: F401, PLC0415 - they register themselves, models first
+        from analysis import copies, sources  # noqa: PLC0415 - models first
         from analysis.models import Finding  # noqa: PLC0415 - the same
-        from memories.retrieval.indexing import VectorSource, register  # noqa: PLC0415 - the same
+        from memories import plugs  # noqa: PLC0415 - the same
+        from memories.retrieval.indexing import SOURCES, VectorSource  # noqa: PLC0415 - the same
 
-        register(VectorSource("finding", Finding.objects.all, "finding"))
+        SOURCES.register("finding", VectorSource("finding", Finding.objects.all, "finding"))
+        plugs.COPIES.register("analyses", copies.AnalysisCopies())
+        for kind, opens in sources.BUILT_IN.items():
+            sources.KINDS.register(kind, opens)
+        TOOLS.register("analysis", tools)
+
+
+def tools() -> list[Tool]:
+    from analysis.mcp_tools import TOOLS as own  # noqa: PLC0415 - models first; schemas are made for servers alone
+
+    return own

@@ -68,3 +68,13 @@ def _drop(copies: QuerySet[Any]) -> None:
 def _as_json(text: str) -> str:
     """As it stands inside of a jsonb value that is cast to text."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+class AnalysisCopies:
+    """memories.plugs.Copies: memories that analyses have ingested."""
+
+    def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
+        erase(record_id, texts)
+
+    def follow(self, record_ids: Sequence[UUID]) -> None:
+        follow(record_ids)

@@ -1,9 +1,8 @@
-"""Carrying an action out: its requests a few at once, each record's intent saved before and its outcome after."""
+"""Carrying an action out: a ledger of one item a record, and what each request means for its record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +15,9 @@ from analysis.models import Action, ActionItem, ActionState, IngestedRecord, Out
 from analysis.sources.port import Upstream, UpstreamFailed
 from memories.contract import progress
 from memories.contract.errors import Conflict
-from memories.database import connections, locks
+from memories.database import locks
+from memories.effects import ledger as ledgers
+from memories.effects.ledger import Fate, Ledger, Result, Sight, Stage
 
 BATCH = 50  # records in one round: their intents are saved together
 ERRORS_SHOWN = 5
@@ -38,109 +39,95 @@ def is_interrupted(made: Action) -> bool:
     return made.state == ActionState.RUNNING and locks.is_free("action", made.pk)
 
 
-def carry_out(made: Action, upstream: Upstream, session: Session | None, *, again: bool = False) -> Acted:
+NAMES = {
+    Fate.PLANNED: Outcome.PLANNED, Fate.BEGUN: Outcome.SENDING, Fate.LANDED: Outcome.SUCCEEDED,
+    Fate.UNCHANGED: Outcome.SUCCEEDED, Fate.MOVED: Outcome.DRIFTED, Fate.FAILED: Outcome.FAILED,
+    Fate.UNKNOWN: Outcome.UNKNOWN,
+}  # fmt: skip
+
+
+def carry_out(action: Action, upstream: Upstream, session: Session | None, *, again: bool = False) -> Acted:
     busy = Conflict("is being carried out right now", field="action_id")
-    with locks.alone("action", made.pk, busy), ThreadPoolExecutor(upstream.at_once) as pool:
+    ledger = Ledger(action.items.all(), "id", NAMES)
+    with locks.alone("action", action.pk, busy):
         if again:
-            made.items.filter(outcome=Outcome.FAILED).update(outcome=Outcome.PLANNED, error="", status_code=None)
-            made.items.filter(outcome=Outcome.UNKNOWN).update(outcome=Outcome.SENDING)  # looked at before all else
-            made.state = ActionState.RUNNING
-            made.save(update_fields=["state"])
-        total = made.items.count()
-        done = made.items.exclude(outcome__in=[Outcome.PLANNED, Outcome.SENDING]).count()
-        while batch := list(made.items.filter(outcome__in=[Outcome.SENDING, Outcome.PLANNED]).order_by("id")[:BATCH]):
-            for _ in _round(pool, made, upstream, batch, session):
-                done += 1
-                progress.tell(done, total, f"{made.kind}: {done}/{total} records processed")
-        return _settle(made)
+            ledger.retry()
+            action.state = ActionState.RUNNING
+            action.save(update_fields=["state"])
+        total = action.items.count()
+        finished = total - ledger.open.count()
+        effect = RecordChange(action, upstream, session)
+        for _ in ledgers.carry_out(ledger, effect, batch=BATCH, at_once=upstream.at_once):
+            finished += 1
+            progress.tell(finished, total, f"{action.kind}: {finished}/{total} records processed")
+        return _settle(action)
 
 
-def _round(
-    pool: ThreadPoolExecutor, made: Action, upstream: Upstream, batch: Sequence[ActionItem], session: Session | None
-) -> Iterator[ActionItem]:
-    """One batch: its intents are saved, then its requests sent; outcomes are saved as they come, also when the caller
-    goes away in between."""
-    unknown = {item.pk for item in batch if item.outcome == Outcome.SENDING}
-    ActionItem.objects.filter(pk__in=[item.pk for item in batch]).update(outcome=Outcome.SENDING, at=timezone.now())
-    waiting: list[tuple[ActionItem, Future[tuple[Outcome, int | None, str]]]] = [
-        (item, pool.submit(_one, made, upstream, item, item.pk in unknown)) for item in batch
-    ]
-    try:
-        while waiting:
-            item, future = waiting.pop(0)
-            connections.release()
-            _note(made, item, *future.result(), session)
-            yield item
-    finally:
-        for item, future in waiting:  # nobody waits any more: what was begun is finished, what was not is planned again
-            if future.cancel():
-                before = Outcome.SENDING if item.pk in unknown else Outcome.PLANNED
-                ActionItem.objects.filter(pk=item.pk).update(outcome=before)
-            else:
-                _note(made, item, *future.result(), session)
+@dataclass(frozen=True)
+class RecordChange:
+    """memories.effects.ledger.Effect: an update or a deletion of a record upstream."""
 
+    action: Action
+    upstream: Upstream
+    session: Session | None
 
-def _one(made: Action, upstream: Upstream, item: ActionItem, unknown: bool) -> tuple[Outcome, int | None, str]:
-    """One record, in a thread: only requests, no database."""
-    try:
-        if unknown or made.revalidate:
-            try:
-                now = upstream.read(item.record_id)
-            except UpstreamFailed as error:  # nothing was sent now; what was sent before stays unknown
-                return (Outcome.UNKNOWN if unknown else Outcome.FAILED), error.status_code or None, error.message
-            found = _compared(made, item, now)
-            if unknown and found == "done":
-                return Outcome.SUCCEEDED, None, ""
-            if found == "drifted":
-                return (Outcome.UNKNOWN if unknown else Outcome.DRIFTED), None, _drift(item, now)
-        if made.kind == "delete":
-            return Outcome.SUCCEEDED, upstream.delete(item.record_id), ""
-        return Outcome.SUCCEEDED, upstream.update(item.record_id, made.attributes), ""
-    except UpstreamFailed as error:
-        if made.kind == "delete" and error.status_code in (404, 410):
-            return Outcome.SUCCEEDED, error.status_code, "was gone already"
+    @property
+    def looks_first(self) -> bool:
+        return self.action.revalidate
+
+    def look(self, item: ActionItem, was_begun: bool) -> tuple[Sight, str]:
+        now = self.upstream.read(item.record_id)
+        if self._is_as_asked(now):  # an item that was not begun is sent all the same: its answer is the proof
+            return (Sight.AS_ASKED if was_begun else Sight.AS_BEFORE), ""
+        if now is None:
+            return Sight.OTHERWISE, "is gone"
+        differing = _differing(item, now)
+        says = f"changed since it was ingested: {', '.join(differing)[:300]}"
+        return (Sight.OTHERWISE, says) if differing else (Sight.AS_BEFORE, "")
+
+    def _is_as_asked(self, now: Mapping[str, Any] | None) -> bool:
+        if self.action.kind == "delete" or now is None:
+            return self.action.kind == "delete" and now is None
+        return all(now.get(name) == value for name, value in self.action.attributes.items())
+
+    def send(self, item: ActionItem) -> Result:
+        if self.action.kind == "delete":
+            return Result(Fate.LANDED, status_code=self.upstream.delete(item.record_id))
+        return Result(Fate.LANDED, status_code=self.upstream.update(item.record_id, self.action.attributes))
+
+    def fate_of(self, item: ActionItem, error: Exception, stage: Stage) -> Result:
+        if not isinstance(error, UpstreamFailed):
+            return Result(Fate.UNKNOWN, f"{type(error).__name__}: {error}")
+        status_code = error.status_code or None
+        if stage != Stage.SENDING:  # nothing was sent now; what was sent before stays unknown
+            return Result(Fate.UNKNOWN if stage == Stage.LOOKING_AGAIN else Fate.FAILED, error.message, status_code)
+        if self.action.kind == "delete" and error.status_code in (404, 410):
+            return Result(Fate.LANDED, "was gone already", status_code)
         no_answer = error.status_code in (0, 500, 502, 504) and not error.never_sent
-        return (Outcome.UNKNOWN if no_answer else Outcome.FAILED), error.status_code or None, error.message
-    except Exception as error:  # a fault of ours must not lose the other records' outcomes
-        return Outcome.UNKNOWN, None, f"{type(error).__name__}: {error}"
+        return Result(Fate.UNKNOWN if no_answer else Fate.FAILED, error.message, status_code)
 
+    def note(self, item: ActionItem, result: Result) -> None:
+        """The outcome, and the snapshot as the record is now."""
+        item.outcome, item.status_code, item.error = NAMES[result.fate], result.status_code, result.error[:2_000]
+        with transaction.atomic():
+            ActionItem.objects.filter(pk=item.pk).update(
+                outcome=item.outcome, status_code=item.status_code, error=item.error, at=timezone.now()
+            )
+            if item.outcome == Outcome.SUCCEEDED and self.session is not None:
+                self._follow(item, self.session)
 
-def _compared(made: Action, item: ActionItem, now: Mapping[str, Any] | None) -> str:
-    """`done`: as asked for; `same`: as it was ingested; `drifted`: neither."""
-    if made.kind == "delete" and now is None:
-        return "done"
-    if now is None:
-        return "drifted"
-    if made.kind == "update" and all(now.get(name) == value for name, value in made.attributes.items()):
-        return "done"
-    return "same" if not _differing(item, now) else "drifted"
+    def _follow(self, item: ActionItem, session: Session) -> None:
+        rows = IngestedRecord.objects.filter(session=session, model=self.action.model, record_id=item.record_id)
+        if self.action.kind == "delete":
+            rows.delete()
+        else:
+            rows.update(data={**item.before, **self.action.attributes}, ingested_at=timezone.now())
 
 
 def _differing(item: ActionItem, now: Mapping[str, Any]) -> list[str]:
     """Fields of the snapshot that the record has with another value. Own fields and flattened ones are not compared."""
     clean = {str(name): records.clean(value) for name, value in now.items()}
     return [name for name, value in item.before.items() if name in clean and clean[name] != value]
-
-
-def _drift(item: ActionItem, now: Mapping[str, Any] | None) -> str:
-    return "is gone" if now is None else f"changed since it was ingested: {', '.join(_differing(item, now))[:300]}"
-
-
-def _note(
-    made: Action, item: ActionItem, outcome: Outcome, status_code: int | None, error: str, session: Session | None
-) -> None:
-    """The outcome, and the snapshot as the record is now."""
-    item.outcome, item.status_code, item.error = outcome, status_code, error[:2_000]
-    with transaction.atomic():
-        ActionItem.objects.filter(pk=item.pk).update(
-            outcome=outcome, status_code=status_code, error=item.error, at=timezone.now()
-        )
-        if outcome == Outcome.SUCCEEDED and session is not None:
-            rows = IngestedRecord.objects.filter(session=session, model=made.model, record_id=item.record_id)
-            if made.kind == "delete":
-                rows.delete()
-            else:
-                rows.update(data={**item.before, **made.attributes}, ingested_at=timezone.now())
 
 
 def _settle(made: Action) -> Acted:

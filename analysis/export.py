@@ -5,21 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.core import signing
 from django.db import connection, transaction
 
-from analysis import sessions
+from analysis import operations, sessions
 from analysis.asking.filters import field_name
 from analysis.asking.query import Scope, documents, require_fields, run, scope
 from memories.access import Caller
-from memories.contract.errors import Invalid, NotFound, check_choice
+from memories.contract.errors import Invalid, NotFound
+from memories.contract.operations import carries_out
 from memories.contract.spreadsheet import inert
 
-FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 VALID_S = 3600
 CHUNK = 2_000
 COLUMNS_MOST = 200
@@ -37,19 +38,23 @@ class Export:
     total: int
 
 
-def prepare(
-    *, caller: Caller, analysis_id: str, model: str, where: Mapping[str, Any] | None, format: str, fields: Sequence[str]
-) -> tuple[Export, str]:
+@carries_out(operations.Export)
+def prepare(ask: operations.Export, *, caller: Caller) -> tuple[Export, str]:
     """The export and its token, valid for an hour, for the caller alone."""
-    check_choice("format", format, FORMATS)
-    session = sessions.find(caller, analysis_id)
-    asked = scope(session, model, where)
-    names = [field_name(name, "fields") for name in fields]
+    session = sessions.find(caller, ask.analysis_id)
+    asked = scope(session, ask.model, ask.where)
+    names = [field_name(name, "fields") for name in ask.fields]
     require_fields(asked, names, "fields")
     base, params = asked.sql()
     ((total,),) = run(f"SELECT count(*) {base}", params)
-    given = {"session": session.pk, "model": asked.model, "where": where or {}, "format": format, "fields": names}
-    return Export(asked, format, names, total), signing.dumps(given, salt=SALT, compress=True)
+    given = {
+        "session": session.pk,
+        "model": asked.model,
+        "where": ask.where or {},
+        "format": ask.format,
+        "fields": names,
+    }
+    return Export(asked, ask.format, names, total), signing.dumps(given, salt=SALT, compress=True)
 
 
 def opened(caller: Caller, token: str) -> Export:

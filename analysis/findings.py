@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -16,19 +15,18 @@ from pgvector.django import CosineDistance
 from analysis import sessions
 from analysis.asking.summaries import Summary
 from analysis.models import Finding, Session
-from memories import embedding, validation
+from analysis.operations import FINDING_MOST, FindingCategory, FindingText, StoreFindings, TopK
+from memories import embedding
 from memories.access import Caller
-from memories.contract.errors import Invalid, NotFound, check_count
+from memories.contract.errors import NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import carries_out, checked
 from memories.models.fields import text_search_config
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, lexicon
 
-AT_ONCE = 25
-FINDING_MOST = 4_000
-CATEGORY_MOST = 120
-METADATA_BYTES = 16_000
 SUMMARY = "page_summary"
-TOP_K, TOP_K_MAX = 50, 200
+TOP_K = 50
 THRESHOLD = 0.5
 VECTOR = "to_tsvector(%s::regconfig, finding || ' ' || replace(category, '_', ' '))"
 
@@ -47,38 +45,15 @@ class Found:
     note: str = ""
 
 
-def store(
-    *, caller: Caller, analysis_id: str, findings: Sequence[Mapping[str, Any]], persistent: bool = False
-) -> tuple[list[Finding], str]:
+@carries_out(StoreFindings)
+def store(ask: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
     """Keeps all of the findings or none; answers them and a note about what is degraded."""
-    if not findings:
-        raise Invalid("is empty", field="findings", allowed=f"1 to {AT_ONCE} of {{finding, category, metadata}}")
-    check_count("findings", findings, AT_ONCE)
-    made = [_clean(one, f"findings[{place}]") for place, one in enumerate(findings)]
-    session = sessions.begin(caller, analysis_id)
-    expires_at = None if persistent else timezone.now() + sessions.FINDING_TTL
-    rows = [Finding(session=session, persistent=persistent, expires_at=expires_at, **one) for one in made]
+    session = sessions.begin(caller, ask.analysis_id)
+    expires_at = None if ask.persistent else timezone.now() + sessions.FINDING_TTL
+    rows = [Finding(session=session, persistent=ask.persistent, expires_at=expires_at, **item) for item in ask.findings]
     with transaction.atomic():
         Finding.objects.bulk_create(rows)
     return rows, index(rows)
-
-
-def _clean(given: Any, place: str) -> dict[str, Any]:
-    if not isinstance(given, Mapping) or (unknown := set(given) - {"finding", "category", "metadata"}):
-        fault = f"{sorted(unknown)[0]!r} is unknown" if isinstance(given, Mapping) else "is not an object"
-        raise Invalid(fault, field=place, allowed="finding, category, metadata")
-    metadata = given.get("metadata") or {}
-    if not isinstance(metadata, Mapping):
-        raise Invalid("is not an object", field=f"{place}.metadata")
-    try:
-        metadata = validation.clean_metadata(dict(metadata))
-    except Invalid as error:
-        raise Invalid(error.fault, field=f"{place}.metadata", allowed=error.allowed) from None
-    return {
-        "finding": validation.clean_text(f"{place}.finding", given.get("finding"), 1, FINDING_MOST),
-        "category": validation.clean_text(f"{place}.category", given.get("category") or "", 0, CATEGORY_MOST),
-        "metadata": metadata,
-    }
 
 
 def keep_summary(session: Session, model: str, page_key: str, summary: Summary) -> None:
@@ -125,11 +100,8 @@ def search(
 ) -> Found:
     """Findings like the query, best first: at most `top_k` of those with cosine ≥ `threshold`, or with a word of the
     query in their text or category. Without embedder, by words alone, and labelled so."""
-    query = validation.clean_text("query", query, 1, FINDING_MOST)
-    category = validation.clean_text("category", category, 0, CATEGORY_MOST)
-    model = validation.clean_text("model", model, 0, CATEGORY_MOST)
-    if not 1 <= top_k <= TOP_K_MAX:
-        raise Invalid(f"is {top_k}", field="top_k", allowed=f"1 to {TOP_K_MAX}")
+    query, top_k = checked(FindingText, query, "query"), checked(TopK, top_k, "top_k")
+    category, model = checked(FindingCategory, category, "category"), checked(FindingCategory, model, "model")
     rows = living(session).defer("embedding")
     if category:
         rows = rows.filter(category=category)
@@ -164,7 +136,7 @@ def _by_words(rows: QuerySet[Finding], query: str, top_k: int, why: str) -> Foun
 
 def one(caller: Caller, finding_id: UUID | str) -> Finding:
     """A living finding of one of the caller's sessions."""
-    pk = validation.clean_id(finding_id, "finding_id")
+    pk = checked(Id, finding_id, "finding_id")
     row = Finding.objects.filter(pk=pk, session__owner=caller.email).select_related("session").first()
     if row is None or (row.expires_at and row.expires_at <= timezone.now()):
         raise NotFound("no such finding of yours; findings expire after an hour unless persistent", field="finding_id")

@@ -15,19 +15,22 @@ from django.db import transaction
 from django.utils import timezone
 
 from analysis import records, sessions, sources
-from analysis.asking.request import clean_fields, clean_filters, clean_page
+from analysis.asking.request import checked_filters
 from analysis.asking.summaries import summarize
 from analysis.findings import keep_summary
-from analysis.models import Ingest, IngestedRecord, IngestState, Session
+from analysis.models import Ingest as Scope
+from analysis.models import IngestedRecord, IngestState, Session
+from analysis.operations import Ingest
 from analysis.sources import Known
 from analysis.sources.envelopes import PageOf
 from analysis.sources.port import Upstream, UpstreamFailed
 from analysis.sources.rest import LINK
 from memories.access import Caller
 from memories.contract import progress
+from memories.contract.errors import Invalid
+from memories.contract.operations import carries_out
 from memories.database import connections
 
-PER_PAGE = 50
 PLANNED_FROM = 500  # records from which the planner is told at once what came
 PAGES_MAX = 50  # in one call; resume goes past it
 
@@ -49,38 +52,26 @@ class Ingested:
     notes: list[str] = field(default_factory=list)
 
 
-def ingest(
-    *,
-    caller: Caller,
-    analysis_id: str,
-    model: str,
-    filters: Mapping[str, Any] | None = None,
-    page: int = 1,
-    per_page: int = PER_PAGE,
-    fields: Sequence[str] = (),
-    ingest_all: bool = False,
-    resume: bool = False,
-    user_id: str = "",
-) -> Ingested:
+@carries_out(Ingest)
+def ingest(ask: Ingest, *, caller: Caller) -> Ingested:
     """Copies a page, or all of them up to PAGES_MAX, into the caller's session. What was copied before a failure
     stays, and resume goes on from there."""
-    as_user = sessions.acting_for(caller, user_id)
-    known = sources.find(caller, model)
-    resource = known.resource
-    wanted = clean_filters(resource, model, filters or {})
-    per_page = clean_page("per_page", per_page, resource.per_page_max)
-    page = clean_page("page", page, 1_000_000)
-    fields = clean_fields(fields)
+    as_user = sessions.acting_for(caller, ask.user_id)
+    known = sources.find(caller, ask.model)
+    wanted = checked_filters(known.resource, ask.model, ask.filters or {})
+    page, per_page, fields = ask.page, ask.per_page, ask.fields
+    if not 1 <= per_page <= known.resource.per_page_max:
+        raise Invalid(f"is {per_page}", field="per_page", allowed=f"1 to {known.resource.per_page_max}")
     with closing(sources.open_upstream(caller, known, as_user=as_user)) as upstream:
-        session = sessions.begin(caller, analysis_id)
+        session = sessions.begin(caller, ask.analysis_id)
         answer = Ingested(session.analysis_id, known.name, fields=len(fields))
         one = _scope(session, known, wanted, per_page, fields, as_user)
         run = Run(session, known, upstream, one, wanted, per_page, fields, answer)
-        if not ingest_all:
+        if not ask.ingest_all:
             answer.page = page
             run.keep(page, upstream.page(page, per_page, wanted), counts=False)
             return answer
-        with run.working(resume):
+        with run.working(ask.resume):
             run.all_pages()
         if answer.records >= PLANNED_FROM:
             connections.maintain(IngestedRecord)
@@ -89,10 +80,10 @@ def ingest(
 
 def _scope(
     session: Session, known: Known, filters: Mapping[str, Any], per_page: int, fields: Sequence[str], as_user: str
-) -> Ingest:
+) -> Scope:
     text = json.dumps([known.name, filters, per_page, sorted(fields), as_user], sort_keys=True, default=str)
     scope = hashlib.sha256(text.encode()).hexdigest()
-    one, _ = Ingest.objects.get_or_create(
+    one, _ = Scope.objects.get_or_create(
         session=session,
         scope=scope,
         defaults={"model": known.name, "filters": dict(filters), "per_page": per_page},
@@ -107,7 +98,7 @@ class Run:
     session: Session
     known: Known
     upstream: Upstream
-    scope: Ingest
+    scope: Scope
     filters: Mapping[str, Any]
     per_page: int
     fields: Sequence[str]

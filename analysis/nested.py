@@ -11,22 +11,21 @@ from dataclasses import dataclass, field
 from django.utils import timezone
 
 from analysis import records, sessions, sources
-from analysis.asking.request import clean_fields
 from analysis.asking.summaries import summarize
 from analysis.findings import keep_summary
-from analysis.ingest import PAGES_MAX, PER_PAGE
+from analysis.ingest import PAGES_MAX
 from analysis.models import IngestedRecord, Session
+from analysis.operations import PARENTS_MOST, PER_PAGE, IngestChildren
 from analysis.sources import Known
 from analysis.sources.envelopes import Row
 from analysis.sources.port import Upstream, UpstreamFailed
 from analysis.sources.rest import LINK
 from memories.access import Caller
 from memories.contract import progress
-from memories.contract.errors import Invalid, NotFound, check_count
+from memories.contract.errors import Invalid, NotFound
+from memories.contract.operations import carries_out
 from memories.database import connections
-from memories.validation import clean_text
 
-PARENTS_MOST = 25  # named in one call; those found in the session are taken in batches of as many
 ROWS_KEPT = 500  # rows of one summary
 
 
@@ -43,33 +42,22 @@ class Nested:
     notes: list[str] = field(default_factory=list)
 
 
-def ingest(
-    *,
-    caller: Caller,
-    analysis_id: str,
-    parent_model: str,
-    child_resource: str,
-    parent_ids: Sequence[str] | None = None,
-    fields: Sequence[str] = (),
-    user_id: str = "",
-) -> Nested:
+@carries_out(IngestChildren)
+def ingest(ask: IngestChildren, *, caller: Caller) -> Nested:
     """Copies the children of the named parents, or of all that were ingested. A parent that fails is named; the
     others' children are kept."""
-    as_user = sessions.acting_for(caller, user_id)
-    known = sources.find(caller, parent_model)
-    path, child = _child(caller, known, child_resource)
-    fields = clean_fields(fields)
-    check_count("parent_ids", parent_ids or [], PARENTS_MOST)
-    named = [clean_text("parent_ids", str(one), 1, 500) for one in parent_ids or []]
-    session = sessions.begin(caller, analysis_id)
-    parents = list(dict.fromkeys(named)) or _ingested_parents(session, known.name)
-    answer = Nested(session.analysis_id, known.name, child_resource, child.name, parents=len(parents))
+    as_user = sessions.acting_for(caller, ask.user_id)
+    known = sources.find(caller, ask.parent_model)
+    path, child = _child(caller, known, ask.child_resource)
+    session = sessions.begin(caller, ask.analysis_id)
+    parents = list(dict.fromkeys(ask.parent_ids or [])) or _ingested_parents(session, known.name)
+    answer = Nested(session.analysis_id, known.name, ask.child_resource, child.name, parents=len(parents))
     with (
         closing(sources.open_upstream(caller, known, as_user=as_user)) as upstream,
         ThreadPoolExecutor(upstream.at_once) as pool,
     ):
         for start in range(0, len(parents), PARENTS_MOST):
-            _batch(pool, session, upstream, path, child, parents[start : start + PARENTS_MOST], fields, answer)
+            _batch(pool, session, upstream, path, child, parents[start : start + PARENTS_MOST], ask.fields, answer)
     return answer
 
 

@@ -12,20 +12,16 @@ from django.db.models import Count, Max, Min
 from django.utils import timezone
 
 from analysis.models import Finding, IngestedRecord, Session
+from analysis.operations import AnalysisId
 from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound
-from memories.validation import clean_text
+from memories.contract.operations import checked
 
 FINDING_TTL = timedelta(hours=1)
-ID_MOST = 200
 
 
 def record_ttl() -> timedelta:
     return timedelta(days=settings.ANALYSIS_RECORD_DAYS)
-
-
-def clean_analysis_id(value: str) -> str:
-    return clean_text("analysis_id", value, 1, ID_MOST)
 
 
 def acting_for(caller: Caller, user_id: str) -> str:
@@ -41,7 +37,9 @@ def begin(caller: Caller, analysis_id: str) -> Session:
     if not caller.email:
         raise Forbidden("this connection has no identity, so nothing can be owned")
     session, _ = Session.objects.get_or_create(
-        owner=caller.email, analysis_id=clean_analysis_id(analysis_id), defaults={"persona": caller.persona}
+        owner=caller.email,
+        analysis_id=checked(AnalysisId, analysis_id, "analysis_id"),
+        defaults={"persona": caller.persona},
     )
     touch(session)
     return session
@@ -49,7 +47,9 @@ def begin(caller: Caller, analysis_id: str) -> Session:
 
 def find(caller: Caller, analysis_id: str) -> Session:
     """Raises NotFound, also for a session of somebody else."""
-    session = Session.objects.owned_by(caller).filter(analysis_id=clean_analysis_id(analysis_id)).first()
+    session = (
+        Session.objects.owned_by(caller).filter(analysis_id=checked(AnalysisId, analysis_id, "analysis_id")).first()
+    )
     if session is None:
         raise NotFound("you have no such analysis: analysis_ingest begins one", field="analysis_id")
     touch(session)
@@ -87,7 +87,7 @@ def names_of_models(session: Session) -> list[str]:
 def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
     """Deletes records and findings, persistent ones too: (records, findings). Actions stay known. A session that is
     not there, or is somebody else's, has nothing to clear."""
-    name = clean_analysis_id(analysis_id)
+    name = checked(AnalysisId, analysis_id, "analysis_id")
     with transaction.atomic():
         session = Session.objects.owned_by(caller).select_for_update().filter(analysis_id=name).first()
         if session is None:

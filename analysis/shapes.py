@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
 
-class IngestShape(TypedDict, total=False):
+class IngestShape(TypedDict):
     analysis_id: str
     model: str
     records: int
@@ -15,9 +15,16 @@ class IngestShape(TypedDict, total=False):
     total_pages: int | None
     capped: bool
     resumed_from: int
+    error: str
+    notes: list[str]
+
+
+class NestedShape(TypedDict):
+    analysis_id: str
+    model: str
+    records: int
     parents: int
     failed_parents: dict[str, str]
-    error: str
     notes: list[str]
 
 
@@ -29,40 +36,90 @@ class StoreShape(TypedDict):
     note: str
 
 
-class QueryShape(TypedDict, total=False):
+class FieldShape(TypedDict):
+    name: str
+    types: dict[str, int]
+    declared_type: str
+    missing: int
+    distinct: int
+    examples: list[str]
+    allowed: list[str]
+    description: str
+
+
+class DescribeShape(TypedDict):
+    mode: str
+    models: dict[str, int]
+    fields: list[FieldShape]
+    model: NotRequired[str]
+    total: NotRequired[int]
+    omitted: NotRequired[int]
+
+
+class SemanticShape(TypedDict):
+    mode: str
+    findings: list[dict[str, Any]]
+    total: int
+    ranking: str
+    degraded: NotRequired[bool]
+    note: NotRequired[str]
+    omitted: NotRequired[int]
+
+
+class GroupShape(TypedDict):
+    values: list[str | None]
+    count: int
+    metrics: dict[str, Any]
+
+
+class AggregateShape(TypedDict):
+    mode: str
+    model: str
+    group_by: list[str]
+    groups: list[GroupShape]
+    total: int
+    other_groups: int
+    other_count: int
+    uncastable: dict[str, int]
+
+
+class RowsShape(TypedDict):
     mode: str
     model: str
     rows: list[dict[str, Any]]
-    total: int
-    cursor: str
-    seed: int
-    group_by: list[str]
-    groups: list[dict[str, Any]]
-    other_groups: int
-    other_count: int
-    findings: list[dict[str, Any]]
-    fields: list[dict[str, Any]]
-    models: dict[str, int]
-    ranking: str
-    degraded: bool
     uncastable: dict[str, int]
-    omitted: int
-    note: str
+    total: NotRequired[int]
+    cursor: NotRequired[str]
+    seed: NotRequired[int]
+    omitted: NotRequired[int]
 
 
-class ActShape(TypedDict, total=False):
+class SummaryShape(TypedDict):
+    total: int
+    succeeded: int
+    failed: int
+    action: str
+    drifted: NotRequired[int]
+    unknown: NotRequired[int]
+
+
+class ActShape(TypedDict):
     action_id: str
     state: str
-    summary: dict[str, Any]
+    summary: SummaryShape
     sample_errors: list[dict[str, Any]]
+    note: NotRequired[str]
+
+
+class PreviewShape(TypedDict):
     matched_count: int
     sample_ids: list[str]
     sample_data: list[dict[str, Any]]
-    ingestedAtRange: dict[str, str]
     confirm: str
-    interrupted: list[str]
-    uncastable: dict[str, int]
-    note: str
+    ingestedAtRange: NotRequired[dict[str, str]]
+    interrupted: NotRequired[list[str]]
+    uncastable: NotRequired[dict[str, int]]
+    note: NotRequired[str]
 
 
 class ClearShape(TypedDict):

@@ -13,11 +13,12 @@ from analysis.asking.query import Scope
 from analysis.ingest import PAGES_MAX, Ingested
 from analysis.models import Finding, Session
 from analysis.nested import Nested
-from analysis.shapes import IngestShape, QueryShape
+from analysis.operations import Aggregate, Describe, Filter, Sample, SearchFindings
+from analysis.shapes import AggregateShape, DescribeShape, FieldShape, IngestShape, RowsShape, SemanticShape
 from analysis.sources.declaration import Resource
 from memories.access import Caller
 from memories.contract.budget import within_budget
-from memories.contract.toolset import reply
+from memories.contract.toolset import Answer
 
 FAILED_SHOWN = 50
 CONSUMED = {"consumed": True}  # what was fetched for this may leave the client's context
@@ -28,7 +29,7 @@ BROKE_OFF = (
 TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
 
 
-def ingest_reply(got: Ingested) -> IngestShape:
+def ingest_answer(got: Ingested) -> Answer[IngestShape]:
     shape: IngestShape = {
         "analysis_id": got.analysis_id,
         "model": got.model,
@@ -40,7 +41,7 @@ def ingest_reply(got: Ingested) -> IngestShape:
         "error": got.error,
         "notes": got.notes,
     }
-    return reply(shape, text=ingested(got), context=CONSUMED)
+    return Answer(shape, ingested(got), CONSUMED)
 
 
 def ingested(got: Ingested) -> str:
@@ -92,21 +93,16 @@ def _transient(count: int, summary: str) -> Mapping[str, Any] | None:
     return {"lifecycle": "transient", "summary": summary} if count >= TRANSIENT_FROM else None
 
 
-def _rows(shape: QueryShape, rows: Sequence[dict[str, Any]], head: str, empty: str) -> QueryShape:
+def _rows(shape: RowsShape, head: str, empty: str) -> Answer[RowsShape]:
     """Rows as a JSON array after one line about them; what does not fit the budget is counted."""
-    kept, omitted = within_budget(list(rows))
-    shape["rows"] = kept
+    rows, omitted = within_budget(shape["rows"])
+    shape = {**shape, "rows": rows}
     if omitted:
         shape["omitted"] = omitted
         head += f" {omitted} did not fit this answer: ask for fewer, or for some fields."
-    if odd := shape.get("uncastable"):
-        head += _odd(odd)
-    text = (
-        f"{head}\n{json.dumps(kept, indent=2, ensure_ascii=False)}"
-        if kept
-        else f"{empty}{_odd(shape.get('uncastable'))}"
-    )
-    return reply(shape, text=text, context=_transient(len(kept), head))
+    odd = _odd(shape["uncastable"])
+    text = f"{head}{odd}\n{json.dumps(rows, indent=2, ensure_ascii=False)}" if rows else f"{empty}{odd}"
+    return Answer(shape, text, _transient(len(rows), head + odd))
 
 
 def _odd(uncastable: Mapping[str, int] | None) -> str:
@@ -116,8 +112,10 @@ def _odd(uncastable: Mapping[str, int] | None) -> str:
     return f" Values that could not be compared, and so did not match: {told}."
 
 
-def semantic(session: Session, text: str, category: str, model: str, top_k: int, threshold: float) -> QueryShape:
-    found = findings.search(session, text, category=category, model=model, top_k=top_k, threshold=threshold)
+def semantic(session: Session, ask: SearchFindings) -> Answer[SemanticShape]:
+    found = findings.search(
+        session, ask.query, category=ask.category, model=ask.model, top_k=ask.top_k, threshold=ask.threshold
+    )
     rows = [
         {
             "id": hit.finding.pk.hex,
@@ -129,14 +127,14 @@ def semantic(session: Session, text: str, category: str, model: str, top_k: int,
         for hit in found.hits
     ]
     kept, omitted = within_budget(rows)
-    shape: QueryShape = {"mode": "semantic", "findings": kept, "total": len(rows), "ranking": found.ranking}
+    shape: SemanticShape = {"mode": "semantic", "findings": kept, "total": len(rows), "ranking": found.ranking}
     if omitted:
         shape["omitted"] = omitted
     if found.degraded:
         shape["degraded"], shape["note"] = True, found.note
     if not kept:
-        told = f" (threshold {threshold:g}: a lower one finds more)" if not found.degraded else ""
-        return reply(shape, text=f"No findings match the query{told}." + (f" {found.note}" if found.note else ""))
+        told = f" (threshold {ask.threshold:g}: a lower one finds more)" if not found.degraded else ""
+        return Answer(shape, f"No findings match the query{told}." + (f" {found.note}" if found.note else ""))
     lines = [f"Found {len(rows)} finding(s){' by exact words' if found.degraded else ''}:"]
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in kept:
@@ -144,7 +142,7 @@ def semantic(session: Session, text: str, category: str, model: str, top_k: int,
     for name, members in groups.items():
         lines.append(f"\n## {name} ({len(members)})")
         lines += [_finding_line(row) for row in members]
-    return reply(shape, text="\n".join(lines), context=_transient(len(kept), lines[0]))
+    return Answer(shape, "\n".join(lines), _transient(len(kept), lines[0]))
 
 
 def _finding_line(row: Mapping[str, Any]) -> str:
@@ -153,8 +151,8 @@ def _finding_line(row: Mapping[str, Any]) -> str:
     return f"- {row['finding']}{metadata} [{row['similarity']:.1%} match]"
 
 
-def aggregated(asked: Scope, group_by: Any, metrics: Sequence[Mapping[str, Any]], top_n: int) -> QueryShape:
-    got = query.aggregate(asked, group_by, metrics=metrics, top_n=top_n)
+def aggregated(asked: Scope, ask: Aggregate) -> Answer[AggregateShape]:
+    got = query.aggregate(asked, ask.group_by, metrics=ask.metrics, top_n=ask.top_n)
     name = ", ".join(got.group_by)
     lines = [f'Distribution of "{name}" ({got.total} total):']
     for group in got.groups:
@@ -165,7 +163,7 @@ def aggregated(asked: Scope, group_by: Any, metrics: Sequence[Mapping[str, Any]]
         lines.append(f"  and {got.other_groups} more groups: {got.other_count} ({got.other_count / got.total:.1%})")
     if got.uncastable:
         lines.append(_odd(got.uncastable).strip())
-    shape: QueryShape = {
+    shape: AggregateShape = {
         "mode": "aggregate",
         "model": asked.model,
         "group_by": got.group_by,
@@ -176,7 +174,7 @@ def aggregated(asked: Scope, group_by: Any, metrics: Sequence[Mapping[str, Any]]
         "uncastable": got.uncastable,
     }
     text = "\n".join(lines) if got.total else "No ingested records match."
-    return reply(shape, text=text, context=_transient(len(got.groups), lines[0]))
+    return Answer(shape, text, _transient(len(got.groups), lines[0]))
 
 
 def _number(value: Any) -> str:
@@ -186,54 +184,55 @@ def _number(value: Any) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) >= 1e-6 else f"{value:g}"
 
 
-def filtered(asked: Scope, limit: int, sort: str, fields: Sequence[str], cursor: str) -> QueryShape:
-    got = query.filtered(asked, limit=limit, sort=sort, fields=fields, cursor=cursor)
-    shape: QueryShape = {
+def filtered(asked: Scope, ask: Filter) -> Answer[RowsShape]:
+    got = query.filtered(asked, limit=ask.limit, sort=ask.sort, fields=ask.fields, cursor=ask.cursor)
+    shape: RowsShape = {
         "mode": "filter",
         "model": asked.model,
+        "rows": got.rows,
         "total": got.total,
         "cursor": got.cursor,
         "uncastable": got.uncastable,
     }
     more = f" More with cursor {got.cursor}." if got.cursor else ""
-    return _rows(
-        shape, got.rows, f"{len(got.rows)} of {got.total} matching {asked.model} record(s).{more}", "No records match."
+    head = f"{len(got.rows)} of {got.total} matching {asked.model} record(s).{more}"
+    return _rows(shape, head, "No records match.")
+
+
+def sampled(asked: Scope, ask: Sample) -> Answer[RowsShape]:
+    got = sampling.sample(
+        asked, size=ask.sample_size, stratify_by=ask.stratify_by, proximity=ask.proximity, seed=ask.seed
     )
-
-
-def sampled(
-    asked: Scope, size: int, stratify_by: Any, proximity: Mapping[str, Any] | None, seed: int | None
-) -> QueryShape:
-    got = sampling.sample(asked, size=size, stratify_by=stratify_by, proximity=proximity, seed=seed)
-    shape: QueryShape = {"mode": "sample", "model": asked.model, "seed": got.seed, "uncastable": got.uncastable}
-    narrowed = asked.where.params or proximity
+    shape: RowsShape = {
+        "mode": "sample",
+        "model": asked.model,
+        "rows": got.rows,
+        "seed": got.seed,
+        "uncastable": got.uncastable,
+    }
+    narrowed = asked.where.params or ask.proximity
     empty = "No records match the conditions." if narrowed else "No ingested records: run analysis_ingest first."
-    return _rows(shape, got.rows, f"{len(got.rows)} sampled {asked.model} record(s), seed {got.seed}.", empty)
+    return _rows(shape, f"{len(got.rows)} sampled {asked.model} record(s), seed {got.seed}.", empty)
 
 
 # -- describe ----------------------------------------------------------------------------------------------
 
 
-def described(caller: Caller, session: Session, model: str, where: Mapping[str, Any] | None) -> QueryShape:
+def described(caller: Caller, session: Session, ask: Describe) -> Answer[DescribeShape]:
     """Of the model; with several and none named, of all what they are."""
     models = sessions.models_of(session)
-    shape: QueryShape = {"mode": "describe", "models": models, "fields": []}
+    shape: DescribeShape = {"mode": "describe", "models": models, "fields": []}
     if not models:
-        return reply(shape, text="No ingested records: run analysis_ingest first.")
-    if len(models) > 1 and not model:
+        return Answer(shape, "No ingested records: run analysis_ingest first.")
+    if len(models) > 1 and not ask.model:
         listed = "\n".join(f"- {name}: {count} records" for name, count in models.items())
-        return reply(shape, text=f"This analysis holds several models; name one with `model`:\n{listed}")
-    asked = query.scope(session, model, where)
+        return Answer(shape, f"This analysis holds several models; name one with `model`:\n{listed}")
+    asked = query.scope(session, ask.model, ask.where)
     told = description.describe(asked)
     known = sources.known(caller).get(asked.model)
     declared = known.resource if known else Resource(name=asked.model)
-    shape = {
-        "mode": "describe",
-        "model": asked.model,
-        "models": models,
-        "total": told.total,
-    }
-    shape["fields"], dropped = within_budget([_field(field, declared) for field in told.fields])
+    shown, dropped = within_budget([_field(field, declared) for field in told.fields])
+    shape = {"mode": "describe", "model": asked.model, "models": models, "total": told.total, "fields": shown}
     lines = [f"# {asked.model}", f"Model: {asked.model} | Records: {told.total}", ""]
     if told.looked < told.total:
         lines.append(f"Types and examples are from the newest {told.looked} records.\n")
@@ -242,10 +241,10 @@ def described(caller: Caller, session: Session, model: str, where: Mapping[str, 
         lines.append(f"{omitted} more fields did not fit; those that most records hold are told.\n")
     lines += ["| Field | Type | Missing | Values | Description |", "|---|---|---|---|---|"]
     lines += [_line(one) for one in shape["fields"]]
-    return reply(shape, text="\n".join([*lines, "", *_examples(session, asked.model, shape["fields"])]))
+    return Answer(shape, "\n".join([*lines, "", *_examples(session, asked.model, shape["fields"])]))
 
 
-def _field(field: description.FieldShape, declared: Resource) -> dict[str, Any]:
+def _field(field: description.FieldShape, declared: Resource) -> FieldShape:
     said = declared.attributes.get(field.name)
     return {
         "name": field.name,

@@ -2,47 +2,37 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 
+from memories.contract.toolset import TOOLS, Tool
+
 
 class KnowledgeConfig(AppConfig):
     name = "knowledge"
     verbose_name = "Knowledge"
 
     def ready(self) -> None:
-        from knowledge import receivers  # noqa: F401, PLC0415 - they register themselves, models first
-        from knowledge.catalog.lineage import neighbours  # noqa: PLC0415 - the same
-        from knowledge.catalog.staleness import hints  # noqa: PLC0415 - the same
-        from knowledge.decisions import HeldEdits  # noqa: PLC0415 - the same
-        from memories.events import register_review  # noqa: PLC0415 - the same
-        from memories.retrieval.search import register_hints, register_neighbours  # noqa: PLC0415 - the same
+        """Plugs into memories. Imported here, since models come first."""
+        from knowledge import reviewing  # noqa: PLC0415
+        from knowledge.catalog.lineage import neighbours  # noqa: PLC0415
+        from knowledge.catalog.staleness import hints  # noqa: PLC0415
+        from knowledge.changes.change_request import CHANGE_TYPES  # noqa: PLC0415
+        from knowledge.changes.change_types import BUILT_IN  # noqa: PLC0415
+        from memories import plugs  # noqa: PLC0415
+        from memories.retrieval import search  # noqa: PLC0415
+        from memories.writing import batches  # noqa: PLC0415
 
-        register_neighbours(neighbours)
-        register_hints(hints)
-        register_review(HeldEdits())
-        self.register_acts()
+        TOOLS.register("knowledge", tools)
+        plugs.REVIEWS.register("insights", reviewing.InsightReview())
+        plugs.GROUNDS.register("baselines", reviewing.ground)
+        plugs.COPIES.register("changesets", reviewing.InsightCopies())
+        search.NEIGHBOURS.register("lineage", neighbours)
+        search.HINTS.register("staleness", hints)
+        for entry in BUILT_IN:
+            CHANGE_TYPES.register(entry.name, entry)
+        for name, act in reviewing.ACTS.items():
+            batches.ACTS.register(name, act)
 
-    def register_acts(self) -> None:
-        """What curators may do to many insights at once."""
-        from knowledge import decisions  # noqa: PLC0415 - models first
-        from memories.writing.batches import Act, register  # noqa: PLC0415 - the same
 
-        acts = {
-            "approve": Act(
-                "Approved",
-                lambda c, pk, note: decisions.approve(caller=c, insight_id=pk, notes=note),
-                inverse="undo_review",
-                kind="insight",
-            ),
-            "reject": Act(
-                "Rejected",
-                lambda c, pk, note: decisions.reject(caller=c, insight_id=pk, notes=note),
-                inverse="undo_review",
-                kind="insight",
-            ),
-            "undo_review": Act(
-                "Back to waiting",
-                lambda c, pk, note: decisions.undo_review(caller=c, insight_id=pk),
-                kind="insight",
-            ),
-        }
-        for name, act in acts.items():
-            register(name, act)
+def tools() -> list[Tool]:
+    from knowledge.mcp_tools import TOOLS as own  # noqa: PLC0415 - models first; schemas are made for servers alone
+
+    return own

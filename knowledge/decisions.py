@@ -5,25 +5,29 @@ What was approved stays in force, unchanged, until an edit of it is approved aga
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.dispatch import Signal
 from django.utils import timezone
 
 from knowledge.insights import back_to_pending, locked_insight, require_curator, require_curator_of
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
-from memories import services, validation
+from knowledge.operations import Appeal
+from memories import services
 from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden
+from memories.contract.fields import Reason
+from memories.contract.operations import carries_out, checked
+from memories.contract.registry import Registry
 from memories.models import MemoryRecord, Status, Visibility
+from memories.operations import EDITED_BY
 from memories.writing.revising import revised
 
-# Sent after a curator decided against what another one had approved: `insight`, `decision`.
-overturned = Signal()
+# Called after a curator decided against what another one had approved.
+ON_OVERTURN: Registry[Callable[[Insight, Decision], None]] = Registry("overturned decisions")
 
 IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 HELD = frozenset({"content", "entity_urns", "related_columns"})  # what a curator reads before approving
@@ -54,7 +58,8 @@ def reject(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insigh
             insight.record.status = Status.ARCHIVED
             insight.record.visibility = Visibility.PRIVATE
     if decision.overturns:
-        overturned.send(sender=Insight, insight=insight, decision=decision)
+        for tell in ON_OVERTURN.values():
+            tell(insight, decision)
     return insight
 
 
@@ -82,18 +87,18 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
     return insight
 
 
-def appeal(*, caller: Caller, insight_id: UUID | str, notes: str) -> Insight:
+@carries_out(Appeal)
+def appeal(ask: Appeal, *, caller: Caller) -> Insight:
     """The owner of a rejected insight says why it should be looked at again: it waits anew, with the reason."""
-    notes = validation.clean_text("notes", notes, 1, validation.REASON_MAX)
     with transaction.atomic():
-        insight = locked_insight(caller, insight_id)
+        insight = locked_insight(caller, ask.insight_id)
         if not caller.acts_for(insight.record.created_by):
             raise Forbidden("belongs to somebody else: its owner appeals", field="insight_id")
         if insight.state != InsightState.REJECTED:
             raise Conflict(f"is {insight.state}: only a rejection is appealed", field="insight_id")
         if twin := services.living_twin(insight.record):
             raise Conflict(f"the same was remembered anew, as {twin.pk.hex}", field="insight_id")
-        _note(caller, insight, DecisionKind.APPEALED, notes, overturns="")
+        _note(caller, insight, DecisionKind.APPEALED, ask.notes, overturns="")
         back_to_pending(caller, insight, "appeal")
     return insight
 
@@ -108,30 +113,31 @@ def against(caller: Caller) -> Any:
 # -- edits of what is in force ----------------------------------------------------------------------------------
 
 
-class HeldEdits:
-    """memories.events.Review: keeps what curators approved in force while a change of it waits."""
+def hold_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
+    """Keeps an edit of what is in force for a curator, and says so; "" where nothing has to wait."""
+    differs = {name: value for name, value in changes.items() if getattr(record, name) != value}
+    if not HELD & set(differs):
+        return ""
+    insight = Insight.objects.select_for_update().filter(pk=record.pk, state__in=IN_FORCE).first()
+    if insight is None:
+        return ""
+    if insight.state == InsightState.APPROVED and insight.changeset_id:
+        raise Conflict("is being applied to the catalog right now", field="id")
+    insight.pending_edit, insight.edit_by, insight.edit_at = differs, caller.email, timezone.now()
+    insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
+    return "the edit waits for a curator; what was approved stays in force until then"
 
-    def hold_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
-        differs = {name: value for name, value in changes.items() if getattr(record, name) != value}
-        if not HELD & set(differs):
-            return ""
-        insight = Insight.objects.select_for_update().filter(pk=record.pk, state__in=IN_FORCE).first()
-        if insight is None:
-            return ""
-        if insight.state == InsightState.APPROVED and insight.changeset_id:
-            raise Conflict("is being applied to the catalog right now", field="id")
-        insight.pending_edit, insight.edit_by, insight.edit_at = differs, caller.email, timezone.now()
-        insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
-        return "the edit waits for a curator; what was approved stays in force until then"
 
-    def propose_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
-        if not Insight.objects.filter(pk=record.pk, state__in=IN_FORCE).exists():
-            return ""
-        return "the correction waits for a curator; what was approved stays in force until it is applied"
+def hold_correction(record: MemoryRecord) -> str:
+    if not Insight.objects.filter(pk=record.pk, state__in=IN_FORCE).exists():
+        return ""
+    return "the correction waits for a curator; what was approved stays in force until it is applied"
 
-    def proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
-        before = Insight.objects.get(pk=replaces.pk)
-        Insight.objects.create(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
+
+def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
+    """The correction of what is in force is an insight of its own."""
+    before = Insight.objects.get(pk=replaces.pk)
+    Insight.objects.create(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
 
 
 def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
@@ -164,7 +170,7 @@ def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
         raise Forbidden(f"was decided by {last.by}", field="insight_id")
     record = insight.record
     insight.pending_edit = {name: getattr(record, name) for name in last.before}
-    insight.edit_by = str(record.metadata.get(validation.EDITED_BY) or record.created_by)
+    insight.edit_by = str(record.metadata.get(EDITED_BY) or record.created_by)
     insight.edit_at = timezone.now()
     insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
     with revised(caller, record, "undo_review", ""):
@@ -187,7 +193,7 @@ def _drop_edit(insight: Insight) -> None:
 def _decision(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator[Insight]:
     """Permission and locks around one decision, in one transaction with what moves with it."""
     require_curator(caller)
-    validation.clean_text("review_notes", notes, 0, validation.REASON_MAX)
+    checked(Reason, notes, "review_notes")
     with transaction.atomic():
         insight = locked_insight(caller, insight_id)
         require_curator_of(caller, insight.record)

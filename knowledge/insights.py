@@ -3,7 +3,7 @@ decide is in decisions.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -12,21 +12,18 @@ from django.db import transaction
 from django.utils import timezone
 
 from analysis import findings
-from knowledge.changes.change_types import clean_request
 from knowledge.models import Changeset, Insight, InsightState
+from knowledge.operations import TEXTS, Capture, Edit
 from knowledge.queries import may_curate
-from memories import services, validation
+from memories import services
 from memories.access import Caller
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound, check_choice, check_count
-from memories.models import Category, MemoryRecord, Source, Status, Visibility
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import carries_out, checked
+from memories.models import MemoryRecord, Status, Visibility
 from memories.retrieval.similar import Similar
 from memories.writing import chains
 from memories.writing.revising import revised
-
-CATEGORIES = [value for value in Category.values if value != Category.GENERAL]
-SOURCES = [Source.USER.value, Source.AGENT_DISCOVERY.value, Source.ENRICHMENT_GAP.value]
-ACTIONS_MAX = 5
-AT_ONCE = 50  # insights in one call
 
 
 @dataclass(frozen=True)
@@ -37,47 +34,29 @@ class Captured:
     note: str = ""
 
 
-def capture(
-    *,
-    caller: Caller,
-    insight_text: str,
-    category: str,
-    confidence: str = "medium",
-    source: str = Source.USER,
-    entity_urns: Sequence[str] = (),
-    related_columns: Sequence[Mapping[str, str]] = (),
-    suggested_actions: Sequence[Mapping[str, Any]] = (),
-    supersedes: str = "",
-    visibility: str = Visibility.PERSONA,
-    finding_id: str = "",
-) -> Captured:
+@carries_out(Capture)
+def capture(ask: Capture, *, caller: Caller) -> Captured:
     """Proposes something for the catalog: a private memory that waits for a curator. `visibility` is what it gets
     once approved; `supersedes` the memory whose place it takes once applied; `finding_id` the finding of an analysis
     that it comes from, whose text it takes where none is given."""
     provenance: dict[str, Any] = {}
-    if finding_id:
-        found = findings.one(caller, finding_id)
-        insight_text = insight_text or found.finding
+    text = ask.insight_text
+    if ask.finding_id:
+        found = findings.one(caller, ask.finding_id)
+        text = text or found.finding
         provenance = {"finding_id": found.pk.hex, "analysis_id": found.session.analysis_id, "model": found.model}
-    check_choice("category", category, CATEGORIES)
-    check_choice("source", source, SOURCES)
-    check_choice("visibility", visibility, Visibility.values)
-    actions = clean_actions(suggested_actions)
-    replaced = _replaceable(caller, supersedes) if supersedes else None
+    actions = [action.as_action() for action in ask.suggested_actions]
+    replaced = _replaceable(caller, ask.supersedes) if ask.supersedes else None
     made: list[Insight] = []
 
     def propose(record: MemoryRecord) -> None:
-        made.append(_propose(caller, record, actions, visibility, replaced))
+        made.append(_propose(caller, record, actions, ask.visibility, replaced))
 
     try:
         answer = services.remember(
             caller=caller,
-            content=insight_text,
-            category=category,
-            confidence=confidence,
-            source=source,
-            entity_urns=entity_urns,
-            related_columns=related_columns,
+            content=text,
+            **ask.values("category", "confidence", "source", "entity_urns", "related_columns"),
             visibility=Visibility.PRIVATE,
             metadata=provenance,
             within=propose,
@@ -88,20 +67,8 @@ def capture(
     return Captured(made[0], existing=answer.existing, similar=answer.similar, note=answer.note)
 
 
-def clean_actions(given: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    check_count("suggested_actions", given, ACTIONS_MAX)
-    actions = []
-    for place, action in enumerate(given):
-        request = clean_request(action, f"suggested_actions[{place}]")
-        shown = {"action_type": request.change_type, "target": request.target, "detail": request.detail}
-        extras = {"query_sql": request.query_sql, "query_description": request.query_description}
-        actions.append(shown | {name: text for name, text in extras.items() if text})
-    return actions
-
-
-def _replaceable(caller: Caller, record_id: str) -> MemoryRecord:
-    pk = validation.clean_id(record_id, "supersedes")
-    record = MemoryRecord.objects.visible_to(caller).filter(pk=pk).first()
+def _replaceable(caller: Caller, record_id: UUID) -> MemoryRecord:
+    record = MemoryRecord.objects.visible_to(caller).filter(pk=record_id).first()
     if record is None:
         raise NotFound("no such memory", field="supersedes")
     if record.superseded_by:
@@ -144,28 +111,22 @@ def require_curator(caller: Caller) -> None:
         raise Forbidden("only curators review and apply; ask an admin for the group Curators")
 
 
-def edit(
-    *,
-    caller: Caller,
-    insight_id: UUID | str,
-    content: str | None = None,
-    suggested_actions: Sequence[Mapping[str, Any]] | None = None,
-    **changes: Any,
-) -> Insight:
+@carries_out(Edit)
+def edit(ask: Edit, *, caller: Caller) -> Insight:
     """A curator (or the owner) mends a pending insight's text or actions before it is decided."""
-    actions = None if suggested_actions is None else clean_actions(suggested_actions)
-    cleaned = services.clean_changes({"content": content, **changes})
-    if actions is None and not cleaned:
+    actions = None if ask.suggested_actions is None else [action.as_action() for action in ask.suggested_actions]
+    changes = ask.said(*TEXTS)
+    if actions is None and not changes:
         raise Invalid("no fields to change; allowed: content, suggested_actions, category, confidence, entity_urns")
     with transaction.atomic():
-        insight = locked_insight(caller, insight_id)
+        insight = locked_insight(caller, ask.insight_id)
         if not caller.acts_for(insight.record.created_by):
             require_curator_of(caller, insight.record)
         if insight.state != InsightState.PENDING:
             raise Conflict(f"is {insight.state}: only a pending insight is edited", field="insight_id")
-        is_new_text = cleaned.get("content", insight.record.content) != insight.record.content
+        is_new_text = changes.get("content", insight.record.content) != insight.record.content
         with revised(caller, insight.record, "edit", "edited in review"):
-            for name, value in cleaned.items():
+            for name, value in changes.items():
                 setattr(insight.record, name, value)
             if is_new_text:
                 insight.record.metadata = services.written_by(caller, insight.record, insight.record.metadata)
@@ -178,7 +139,7 @@ def edit(
 
 def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
     """The insight and its record, both locked, if the caller sees it."""
-    pk = validation.clean_id(insight_id, "insight_id")
+    pk = checked(Id, insight_id, "insight_id")
     if not Insight.objects.visible_to(caller).filter(pk=pk).exists():
         raise NotFound("no such insight", field="insight_id")
     record = MemoryRecord.objects.select_for_update().get(pk=pk)

@@ -20,8 +20,9 @@ from knowledge.models.changeset import ChangesetQuerySet
 from knowledge.models.insight import InsightQuerySet
 from memories.access import Caller
 from memories.contract.errors import NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import checked
 from memories.models import MemoryRecord, Status
-from memories.validation import clean_id
 
 ENTITIES_SHOWN = 50
 LIVING = [Status.ACTIVE, Status.STALE]
@@ -29,7 +30,7 @@ TITLE = 80  # characters of a proposed document's title
 
 
 def insight(caller: Caller, insight_id: UUID | str) -> Insight:
-    pk = clean_id(insight_id, "insight_id")
+    pk = checked(Id, insight_id, "insight_id")
     found = Insight.objects.visible_to(caller).select_related("record").filter(pk=pk).first()
     if found is None:
         raise NotFound("no such insight", field="insight_id")

@@ -18,7 +18,7 @@ from knowledge.catalog import facts
 from knowledge.catalog.baselines import named
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable
 from knowledge.catalog.snapshot import Snapshot
-from knowledge.changes.change_types import CHANGE_TYPES, clean_request
+from knowledge.changes.change_request import CHANGE_TYPES, Request
 from knowledge.changes.planning import plan
 from knowledge.changes.readable import Readable, of_planned
 from knowledge.evidence import beside
@@ -26,6 +26,7 @@ from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from memories.access import Caller
 from memories.contract.errors import DomainError
+from memories.contract.operations import checked
 from memories.history import chain
 from memories.models import MemoryRecord, Status
 from memories.queries import COUNT_MOST
@@ -141,7 +142,7 @@ def effect(insight: Insight, catalog: CatalogPort) -> Effect:
     changes = queries.proposals([insight])
     urn = next(iter(insight.record.entity_urns), "")
     try:
-        requests = [clean_request(change) for change in changes]
+        requests = [checked(Request, change, "changes") for change in changes]
         if not urn and any(CHANGE_TYPES[request.change_type].kinds for request in requests):
             return Effect(changes=changes, error="it names no catalog entity, so there is nothing to change")
         planned = plan(catalog, urn, requests, "preview", "preview")
@@ -160,7 +161,7 @@ def problems_of(insight: Insight) -> list[str]:
     catalog = Snapshot(catalogs.readable())
     for place, action in enumerate(insight.suggested_actions):
         try:
-            request = clean_request(action)
+            request = checked(Request, action, "")
             if urn or not CHANGE_TYPES[request.change_type].kinds:
                 plan(catalog, urn, [request], "preview", "preview")
             else:

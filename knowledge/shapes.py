@@ -10,11 +10,11 @@ from typing_extensions import TypedDict
 from knowledge.catalog.facts import Facts
 from knowledge.catalog.patch import ABSENT
 from knowledge.catalog.port import EntitySummary
-from knowledge.changes.change_types import CHANGE_TYPES
+from knowledge.changes.change_request import CHANGE_TYPES
 from knowledge.changes.planning import Planned
 from knowledge.changes.readable import ingested_description
 from knowledge.models import Change, Changeset, Insight
-from memories.validation import EDITED_BY
+from memories.operations import EDITED_BY
 
 
 class InsightShape(TypedDict, total=False):

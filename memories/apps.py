@@ -2,7 +2,24 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 
+from memories.contract.toolset import TOOLS, Tool
+
 
 class MemoriesConfig(AppConfig):
     name = "memories"
     verbose_name = "Memories"
+
+    def ready(self) -> None:
+        from memories.retrieval import indexing  # noqa: PLC0415 - models first
+        from memories.writing import batches  # noqa: PLC0415 - the same
+
+        TOOLS.register("memories", tools)
+        indexing.SOURCES.register("memory", indexing.MEMORIES)
+        for name, act in batches.OWN.items():
+            batches.ACTS.register(name, act)
+
+
+def tools() -> list[Tool]:
+    from memories.mcp_tools import TOOLS as own  # noqa: PLC0415 - models first; schemas are made for servers alone
+
+    return own

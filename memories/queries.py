@@ -7,16 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.core.exceptions import EmptyResultSet
-from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memories.access import Caller
-from memories.contract.errors import NotFound, check_choice
-from memories.models import Category, Dimension, Feedback, MemoryRecord, Status, Verdict, Visibility
+from memories.contract.errors import NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import checked
+from memories.database.statements import Statement
+from memories.models import Feedback, MemoryRecord, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
+from memories.operations import ListMemories
 from memories.retrieval.search import Filters, in_scope
-from memories.validation import clean_id, clean_urn
 
 COUNT_MOST = 10_000  # beyond this a count is shown as "10,000+"
 FACET_MOST = 12  # values shown per facet
@@ -24,7 +25,12 @@ LIST_FACETS = ("tags", "entity_urns")
 
 
 def one(caller: Caller, record_id: UUID | str) -> MemoryRecord:
-    record = MemoryRecord.objects.visible_to(caller).defer("embedding", "search").filter(pk=clean_id(record_id)).first()
+    record = (
+        MemoryRecord.objects.visible_to(caller)
+        .defer("embedding", "search")
+        .filter(pk=checked(Id, record_id, "id"))
+        .first()
+    )
     if record is None:
         raise NotFound("no such memory", field="id")
     return record
@@ -32,13 +38,17 @@ def one(caller: Caller, record_id: UUID | str) -> MemoryRecord:
 
 def newest(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     """A list under these filters, newest first."""
-    if filters.dimension:
-        check_choice("filter_dimension", filters.dimension, Dimension.values)
-    if filters.category:
-        check_choice("filter_category", filters.category, Category.values)
-    if filters.entity:
-        clean_urn(filters.entity, "filter_entity_urn")
     return in_scope(caller, filters).defer("embedding", "search").order_by("-created_at", "id")
+
+
+def listed(caller: Caller, ask: ListMemories) -> MemoryRecordQuerySet:
+    filters = Filters(
+        dimension=ask.dimension or "",
+        category=ask.category or "",
+        entity=ask.entity_urn or "",
+        statuses=[ask.status],
+    )
+    return newest(caller, filters)
 
 
 def stale(caller: Caller) -> MemoryRecordQuerySet:
@@ -92,18 +102,11 @@ def capped_count(rows: QuerySet[Any]) -> int:
 
 def capped_counts(**named: QuerySet[Any]) -> dict[str, int]:
     """Several capped counts in one round trip."""
-    parts: list[str] = []
-    params: list[Any] = []
-    for rows in named.values():
-        try:
-            sql, given = rows.order_by().values("pk")[: COUNT_MOST + 1].query.sql_with_params()
-        except EmptyResultSet:  # the ORM knows that nothing can match
-            sql, given = "SELECT 1 WHERE false", ()
-        parts.append(f"(SELECT count(*) FROM ({sql}) AS counted)")  # noqa: S608 - compiled, every value a parameter
-        params += given
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(parts)}", params)
-        return dict(zip(named, cursor.fetchone(), strict=True))
+    statement = Statement()
+    tables = [statement.table(rows.order_by().values("pk")[: COUNT_MOST + 1]) for rows in named.values()]
+    counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in tables)  # noqa: S608 - names of the statement's own
+    (row,) = statement.run(f"SELECT {counts}")
+    return dict(zip(named, row, strict=True))
 
 
 def facet_counts_of(records: Sequence[MemoryRecord], facet: str) -> list[tuple[str, int]]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NotRequired
 from uuid import UUID
 
-from django.utils import timezone
-from django.utils.dateparse import parse_date, parse_datetime
+from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
 from memories.contract.budget import within_budget
-from memories.contract.errors import Invalid
 from memories.history import Change
 from memories.models import MemoryRecord
 from memories.retrieval.search import Hit, Recall
@@ -52,13 +50,10 @@ class Scores(TypedDict):
     entity: float
 
 
-class _Hint(TypedDict, total=False):
-    to_verify: str
-
-
-class HitShape(MemoryShape, _Hint):
+class HitShape(MemoryShape):
     score: float
     scores: Scores
+    to_verify: NotRequired[str]
 
 
 class SimilarShape(TypedDict):
@@ -69,16 +64,38 @@ class SimilarShape(TypedDict):
     status: str
 
 
-class RecallShape(TypedDict, total=False):
+class RecallShape(TypedDict):
     memories: list[HitShape]
     count: int
-    omitted: int
     strategy: str
     ranking: str
-    degraded: bool
-    note: str
-    left_out: dict[str, int]
-    about: str
+    omitted: NotRequired[int]
+    degraded: NotRequired[bool]
+    note: NotRequired[str]
+    left_out: NotRequired[dict[str, int]]
+    about: NotRequired[str]
+
+
+class ChangedShape(TypedDict):
+    id: str
+    status: str
+    message: str
+
+
+class RememberedShape(ChangedShape):
+    existing: bool
+    similar_existing: NotRequired[list[SimilarShape]]
+    note: NotRequired[str]
+
+
+class PageShape(TypedDict):
+    records: list[MemoryShape]
+    total: int
+    limit: int
+    offset: int
+    omitted: NotRequired[int]
+    note: NotRequired[str]
+    message: NotRequired[str]
 
 
 class ChangeShape(TypedDict):
@@ -91,6 +108,14 @@ class ChangeShape(TypedDict):
     content: str
     status: str
     visibility: str
+
+
+class HistoryShape(TypedDict):
+    id: str
+    status: str
+    history: list[ChangeShape]
+    total: int
+    omitted: NotRequired[int]
 
 
 def memory_shape(record: MemoryRecord) -> MemoryShape:
@@ -159,6 +184,16 @@ def _with_hint(shape: HitShape, hints: Mapping[UUID, str]) -> HitShape:
     return shape
 
 
+def page_shape(rows: QuerySet[MemoryRecord], limit: int, offset: int) -> PageShape:
+    """A page of a list, as far as the answer's budget goes."""
+    records, omitted = within_budget([memory_shape(row) for row in rows[offset : offset + limit]])
+    page: PageShape = {"records": records, "total": rows.count(), "limit": limit, "offset": offset}
+    if omitted:
+        page["omitted"] = omitted
+        page["note"] = f"{omitted} did not fit the answer: go on with offset {offset + len(records)}"
+    return page
+
+
 def similar_shape(similar: Similar) -> SimilarShape:
     text = similar.record.content
     return {
@@ -182,22 +217,6 @@ def change_shape(change: Change) -> ChangeShape:
         "status": change.after.status,
         "visibility": change.after.visibility,
     }
-
-
-def moment(field: str, value: str | None) -> datetime | None:
-    """An ISO 8601 date or time from outside; a date means its end, a time without zone is UTC."""
-    if not value:
-        return None
-    try:
-        day = parse_date(value) if len(value) <= 10 else None
-        when = datetime.combine(day, datetime.max.time()) if day else parse_datetime(value)
-    except ValueError:
-        when = None
-    if when is None:
-        raise Invalid(
-            f"{value[:60]!r} is not a time", field=field, allowed="ISO 8601, for example 2026-03-31T12:00:00Z"
-        )
-    return timezone.make_aware(when, timezone.get_default_timezone()) if timezone.is_naive(when) else when
 
 
 def _iso(value: datetime | None) -> str | None:

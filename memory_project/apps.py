@@ -9,7 +9,17 @@ class MemoryProjectConfig(AppConfig):
     verbose_name = "Access and audit"
 
     def ready(self) -> None:
-        from memory_project import checks, receivers  # noqa: F401, PLC0415 - they register themselves, models first
+        """Plugs into the apps below. Imported here, since models come first."""
+        from knowledge import decisions  # noqa: PLC0415
+        from memories import plugs  # noqa: PLC0415
+        from memory_project import checks, receivers  # noqa: F401, PLC0415 - they register themselves
+        from memory_project.audit.copies import AuditCopies  # noqa: PLC0415
+        from memory_project.mail import Mail, overturned  # noqa: PLC0415
+        from memory_project.notices import NOTIFIERS  # noqa: PLC0415
+
+        plugs.COPIES.register("audit and backups", AuditCopies())
+        NOTIFIERS.register("mail", Mail())
+        decisions.ON_OVERTURN.register("notices", overturned)
 
 
 class AdminConfig(DjangoAdminConfig):

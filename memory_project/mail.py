@@ -1,15 +1,15 @@
-"""E-mail: invitations, the weekly digest, the alert about old reviews. Nothing is sent until EMAIL_HOST is set."""
+"""E-mail, and the regular notices: the weekly digest, the alert about old reviews, an overturned decision."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage
-from django.template.loader import render_to_string
+from django.db import transaction
 from django.utils import timezone
 
 from knowledge import queries as curation
@@ -17,34 +17,27 @@ from knowledge.models import Decision, Insight
 from memories import queries
 from memories.access import Caller, caller_for, operator
 from memories.contract.errors import Forbidden
-from memories.database import connections
 from memories.retrieval.search import Filters, in_scope
-from memory_project import audit
+from memory_project import audit, notices
 from memory_project.models import AuditEvent, User
-
-log = logging.getLogger(__name__)
 
 DIGEST, ALERT = "mail.digest", "mail.review_alert"  # their names in the audit, which says when one was last sent
 NEW_SHOWN = 5
 
 
-def send(to: Sequence[str], subject: str, template: str, context: dict[str, Any]) -> bool:
-    """True if it was handed to the mail server; a failure is logged and never stops what it is about."""
-    if not settings.EMAIL_HOST:
-        return False
-    text = render_to_string(template, {**context, "site": settings.COMMONPLACE_URL})
-    message = EmailMessage(" ".join(subject.split()), text, settings.DEFAULT_FROM_EMAIL, list(to))
-    connections.release()  # the mail server is waited for without a database connection
-    try:
-        return bool(message.send())
-    except OSError as error:  # smtplib's errors are OSErrors
-        log.warning("e-mail to %s was not sent: %s", ", ".join(to), error)
-        return False
+class Mail:
+    """memory_project.notices.Notifier over SMTP."""
+
+    def is_on(self) -> bool:
+        return bool(settings.EMAIL_HOST)
+
+    def send(self, people: Sequence[str], subject: str, text: str) -> bool:
+        return bool(EmailMessage(subject, text, settings.DEFAULT_FROM_EMAIL, list(people)).send())
 
 
 def send_digest() -> str:
     """On Mondays, once: to each person what is new, what waits, and what became of their insights."""
-    if not settings.EMAIL_HOST or not settings.DIGEST:
+    if not notices.is_on() or not settings.DIGEST:
         return "off"
     now = timezone.localtime()
     if now.weekday() != 0 or _sent_since(DIGEST, now - timedelta(days=2)):
@@ -62,7 +55,7 @@ def _digest_to(person: User) -> bool:
     context = digest_of(caller)
     if not any(context[name] for name in ("new_count", "stale_count", "decided", "waiting_count")):
         return False
-    return send([person.email], "This week in Commonplace", "mail/digest.txt", {**context, "person": person})
+    return notices.send([person.email], "This week in Commonplace", "mail/digest.txt", {**context, "person": person})
 
 
 def digest_of(caller: Caller) -> dict[str, Any]:
@@ -81,7 +74,7 @@ def digest_of(caller: Caller) -> dict[str, Any]:
 
 def alert_about_reviews() -> str:
     """Tells curators when an insight has waited longer than REVIEW_ALERT_HOURS; at most once a day."""
-    if not settings.EMAIL_HOST or not settings.REVIEW_ALERT_HOURS:
+    if not notices.is_on() or not settings.REVIEW_ALERT_HOURS:
         return "off"
     limit = timezone.now() - timedelta(hours=settings.REVIEW_ALERT_HOURS)
     late = curation.waiting(operator()).filter(record__created_at__lt=limit)
@@ -95,7 +88,7 @@ def alert_about_reviews() -> str:
         theirs = curation.waiting(caller).filter(record__created_at__lt=limit)
         if oldest := theirs.first():
             context = {"oldest": oldest, "count": queries.capped_count(theirs), "hours": settings.REVIEW_ALERT_HOURS}
-            sent += send([person.email], "Insights wait for review", "mail/review_alert.txt", context)
+            sent += notices.send([person.email], "Insights wait for review", "mail/review_alert.txt", context)
     _note(ALERT, {"sent": sent})
     return f"{sent} sent"
 
@@ -105,7 +98,11 @@ def tell_overturned(insight: Insight, decision: Decision) -> int:
     people = {decision.overturns, insight.record.created_by} - {decision.by}
     context = {"insight": insight, "decision": decision}
     subject = "An approved insight was rejected"
-    return sum(send([address], subject, "mail/overturned.txt", context) for address in sorted(people))
+    return sum(notices.send([address], subject, "mail/overturned.txt", context) for address in sorted(people))
+
+
+def overturned(insight: Insight, decision: Decision) -> None:
+    transaction.on_commit(partial(tell_overturned, insight, decision))
 
 
 def _sent_since(name: str, moment: Any) -> bool:

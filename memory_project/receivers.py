@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
-from django.db import transaction
 from django.db.models import Q
 from django.db.models.signals import post_migrate
 from django.dispatch import receiver
 
-from knowledge.decisions import overturned
-from knowledge.models import Decision, Insight
-from memories.events import erased
-from memory_project import audit, backups, mail
+from memory_project import audit
 from memory_project.models import AuditEvent, User
-
-
-@receiver(erased)
-def forget_arguments(sender: object, record_id: UUID, **extra: Any) -> None:
-    """An erased text leaves the audit too: the event stays, its arguments go."""
-    AuditEvent.objects.filter(record_ids__contains=[record_id]).update(arguments={"erased": True}, message="")
-
-
-@receiver(erased)
-def tell_backups(sender: object, record_id: UUID, **extra: Any) -> None:
-    """A backup of before still holds the text; the list beside it says that a restore erases it."""
-    transaction.on_commit(partial(backups.note_erased, record_id))
-
-
-@receiver(overturned)
-def tell_whom_it_overturns(sender: object, insight: Insight, decision: Decision, **extra: Any) -> None:
-    transaction.on_commit(partial(mail.tell_overturned, insight, decision))
 
 
 @receiver(user_logged_in)

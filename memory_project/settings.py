@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
 import sys
-import tempfile
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,16 +10,21 @@ from typing import Any
 import dj_database_url
 import django_stubs_ext
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.functional import SimpleLazyObject
 
 from memory_project import env
+from memory_project.secret import kept_secret
 
 django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+IS_CHECKOUT = (BASE_DIR / "manage.py").exists()  # otherwise an installed package, which brings templates and static
 
 # -- where things are ------------------------------------------------------------------------------------
 
-COMMONPLACE_HOME = env.path("COMMONPLACE_HOME", BASE_DIR / "var")
+COMMONPLACE_HOME = env.path(
+    "COMMONPLACE_HOME", BASE_DIR / "var" if IS_CHECKOUT else Path.home() / ".local/share/commonplace"
+)
 COMMONPLACE_HOST = env.text("COMMONPLACE_HOST", "127.0.0.1")
 COMMONPLACE_PORT = env.number("COMMONPLACE_PORT", 8000, 1, 65535)
 _public = env.url("COMMONPLACE_URL", f"http://localhost:{COMMONPLACE_PORT}")
@@ -36,23 +37,8 @@ if _public.hostname and _public.hostname not in ALLOWED_HOSTS:
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 
-def _secret_key() -> str:
-    """SECRET_KEY, or one made at first start and kept where only its owner reads it."""
-    if key := env.text("SECRET_KEY"):
-        return key
-    kept = COMMONPLACE_HOME / "secret_key"
-    if not kept.exists():
-        COMMONPLACE_HOME.mkdir(parents=True, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(dir=COMMONPLACE_HOME)  # mode 0600
-        with os.fdopen(descriptor, "w") as handle:
-            handle.write(secrets.token_urlsafe(50))
-        with contextlib.suppress(FileExistsError):  # another process of ours was quicker
-            os.link(draft, kept)
-        os.unlink(draft)
-    return kept.read_text().strip()
-
-
-SECRET_KEY = _secret_key()
+# Read, or made, when something is first signed: to import settings changes nothing on disk.
+SECRET_KEY = SimpleLazyObject(lambda: env.text("SECRET_KEY") or kept_secret(COMMONPLACE_HOME / "secret_key"))
 
 # -- applications ----------------------------------------------------------------------------------------
 
@@ -74,6 +60,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "django_q",
     "rest_framework",
+    "drf_spectacular",
     "axes",
 ]
 
@@ -101,7 +88,7 @@ WSGI_APPLICATION = "memory_project.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "templates"] if IS_CHECKOUT else [],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -203,7 +190,7 @@ LANGUAGE_CODE = "en-gb"
 TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [BASE_DIR / "static"] if IS_CHECKOUT else []
 STATIC_ROOT = COMMONPLACE_HOME / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -290,8 +277,17 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "EXCEPTION_HANDLER": "memory_project.rest.memories.answer_error",
+    "EXCEPTION_HANDLER": "memory_project.rest.errors.answer_error",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "UNAUTHENTICATED_USER": None,
+}
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Commonplace",
+    "DESCRIPTION": "Memories that analysts and their agents share. The tools over MCP say the same.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
 }
 
 # -- background work -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from memories import embedding, services
 from memories.access import Caller, caller_for
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memory_project.models import User
+from tests.writers import services_alone_write
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +20,12 @@ def own_model_slot() -> Iterator[None]:
     embedding.forget()
     yield
     embedding.forget()
+
+
+@pytest.fixture(autouse=True)
+def services_alone() -> Iterator[None]:
+    with services_alone_write():
+        yield
 
 
 @pytest.fixture

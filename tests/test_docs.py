@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from memory_project.mcp.reference import reference
 from memory_project.mcp.server import enabled_tools
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +37,7 @@ def test_every_setting_is_listed_with_its_default() -> None:
 
 def test_the_readme_s_tools_are_the_server_s() -> None:
     listed = table("README.md", "| tool |")
-    tools = {tool.name: (tool.function.__doc__ or "").split("\n")[0] for tool in enabled_tools(["all"])}
+    tools = {tool.name: tool.description.split("\n")[0] for tool in enabled_tools(["all"])}
     assert {name: cells[0] for name, cells in listed.items()} == tools
 
 
@@ -54,3 +55,23 @@ def test_links_between_documents_lead_somewhere() -> None:
     for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_the_reference_of_the_tools_is_what_they_take() -> None:
+    """Written anew with `manage.py tools --reference`."""
+    text = (ROOT / "docs" / "mcp.md").read_text()
+    block = re.search(r"<!-- reference.*?-->\n(.*?)<!-- end of reference -->", text, re.DOTALL)
+    assert block is not None
+    assert block[1].strip() == reference(enabled_tools(["all"])).strip()
+
+
+def test_every_registry_is_listed_with_its_module() -> None:
+    listed = {name: cells[0].strip("`") for name, cells in table("docs/decisions.md", "| point |").items()}
+    apps = ("memories", "analysis", "knowledge", "memory_project")
+    sources = [file for app in apps for file in (ROOT / app).rglob("*.py")]
+    registries = {
+        name: str(file.relative_to(ROOT))
+        for file in sources
+        for name in re.findall(r'= Registry\(\s*"([^"]+)"', file.read_text())
+    }
+    assert listed == registries

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from knowledge.insights import CATEGORIES
+from knowledge.operations import CATEGORIES
 from memories.access import Caller, operator
 from memories.models import Category, Dimension
 from memory_project.accounts.tokens import create_token
@@ -357,7 +357,9 @@ def analyse(play: Session) -> None:
     query("guess")
     findings = [{"finding": "Completed books rated 1 are outliers.", "category": "quality"}, {"finding": "x"}]
     play.tool("alice", "analysis_store", analysis_id="audit", findings=findings[:1], persistent=True)
-    play.tool("alice", "analysis_store", analysis_id="audit", findings=[{"finding": "Unread books are cheap."}, findings[1]])
+    play.tool(
+        "alice", "analysis_store", analysis_id="audit", findings=[{"finding": "Unread books are cheap."}, findings[1]]
+    )
     play.tool("alice", "analysis_store", analysis_id="audit", findings=[])
     play.tool("alice", "analysis_store", analysis_id="audit", findings=["a text"])
     play.tool("alice", "analysis_store", analysis_id="audit")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memories.contract.errors import Invalid
-from memories.shapes import moment
-from memories.validation import UNSTORABLE
+from memories.contract.fields import UNSTORABLE, Moment
+from memories.contract.operations import checked
 
 FIELD = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -163,9 +163,7 @@ def operand_kind(operand: Any, place: str) -> tuple[str, str]:
 
 def valid_time(text: str, place: str) -> str:
     """A date is its beginning."""
-    when = moment(place, f"{text}T00:00:00" if len(text) == 10 else text)
-    assert when is not None  # it was not empty
-    return when.isoformat()
+    return str(checked(Moment, f"{text}T00:00:00" if len(text) == 10 else text, place).isoformat())
 
 
 def _equal(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:

@@ -16,11 +16,13 @@ from analysis import sessions, sources
 from analysis.asking.filters import Where, cast, compile_where, field_name
 from analysis.asking.intervals import bucket_sql
 from analysis.models import Session
+from analysis.operations import RowLimit, TopN
 from memories.contract.errors import Invalid, check_choice, check_count
+from memories.contract.operations import checked
 
-LIMIT, LIMIT_MAX = 20, 200
+LIMIT = 20
 GROUPS_MAX = 3
-TOP_N, TOP_N_MAX = 20, 200
+TOP_N = 20
 METRICS_MAX = 5
 LABEL_MOST = 300  # characters of a group's value in an answer
 METRICS = ("count", "sum", "avg", "min", "max", "percentile")
@@ -126,8 +128,7 @@ class Rows:
 
 def filtered(one: Scope, *, limit: int = LIMIT, sort: str = "", fields: Sequence[str] = (), cursor: str = "") -> Rows:
     """Rows in the order they came, or sorted by a field (`-field` descends; numbers as numbers, gaps last)."""
-    if not 1 <= limit <= LIMIT_MAX:
-        raise Invalid(f"is {limit}", field="limit", allowed=f"1 to {LIMIT_MAX}")
+    limit = checked(RowLimit, limit, "limit")
     offset = _offset(cursor)
     require_fields(one, fields, "fields")
     require_fields(one, [sort.removeprefix("-")] if sort else [], "sort")
@@ -210,8 +211,7 @@ def aggregate(
 ) -> Aggregate:
     """Counts and metrics per group, the largest first; beyond `top_n` the rest is counted. A group is a field, or
     {"field", "bucket"} for dates, one of them or a list; metrics are {"op", "field", "p"}."""
-    if not 1 <= top_n <= TOP_N_MAX:
-        raise Invalid(f"is {top_n}", field="top_n", allowed=f"1 to {TOP_N_MAX}")
+    top_n = checked(TopN, top_n, "top_n")
     check_count("metrics", metrics, METRICS_MAX)
     names, groups, group_params, casts = _groups(group_by)
     require_fields(one, names, "group_by")

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from analysis.sources.declaration import Filter, Resource
 from memories.contract.errors import Invalid
-from memories.shapes import moment
-from memories.validation import UNSTORABLE, clean_strings
-
-FIELDS_MOST = 100
+from memories.contract.fields import UNSTORABLE, Moment
+from memories.contract.operations import checked
 
 
-def clean_page(field: str, value: int, most: int) -> int:
-    if not 1 <= value <= most:
-        raise Invalid(f"is {value}", field=field, allowed=f"1 to {most}")
-    return value
-
-
-def clean_fields(fields: Sequence[str]) -> list[str]:
-    return clean_strings("fields", list(fields), FIELDS_MOST, 200)
-
-
-def clean_filters(resource: Resource, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def checked_filters(resource: Resource, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The filters with their values checked; what is not declared is refused, never dropped."""
     if not isinstance(given, Mapping):
         raise Invalid("is not an object", field="filters", allowed='{"name": value}')
@@ -83,7 +71,7 @@ def _range(kind: str, place: str, value: Any) -> dict[str, Any]:
         if one is None:
             continue
         if kind == "date_range":
-            moment(f"{place}.{end}", str(one))
+            checked(Moment, str(one), f"{place}.{end}")
             ends[end] = str(one)
         else:
             ends[end] = _number(f"{place}.{end}", one)

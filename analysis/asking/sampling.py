@@ -15,9 +15,11 @@ from typing import Any
 from analysis.asking.filters import cast, field_name, valid_time
 from analysis.asking.intervals import as_sql, bucket_sql
 from analysis.asking.query import Scope, documents, require_fields, run, uncastable
+from analysis.operations import SampleSize, Seed
 from memories.contract.errors import Invalid, check_count
+from memories.contract.operations import checked
 
-SIZE, SIZE_MAX = 5, 50
+SIZE = 5
 STRATA_MAX = 3
 
 # Only ids are ranked; the rows themselves are read for the chosen ones.
@@ -73,10 +75,8 @@ def sample(
     proximity: Mapping[str, Any] | None = None,
     seed: int | None = None,
 ) -> Sample:
-    if not 1 <= size <= SIZE_MAX:
-        raise Invalid(f"is {size}", field="sample_size", allowed=f"1 to {SIZE_MAX}")
-    if seed is not None and not -(2**63) <= seed < 2**63:
-        raise Invalid("is too large", field="seed", allowed="a 64-bit whole number")
+    size = checked(SampleSize, size, "sample_size")
+    seed = seed if seed is None else checked(Seed, seed, "seed")
     strata = [stratify_by] if isinstance(stratify_by, str) and stratify_by else list(stratify_by)
     check_count("stratify_by", strata, STRATA_MAX)
     groups = ["data->>%s"] * len(strata)

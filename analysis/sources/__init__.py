@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from analysis.sources.port import Upstream
 from analysis.sources.rest import RestUpstream
 from memories.access import Caller
 from memories.contract.errors import DomainError, Invalid
+from memories.contract.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,15 @@ class Known:
         """Whether the caller may act on it."""
         named = self.source.act_personas if self.source else ()
         return caller.is_admin or bool(caller.personas & set(named))
+
+
+# How a source of this kind is opened, with its declaration, the model, and for whom.
+Opens = Callable[[Source, Resource, str], Upstream]
+KINDS: Registry[Opens] = Registry("kinds of sources")
+BUILT_IN: dict[str, Opens] = {
+    "rest": lambda source, resource, for_whom: RestUpstream(source, resource, as_user=for_whom),
+    "file": lambda source, resource, for_whom: FileUpstream(resource),
+}
 
 
 def known(caller: Caller) -> dict[str, Known]:
@@ -78,10 +89,8 @@ def open_upstream(caller: Caller, one: Known, *, as_user: str = "") -> Upstream:
     Raises Degraded or UpstreamFailed."""
     if one.source is None:
         return OwnRecords(caller)
-    if one.source.kind == "file":
-        return FileUpstream(one.resource)
     for_whom = as_user or (caller.email if one.source.impersonation_header else "")
-    return RestUpstream(one.source, one.resource, as_user=for_whom)
+    return KINDS[one.source.kind](one.source, one.resource, for_whom)
 
 
 def _parsed(name: str, text: str) -> Source | None:

@@ -18,8 +18,8 @@ from knowledge.catalog.port import entity_type
 from knowledge.catalog.staleness import check_entities
 from knowledge.models import CatalogAspect, CatalogEntity, Change
 from memories.contract.errors import Invalid
+from memories.contract.fields import URN_LENGTH, URN_PATTERN
 from memories.database.connections import maintain
-from memories.validation import URN, URN_LENGTH
 
 JSON_PATCH = "application/json-patch+json"
 CHUNK = 200  # records in one go
@@ -134,7 +134,7 @@ def _of_proposal(record: dict[str, Any], count: Loaded) -> Iterator[Proposal]:
 
 
 def _usable(urn: str) -> bool:
-    return len(urn) <= URN_LENGTH and bool(URN.fullmatch(urn))
+    return len(urn) <= URN_LENGTH and bool(URN_PATTERN.fullmatch(urn))
 
 
 def aspect_name(class_name: str) -> str:

@@ -25,9 +25,9 @@ from knowledge.models import CatalogCursor, Changeset, EntityBaseline, EntitySta
 from memories import services
 from memories.access import Caller
 from memories.contract.errors import Conflict, NotFound
+from memories.contract.fields import REASON_MAX
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
-from memories.validation import REASON_MAX
 
 CHUNK = 500  # entities, or memories, per round of reads
 NEW_MOST = 5_000  # memories without baseline that one sweep takes on

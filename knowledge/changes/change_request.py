@@ -2,29 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from django.utils import timezone
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from knowledge.catalog.facts import Facts
 from knowledge.catalog.port import Write, make_urn
 from memories.contract.errors import Invalid
+from memories.contract.fields import OneOf, Text, fault
+from memories.contract.registry import Registry
 
+CHANGE_TYPES: Registry[ChangeType] = Registry("change types")
 DETAIL_MAX = 10_000
 TARGET_MAX = 500
 
 
-@dataclass(frozen=True)
-class Request:
-    """One requested change, as the tools take it."""
+PROPOSED_ONLY = {"current_value", "source_insight_ids"}  # what synthesize adds for the reader
+OLDER_NAMES = {"action_type": "change_type", "suggested_value": "detail"}
+LongText = Annotated[str, Text(0, DETAIL_MAX)]
 
-    change_type: str
-    target: str = ""
-    detail: str = ""
-    query_sql: str = ""
-    query_description: str = ""
+
+class Request(BaseModel):
+    """One requested change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+    change_type: Annotated[str, OneOf(CHANGE_TYPES)]
+    target: Annotated[str, Text(0, TARGET_MAX)] = ""
+    detail: LongText = ""
+    query_sql: LongText = Field("", validate_default=True)
+    query_description: LongText = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        """The same under the names that insights and syntheses give it."""
+        if not isinstance(value, Mapping):
+            return value
+        named = {OLDER_NAMES.get(name, name): item for name, item in value.items() if name not in PROPOSED_ONLY}
+        return {name: "" if item is None else item for name, item in named.items()}
+
+    @field_validator("query_sql")
+    @classmethod
+    def _has_statement(cls, query_sql: str, info: ValidationInfo) -> str:
+        if info.data.get("change_type") == "add_curated_query" and not query_sql:
+            raise fault("is missing", "the statement, 1 to 10,000 characters")
+        return query_sql
+
+    def as_action(self) -> dict[str, str]:
+        """As an insight keeps it."""
+        extras = {"query_sql": self.query_sql, "query_description": self.query_description}
+        kept = {name: text for name, text in extras.items() if text}
+        return {"action_type": self.change_type, "target": self.target, "detail": self.detail, **kept}
+
+
+class Action(Request):
+    """A change that an insight suggests."""
+
+    change_type: Annotated[str, OneOf(CHANGE_TYPES)] = Field(alias="action_type")
 
 
 @dataclass(frozen=True)
@@ -42,6 +80,18 @@ class Context:
     @property
     def stamp(self) -> dict[str, Any]:
         return {"time": int(timezone.now().timestamp() * 1000), "actor": make_urn("corpuser", self.actor)}
+
+
+@dataclass(frozen=True)
+class ChangeType:
+    """One kind of change to the catalog."""
+
+    name: str
+    kinds: tuple[str, ...]  # entity types that it suits; empty: it needs no entity
+    plan: Callable[[Request, Context], list[Step]]
+    says: str  # for people: what it does
+    target: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True)

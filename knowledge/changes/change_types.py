@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated
 
 from knowledge.catalog.facts import DESCRIPTIONS
 from knowledge.catalog.port import entity_type, make_urn
 from knowledge.changes import created_things
-from knowledge.changes.change_request import DETAIL_MAX, TARGET_MAX, Context, Request, Step, add, detail_of, remove
+from knowledge.changes.change_request import (
+    CHANGE_TYPES,
+    TARGET_MAX,
+    ChangeType,
+    Context,
+    Request,
+    Step,
+    add,
+    detail_of,
+    remove,
+)
 from memories.contract.errors import Invalid, NotFound
-from memories.validation import clean_text, clean_urn
+from memories.contract.fields import Text, Urn
+from memories.contract.operations import checked
 
-PROPOSED_ONLY = {"current_value", "source_insight_ids"}  # what synthesize adds for the reader
 COLUMN = "column:"
 QUALITY_TAG = "urn:li:tag:QualityIssue"
 OWNERSHIP_TYPES = ("TECHNICAL_OWNER", "BUSINESS_OWNER", "DATA_STEWARD", "DATAOWNER", "NONE")
@@ -36,16 +45,6 @@ DOCUMENTED = (
     "domain",
 )
 TAGGABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
-
-
-@dataclass(frozen=True)
-class ChangeType:
-    name: str
-    kinds: tuple[str, ...]  # entity types that it suits; empty: it needs no entity
-    plan: Callable[[Request, Context], list[Step]]
-    says: str  # for people: what it does
-    target: str = ""
-    detail: str = ""
 
 
 def _column(request: Request, context: Context) -> str:
@@ -92,7 +91,7 @@ def flag_quality_issue(request: Request, context: Context) -> list[Step]:
 
 
 def add_documentation(request: Request, context: Context) -> list[Step]:
-    url = clean_text("target", request.target, 8, TARGET_MAX)
+    url = checked(Annotated[str, Text(8, TARGET_MAX)], request.target, "target")
     if not re.fullmatch(r"https?://\S+", url):
         raise Invalid(f"{url[:60]!r} is no web address", field="target", allowed="http:// or https://")
     link = {"url": url, "description": request.detail.strip() or url, "createStamp": context.stamp}
@@ -107,7 +106,7 @@ def deprecate(request: Request, context: Context) -> list[Step]:
         "decommissionTime": None,
     }
     if request.target:
-        value["replacement"] = clean_urn(request.target, "target")
+        value["replacement"] = checked(Urn, request.target, "target")
     return [add(context.urn, "deprecation", (), value)]
 
 
@@ -118,7 +117,7 @@ def set_domain(request: Request, context: Context) -> list[Step]:
 
 
 def _structured_property(request: Request, context: Context) -> str:
-    urn = make_urn("structuredProperty", clean_text("target", request.target, 1, TARGET_MAX))
+    urn = make_urn("structuredProperty", checked(Annotated[str, Text(1, TARGET_MAX)], request.target, "target"))
     if not context.exists(urn):
         raise NotFound(f"there is no property {urn}: define it first (define_structured_property)", field="target")
     return urn
@@ -168,149 +167,125 @@ def remove_owner(request: Request, context: Context) -> list[Step]:
 
 
 DESCRIBED = tuple(DESCRIPTIONS)
-CHANGE_TYPES: dict[str, ChangeType] = {
-    entry.name: entry
-    for entry in (
-        ChangeType(
-            "update_description",
-            DESCRIBED,
-            update_description,
-            "Set the description",
-            "empty, or column:<path>",
-            "text",
-        ),
-        ChangeType(
-            "add_tag",
-            TAGGABLE,
-            _association("globalTags", "tags", "tag", "tag", True),
-            "Add a tag",
-            "empty, or column:<path>",
-            "name or URN",
-        ),
-        ChangeType(
-            "remove_tag",
-            TAGGABLE,
-            _association("globalTags", "tags", "tag", "tag", False),
-            "Remove a tag",
-            "empty, or column:<path>",
-            "name or URN",
-        ),
-        ChangeType(
-            "add_glossary_term",
-            TAGGABLE,
-            _association("glossaryTerms", "terms", "urn", "glossaryTerm", True),
-            "Attach a glossary term",
-            "empty, or column:<path>",
-            "name or URN",
-        ),
-        ChangeType(
-            "remove_glossary_term",
-            TAGGABLE,
-            _association("glossaryTerms", "terms", "urn", "glossaryTerm", False),
-            "Detach a glossary term",
-            "empty, or column:<path>",
-            "name or URN",
-        ),
-        ChangeType(
-            "create_glossary_term",
-            (),
-            created_things.create_glossary_term,
-            "Create a glossary term and attach it",
-            "name",
-            "definition",
-        ),
-        ChangeType("flag_quality_issue", TAGGABLE, flag_quality_issue, "Flag a quality issue", "", "what is wrong"),
-        ChangeType("add_documentation", DOCUMENTED, add_documentation, "Add a link", "URL", "label"),
-        ChangeType(
-            "add_context_document",
-            (),
-            created_things.add_context_document,
-            "Publish a context document",
-            "title",
-            "text",
-        ),
-        ChangeType(
-            "update_context_document",
-            (),
-            created_things.update_context_document,
-            "Change a context document",
-            "document id",
-            "text",
-        ),
-        ChangeType(
-            "remove_context_document",
-            (),
-            created_things.remove_context_document,
-            "Remove a context document",
-            "document id",
-            "",
-        ),
-        ChangeType(
-            "deprecate",
-            (*TAGGABLE, "glossaryTerm"),
-            deprecate,
-            "Mark as deprecated",
-            "replacement's URN, or empty",
-            "why",
-        ),
-        ChangeType("set_domain", TAGGABLE, set_domain, "Set the domain", "", "name or URN"),
-        ChangeType("add_owner", DOCUMENTED, add_owner, "Add an owner", "kind of ownership", "e-mail address or URN"),
-        ChangeType(
-            "remove_owner", DOCUMENTED, remove_owner, "Remove an owner", "kind of ownership", "e-mail address or URN"
-        ),
-        ChangeType(
-            "set_structured_property",
-            DOCUMENTED,
-            set_structured_property,
-            "Set a property",
-            "name or URN",
-            "value or JSON array",
-        ),
-        ChangeType(
-            "define_structured_property",
-            (),
-            created_things.define_structured_property,
-            "Define a property (its type in query_description)",
-            "name",
-            "what it means",
-        ),
-        ChangeType(
-            "remove_structured_property", DOCUMENTED, remove_structured_property, "Remove a property", "name or URN"
-        ),
-        ChangeType(
-            "raise_incident", TAGGABLE, created_things.raise_incident, "Raise an incident", "title", "what happens"
-        ),
-        ChangeType("resolve_incident", (), created_things.resolve_incident, "Resolve an incident", "incident", "how"),
-        ChangeType(
-            "add_curated_query",
-            ("dataset",),
-            created_things.add_curated_query,
-            "Add a query (query_sql)",
-            "",
-            "its name",
-        ),
-        ChangeType("add_prompt", (), created_things.add_prompt, "Offer a prompt to agents", "name", "text"),
-    )
-}
-
-
-def clean_request(given: Mapping[str, Any], field: str = "changes") -> Request:
-    """A change as a tool or a form gives it. Raises Invalid."""
-    if not isinstance(given, Mapping):
-        raise Invalid("is not an object", field=field, allowed="{change_type, target, detail}")
-    kind = given.get("change_type") or given.get("action_type") or ""
-    given = {name: value for name, value in given.items() if name not in PROPOSED_ONLY}
-    given.setdefault("detail", given.pop("suggested_value", ""))
-    allowed = {"change_type", "action_type", "target", "detail", "query_sql", "query_description"}
-    if unknown := sorted(set(given) - allowed):
-        raise Invalid("is unknown", field=f"{field}.{unknown[0]}", allowed=", ".join(sorted(allowed)))
-    if kind not in CHANGE_TYPES:
-        raise Invalid(f"{str(kind)[:60]!r} is unknown", field=f"{field}.change_type", allowed=", ".join(CHANGE_TYPES))
-    limits = {"target": TARGET_MAX, "detail": DETAIL_MAX, "query_sql": DETAIL_MAX, "query_description": DETAIL_MAX}
-    texts = {name: clean_text(f"{field}.{name}", given.get(name) or "", 0, most) for name, most in limits.items()}
-    if kind == "add_curated_query" and not texts["query_sql"]:
-        raise Invalid("is missing", field=f"{field}.query_sql", allowed="the statement, 1 to 10,000 characters")
-    return Request(change_type=str(kind), **texts)
+BUILT_IN = (
+    ChangeType(
+        "update_description",
+        DESCRIBED,
+        update_description,
+        "Set the description",
+        "empty, or column:<path>",
+        "text",
+    ),
+    ChangeType(
+        "add_tag",
+        TAGGABLE,
+        _association("globalTags", "tags", "tag", "tag", True),
+        "Add a tag",
+        "empty, or column:<path>",
+        "name or URN",
+    ),
+    ChangeType(
+        "remove_tag",
+        TAGGABLE,
+        _association("globalTags", "tags", "tag", "tag", False),
+        "Remove a tag",
+        "empty, or column:<path>",
+        "name or URN",
+    ),
+    ChangeType(
+        "add_glossary_term",
+        TAGGABLE,
+        _association("glossaryTerms", "terms", "urn", "glossaryTerm", True),
+        "Attach a glossary term",
+        "empty, or column:<path>",
+        "name or URN",
+    ),
+    ChangeType(
+        "remove_glossary_term",
+        TAGGABLE,
+        _association("glossaryTerms", "terms", "urn", "glossaryTerm", False),
+        "Detach a glossary term",
+        "empty, or column:<path>",
+        "name or URN",
+    ),
+    ChangeType(
+        "create_glossary_term",
+        (),
+        created_things.create_glossary_term,
+        "Create a glossary term and attach it",
+        "name",
+        "definition",
+    ),
+    ChangeType("flag_quality_issue", TAGGABLE, flag_quality_issue, "Flag a quality issue", "", "what is wrong"),
+    ChangeType("add_documentation", DOCUMENTED, add_documentation, "Add a link", "URL", "label"),
+    ChangeType(
+        "add_context_document",
+        (),
+        created_things.add_context_document,
+        "Publish a context document",
+        "title",
+        "text",
+    ),
+    ChangeType(
+        "update_context_document",
+        (),
+        created_things.update_context_document,
+        "Change a context document",
+        "document id",
+        "text",
+    ),
+    ChangeType(
+        "remove_context_document",
+        (),
+        created_things.remove_context_document,
+        "Remove a context document",
+        "document id",
+        "",
+    ),
+    ChangeType(
+        "deprecate",
+        (*TAGGABLE, "glossaryTerm"),
+        deprecate,
+        "Mark as deprecated",
+        "replacement's URN, or empty",
+        "why",
+    ),
+    ChangeType("set_domain", TAGGABLE, set_domain, "Set the domain", "", "name or URN"),
+    ChangeType("add_owner", DOCUMENTED, add_owner, "Add an owner", "kind of ownership", "e-mail address or URN"),
+    ChangeType(
+        "remove_owner", DOCUMENTED, remove_owner, "Remove an owner", "kind of ownership", "e-mail address or URN"
+    ),
+    ChangeType(
+        "set_structured_property",
+        DOCUMENTED,
+        set_structured_property,
+        "Set a property",
+        "name or URN",
+        "value or JSON array",
+    ),
+    ChangeType(
+        "define_structured_property",
+        (),
+        created_things.define_structured_property,
+        "Define a property (its type in query_description)",
+        "name",
+        "what it means",
+    ),
+    ChangeType(
+        "remove_structured_property", DOCUMENTED, remove_structured_property, "Remove a property", "name or URN"
+    ),
+    ChangeType("raise_incident", TAGGABLE, created_things.raise_incident, "Raise an incident", "title", "what happens"),
+    ChangeType("resolve_incident", (), created_things.resolve_incident, "Resolve an incident", "incident", "how"),
+    ChangeType(
+        "add_curated_query",
+        ("dataset",),
+        created_things.add_curated_query,
+        "Add a query (query_sql)",
+        "",
+        "its name",
+    ),
+    ChangeType("add_prompt", (), created_things.add_prompt, "Offer a prompt to agents", "name", "text"),
+)
 
 
 def suits(request: Request, urn: str) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -19,16 +18,16 @@ from knowledge.catalog import facts, staleness
 from knowledge.catalog.patch import ABSENT
 from knowledge.catalog.port import CatalogPort, Run
 from knowledge.changes.change_request import Request
-from knowledge.changes.change_types import clean_request
 from knowledge.changes.planning import Planned, plan
-from knowledge.changes.sending import DONE, alone, catalog_of, send
+from knowledge.changes.sending import DONE, CatalogWrite, alone, catalog_of, ledger_of
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState, Insight, InsightState
-from memories import validation
+from knowledge.operations import Apply
 from memories.access import Caller
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound, check_count
+from memories.contract.errors import Conflict, Forbidden, NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import carries_out, checked
+from memories.effects.ledger import carry_out
 from memories.models import MemoryRecord, Status
-
-CHANGES_MAX = 20
 
 
 @dataclass(frozen=True)
@@ -50,22 +49,20 @@ class Applied:
 # -- apply -------------------------------------------------------------------------------------------------
 
 
-def preview(
-    *, caller: Caller, insight_ids: Sequence[str], changes: Sequence[Mapping[str, Any]], entity_urn: str = ""
-) -> Preview:
+@carries_out(Apply)
+def preview(ask: Apply, *, caller: Caller) -> Preview:
     """The changes with what stands at each path now. The same checks as apply."""
-    urn, requests, bound = _checked(caller, insight_ids, changes, entity_urn)
+    urn, requests, bound = _checked(caller, ask)
     catalog = catalogs.current()
     planned = plan(catalog, urn, requests, caller.email, "preview", authors_of(bound))
     return Preview(urn, planned, {urn: facts.read(catalog, urn)} if urn else {})
 
 
-def apply(
-    *, caller: Caller, insight_ids: Sequence[str], changes: Sequence[Mapping[str, Any]], entity_urn: str = ""
-) -> Applied:
+@carries_out(Apply)
+def apply(ask: Apply, *, caller: Caller) -> Applied:
     """Writes the changes for these approved insights. What fails half-way leaves a partial changeset, which can
     be resumed or rolled back. Raises Conflict if somebody else is applying one of the insights."""
-    urn, requests, bound = _checked(caller, insight_ids, changes, entity_urn)
+    urn, requests, bound = _checked(caller, ask)
     catalog = catalogs.current()
     changeset = Changeset(
         entity_urn=urn,
@@ -90,31 +87,21 @@ def resume(*, caller: Caller, changeset_id: UUID | str) -> Applied:
     if changeset.state not in (ChangesetState.PLANNED, ChangesetState.PARTIAL):
         raise Conflict(f"is {changeset.state}: there is nothing to resume", field="changeset_id")
     catalog = catalog_of(changeset)
-    changeset.changes.filter(outcome=ChangeOutcome.FAILED).update(outcome=ChangeOutcome.PLANNED, error="")
+    ledger_of(changeset).retry()
     return _carry_out(caller, catalog, changeset)
 
 
 def find(caller: Caller, changeset_id: UUID | str) -> Changeset:
-    pk = validation.clean_id(changeset_id, "changeset_id")
+    pk = checked(Id, changeset_id, "changeset_id")
     changeset = Changeset.objects.visible_to(caller).filter(pk=pk).first()
     if changeset is None:
         raise NotFound("no such changeset", field="changeset_id")
     return changeset
 
 
-def _checked(
-    caller: Caller, insight_ids: Sequence[str], changes: Sequence[Mapping[str, Any]], entity_urn: str
-) -> tuple[str, list[Request], list[Insight]]:
+def _checked(caller: Caller, ask: Apply) -> tuple[str, list[Request], list[Insight]]:
     insights.require_curator(caller)
-    urn = validation.clean_urn(entity_urn, "entity_urn") if entity_urn else ""
-    if not changes:
-        raise Invalid("is empty", field="changes", allowed=f"1 to {CHANGES_MAX} of {{change_type, target, detail}}")
-    check_count("changes", changes, CHANGES_MAX)
-    requests = [clean_request(change, f"changes[{place}]") for place, change in enumerate(changes)]
-    check_count("insight_ids", insight_ids, insights.AT_ONCE)
-    ids = list(dict.fromkeys(validation.clean_id(one, "insight_ids") for one in insight_ids))
-    if not ids:
-        raise Invalid("is empty", field="insight_ids", allowed="the approved insights that these changes come from")
+    ids = list(dict.fromkeys(ask.insight_ids))
     bound = list(Insight.objects.visible_to(caller).filter(pk__in=ids).select_related("record", "replaces"))
     if len(bound) != len(ids):
         raise NotFound(f"{len(ids) - len(bound)} of these insights do not exist", field="insight_ids")
@@ -128,7 +115,7 @@ def _checked(
         if insight.pending_edit:
             raise Conflict(f"an edit of {insight.pk.hex} waits: decide it first", field="insight_ids")
         _require_both_sides(caller, insight)
-    return urn, requests, bound
+    return ask.entity_urn or "", ask.changes, bound
 
 
 def _require_both_sides(caller: Caller, insight: Insight) -> None:
@@ -175,11 +162,10 @@ def _row(changeset: Changeset, position: int, planned: Planned) -> Change:
 def _carry_out(caller: Caller, catalog: CatalogPort, changeset: Changeset) -> Applied:
     run = Run(changeset.run_id, changeset.applied_by, {"changeset": changeset.pk.hex})
     with alone(changeset), staleness.our_own(changeset):
-        open_changes = changeset.changes.filter(outcome__in=[ChangeOutcome.PLANNED, ChangeOutcome.SENDING])
-        if open_changes.exists():  # until it is settled: a kill leaves it so
+        ledger = ledger_of(changeset)
+        if ledger.open.exists():  # until it is settled: a kill leaves it so
             Changeset.objects.filter(pk=changeset.pk).update(state=ChangesetState.PARTIAL)
-        for change in open_changes.order_by("position"):
-            send(catalog, change, run)
+        for change in carry_out(ledger, CatalogWrite(catalog, run)):
             if change.outcome not in DONE:
                 break
         return _settle(caller, changeset)

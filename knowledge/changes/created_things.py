@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import Any
+from typing import Annotated, Any
 
 from knowledge.catalog.port import Write, entity_type, make_urn
 from knowledge.changes.change_request import TARGET_MAX, Context, Request, Step, add, detail_of
 from memories.contract.errors import Conflict, Invalid, NotFound
-from memories.validation import clean_text
+from memories.contract.fields import Text
+from memories.contract.operations import checked
 
 NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # so that the same name makes the same URN
 RESERVED_PROMPTS = frozenset({"analyse_data_set", "capture_guidance", "capture_this"})  # as the MCP server has them
@@ -24,7 +25,7 @@ TAKEN_BACK: dict[str, tuple[tuple[str, ...], str]] = {"incidentInfo": (("status"
 
 
 def create_glossary_term(request: Request, context: Context) -> list[Step]:
-    name = clean_text("target", request.target, 2, 150)
+    name = checked(Annotated[str, Text(2, 150)], request.target, "target")
     definition = detail_of(request, "the term's definition")
     if known := context.find_term(name):
         raise Conflict(f"the term {name!r} is there already: add_glossary_term {known}", field="target")
@@ -38,7 +39,7 @@ def create_glossary_term(request: Request, context: Context) -> list[Step]:
 
 def add_context_document(request: Request, context: Context) -> list[Step]:
     """Published, so that DataHub's own agents find it (search_documents)."""
-    title = clean_text("target", request.target, 3, 200)
+    title = checked(Annotated[str, Text(3, 200)], request.target, "target")
     urn = f"urn:li:document:insight-{uuid.uuid5(NAMESPACE, f'{context.changeset} {title}')}"
     info: dict[str, Any] = {
         "title": title,
@@ -59,7 +60,7 @@ def add_context_document(request: Request, context: Context) -> list[Step]:
 
 
 def _document(request: Request) -> str:
-    name = clean_text("target", request.target, 1, TARGET_MAX)
+    name = checked(Annotated[str, Text(1, TARGET_MAX)], request.target, "target")
     return make_urn("document", name)
 
 
@@ -67,7 +68,9 @@ def update_context_document(request: Request, context: Context) -> list[Step]:
     urn = _document(request)
     steps = [add(urn, "documentInfo", ("contents",), {"text": detail_of(request, "the document's new text")})]
     if request.query_sql.strip():  # the older systems' way to say a new title
-        steps.append(add(urn, "documentInfo", ("title",), clean_text("query_sql", request.query_sql, 3, 200)))
+        steps.append(
+            add(urn, "documentInfo", ("title",), checked(Annotated[str, Text(3, 200)], request.query_sql, "query_sql"))
+        )
     return steps
 
 
@@ -77,7 +80,7 @@ def remove_context_document(request: Request, context: Context) -> list[Step]:
 
 def define_structured_property(request: Request, context: Context) -> list[Step]:
     """A property that entities may carry: its values are of one type, a string unless it says otherwise."""
-    name = clean_text("target", request.target, 2, 200)
+    name = checked(Annotated[str, Text(2, 200)], request.target, "target")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
         raise Invalid(f"{name!r} is no name of a property", field="target", allowed="letters, digits, . - and _")
     kind = request.query_description.strip() or "string"
@@ -96,7 +99,7 @@ def define_structured_property(request: Request, context: Context) -> list[Step]
 
 
 def raise_incident(request: Request, context: Context) -> list[Step]:
-    title = clean_text("target", request.target, 3, 200)
+    title = checked(Annotated[str, Text(3, 200)], request.target, "target")
     urn = f"urn:li:incident:{uuid.uuid5(NAMESPACE, f'{context.urn} {title} {context.changeset}')}"
     info = {
         "type": "OPERATIONAL",
@@ -111,7 +114,7 @@ def raise_incident(request: Request, context: Context) -> list[Step]:
 
 
 def resolve_incident(request: Request, context: Context) -> list[Step]:
-    urn = make_urn("incident", clean_text("target", request.target, 1, TARGET_MAX))
+    urn = make_urn("incident", checked(Annotated[str, Text(1, TARGET_MAX)], request.target, "target"))
     if not context.exists(urn):
         raise NotFound(f"there is no incident {urn}", field="target")
     status = {"state": "RESOLVED", "message": detail_of(request, "how it was resolved"), "lastUpdated": context.stamp}
@@ -119,8 +122,8 @@ def resolve_incident(request: Request, context: Context) -> list[Step]:
 
 
 def add_curated_query(request: Request, context: Context) -> list[Step]:
-    name = clean_text("detail", detail_of(request, "the query's name"), 3, 200)
-    statement = clean_text("query_sql", request.query_sql, 1, 10_000)
+    name = checked(Annotated[str, Text(3, 200)], detail_of(request, "the query's name"), "detail")
+    statement = checked(Annotated[str, Text(1, 10_000)], request.query_sql, "query_sql")
     urn = f"urn:li:query:{uuid.uuid5(NAMESPACE, f'{context.urn} {name}')}"
     properties: dict[str, Any] = {
         "statement": {"value": statement, "language": "SQL"},
@@ -138,7 +141,7 @@ def add_curated_query(request: Request, context: Context) -> list[Step]:
 
 def add_prompt(request: Request, context: Context) -> list[Step]:
     """A prompt that our own MCP server offers to everybody; it is kept in our tables, whichever catalog is used."""
-    name = clean_text("target", request.target, 3, 60)
+    name = checked(Annotated[str, Text(3, 60)], request.target, "target")
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise Invalid(f"{name!r} is no name of a prompt", field="target", allowed="lower-case letters, digits, - and _")
     if name in RESERVED_PROMPTS:

@@ -9,8 +9,8 @@ from typing import Any
 from knowledge.catalog import facts
 from knowledge.catalog.patch import ABSENT, equal, patched, value_at
 from knowledge.catalog.port import Aspect, CatalogPort, Value, entity_type
-from knowledge.changes.change_request import Context, Request, Step, add
-from knowledge.changes.change_types import CHANGE_TYPES, suits
+from knowledge.changes.change_request import CHANGE_TYPES, Context, Request, Step, add
+from knowledge.changes.change_types import suits
 from knowledge.changes.created_things import TAKEN_BACK
 from memories.contract.errors import Conflict, NotFound
 

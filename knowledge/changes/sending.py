@@ -1,15 +1,11 @@
-"""One write of a changeset and what became of it; the parts that applying and rolling back share.
-
-The intent is saved before anything is sent, each outcome as soon as it is known. A write whose outcome is unknown is
-read from the catalog before it is repeated, so that a kill at any line is resumed and nothing is done twice. No catalog
-call happens inside a transaction.
-"""
+"""One write of a changeset as an effect of the ledger; the parts that applying and rolling back share."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from knowledge import catalog as catalogs
@@ -19,46 +15,65 @@ from knowledge.changes.created_things import TAKEN_BACK
 from knowledge.models import Change, ChangeOutcome, Changeset
 from memories.contract.errors import Conflict
 from memories.database import locks
+from memories.effects.ledger import Fate, Ledger, Result, Sight, Stage
 
 VISIBLE_WITHIN_S = (0, 0.1, 0.3, 1.0)  # pauses before each look at what was written
 DONE = (ChangeOutcome.LANDED, ChangeOutcome.NOOP)
 
 
-def send(catalog: CatalogPort, change: Change, run: Run) -> None:
-    """One write, its outcome saved. A value that others moved is a conflict, and is left alone."""
-    try:
-        if as_written(change, current := value_now(catalog, change)):
-            return note(change, ChangeOutcome.LANDED if change.outcome == ChangeOutcome.SENDING else ChangeOutcome.NOOP)
-        if not as_before(change, current):
-            return note(change, ChangeOutcome.CONFLICT, "the value was changed by others since this was planned")
-        note(change, ChangeOutcome.SENDING)
-        catalog.write(forward(change), run)
+NAMES = {
+    Fate.PLANNED: ChangeOutcome.PLANNED, Fate.BEGUN: ChangeOutcome.SENDING, Fate.LANDED: ChangeOutcome.LANDED,
+    Fate.UNCHANGED: ChangeOutcome.NOOP, Fate.MOVED: ChangeOutcome.CONFLICT, Fate.FAILED: ChangeOutcome.FAILED,
+}  # fmt: skip
+MOVED = "the value was changed by others since this was planned"
+
+
+def ledger_of(changeset: Changeset) -> Ledger:
+    return Ledger(changeset.changes.all(), "position", NAMES)
+
+
+@dataclass(frozen=True)
+class CatalogWrite:
+    """memories.effects.ledger.Effect: one write to the catalog. A value that others moved is left alone."""
+
+    catalog: CatalogPort
+    run: Run
+    looks_first: bool = True
+
+    def look(self, change: Change, was_begun: bool) -> tuple[Sight, str]:
+        current = value_now(self.catalog, change)
+        if as_written(change, current):
+            return Sight.AS_ASKED, ""
+        return (Sight.AS_BEFORE, "") if as_before(change, current) else (Sight.OTHERWISE, MOVED)
+
+    def send(self, change: Change) -> Result:
+        self.catalog.write(forward(change), self.run)
         for pause in VISIBLE_WITHIN_S:
             time.sleep(pause)
-            if as_written(change, current := value_now(catalog, change)):
-                return note(change, ChangeOutcome.LANDED)
-            if not as_before(change, current):
-                return note(change, ChangeOutcome.CONFLICT, "it was written, and something else stands there now")
-        note(change, ChangeOutcome.SENDING, "it was written, and can't be read back yet: resume looks again")
-    except CatalogRefused as error:
-        note(change, ChangeOutcome.FAILED, error.message)
-    except CatalogUnavailable as error:
-        look_again(catalog, change, error)
+            sight, _ = self.look(change, True)
+            if sight == Sight.AS_ASKED:
+                return Result(Fate.LANDED)
+            if sight == Sight.OTHERWISE:
+                return Result(Fate.MOVED, "it was written, and something else stands there now")
+        return Result(Fate.BEGUN, "it was written, and can't be read back yet: resume looks again")
 
-
-def look_again(catalog: CatalogPort, change: Change, error: CatalogUnavailable) -> None:
-    """The catalog did not answer: did the write land? If that can't be said, it stays open."""
-    outcome = change.outcome
-    if outcome == ChangeOutcome.SENDING:
+    def fate_of(self, change: Change, error: Exception, stage: Stage) -> Result:
+        """A catalog that did not answer: did the write land? If that can't be said, it stays open."""
+        if isinstance(error, CatalogRefused):
+            return Result(Fate.FAILED, error.message)
+        if not isinstance(error, CatalogUnavailable):
+            raise error
+        if stage == Stage.LOOKING:
+            return Result(Fate.PLANNED, error.message)
         try:
-            current = value_now(catalog, change)
+            sight, _ = self.look(change, True)
         except (CatalogUnavailable, CatalogRefused):
-            pass
-        else:
-            if as_written(change, current):
-                return note(change, ChangeOutcome.LANDED)
-            outcome = ChangeOutcome.PLANNED
-    note(change, ChangeOutcome(outcome), error.message)
+            return Result(Fate.BEGUN, error.message)
+        return Result(Fate.LANDED) if sight == Sight.AS_ASKED else Result(Fate.PLANNED, error.message)
+
+    def note(self, change: Change, result: Result) -> None:
+        fate = Fate.MOVED if result.fate == Fate.UNKNOWN else result.fate  # begun, and others have moved it since
+        note(change, NAMES[fate], result.error)
 
 
 def forward(change: Change) -> Write:

@@ -11,7 +11,8 @@ from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 
 from memories.contract.errors import Invalid
-from memories.shapes import moment
+from memories.contract.fields import Moment
+from memories.contract.operations import checked
 
 SIZE = 20
 
@@ -33,7 +34,7 @@ def page(
             pk = rows.model._meta.pk.to_python(key)
         except ValidationError as error:
             raise Invalid("is no cursor of this list", field="after", allowed="what the last page said") from error
-        when = moment("after", at or "missing")
+        when = checked(Moment, at or "missing", "after")
         beyond = {f"{by}__lt" if newest else f"{by}__gt": when}
         rows = rows.filter(Q(**beyond) | Q(**{by: when, "pk__gt": pk}))
     found = list(rows.order_by(f"-{by}" if newest else by, "pk")[: size + 1])

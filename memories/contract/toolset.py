@@ -1,79 +1,201 @@
-"""@tool marks a typed function as an MCP tool. This module knows no server; the server reads TOOLS."""
+"""MCP tools as this house declares them: functions that take the caller and an operation, and answer a shape.
+
+A tool does one operation, or several that a first argument tells apart. This module knows no server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+import functools
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_origin, get_type_hints
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from pydantic import TypeAdapter
+
+from memories.contract import schemas
+from memories.contract.errors import Invalid, check_choice
+from memories.contract.operations import Operation
+from memories.contract.registry import Registry
+
+if TYPE_CHECKING:
+    from memories.access import Caller
+
+Shape = TypeVar("Shape", bound=Mapping[str, Any])
+Handler = Callable[["Caller", Any], Any]
 
 
 @dataclass(frozen=True)
-class Tool:
-    """The function takes the caller first; the rest of its signature is the tool's schema."""
-
-    function: Callable[..., Any]
-    name: str
-    toolset: str
-    title: str
-    read_only: bool
-    destructive: bool
-    idempotent: bool
-    open_world: bool
-    aliases: dict[str, str]  # other names of arguments, for clients of older systems
-    command: str  # the argument that chooses what is done, where there is one
-    takes: Mapping[str, frozenset[str]]  # each command with the arguments that it takes
-
-
-TOOLS: dict[str, Tool] = {}
-Shape = TypeVar("Shape", bound=Mapping[str, Any])
-
-
-class Reply(dict[str, Any]):
+class Answer(Generic[Shape]):
     """A structured answer with a text of its own, marks for the client's context, or the word that it failed."""
 
+    data: Shape
     text: str = ""
     context: Mapping[str, Any] | None = None
     is_error: bool = False
 
 
-def reply(shape: Shape, *, text: str, context: Mapping[str, Any] | None = None, is_error: bool = False) -> Shape:
-    """The shape as it is advertised, told in `text` instead of as JSON. `context` goes to `_meta.context`."""
-    answer = Reply(shape)
-    answer.text, answer.context, answer.is_error = text, context, is_error
-    return cast(Shape, answer)
+@dataclass(frozen=True)
+class Hints:
+    """MCP's ToolAnnotations."""
+
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
 
 
-def tool(
-    *,
-    toolset: str,
-    title: str,
-    read_only: bool = False,
-    destructive: bool = False,
-    idempotent: bool = False,
-    open_world: bool = False,
-    aliases: dict[str, str] | None = None,
-    command: str = "",
-    takes: Mapping[str, frozenset[str]] | None = None,
-) -> Callable[[Function], Function]:
-    """Registers the function under its own name. The hints are those of MCP's ToolAnnotations."""
+@dataclass(frozen=True)
+class Tool:
+    """`choices` maps what the argument `chooser` says to what is done then; without chooser, an argument that is
+    there chooses the entry of its name, and the entry "" is done otherwise."""
 
-    def register(function: Function) -> Function:
-        name = function.__name__
-        TOOLS[name] = Tool(
-            function=function,
-            name=name,
-            toolset=toolset,
-            title=title,
-            read_only=read_only,
-            destructive=destructive,
-            idempotent=idempotent,
-            open_world=open_world,
-            aliases=aliases or {},
-            command=command,
-            takes=takes or {},
+    name: str
+    toolset: str
+    title: str
+    description: str
+    choices: Mapping[str, Handler]
+    chooser: str = ""
+    hints: Hints = field(default_factory=Hints)
+    repeats_choice: bool = False  # the answer says which choice it is of
+    admits: Callable[[Caller], None] | None = None  # raises Forbidden for who may not use it at all
+
+    def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Any:
+        """Carries the call out. Raises Invalid for an argument that is wrong or not taken."""
+        said = {name: value for name, value in arguments.items() if value is not None and value != ""}
+        if self.chooser:
+            choice = choice or str(said.pop(self.chooser, ""))
+            if not choice and "" not in self.choices:
+                return {f"{self.chooser}s": self.usage(), "message": f"name a {self.chooser}"}
+            check_choice(self.chooser, choice, self.choices)
+            if self.admits:
+                self.admits(caller)
+        else:
+            choice = next((name for name in self.choices if name in said), "")
+        operation = self.operation(choice)
+        said = {operation.also.get(name, name): value for name, value in said.items()}
+        self._refuse_what_is_not_taken(choice, operation, said)
+        properties = operation.takes().get("properties", {})
+        parsed = {name: _parsed(value, properties.get(name, {})) for name, value in said.items()}
+        answer = self.choices[choice](caller, operation.read(parsed))
+        return {self.chooser: choice, **answer} if self.repeats_choice else answer
+
+    def operation(self, choice: str) -> type[Operation]:
+        _, operation = signature_of(self.choices[choice])
+        return operation
+
+    def _refuse_what_is_not_taken(self, choice: str, operation: type[Operation], said: Mapping[str, Any]) -> None:
+        """An argument that would not be looked at is an error: it was meant to do something."""
+        takes = operation.takes().get("properties", {})
+        unknown = sorted(set(said) - set(takes))
+        if not unknown:
+            return
+        listed = ", ".join(takes) or "no argument"
+        if unknown[0] not in self.input_schema["properties"]:
+            everything = ", ".join(self.input_schema["properties"])
+            raise Invalid("is not an argument of this tool", field=unknown[0], allowed=everything)
+        if choice:
+            fault = f"is not taken by {self.chooser} {choice}" if self.chooser else f"is not taken with {choice}"
+            raise Invalid(fault, field=unknown[0], allowed=listed)
+        raise Invalid("is not taken here", field=unknown[0], allowed=listed)
+
+    @functools.cached_property
+    def input_schema(self) -> schemas.Schema:
+        """One flat object: the arguments of every operation, each saying whose it is."""
+        parts = {choice: self.operation(choice).takes() for choice in self.choices}
+        if len(parts) == 1:
+            (only,) = parts.values()
+            return dict(schemas.public(only))
+        properties = schemas.flat(parts)
+        required = [name for name in properties if all(name in part.get("required", []) for part in parts.values())]
+        if self.chooser:
+            properties = {self.chooser: self._chooser_schema(), **properties}
+        schema = {"type": "object", "properties": properties}
+        return dict(schemas.public({**schema, "required": required} if required else schema))
+
+    def _chooser_schema(self) -> schemas.Schema:
+        return {
+            "type": "string",
+            "enum": list(self.choices),
+            "description": f"Without a {self.chooser}: what each takes.",
+        }
+
+    @functools.cached_property
+    def output_schema(self) -> schemas.Schema:
+        """The keys of every answer; required are those that all have, and for each kind of answer its own."""
+        shapes = dict.fromkeys(
+            kind for handler in self.choices.values() for kind in shapes_of(signature_of(handler)[0])
         )
-        return function
+        parts = [TypeAdapter(kind).json_schema(mode="serialization") for kind in shapes]
+        properties = {name: value for part in parts for name, value in part.get("properties", {}).items()}
+        definitions = {name: value for part in parts for name, value in part.get("$defs", {}).items()}
+        lists = [part.get("required", []) for part in parts]
+        required = [name for name in properties if all(name in listed for listed in lists)]
+        schema: schemas.Schema = {"type": "object", "properties": properties, "required": required}
+        if self.chooser and "" not in self.choices:
+            schema["properties"] |= {f"{self.chooser}s": {"type": "object"}, "message": {"type": "string"}}
+            lists.append([f"{self.chooser}s", "message"])
+            schema["required"] = []
+        kinds = list(dict.fromkeys(tuple(sorted(listed)) for listed in lists))
+        if len(kinds) > 1:
+            schema["anyOf"] = [{"required": list(kind)} for kind in kinds]
+        return {**schema, "$defs": definitions} if definitions else schema
 
-    return register
+    def usage(self) -> dict[str, str]:
+        """Each choice: what it does, and what it takes."""
+        return {choice: usage_of(self.operation(choice)) for choice in self.choices}
+
+
+def usage_of(operation: type[Operation]) -> str:
+    schema = operation.takes()
+    required = schema.get("required", [])
+    optional = [name for name in schema.get("properties", {}) if name not in required]
+    takes = ", ".join(required) + (" and " if required and optional else "")
+    takes += f"optional {', '.join(optional)}" if optional else ""
+    return operation.says() + (f": {takes}" if takes else "")
+
+
+@functools.cache
+def signature_of(handler: Handler) -> tuple[Any, type[Operation]]:
+    """The shape that a handler answers and the operation it takes, from its annotations."""
+    function = inspect.unwrap(handler)
+    hints = get_type_hints(function, include_extras=True)
+    answer = hints["return"]
+    second = list(inspect.signature(function).parameters)[1]
+    return answer, hints[second]
+
+
+def shapes_of(annotation: Any) -> list[Any]:
+    """The shapes that an annotation stands for: of `Answer[A] | B`, A and B."""
+    if get_origin(annotation) in (UnionType, Union):
+        return [shape for part in annotation.__args__ for shape in shapes_of(part)]
+    if get_origin(annotation) is Answer:
+        return shapes_of(annotation.__args__[0])
+    return [annotation]
+
+
+def _parsed(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Some clients send lists and objects as JSON in a text."""
+    if not isinstance(value, str) or schema.get("type") == "string" or "enum" in schema:
+        return value
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return parsed if isinstance(parsed, list | dict) else value
+
+
+def tool(*, toolset: str, title: str, hints: Hints | None = None) -> Callable[[Handler], Tool]:
+    """The function becomes a tool of its own name, with its docstring."""
+
+    def declare(handler: Handler) -> Tool:
+        name, text = handler.__name__, inspect.cleandoc(handler.__doc__ or "")
+        return Tool(name, toolset, title, text, {"": handler}, hints=hints or Hints())
+
+    return declare
+
+
+# Each app's tools, imported when a server wants them.
+TOOLS: Registry[Callable[[], Sequence[Tool]]] = Registry("tools")

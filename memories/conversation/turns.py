@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from django.db import transaction
 from django.utils import timezone
 
-from memories import embedding, validation
+from memories import embedding
 from memories.access import Caller
 from memories.contract.errors import Forbidden, check_choice
+from memories.contract.fields import Text
+from memories.contract.operations import checked
 from memories.models import Dimension, MemoryRecord, Source, Tier, Visibility
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing
+
+ConversationId = Annotated[str, Text(1, 200)]
+Author = Annotated[str, Text(0, 60)]
+Said = Annotated[str, Text(1, 20_000)]
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ def store_turns(
     """Keeps the turns of one conversation, in order, and gives them vectors in one go."""
     if not caller.email:
         raise Forbidden("this connection has no identity, so nothing can be owned")
-    conversation_id = validation.clean_text("conversation_id", conversation_id, 1, 200)
+    conversation_id = checked(ConversationId, conversation_id, "conversation_id")
     check_choice("tier", tier, [Tier.SHORT_TERM, Tier.LONG_TERM])
     check_choice("visibility", visibility, Visibility.values)
     now = timezone.now()
@@ -53,10 +60,10 @@ def store_turns(
             visibility=visibility,
             dimension=Dimension.EVENT,
             source=Source.AUTOMATION,
-            content=validation.clean_text("content", turn.content, 1, validation.TURN_MAX),
+            content=checked(Said, turn.content, "content"),
             tier=tier,
             conversation_id=conversation_id,
-            role=validation.clean_text("author", turn.author, 0, 60),
+            role=checked(Author, turn.author, "author"),
             thread_position=turn.position if turn.position is not None else place,
             created_at=turn.at or now,
             updated_at=now,

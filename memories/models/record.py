@@ -8,10 +8,10 @@ from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import F, Q
-from django.urls import reverse
 from django.utils import timezone
 from pgvector.django import HnswIndex
 
+from memories.contract.links import link_to
 from memories.models.fields import ContentKey, EmbeddingField, SearchText
 
 if TYPE_CHECKING:
@@ -244,4 +244,4 @@ class MemoryRecord(models.Model):
 
     def get_absolute_url(self) -> str:
         """Its page in the portal: chain, history, and what can be done with it."""
-        return reverse("memory", args=[self.pk])
+        return link_to("memory", self.pk.hex)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from django.db import connection
-
 from memories.access import Caller
+from memories.database.statements import Statement
 from memories.models import Status
 from memories.queries import COUNT_MOST, FACET_MOST
 from memories.retrieval.search import Filters, in_scope
@@ -57,11 +56,9 @@ def counts(caller: Caller, filters: Filters) -> Counts:
         scope = scopes.count(replace(filters, owner=owner))
         parts.append(NUMBER.format(name="'owner'", value=f"'{value}'", scope=scope))
     found: Counts = {name: [] for name in (*FACETS, "status", "owner", "least")}
-    with connection.cursor() as cursor:
-        # Names, columns and limits are the constants above; every value from outside is a parameter.
-        cursor.execute(f"WITH {', '.join(scopes.tables)} {' UNION ALL '.join(parts)}", [*scopes.params, *params])
-        for name, value, number in cursor.fetchall():
-            found[name].append((value, number))
+    # Names, columns and limits are the constants above; every value from outside is a parameter.
+    for name, value, number in scopes.statement.run(" UNION ALL ".join(parts), params):
+        found[name].append((value, number))
     most = {name: COUNT_MOST if chosen and name not in chosen else ROWS_MOST for name in FACETS}
     found["least"] = [(name, rows) for name, rows in found["least"] if rows >= most[name]]
     return found
@@ -77,8 +74,7 @@ class Scopes:
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
-        self.tables: list[str] = []
-        self.params: list[Any] = []
+        self.statement = Statement()
         self._known: list[tuple[Filters, str, bool]] = []
 
     def read(self, filters: Filters) -> str:
@@ -98,9 +94,6 @@ class Scopes:
         for known, name, counted in self._known:
             if known == filters and counted == counts:
                 return name
-        name = f"scope_{len(self.tables)}"
-        sql, params = rows.query.sql_with_params()
-        self.tables.append(f"{name} AS MATERIALIZED ({sql})")
-        self.params += params
+        name = self.statement.table(rows)
         self._known.append((filters, name, counts))
         return name

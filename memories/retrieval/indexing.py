@@ -21,6 +21,7 @@ from django.db.models import F, Func, Q, QuerySet
 from django.utils import timezone
 
 from memories import embedding
+from memories.contract.registry import Registry
 from memories.models import IndexJob, MemoryRecord, Status
 from memories.models.index_job import JobStatus, Trigger
 
@@ -51,14 +52,8 @@ class VectorSource:
         return self.rows().filter(missing)
 
 
-SOURCES: dict[str, VectorSource] = {}
-
-
-def register(source: VectorSource) -> None:
-    SOURCES[source.kind] = source
-
-
-register(VectorSource("memory", lambda: MemoryRecord.objects.exclude(status=Status.ARCHIVED), "content"))
+SOURCES: Registry[VectorSource] = Registry("vector sources")
+MEMORIES = VectorSource("memory", lambda: MemoryRecord.objects.exclude(status=Status.ARCHIVED), "content")
 
 
 def column_dimensions() -> dict[str, int]:

@@ -22,18 +22,18 @@ from pgvector.django import CosineDistance
 
 from memories import embedding
 from memories.access import Caller
-from memories.contract.errors import DomainError, Invalid, check_choice
+from memories.contract.errors import DomainError, Invalid
+from memories.contract.operations import carries_out, checked
+from memories.contract.registry import Registry
+from memories.database.statements import condition
 from memories.history import states_at
-from memories.models import Dimension, Feedback, MemoryRecord, Status, Tier, Verdict
+from memories.models import Feedback, MemoryRecord, Status, Tier, Verdict
 from memories.models.record import MemoryRecordQuerySet
+from memories.operations import DimensionName, RecallMemories
 from memories.retrieval import lexicon
-from memories.validation import clean_tags, clean_text, clean_urns
 from memories.writing.revising import value_of
 
-STRATEGIES = ("auto", "semantic", "lexical", "entity", "graph")
-LIMIT, LIMIT_MAX = 10, 50
 CANDIDATES = 50  # per arm
-QUERY_MAX = 4000
 ENTITY_BONUS = 1.0  # at distance 0, falling as 1 / (1 + distance): a named entity outweighs a fair match of words
 URNS_PER_QUERY = 200  # named entities with their neighbours
 
@@ -41,14 +41,12 @@ LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
 NO_LINEAGE_NOTE = "the lineage can't be read, so only the named entities themselves were looked up"
 NO_CATALOG_NOTE = "no catalog is loaded: graph looked up the named entities themselves, without neighbours"
 
-# Answers the distance of entities near the given ones, and a note; registered by the app that knows the catalog.
+# The distance of entities near these, and a note; of whoever knows how entities hang together.
 Neighbours = Callable[[Caller, Sequence[str]], tuple[dict[str, int], str]]
-_neighbours: Neighbours | None = None
-
-
-def register_neighbours(source: Neighbours | None) -> None:
-    global _neighbours
-    _neighbours = source
+NEIGHBOURS: Registry[Neighbours] = Registry("neighbours")
+# What asks for another look at some of these memories; of whoever watches their subjects.
+Hints = Callable[[Sequence[UUID]], dict[UUID, str]]
+HINTS: Registry[Hints] = Registry("hints")
 
 
 @dataclass(frozen=True)
@@ -167,24 +165,24 @@ BONUS = "CASE WHEN entity_urns && %(urns{0})s::varchar[] THEN %(bonus{0})s ELSE 
 def ranking(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tuple[str, dict[str, Any]]:
     """The statement that makes the scope's candidates, scores and orders them. Values are parameters; what is
     formatted in are this module's fragments and the scope's own condition, compiled by the ORM."""
-    condition, params = compiled(scope)
-    exact, weighed = lexicon.weigh(question.terms, condition, params, settings.RECALL_EXACT_SCAN_ROWS)
+    where, params = condition(scope)
+    exact, weighed = lexicon.weigh(question.terms, where, params, settings.RECALL_EXACT_SCAN_ROWS)
     coverage, terms = lexicon.coverage_sql(weighed)
     bonus, bonuses = _bonus_sql(question.distances)
     arms = []
     if question.vector is not None:
-        arms.append(SEMANTIC.format(scope=condition, exactly=" + 0" if exact else ""))
+        arms.append(SEMANTIC.format(scope=where, exactly=" + 0" if exact else ""))
     if weighed:
-        arms.append(LEXICAL.format(scope=condition, coverage=coverage))
+        arms.append(LEXICAL.format(scope=where, coverage=coverage))
     if question.distances:
-        arms.append(NEAR.format(scope=condition))
+        arms.append(NEAR.format(scope=where))
     sql = RANKED.format(
         columns=", ".join(COLUMNS),
         cosine=COSINE if question.vector is not None else "NULL::float8",
         coverage=coverage,
         bonus=bonus,
         arms=" UNION ALL ".join(arms) or "NULL",
-        scope=condition,
+        scope=where,
     )
     words = lexicon.any_of(weighed) if exact else lexicon.selective(weighed)
     own = {
@@ -204,14 +202,6 @@ COLUMNS = [
 ]
 
 
-def compiled(scope: MemoryRecordQuerySet) -> tuple[str, dict[str, Any]]:
-    """The scope's condition as SQL with named parameters, so that it can stand in several places."""
-    compiler = scope.query.get_compiler("default")
-    condition, values = compiler.compile(scope.query.where)
-    names = {f"scope{place}": value for place, value in enumerate(values)}
-    return condition % tuple(f"%({name})s" for name in names), names
-
-
 def _bonus_sql(distances: dict[str, int]) -> tuple[str, dict[str, Any]]:
     """SQL for the bonus of the nearest of the record's entities."""
     params: dict[str, Any] = {}
@@ -226,37 +216,23 @@ def _bonus_sql(distances: dict[str, int]) -> tuple[str, dict[str, Any]]:
 # -- recall ----------------------------------------------------------------------------------------------
 
 
-def recall(
-    *,
-    caller: Caller,
-    query: str = "",
-    strategy: str = "auto",
-    entity_urns: Sequence[str] = (),
-    filters: Filters = Filters(),
-    include_stale: bool = False,
-    as_of: datetime | None = None,
-    limit: int = LIMIT,
-) -> Recall:
+@carries_out(RecallMemories)
+def recall(ask: RecallMemories, *, caller: Caller, filters: Filters = Filters()) -> Recall:
     """The memories that answer best, of those the caller may see.
 
     `query` is needed for semantic and lexical, `entity_urns` for entity and graph, either for auto.
     Raises Invalid. With the embedder away it answers by words alone and says so.
     """
-    check_choice("strategy", strategy, STRATEGIES)
-    query = clean_text("query", query, 0, QUERY_MAX)
-    urns = clean_urns(list(entity_urns))
-    _check_needs(strategy, query, urns)
-    if limit < 1:
-        raise Invalid(f"is {limit}", field="limit", allowed=f"1 to {LIMIT_MAX}")
-    filters = _cleaned(filters, include_stale, as_of)
-    question, answer = _prepare(caller, query, strategy, urns)
+    _check_needs(ask)
+    as_of, limit = ask.as_of, ask.limit
+    filters = _narrowed(filters, ask)
+    question, answer = _prepare(caller, ask.query, ask.strategy, ask.entity_urns)
     scope = in_scope(caller, filters).filter(~Exists(_own_doubts(caller)))
     floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
-    limit = min(limit, LIMIT_MAX)
     found = MemoryRecord.objects.raw(*ranking(scope, question, 3 * CANDIDATES if as_of else limit))
     hits = [hit for hit in map(_hit, found) if hit.score > floor]
     if as_of:
-        allowed = {Status.ACTIVE, Status.STALE} if include_stale else {Status.ACTIVE}
+        allowed = {Status.ACTIVE, Status.STALE} if ask.include_stale else {Status.ACTIVE}
         hits = _as_of(caller, hits, as_of, allowed)[:limit]
         label = f"as of {as_of.isoformat()}: texts and status of that time, ranked by today's index"
         return replace(answer, hits=hits, note="; ".join(filter(None, [answer.note, label])))
@@ -282,25 +258,16 @@ def _left_out(caller: Caller, filters: Filters, question: Question, least: float
     return dict(counted)
 
 
-# Answers what asks for another look at some of these memories; registered by the app that watches their subjects.
-Hints = Callable[[Sequence[UUID]], dict[UUID, str]]
-_hints: list[Hints] = []
-
-
-def register_hints(source: Hints) -> None:
-    if source not in _hints:
-        _hints.append(source)
-
-
 def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
     found: dict[UUID, str] = {}
-    for source in _hints:
+    for source in HINTS.values():
         for pk, hint in source(ids).items():
             found[pk] = "; ".join(filter(None, [found.get(pk, ""), hint]))
     return found
 
 
-def _check_needs(strategy: str, query: str, urns: list[str]) -> None:
+def _check_needs(ask: RecallMemories) -> None:
+    strategy, query, urns = ask.strategy, ask.query, ask.entity_urns
     if strategy in ("semantic", "lexical") and not query:
         raise Invalid("is missing", field="query", allowed=f"a text: strategy {strategy} searches by it")
     if strategy in ("entity", "graph") and not urns:
@@ -309,15 +276,19 @@ def _check_needs(strategy: str, query: str, urns: list[str]) -> None:
         raise Invalid("is missing", field="query", allowed="a text, or entity_urns, or both")
 
 
-def _cleaned(filters: Filters, include_stale: bool, as_of: datetime | None) -> Filters:
-    if filters.dimension:
-        check_choice("dimension", filters.dimension, Dimension.values)
-    statuses = list(filters.statuses)
-    if include_stale:
+def _narrowed(filters: Filters, ask: RecallMemories) -> Filters:
+    statuses, dimension = list(filters.statuses), ask.dimension or filters.dimension
+    if ask.include_stale:
         statuses = [*statuses, Status.STALE]
-    if as_of:
+    if ask.as_of:
         statuses = list(Status.values)  # what it is today says nothing of what it was
-    return replace(filters, tags=clean_tags(list(filters.tags)), statuses=statuses, created_before=as_of)
+    return replace(
+        filters,
+        dimension=checked(DimensionName, dimension, "dimension") if dimension else "",
+        tags=[*filters.tags, *ask.tags],
+        statuses=statuses,
+        created_before=ask.as_of,
+    )
 
 
 def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tuple[Question, Recall]:
@@ -350,15 +321,27 @@ def _distances(caller: Caller, strategy: str, urns: list[str]) -> tuple[dict[str
     distances = dict.fromkeys(urns, 0)
     if not urns or strategy not in ("auto", "graph"):
         return distances, answer
-    if _neighbours is None:
+    if not NEIGHBOURS:
         return distances, replace(answer, note=NO_CATALOG_NOTE if strategy == "graph" else "")
-    try:
-        found, note = _neighbours(caller, urns)
-    except DomainError as error:
-        return distances, replace(answer, degraded=True, note=f"{NO_LINEAGE_NOTE}: {error.message}")
-    near = sorted(found.items(), key=lambda item: (item[1], item[0]))
+    nearest_by_urn, notes = _neighbours(caller, urns)
+    near = sorted(nearest_by_urn.items(), key=lambda item: (item[1], item[0]))
     distances = {**dict(near[: URNS_PER_QUERY - len(urns)]), **distances}
-    return distances, replace(answer, note=note, degraded=bool(note))
+    return distances, replace(answer, note="; ".join(notes), degraded=bool(notes))
+
+
+def _neighbours(caller: Caller, urns: list[str]) -> tuple[dict[str, int], list[str]]:
+    """Of all who know some: each entity at its least distance, and what is degraded."""
+    distances: dict[str, int] = {}
+    notes = []
+    for source in NEIGHBOURS.values():
+        try:
+            near, note = source(caller, urns)
+        except DomainError as error:
+            near, note = {}, f"{NO_LINEAGE_NOTE}: {error.message}"
+        for urn, distance in near.items():
+            distances[urn] = min(distance, distances.get(urn, distance))
+        notes += [note] if note else []
+    return distances, notes
 
 
 def _hit(row: Any) -> Hit:

@@ -15,9 +15,12 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django_q.tasks import async_task
 
-from memories import services, validation
+from memories import services
 from memories.access import Caller, caller_for
 from memories.contract.errors import Conflict, DomainError, Invalid, NotFound, check_choice, check_count
+from memories.contract.fields import Id, Reason
+from memories.contract.operations import checked
+from memories.contract.registry import Registry
 from memories.models import Batch
 from memories.writing import undoing
 
@@ -41,7 +44,8 @@ def _taken_back(change: str) -> Act:
     return Act("Back as it was", lambda c, pk, note: undoing.undo(caller=c, record_id=pk, change=change))
 
 
-ACTS: dict[str, Act] = {
+ACTS: Registry[Act] = Registry("acts in bulk")
+OWN: dict[str, Act] = {
     "forget": Act("Forgotten", lambda c, pk, note: services.forget(caller=c, record_id=pk, reason=note), "undo_forget"),
     "restore": Act(
         "Restored", lambda c, pk, note: services.restore(caller=c, record_id=pk, reason=note), "undo_restore"
@@ -51,10 +55,6 @@ ACTS: dict[str, Act] = {
     "undo_restore": _taken_back("restore"),
     "undo_verify": _taken_back("verify"),
 }
-
-
-def register(name: str, act: Act) -> None:
-    ACTS[name] = act
 
 
 def start(
@@ -67,8 +67,8 @@ def start(
 ) -> Batch:
     """Keeps what is to be done and does the first slice."""
     check_choice("act", act, ACTS)
-    note = validation.clean_reason(note)
-    ids = sorted({validation.clean_id(one) for one in unit_ids})  # in one order everywhere: none wait in a circle
+    note = checked(Reason, note, "note")
+    ids = sorted({checked(Id, one, "ids") for one in unit_ids})  # in one order everywhere: none wait in a circle
     if not ids:
         raise Invalid("is empty: nothing was chosen", field="ids", allowed=f"1 to {UNITS_MAX:,}")
     check_count("ids", ids, UNITS_MAX)
@@ -97,7 +97,7 @@ def _kept(caller: Caller, act: str, ids: Sequence[UUID], note: str, back_to: str
 
 def find(*, caller: Caller, batch_id: UUID | str) -> Batch:
     """One's own; nobody else's."""
-    pk = validation.clean_id(batch_id, "batch_id")
+    pk = checked(Id, batch_id, "batch_id")
     batch = Batch.objects.select_related("undoes").filter(pk=pk, created_by=caller.email).first()
     if batch is None:
         raise NotFound("no such batch of yours", field="batch_id")
@@ -111,7 +111,7 @@ def mine(caller: Caller) -> QuerySet[Batch]:
 
 def finish(batch_id: UUID | str) -> None:
     """In a worker: goes on as the person who started it, with the rights of now, until it is done."""
-    batch = Batch.objects.filter(pk=validation.clean_id(batch_id, "batch_id"), finished_at=None).first()
+    batch = Batch.objects.filter(pk=checked(Id, batch_id, "batch_id"), finished_at=None).first()
     person = batch and get_user_model().objects.filter(email=batch.created_by).first()
     if batch is None or person is None:
         return

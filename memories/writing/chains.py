@@ -9,15 +9,16 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from memories import validation
 from memories.access import Caller
+from memories.contract.fields import Id
+from memories.contract.operations import checked
 from memories.models import MemoryRecord, Status
 from memories.writing.revising import locked, revised
 
 
 def locked_with_predecessor(caller: Caller, record_id: UUID | str) -> tuple[MemoryRecord, MemoryRecord | None]:
     """The record and what it corrects, both locked, older first as everywhere: so nobody waits in a circle."""
-    pk = validation.clean_id(record_id)
+    pk = checked(Id, record_id, "id")
     before = MemoryRecord.objects.filter(successors=pk).values("pk")
     old = MemoryRecord.objects.select_for_update().filter(pk__in=before).first()
     return locked(caller, pk), old

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from django.db import transaction
 from django.db.models import Q
 
-from memories import events
+from memories import plugs
 from memories.access import Caller
 from memories.contract.errors import Invalid
+from memories.contract.operations import carries_out
 from memories.models import Batch, Feedback, IndexJob, MemoryRecord, MemoryRevision, Tombstone
+from memories.operations import Erase
 from memories.writing.chains import close_the_gap, locked_with_predecessor
 
 QUOTED_FROM = 10  # characters: a shorter text is a word, which others may have used for themselves
 
 
-def erase(*, caller: Caller, record_id: UUID | str, confirm: bool = False) -> Tombstone:
+@carries_out(Erase)
+def erase(ask: Erase, *, caller: Caller) -> Tombstone:
     """Removes a text for good, and what others copied or quoted of it. Only the fact that it was erased stays. The
     chain closes over the gap. Raises Invalid without `confirm`, Conflict while it stands in the catalog."""
-    if not confirm:
+    if not ask.confirm:
         raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
     with transaction.atomic():
-        record, old = locked_with_predecessor(caller, record_id)
-        events.erasing.send(sender=MemoryRecord, record=record)
+        record, old = locked_with_predecessor(caller, ask.record_id)
+        for review in plugs.REVIEWS.values():
+            review.check_erase(record)
         texts = said(record)
         IndexJob.objects.filter(source_kind="memory", source_id=record.pk).delete()
         tombstone, _ = Tombstone.objects.get_or_create(
@@ -32,7 +34,8 @@ def erase(*, caller: Caller, record_id: UUID | str, confirm: bool = False) -> To
         )
         close_the_gap(caller, record, old)
         _forget_quotations(record, old, texts)
-        events.erased.send(sender=MemoryRecord, record_id=record.pk, texts=texts)
+        for copies in plugs.COPIES.values():
+            copies.erase(record.pk, texts)
         MemoryRecord.objects.filter(pk=record.pk).delete()
     return tombstone
 

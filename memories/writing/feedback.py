@@ -8,26 +8,26 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from memories import validation
 from memories.access import Caller
-from memories.contract.errors import Conflict, NotFound, check_choice
+from memories.contract.errors import Conflict, NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import carries_out, checked
 from memories.models import Feedback, MemoryRecord, Status, Verdict
+from memories.operations import MarkFeedback
 from memories.writing.chains import make_active
 from memories.writing.revising import revised
 
-NOTE_MAX = 500
 
-
-def mark(*, caller: Caller, record_id: UUID | str, verdict: str, note: str = "") -> Feedback:
+@carries_out(MarkFeedback)
+def mark(ask: MarkFeedback, *, caller: Caller) -> Feedback:
     """Says `useful` or `wrong` of a memory, as anybody may who reads it; a later word replaces an earlier one.
 
     A wrong one is not recalled for this reader any more. It goes stale for everybody where the reader decides on it,
     or where another reader has said so before: one reader's word does not take it from all.
     """
-    check_choice("verdict", verdict, Verdict.values)
-    note = validation.clean_text("note", note, 0, NOTE_MAX)
+    verdict, note = ask.verdict, ask.note
     with transaction.atomic():
-        record = _readable(caller, record_id)
+        record = _readable(caller, ask.record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: there is nothing to say of it", field="id")
         _take_back(caller, record)
@@ -58,7 +58,7 @@ def _counts(caller: Caller, record: MemoryRecord) -> bool:
 
 
 def _readable(caller: Caller, record_id: UUID | str) -> MemoryRecord:
-    pk = validation.clean_id(record_id)
+    pk = checked(Id, record_id, "id")
     record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
     if record is None:
         raise NotFound("no such memory", field="id")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from memories import events
+from memories import plugs
 from memories.access import Caller
 from memories.contract.errors import Forbidden, Invalid
 from memories.models import MemoryRecord
@@ -32,5 +32,6 @@ def move_ownership(*, caller: Caller, old: str, new: str) -> int:
                 record.metadata["legacy_created_by"] = first
             record.created_by = new
         MemoryRecord.objects.bulk_update(rows, ["created_by", "metadata"], batch_size=500)
-        events.narrowed.send(sender=MemoryRecord, record_ids=[record.pk for record in rows])
+        for copies in plugs.COPIES.values():
+            copies.follow([record.pk for record in rows])
     return len(rows)

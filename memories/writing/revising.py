@@ -10,9 +10,11 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from memories import events, validation
+from memories import plugs
 from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound
+from memories.contract.fields import Id, Reason
+from memories.contract.operations import checked
 from memories.models import MemoryRecord, MemoryRevision, Status, Visibility
 
 # What a revision keeps beside text, status and visibility.
@@ -22,6 +24,7 @@ DETAILS = (
     "purge_after",
 )  # fmt: skip
 SPEAKS = {"content", "entity_urns", "related_columns"}  # what a memory says, and of what
+GROUNDING = {"restore", "verify"}  # changes by somebody who has looked at it
 READERS = {"visibility", "persona", "created_by"}
 WIDTH: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.PERSONA: 1, Visibility.EVERYONE: 2}
 
@@ -37,7 +40,7 @@ def may_decide(caller: Caller, record: MemoryRecord) -> bool:
 
 def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> MemoryRecord:
     """The record, locked for change, if the caller sees it and may change it; with `deciding`, what curators decide."""
-    pk = validation.clean_id(record_id)
+    pk = checked(Id, record_id, "id")
     record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
     if record is None:
         raise NotFound("no such memory", field="id")
@@ -55,7 +58,7 @@ def revised(
     Nothing changed, nothing written. A new text drops the old text's vector; what it speaks of is grounded anew, and
     where fewer people may read it than before, copies follow.
     """
-    reason = validation.clean_reason(reason)
+    reason = checked(Reason, reason, "reason")
     columns = [f for f in record._meta.concrete_fields if not f.generated]
     before = {f.attname: getattr(record, f.attname) for f in columns}
     yield
@@ -82,10 +85,23 @@ def revised(
     record.updated_at = now
     names = {f.name for f in changed}
     record.save(update_fields=names | {"updated_at"})
-    if names & SPEAKS:
-        events.grounded.send(sender=MemoryRecord, record=record)
+    if names & SPEAKS or change in GROUNDING:
+        _ground(record)
     if names & READERS and not _is_only_wider(names, before, record):
-        events.narrowed.send(sender=MemoryRecord, record_ids=[record.pk])
+        for copies in plugs.COPIES.values():
+            copies.follow([record.pk])
+
+
+def written(record: MemoryRecord) -> MemoryRecord:
+    """Saves a new record. Every way to write one is through here, so that its entities are looked at as they are."""
+    record.save(force_insert=True)
+    _ground(record)
+    return record
+
+
+def _ground(record: MemoryRecord) -> None:
+    for ground in plugs.GROUNDS.values():
+        ground(record)
 
 
 def _is_only_wider(names: set[str], before: dict[str, Any], record: MemoryRecord) -> bool:

@@ -7,9 +7,10 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from memories import validation
 from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden, NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import checked
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.writing.revising import revised, value_of
 
@@ -21,7 +22,7 @@ STATE = (
 
 def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
     """Takes back the caller's own last change of this kind. Raises Conflict if something else happened since."""
-    pk = validation.clean_id(record_id)
+    pk = checked(Id, record_id, "id")
     with transaction.atomic():
         record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
         if record is None:

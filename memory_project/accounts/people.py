@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -18,12 +18,13 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from analysis import copies
-from memories import validation
 from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.contract.fields import Text
+from memories.contract.operations import checked
 from memories.models import Persona, PersonaMembership
 from memories.writing.ownership import move_ownership
-from memory_project import mail
+from memory_project import notices
 from memory_project.accounts.tokens import revoke_all
 from memory_project.models import User
 
@@ -35,7 +36,7 @@ def invite(
 ) -> tuple[User, str, bool]:
     """A new account without password: the account, the link that sets one, and whether it was sent by e-mail."""
     _require_admin(caller)
-    address = validation.clean_text("email", email, 3, 254).lower()
+    address = checked(Annotated[str, Text(3, 254)], email, "email").lower()
     try:
         validate_email(address)
     except ValidationError:
@@ -45,14 +46,14 @@ def invite(
         raise NotFound(f"there is no persona {sorted(missing)[0]!r}", field="personas")
     try:
         with transaction.atomic():
-            user = User.objects.create_user(address, None, name=validation.clean_text("name", name, 0, 120))
+            user = User.objects.create_user(address, None, name=checked(Annotated[str, Text(0, 120)], name, "name"))
             set_personas(user, held)
             if is_curator:
                 make_curator(user)
     except IntegrityError:
         raise Conflict("has an account already", field="email") from None
     link = start_link(user)
-    sent = mail.send(
+    sent = notices.send(
         [address], "You are invited to Commonplace", "mail/invitation.txt", {"link": link, "by": caller.email}
     )
     return user, link, sent
@@ -102,7 +103,9 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
     if not person.is_active:
         raise Conflict("is switched off", field="person")
     link = start_link(person)
-    return link, mail.send([person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email})
+    return link, notices.send(
+        [person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email}
+    )
 
 
 def hand_over(*, caller: Caller, person: User, to: str) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from django.db.models import Q
 from django.utils import timezone
@@ -15,12 +16,14 @@ from rest_framework.request import Request
 
 from memories.access import Caller, caller_for
 from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
-from memories.validation import clean_text
+from memories.contract.fields import Text
+from memories.contract.operations import checked
 from memory_project.models import ApiToken, User
 
 PREFIX = "cpl_"
 RIGHTS = ("act_for_users",)
-DEFAULT_LIFETIME = timedelta(days=90)
+LIFETIMES = {30: "30 days", 90: "90 days", 365: "a year"}  # days; what the Connect page offers
+DEFAULT_DAYS = 90
 LAST_USED_STEP = timedelta(minutes=1)  # how often use is written down: not at every call
 
 
@@ -46,7 +49,7 @@ def create_token(
     text = PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
         user=user,
-        name=clean_text("name", name, 1, 120),
+        name=checked(Annotated[str, Text(1, 120)], name, "name"),
         persona=persona,
         rights=list(rights),
         prefix=text[:10],
@@ -54,6 +57,11 @@ def create_token(
         expires_at=expires_at,
     )
     return token, text
+
+
+def expiry(days: int) -> datetime | None:
+    """When a token made now ends; 0 days: never."""
+    return timezone.now() + timedelta(days=days) if days else None
 
 
 def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:

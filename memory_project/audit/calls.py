@@ -11,7 +11,7 @@ from django.db.models import Aggregate, Count, FloatField, Q, QuerySet
 from django.db.models.functions import TruncDay, TruncHour
 from django.utils import timezone
 
-from memories.validation import UNSTORABLE
+from memories.contract.fields import UNSTORABLE
 from memory_project.models import AuditEvent
 
 SPANS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}

@@ -7,34 +7,29 @@ middleware interface is provisional; what we use of it is in this module.
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import logging
 import time
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import anyio
 from anyio import from_thread, to_thread
-from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, close_old_connections
-from django.utils.module_loading import module_has_submodule
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.tools import Tool as ServerTool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, ContentBlock, GetPromptResult, InputRequiredResult, TextContent, ToolAnnotations
 from mcp.types import Prompt as OfferedPrompt
-from pydantic import ValidationError
+from mcp.types import Tool as OfferedTool
 from starlette.types import ASGIApp
 
 from memories.access import Caller
 from memories.contract import progress
 from memories.contract.budget import fit, fit_text
-from memories.contract.errors import DomainError, Forbidden, Invalid, LimitReached, NotFound, of_database
-from memories.contract.toolset import TOOLS, Reply, Tool
+from memories.contract.errors import DomainError, Forbidden, LimitReached, NotFound, of_database
+from memories.contract.toolset import TOOLS, Answer, Tool
 from memories.database import connections
 from memory_project import __version__, audit
 from memory_project.mcp import prompts
@@ -65,19 +60,21 @@ class CommonplaceServer(MCPServer[Any]):
         self._identify = identify
         self._gate = ToolGate()
         self._threads: anyio.CapacityLimiter | None = None  # made in the event loop
-        self.offered = {tool.name: (tool, described(tool)) for tool in enabled_tools(toolsets)}
+        self.offered = {tool.name: tool for tool in enabled_tools(toolsets)}
         super().__init__(
             "commonplace",
             title="Commonplace",
             instructions=INSTRUCTIONS,
             version=__version__,
-            tools=[made for _, made in self.offered.values()],
             log_level="WARNING",
             middleware=[self._hide_denied_tools],
         )
         if "capture_insight" in self.offered:
             for prompt in prompts.BUILT_IN:
                 self.add_prompt(prompt)
+
+    async def list_tools(self) -> list[OfferedTool]:
+        return [offered(tool) for tool in self.offered.values()]
 
     async def list_prompts(self) -> list[OfferedPrompt]:
         return [*await super().list_prompts(), *await to_thread.run_sync(prompts.offered)]
@@ -141,7 +138,7 @@ class CommonplaceServer(MCPServer[Any]):
             self._audit(caller, name, arguments, answer, refused, 0.0)
         finally:
             close_old_connections()
-        return told(answer, is_error=True)
+        return as_result(Answer(answer, is_error=True), structured=False)
 
     def _call(
         self,
@@ -158,18 +155,18 @@ class CommonplaceServer(MCPServer[Any]):
     def _answer(self, name: str, arguments: dict[str, Any], caller: Caller, running: Running) -> CallToolResult:
         started = time.perf_counter()
         error: DomainError | None = None
-        answer: dict[str, Any] = {}
+        answer: Answer[Any] = Answer({})
         try:
             answer = self._try(name, arguments, caller)
         except DomainError as refused:
             error = Cancelled("the client did not wait for the answer") if running.is_stopped else refused
-            answer = {"error": error.message, "code": error.code}
+            answer = Answer({"error": error.message, "code": error.code}, is_error=True)
         except BaseException:
             error = Cancelled("the client did not wait for the answer")
             raise
         finally:
-            self._audit(caller, name, arguments, answer, error, (time.perf_counter() - started) * 1000)
-        return told(answer, is_error=error is not None)
+            self._audit(caller, name, arguments, answer.data, error, (time.perf_counter() - started) * 1000)
+        return as_result(answer, structured=error is None)
 
     def _audit(
         self,
@@ -196,16 +193,15 @@ class CommonplaceServer(MCPServer[Any]):
         except DatabaseError:
             log.exception("the call of %s could not be written to the audit", name)
 
-    def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> dict[str, Any]:
-        tool, made = self.offered.get(name, (None, None))
-        if tool is None or made is None:
+    def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> Answer[Any]:
+        tool = self.offered.get(name)
+        if tool is None:
             raise NotFound(f"there is no tool {name!r}", allowed=", ".join(sorted(self.offered)))
         if not caller.may_use(name):
             raise Forbidden(f"the persona {caller.persona!r} may not use {name}")
         try:
-            validated = validate(tool, made, arguments)
-            answer: dict[str, Any] = tool.function(caller, **validated)
-            return answer
+            answer = tool(caller, **arguments)
+            return answer if isinstance(answer, Answer) else Answer(answer)
         except DomainError:
             raise
         except Exception as error:
@@ -216,16 +212,15 @@ class CommonplaceServer(MCPServer[Any]):
             raise InternalError("something went wrong here; the server's log says what") from None
 
 
-def told(answer: dict[str, Any], *, is_error: bool) -> CallToolResult:
-    """The answer within its budget: as text, and as data unless it is an error."""
-    reply = answer if isinstance(answer, Reply) else Reply()
-    fitting = fit(dict(answer))
-    text = fit_text(reply.text) if reply.text else json.dumps(fitting, ensure_ascii=False)
+def as_result(answer: Answer[Any], *, structured: bool) -> CallToolResult:
+    """The answer within its budget: as text, and as data unless it is a refusal."""
+    fitting = fit(dict(answer.data))
+    text = fit_text(answer.text) if answer.text else json.dumps(fitting, ensure_ascii=False)
     content: list[ContentBlock] = [TextContent(type="text", text=text)]
-    if is_error:
+    if not structured:
         return CallToolResult(content=content, is_error=True)
-    meta: Any = {"context": dict(reply.context)} if reply.context else None
-    return CallToolResult(content=content, structured_content=fitting, is_error=reply.is_error, _meta=meta)
+    meta: Any = {"context": dict(answer.context)} if answer.context else None
+    return CallToolResult(content=content, structured_content=fitting, is_error=answer.is_error, _meta=meta)
 
 
 def tell_client(context: Context[Any, Any], done: float, total: float | None, message: str) -> None:
@@ -250,74 +245,35 @@ def outcome(error: DomainError | None) -> str:
     return AuditEvent.Outcome.REFUSED if error.code == "forbidden" else AuditEvent.Outcome.ERROR
 
 
-def validate(tool: Tool, made: ServerTool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as the function takes them. Raises Invalid naming the first field that is wrong."""
-    given = {tool.aliases.get(name, name): value for name, value in arguments.items() if value is not None}
-    allowed = made.parameters.get("properties", {})
-    if unknown := sorted(set(given) - set(allowed)):
-        raise Invalid("is no argument of this tool", field=unknown[0], allowed=", ".join(allowed))
-    refuse_what_is_not_taken(tool, given)
-    try:
-        return made.fn_metadata.validate_arguments(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        described = allowed.get(str(first["loc"][0]), {}) if first["loc"] else {}
-        raise Invalid(first["msg"], field=field, allowed=expected(described)) from None
-
-
-def refuse_what_is_not_taken(tool: Tool, given: dict[str, Any]) -> None:
-    """An argument that this command would not look at is an error: it was meant to do something."""
-    command = given.get(tool.command)
-    takes = tool.takes.get(command) if isinstance(command, str) else None
-    if takes is None:
-        return
-    if ignored := sorted(set(given) - takes - {tool.command}):
-        fault = f"is not taken by {tool.command} {command}"
-        raise Invalid(fault, field=ignored[0], allowed=", ".join(sorted(takes)) or "no argument")
-
-
-def expected(schema: dict[str, Any]) -> str:
-    """What a JSON schema of one argument takes, in few words."""
-    kinds = [option.get("type", "") for option in schema.get("anyOf", [schema])]
-    return " or ".join(kind for kind in kinds if kind and kind != "null") or schema.get("description", "")
-
-
-def described(tool: Tool) -> ServerTool:
-    """The tool as the SDK advertises it: schemas from the signature less the caller, who is the connection's."""
-    signature = inspect.signature(tool.function, eval_str=True)
-    parameters = [p for name, p in signature.parameters.items() if name != "caller"]
-
-    @functools.wraps(tool.function)
-    def shown(**arguments: Any) -> Any:
-        raise RuntimeError("tools are called through CommonplaceServer.call_tool")
-
-    shown.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    shown.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": signature.return_annotation}
-    annotations = ToolAnnotations(
+def offered(tool: Tool) -> OfferedTool:
+    """The tool as it is advertised."""
+    return OfferedTool(
+        name=tool.name,
         title=tool.title,
-        read_only_hint=tool.read_only,
-        destructive_hint=tool.destructive,
-        idempotent_hint=tool.idempotent,
-        open_world_hint=tool.open_world,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.hints.read_only,
+            destructive_hint=tool.hints.destructive,
+            idempotent_hint=tool.hints.idempotent,
+            open_world_hint=tool.hints.open_world,
+        ),
     )
-    text = inspect.cleandoc(tool.function.__doc__ or "")
-    return ServerTool.from_function(shown, tool.name, tool.title, text, annotations=annotations, structured_output=True)
 
 
 def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:
     """The tools of these sets ("all" means every one), set by set, as they are declared."""
     if unknown := sorted(set(toolsets) - {*TOOLSETS, "all"}):
         raise ImproperlyConfigured(f"unknown toolset {unknown[0]!r}; allowed: {', '.join(TOOLSETS)}, all")
-    for app in apps.get_app_configs():
-        if app.module is not None and module_has_submodule(app.module, "mcp_tools"):
-            import_module(f"{app.name}.mcp_tools")
-    chosen = [tool for tool in TOOLS.values() if "all" in toolsets or tool.toolset in toolsets]
+    every = [tool for tools in TOOLS.values() for tool in tools()]
+    chosen = [tool for tool in every if "all" in toolsets or tool.toolset in toolsets]
     if not settings.ANALYSIS_ENABLED:
         chosen = [tool for tool in chosen if tool.toolset != "analysis"]
     empty = [name for name in toolsets if name != "all" and not any(tool.toolset == name for tool in chosen)]
     if empty:
-        known = ", ".join(name for name in TOOLSETS if any(tool.toolset == name for tool in TOOLS.values()))
+        known = ", ".join(name for name in TOOLSETS if any(tool.toolset == name for tool in every))
         raise ImproperlyConfigured(f"the toolset {empty[0]!r} offers no tools here; those that do: {known}")
     return sorted(chosen, key=lambda tool: TOOLSETS.index(tool.toolset))
 

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.apps import AppConfig
+from django.urls import reverse
+
+from memories.contract.links import LINKS
 
 
 class PortalConfig(AppConfig):
@@ -8,3 +13,7 @@ class PortalConfig(AppConfig):
 
     name = "memory_project.portal"
     label = "portal"
+
+    def ready(self) -> None:
+        LINKS.register("memory", lambda key: reverse("memory", args=[UUID(key)]))
+        LINKS.register("analysis-export", lambda token: f"{reverse('analysis-export')}?export={token}")

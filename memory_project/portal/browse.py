@@ -17,12 +17,13 @@ from knowledge.models import Insight, InsightState
 from memories import queries
 from memories.access import Caller
 from memories.contract.errors import DomainError
+from memories.contract.fields import UNSTORABLE, Moment
+from memories.contract.operations import checked
 from memories.contract.paging import page
 from memories.models import MemoryRecord, Status
+from memories.operations import QUERY_MAX
 from memories.retrieval import facets
-from memories.retrieval.search import QUERY_MAX, Filters, Hit, Recall, in_scope, recall
-from memories.shapes import moment
-from memories.validation import UNSTORABLE
+from memories.retrieval.search import Filters, Hit, Recall, in_scope, recall
 
 BEST = 50  # what a search shows at most
 FACETS = {
@@ -153,7 +154,7 @@ class Browse:
         ]
 
     def _searched(self) -> Result:
-        then = moment("as_of", self.as_of)
+        then = checked(Moment, self.as_of, "as_of") if self.as_of else None
         answer = recall(caller=self.caller, query=self.q, filters=self.filters, as_of=then, limit=BEST)
         found = [hit.record for hit in answer.hits]
         counts: dict[str, list[tuple[str, int | None]]] = {

@@ -5,42 +5,39 @@ from typing import Any
 
 from django import forms
 
-from knowledge.changes.change_types import CHANGE_TYPES
-from knowledge.insights import ACTIONS_MAX
+from knowledge.changes.change_request import CHANGE_TYPES
 from knowledge.models import Insight
+from knowledge.operations import ACTIONS_MAX, Capture
 from memories.contract.errors import Invalid
-from memories.models import Category, Confidence, Dimension, Visibility
-from memories.validation import CONTENT_MAX, CONTENT_MIN
+from memories.contract.fields import CONTENT_MAX, CONTENT_MIN
+from memories.operations import Remember, Revise
+from memory_project.portal.fields import form_field, lines_field
 from memory_project.portal.wording import beside_its_field
 
 
 class MemoryForm(forms.Form):
     """One memory, as people write it; the service has the last word on every value."""
 
-    content = forms.CharField(
+    content = form_field(
+        Remember,
+        "content",
+        rows=5,
+        autofocus=True,
         label="What should be remembered?",
         help_text=f"One fact, {CONTENT_MIN} to {CONTENT_MAX:,} characters. Say what a colleague would need to know.",
-        widget=forms.Textarea(attrs={"rows": 5, "maxlength": CONTENT_MAX, "autofocus": True}),
     )
-    reason = forms.CharField(required=False, label="Why the change?", help_text="Kept in the history.")
-    dimension = forms.ChoiceField(choices=Dimension.choices)
-    category = forms.ChoiceField(choices=Category.choices, initial=Category.BUSINESS_CONTEXT)
-    confidence = forms.ChoiceField(choices=Confidence.choices, initial=Confidence.MEDIUM)
-    visibility = forms.ChoiceField(
+    reason = form_field(Revise, "reason", label="Why the change?", help_text="Kept in the history.")
+    dimension = form_field(Remember, "dimension")
+    category = form_field(Remember, "category")
+    confidence = form_field(Remember, "confidence")
+    visibility = form_field(
+        Remember,
+        "visibility",
         label="Who may read it?",
-        choices=[
-            (Visibility.PERSONA, "My persona"),
-            (Visibility.PRIVATE, "Only me"),
-            (Visibility.EVERYONE, "Everyone here"),
-        ],
+        labels={"persona": "My persona", "private": "Only me", "everyone": "Everyone here"},
     )
     tags = forms.CharField(required=False, help_text="Separated by commas.")
-    entity_urns = forms.CharField(
-        required=False,
-        label="About which catalog entities?",
-        help_text="DataHub URNs, one a line.",
-        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
-    )
+    entity_urns = lines_field(label="About which catalog entities?", help_text="DataHub URNs, one a line.")
 
     def __init__(self, *args: Any, new: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -63,16 +60,11 @@ class MemoryForm(forms.Form):
 class InsightForm(forms.Form):
     """A pending insight's text and suggested actions, as a curator mends them."""
 
-    content = forms.CharField(
-        label="The claim", widget=forms.Textarea(attrs={"rows": 4, "maxlength": CONTENT_MAX, "autofocus": True})
-    )
-    category = forms.ChoiceField(choices=[choice for choice in Category.choices if choice[0] != Category.GENERAL])
-    confidence = forms.ChoiceField(choices=Confidence.choices)
-    entity_urns = forms.CharField(
-        required=False,
-        label="About which catalog entities?",
-        help_text="DataHub URNs, one a line; changes are made to the first.",
-        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+    content = form_field(Capture, "insight_text", rows=4, autofocus=True, label="The claim", required=True)
+    category = form_field(Capture, "category")
+    confidence = form_field(Capture, "confidence")
+    entity_urns = lines_field(
+        label="About which catalog entities?", help_text="DataHub URNs, one a line; changes are made to the first."
     )
 
     def __init__(self, data: Any = None, *, insight: Insight) -> None:

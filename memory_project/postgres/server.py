@@ -109,7 +109,7 @@ class EmbeddedPostgres:
     @cached_property
     def root(self) -> Path:
         """Where data and sockets live: the home, or a shared place when the account can't enter the home."""
-        if self.account is None or others_can_enter(self.home):
+        if os.geteuid() != 0 or others_can_enter(self.home):
             return self.home
         return SHARED_ROOT / fingerprint(self.home)
 

@@ -1,61 +1,29 @@
-"""The REST API's memories: JSON only, the same tokens and services as everywhere."""
+"""Memories over REST: JSON only, the same tokens, operations and services as everywhere."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 from uuid import UUID
 
-from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError
-from rest_framework import exceptions, status
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView, exception_handler
+from rest_framework.views import APIView
 
 from memories import queries, services, shapes
 from memories.access import Caller, caller_of
 from memories.contract.budget import within_budget
-from memories.contract.errors import DomainError, Forbidden, Invalid, LimitReached, check_choice, of_database
+from memories.contract.errors import Forbidden, Invalid
+from memories.contract.operations import Operation
 from memories.history import chain, history
-from memories.models import Status
-from memories.retrieval.search import Filters, recall
-from memories.validation import check_page
-from memory_project.rest.serializers import ListInput, RecallInput, RememberInput, SupersedeInput
+from memories.operations import ListMemories, RecallMemories, Remember, Supersede
+from memories.retrieval.search import recall
+from memories.shapes import PageShape, RecallShape
+from memory_project.rest.schema import answers, body_of, query_of
+from memory_project.rest.shapes import CorrectedShape, KeptShape, OneMemoryShape
 
-LIST_MAX = 100
-
-
-def answer_error(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Every error as {"error", "code"}, as the MCP tools answer it."""
-    if isinstance(error, exceptions.ValidationError):
-        fault, field = _first_fault(error.detail)
-        error = Invalid(fault, field=field)
-    if isinstance(error, DatabaseError):
-        error = of_database(error) or error
-    if isinstance(error, RecursionError):
-        error = Invalid("the body is nested too deep")
-    if isinstance(error, UnicodeError):
-        error = Invalid("the body contains half a surrogate pair", allowed="Unicode text")
-    if isinstance(error, RequestDataTooBig):
-        error = LimitReached("the body is larger than this server takes")
-    if isinstance(error, DomainError):
-        return Response({"error": error.message, "code": error.code}, status=error.status)
-    response = exception_handler(error, context)
-    if response is not None:
-        code = {401: "forbidden", 403: "forbidden", 404: "not_found", 429: "limit"}.get(response.status_code, "invalid")
-        detail = getattr(error, "detail", str(error))
-        response.data = {"error": str(detail), "code": code}
-    return response
-
-
-def _first_fault(detail: Any, field: str = "") -> tuple[str, str]:
-    """Of DRF's nested details, the first: what is wrong, and where."""
-    if isinstance(detail, dict):
-        name, inner = next(iter(detail.items()))
-        return _first_fault(inner, f"{field}.{name}" if field else str(name))
-    if isinstance(detail, list) and detail:
-        return _first_fault(detail[0], field)
-    return str(detail), field
+Ask = TypeVar("Ask", bound=Operation)
 
 
 def caller_using(request: Request, tool: str) -> Caller:
@@ -66,34 +34,28 @@ def caller_using(request: Request, tool: str) -> Caller:
     return caller
 
 
+def asked(operation: type[Ask], request: Request, **fields: object) -> Ask:
+    """The operation of a body, or of the query string of a GET; `fields` are those that the address names."""
+    data = request.query_params.dict() if request.method == "GET" else request.data
+    if not isinstance(data, dict):
+        raise Invalid("the body is not a JSON object")
+    return operation.read({**data, **fields}, by_alias=False)
+
+
 class Memories(APIView):
     """GET lists, POST remembers."""
 
+    @extend_schema(operation_id="list_memories", parameters=query_of(ListMemories), responses=answers(PageShape))
     def get(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
-        given = _cleaned(ListInput, request.query_params)
-        limit, offset = check_page(given["limit"], given["offset"], LIST_MAX), given["offset"]
-        filters = Filters(
-            dimension=given["dimension"],
-            category=given["category"],
-            entity=given["entity_urn"],
-            statuses=[check_choice("status", given["status"], Status.values)],
-        )
-        rows = queries.newest(caller, filters)
-        records, omitted = within_budget([shapes.memory_shape(row) for row in rows[offset : offset + limit]])
-        answer = {
-            "records": records,
-            "total": rows.count(),
-            "limit": limit,
-            "offset": offset,
-            "omitted": omitted,
-        }
-        return Response(answer)
+        ask = asked(ListMemories, request)
+        return Response(shapes.page_shape(queries.listed(caller, ask), ask.limit, ask.offset))
 
+    @extend_schema(operation_id="remember", request=body_of(Remember), responses=answers(KeptShape, 200, 201))
     def post(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
-        answer = services.remember(caller=caller, **_cleaned(RememberInput, request.data))
-        body = {
+        answer = services.remember(asked(Remember, request), caller=caller)
+        body: KeptShape = {
             "memory": shapes.memory_shape(answer.record),
             "existing": answer.existing,
             "similar_existing": [shapes.similar_shape(similar) for similar in answer.similar],
@@ -105,11 +67,12 @@ class Memories(APIView):
 class OneMemory(APIView):
     """GET shows one memory with its correction chain and its history, as far as the caller may see them."""
 
+    @extend_schema(operation_id="show_memory", responses=answers(OneMemoryShape))
     def get(self, request: Request, record_id: UUID) -> Response:
         caller = caller_using(request, "memory_manage")
         record = queries.one(caller, record_id)
         changes, omitted = within_budget([shapes.change_shape(change) for change in history(caller, record)])
-        body = {
+        body: OneMemoryShape = {
             "memory": shapes.memory_shape(record),
             "chain": [shapes.memory_shape(link) for link in chain(caller, record)],
             "history": changes,
@@ -121,30 +84,27 @@ class OneMemory(APIView):
 class SupersedeMemory(APIView):
     """POST corrects: a new memory takes the old one's place."""
 
+    @extend_schema(
+        operation_id="supersede",
+        request=body_of(Supersede, besides="record_id"),
+        responses=answers(CorrectedShape, 201),
+    )
     def post(self, request: Request, record_id: UUID) -> Response:
         caller = caller_using(request, "memory_manage")
-        answer = services.supersede(caller=caller, record_id=record_id, **_cleaned(SupersedeInput, request.data))
+        answer = services.supersede(asked(Supersede, request, id=record_id), caller=caller)
         similar = [shapes.similar_shape(near) for near in answer.similar]
-        body = {"memory": shapes.memory_shape(answer.record), "similar_existing": similar, "note": answer.note}
+        body: CorrectedShape = {
+            "memory": shapes.memory_shape(answer.record),
+            "similar_existing": similar,
+            "note": answer.note,
+        }
         return Response(body, status=status.HTTP_201_CREATED)
 
 
-class RecallMemories(APIView):
+class RecallMemory(APIView):
     """POST asks; nothing is written."""
 
+    @extend_schema(operation_id="recall", request=body_of(RecallMemories), responses=answers(RecallShape))
     def post(self, request: Request) -> Response:
         caller = caller_using(request, "memory_recall")
-        given = _cleaned(RecallInput, request.data)
-        filters = Filters(dimension=given.pop("dimension"), tags=given.pop("tags"))
-        as_of = shapes.moment("as_of", given.pop("as_of"))
-        return Response(shapes.recall_shape(recall(caller=caller, filters=filters, as_of=as_of, **given)))
-
-
-def _cleaned(serializer: Any, data: Any) -> dict[str, Any]:
-    if not hasattr(data, "keys"):
-        raise Invalid("the body is not a JSON object")
-    checked = serializer(data=data)
-    if unknown := sorted(set(data) - set(checked.fields)):
-        raise Invalid("is unknown here", field=ascii(unknown[0])[1:101].strip("'"), allowed=", ".join(checked.fields))
-    checked.is_valid(raise_exception=True)
-    return dict(checked.validated_data)
+        return Response(shapes.recall_shape(recall(asked(RecallMemories, request), caller=caller)))

@@ -274,4 +274,4 @@ def test_going_on_takes_nothing_beside_it(api: Api, alice: Caller) -> None:
     done = actions.act(**asked(alice))
     with pytest.raises(Invalid) as caught:
         analysis_act(alice, action_id=done.action.pk.hex, dry_run=True)
-    assert caught.value.field == "action_id"
+    assert caught.value.message == "dry_run: is not taken with action_id; allowed: action_id"

@@ -16,6 +16,7 @@ from analysis.asking import description, query, sampling
 from analysis.asking.query import scope
 from analysis.ingest import ingest
 from analysis.models import Action, ActionState, DeclaredSource
+from analysis.operations import Aggregate, Describe
 from analysis.sources.port import UpstreamFailed
 from memories.access import Caller
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid
@@ -102,9 +103,9 @@ def test_describe_reads_each_value_once(alice: Caller, hold: Hold) -> None:
 
 def test_describe_of_countless_fields_fits_its_answer(alice: Caller, hold: Hold, settings: Any) -> None:
     session = hold([{"id": 1, **{f"field_{k}": "x" * 100 for k in range(1_000)}}])
-    shape = telling.described(alice, session, "", None)
-    assert shape["omitted"] + len(shape["fields"]) == 1_001
-    assert len(shape.text) < 2 * settings.ANSWER_BUDGET_BYTES  # type: ignore[attr-defined]
+    answer = telling.described(alice, session, Describe(analysis_id="audit"))
+    assert answer.data["omitted"] + len(answer.data["fields"]) == 1_001
+    assert len(answer.text) < 2 * settings.ANSWER_BUDGET_BYTES
 
 
 # -- answers that would read like facts -----------------------------------------------------------------------
@@ -135,8 +136,9 @@ def test_a_field_that_no_record_holds_is_an_error_in_every_mode(alice: Caller, h
 def test_sums_are_exact(alice: Caller, hold: Hold) -> None:
     session = hold([{"id": 1, "kind": "a", "cents": 9_229_771}, {"id": 2, "kind": "a", "cents": 2**60}])
     metrics = [{"op": "sum", "field": "cents"}, {"op": "avg", "field": "cents"}]
-    shape = telling.aggregated(scope(session, "", {"id": 1}), "kind", metrics, 10)
-    assert "sum(cents)=9229771, avg(cents)=9229771" in shape.text  # type: ignore[attr-defined]
+    ask = Aggregate.read({"analysis_id": "audit", "group_by": "kind", "metrics": metrics, "top_n": 10})
+    answer = telling.aggregated(scope(session, "", {"id": 1}), ask)
+    assert "sum(cents)=9229771, avg(cents)=9229771" in answer.text
     (group,) = query.aggregate(scope(session, "", None), "kind", metrics=metrics).groups
     assert group.metrics["sum(cents)"] == 9_229_771 + 2**60
 

@@ -74,7 +74,7 @@ def test_ephemeral_findings_go_and_persistent_ones_stay(alice: Caller) -> None:
         ([], "findings"),
         ([ONE] * 26, "findings"),
         ([{"finding": ""}], "findings[0].finding"),
-        ([ONE, {"finding": "x", "colour": 1}], "findings[1]"),
+        ([ONE, {"finding": "x", "colour": 1}], "findings[1].colour"),
         ([{"finding": "x", "metadata": [1]}], "findings[0].metadata"),
         ([{"finding": "x\x00"}], "findings[0].finding"),
     ],

@@ -16,6 +16,7 @@ from analysis import sessions, telling
 from analysis.asking import description, query, sampling
 from analysis.asking.query import scope
 from analysis.models import IngestedRecord, Session
+from analysis.operations import Describe
 from memories.access import Caller
 from memories.contract.errors import Invalid, NotFound
 from tests.analysis.conftest import Hold
@@ -237,7 +238,7 @@ def test_describe_tells_what_the_data_is(alice: Caller, hold: Hold) -> None:
     assert (told.looked, told.total, told.more_fields) == (8, 8, 0)
     assert by_name["amount"].types == {"number": 2, "string": 4, "boolean": 1}
     assert (by_name["amount"].missing, by_name["gap"].missing) == (1, 6)
-    text = telling.described(alice, Session.objects.get(), "", None).text  # type: ignore[attr-defined]
+    text = telling.described(alice, Session.objects.get(), Describe(analysis_id="audit")).text
     assert "| amount |" in text
     assert '"mode": "filter"' in text
 
@@ -248,7 +249,7 @@ def test_several_models_are_never_mixed(alice: Caller, hold: Hold) -> None:
     with pytest.raises(Invalid, match="book, review"):
         scope(session, "", None)
     assert query.filtered(scope(session, "review", None)).total == 2
-    assert "book: 1 records" in telling.described(alice, session, "", None).text  # type: ignore[attr-defined]
+    assert "book: 1 records" in telling.described(alice, session, Describe(analysis_id="audit")).text
 
 
 # -- samples -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.patch import canonical, value_at
 from knowledge.catalog.port import CatalogPort, Run, Write
 from knowledge.changes import changesets, rollback
-from knowledge.changes.change_types import CHANGE_TYPES
+from knowledge.changes.change_request import CHANGE_TYPES
 from knowledge.decisions import reject
 from knowledge.insights import capture
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState

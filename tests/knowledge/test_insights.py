@@ -63,7 +63,7 @@ def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, c
         ({"suggested_actions": [{"action_type": "drop_table"}]}, "suggested_actions[0].change_type"),
         ({"suggested_actions": [{"action_type": "add_tag", "detail": "x"}] * 6}, "suggested_actions"),
         ({"suggested_actions": [{"action_type": "add_tag", "extra": "x"}]}, "suggested_actions[0].extra"),
-        ({"related_columns": [{"urn": ORDERS}]}, "related_columns[0]"),
+        ({"related_columns": [{"urn": ORDERS}]}, "related_columns[0].column"),
         ({"supersedes": "0" * 32}, "supersedes"),
         ({"visibility": "world"}, "visibility"),
     ],

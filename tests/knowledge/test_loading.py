@@ -65,7 +65,7 @@ def test_two_versions_in_one_chunk_leave_one_that_is_latest(db: None) -> None:
 
 
 def nodes(caller: Caller, urn: str, **asked: Any) -> set[tuple[str, str, int]]:
-    found = catalog_lineage(caller, urn, **asked)
+    found = catalog_lineage(caller, urn=urn, **asked)
     return {(node["urn"], node["direction"], node["distance"]) for node in found["nodes"]}
 
 
@@ -92,7 +92,7 @@ def test_lineage_goes_through_jobs_charts_and_dashboards(small_catalog: None, al
     } <= down
     assert (REFUNDS, "upstream", 1) in nodes(alice, table(9), direction="upstream")
     with pytest.raises(NotFound, match="is not in the catalog"):
-        catalog_lineage(alice, table(77))
+        catalog_lineage(alice, urn=table(77))
 
 
 def test_an_entity_is_shown_whole_and_its_columns_page_by_page(small_catalog: None, alice: Caller) -> None:
@@ -111,9 +111,9 @@ def test_an_entity_is_shown_whole_and_its_columns_page_by_page(small_catalog: No
             {"name": "The books", "assets": [{"destinationUrn": table(1)}]},
         ),
     )
-    first = catalog_entity(alice, table(1))["entity"]
+    first = catalog_entity(alice, urn=table(1))["entity"]
     assert (len(first["columns"]), first["columns_total"], first["columns_left"]) == (50, 120, 70)
-    last = catalog_entity(alice, table(1), columns_from=100, columns_limit=50)["entity"]
+    last = catalog_entity(alice, urn=table(1), columns_from=100, columns_limit=50)["entity"]
     assert [one["column"] for one in last["columns"]] == [f"c{n:03d}" for n in range(100, 120)]
     assert "columns_left" not in last
     assert first["names"]["urn:li:domain:sales"] == "Sales"
@@ -128,16 +128,18 @@ def test_documents_are_searched_and_unknown_types_are_named(small_catalog: None,
         "status": {"state": "PUBLISHED"},
     }
     load(record("urn:li:document:closing", "documentInfo", text))
-    assert [one["urn"] for one in catalog_search(alice, "books of Ghent")["entities"]] == ["urn:li:document:closing"]
-    assert "Ghent" in str(catalog_entity(alice, "urn:li:document:closing")["entity"])
+    assert [one["urn"] for one in catalog_search(alice, query="books of Ghent")["entities"]] == [
+        "urn:li:document:closing"
+    ]
+    assert "Ghent" in str(catalog_entity(alice, urn="urn:li:document:closing")["entity"])
     with pytest.raises(Invalid, match="types"):
-        catalog_search(alice, "orders", types=["datasett"])
+        catalog_search(alice, query="orders", types=["datasett"])
 
 
 def test_a_structured_property_can_be_defined_and_set(small_catalog: None, alice: Caller, cora: Caller) -> None:
     apply(alice, cora, change("define_structured_property", "retention", "How long rows are kept."))
     apply(alice, cora, change("set_structured_property", "retention", "90 days"))
-    assert "90 days" in str(catalog_entity(alice, ORDERS)["entity"]["structured_properties"])
+    assert "90 days" in str(catalog_entity(alice, urn=ORDERS)["entity"]["structured_properties"])
 
 
 # -- what is believed of it ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
-from knowledge.mcp_tools.curate import ACTIONS, TAKES, apply_knowledge
+from knowledge.mcp_tools.curate import apply_knowledge
 from memories.access import Caller
 from memories.contract.errors import DomainError, Forbidden, Invalid, NotFound
 from memories.mcp_tools import memory_recall
@@ -55,7 +55,7 @@ def test_the_whole_way_over_the_tools(
     small_catalog: None, alice: Caller, bob: Caller, olga: Caller, cora: Caller
 ) -> None:
     id = capture(alice, suggested_actions=[{"action_type": "add_tag", "detail": "Training"}])["insight_id"]
-    assert memory_recall(bob, "test stores")["count"] == 0
+    assert memory_recall(bob, query="test stores")["count"] == 0
     queue = apply_knowledge(cora, "bulk_review")
     assert (queue["total_pending"], queue["by_category"]) == (1, {"data_quality": 1})
     review = apply_knowledge(cora, "review", entity_urn=ORDERS)
@@ -67,19 +67,19 @@ def test_the_whole_way_over_the_tools(
     asked = apply_knowledge(cora, "apply", entity_urn=ORDERS, insight_ids=[id], changes=proposed)
     assert asked["confirmation_required"] is True
     assert asked["preview"][0]["was_absent"] is True
-    assert catalog_entity(cora, ORDERS)["entity"]["tags"] == []
+    assert catalog_entity(cora, urn=ORDERS)["entity"]["tags"] == []
     done = apply_knowledge(cora, "apply", entity_urn=ORDERS, insight_ids=[id], changes=proposed, confirm=True)
     assert (done["state"], done["changes_applied"], done["insights_marked_applied"]) == ("applied", 1, 1)
     assert (done["resulting_state"] or {})["tags"] == ["urn:li:tag:Training"]
-    assert memory_recall(olga, "test stores")["count"] == 1
+    assert memory_recall(olga, query="test stores")["count"] == 1
     listed = apply_knowledge(cora, "list_changesets", entity_urn=ORDERS)
     assert [one["state"] for one in listed["changesets"]] == ["applied"]
     shown = apply_knowledge(cora, "rollback", changeset_id=done["changeset_id"])
     assert shown["confirmation_required"] is True
     back = apply_knowledge(cora, "rollback", changeset_id=done["changeset_id"], confirm=True)
     assert (back["state"], back["insights_rolled_back"], back["rolled_back_by"]) == ("rolled_back", 1, cora.email)
-    assert catalog_entity(cora, ORDERS)["entity"]["tags"] == []
-    assert memory_recall(olga, "test stores")["count"] == 0
+    assert catalog_entity(cora, urn=ORDERS)["entity"]["tags"] == []
+    assert memory_recall(olga, query="test stores")["count"] == 0
 
 
 def test_an_insight_without_entity_becomes_a_document(small_catalog: None, alice: Caller, cora: Caller) -> None:
@@ -89,7 +89,7 @@ def test_an_insight_without_entity_becomes_a_document(small_catalog: None, alice
     assert (proposed["change_type"], proposed["target"]) == ("add_context_document", "We have two selling seasons")
     done = apply_knowledge(cora, "apply", insight_ids=[id], changes=[proposed], confirm=True)
     (document,) = done["created_ids"]
-    found = catalog_search(alice, "selling seasons", types=["document"])["entities"]
+    found = catalog_search(alice, query="selling seasons", types=["document"])["entities"]
     assert [one["urn"] for one in found] == [document]
 
 
@@ -116,12 +116,14 @@ def test_bulk_decisions_tell_each_outcome(alice: Caller, cora: Caller) -> None:
         apply_knowledge(cora, "approve", insight_ids=[f"{n:032x}" for n in range(51)])
 
 
-@pytest.mark.parametrize("action", sorted(ACTIONS))
+@pytest.mark.parametrize("action", sorted(apply_knowledge.choices))
 def test_analysts_may_call_no_action_and_an_outsiders_call_is_audited(action: str, alice: Caller, olga: Caller) -> None:
     id = capture(alice)["insight_id"]
     with pytest.raises(Forbidden, match="only curators"):
         apply_knowledge(alice, action, insight_ids=[id], entity_urn=ORDERS)
-    given = {"action": action} | ({"insight_ids": [id]} if "insight_ids" in TAKES[action] else {})
+    given = {"action": action} | (
+        {"insight_ids": [id]} if "insight_ids" in apply_knowledge.operation(action).model_fields else {}
+    )
     answer = as_caller(olga, lambda client: client.call_tool("apply_knowledge", given))
     assert told(answer)["code"] == "forbidden"
     assert AuditEvent.objects.get(email=olga.email).outcome == "refused"
@@ -129,19 +131,19 @@ def test_analysts_may_call_no_action_and_an_outsiders_call_is_audited(action: st
 
 def test_the_catalog_tools_name_what_is_wrong(small_catalog: None, alice: Caller) -> None:
     with pytest.raises(NotFound):
-        catalog_entity(alice, "urn:li:dataset:nowhere")
+        catalog_entity(alice, urn="urn:li:dataset:nowhere")
     for wrong in ("", "orders"):
         with pytest.raises(DomainError, match="urn"):
-            catalog_entity(alice, wrong)
+            catalog_entity(alice, urn=wrong)
     with pytest.raises(Invalid):
-        catalog_search(alice, "x", limit=0)
-    assert catalog_search(alice, "'; SELECT xyzzy; --")["count"] == 0
+        catalog_search(alice, query="x", limit=0)
+    assert catalog_search(alice, query="'; SELECT xyzzy; --")["count"] == 0
 
 
 def test_an_outsider_sees_no_pending_insight_beside_an_entity(small_catalog: None, alice: Caller, olga: Caller) -> None:
     capture(alice)
-    assert len(catalog_entity(alice, ORDERS)["insights"]) == 1
-    assert catalog_entity(olga, ORDERS)["insights"] == []
+    assert len(catalog_entity(alice, urn=ORDERS)["insights"]) == 1
+    assert catalog_entity(olga, urn=ORDERS)["insights"] == []
 
 
 def test_prompts_are_offered_and_curated_ones_come_and_go(small_catalog: None, alice: Caller, cora: Caller) -> None:

@@ -49,10 +49,10 @@ def test_reading_goes_on_and_says_how_old_it_is(gms: Faults, alice: Caller, away
     near = services.remember(caller=alice, content="The mart is built at five.", entity_urns=[MART]).record
     call_command("sync_catalog", verbosity=0)
     away()
-    entity = catalog_entity(alice, ORDERS)["entity"]
+    entity = catalog_entity(alice, urn=ORDERS)["entity"]
     assert entity["description"] == "Table sales.orders."
     assert "from the copy of" in entity["note"]
-    assert catalog_search(alice, "orders")["count"] >= 1
+    assert catalog_search(alice, query="orders")["count"] >= 1
     graph = memory_recall(alice, strategy="graph", entity_urns=[ORDERS])
     assert [memory["id"] for memory in graph["memories"]] == [near.pk.hex]
     assert "from the copy of" in graph["note"]
@@ -66,7 +66,7 @@ def test_reading_goes_on_and_says_how_old_it_is(gms: Faults, alice: Caller, away
 def test_without_a_copy_an_outage_is_one(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:
     away()
     with pytest.raises(CatalogUnavailable):
-        catalog_entity(alice, ORDERS)
+        catalog_entity(alice, urn=ORDERS)
     with pytest.raises(CommandError, match="run it again"):
         call_command("sync_catalog", verbosity=0)
 

@@ -130,7 +130,7 @@ def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) ->
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
     staleness.sweep(50)
-    assert memory_recall(alice, "amounts gross of tax")["count"] == 0
+    assert memory_recall(alice, query="amounts gross of tax")["count"] == 0
     assert memory_manage(alice, "review_stale")["total"] == 1
     services.verify(caller=alice, record_id=record.pk, note="it moved to the lines")
     assert staleness.sweep(50).stale == 0
@@ -224,11 +224,11 @@ def test_a_column_that_the_text_names_leaves_a_hint(
     schema(column("amount", "NUMBER"), column(V2_COLUMN))
     swept = staleness.sweep(50)
     assert (swept.stale, status(record)[0]) == (0, Status.ACTIVE)
-    hit = memory_recall(alice, text)["memories"][0]
+    hit = memory_recall(alice, query=text)["memories"][0]
     assert ("the column status was removed" in hit.get("to_verify", "")) is has_hint
     assert (record in list(stale.second_looks(alice))) is has_hint
     services.verify(caller=alice, record_id=record.pk)
-    assert "to_verify" not in memory_recall(alice, text)["memories"][0]
+    assert "to_verify" not in memory_recall(alice, query=text)["memories"][0]
 
 
 def test_loading_checks_what_changed_at_once(small_catalog: None, alice: Caller, tmp_path: Path) -> None:
@@ -313,13 +313,13 @@ def test_graph_recall_says_when_the_lineage_is_away(gms: Faults, alice: Caller, 
 
 
 def test_the_lineage_tool_is_bounded(small_catalog: None, alice: Caller) -> None:
-    answer = catalog_lineage(alice, MART, direction="upstream")
+    answer = catalog_lineage(alice, urn=MART, direction="upstream")
     assert [(node["name"], node["distance"]) for node in answer["nodes"]] == [("sales.orders", 1), ("sales.refunds", 1)]
-    cut = catalog_lineage(alice, MART, limit=1)
+    cut = catalog_lineage(alice, urn=MART, limit=1)
     assert (cut["count"], cut["more"]) == (1, True)
     for wrong in ({"hops": 0}, {"hops": 6}, {"direction": "sideways"}, {"limit": 0}):
         with pytest.raises(Invalid):
-            catalog_lineage(alice, MART, **wrong)
+            catalog_lineage(alice, urn=MART, **wrong)
 
 
 def test_lineage_of_columns_is_shown_where_known(small_catalog: None, alice: Caller) -> None:
@@ -329,7 +329,7 @@ def test_lineage_of_columns_is_shown_where_known(small_catalog: None, alice: Cal
         "transformOperation": "SUM",
     }
     LocalCatalog().write(Write(MART, "upstreamLineage", ("fineGrainedLineages",), "add", [fine]), Run("x", "x"))
-    assert catalog_lineage(alice, MART)["columns"] == [{"from": fine["upstreams"], "to": fine["downstreams"]}]
+    assert catalog_lineage(alice, urn=MART)["columns"] == [{"from": fine["upstreams"], "to": fine["downstreams"]}]
 
 
 # -- events -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from memories import services
 from memories.access import Caller, operator
 from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.mcp_tools import COMMANDS, memory_manage, memory_recall
+from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord
 
 pytestmark = pytest.mark.django_db
@@ -17,17 +17,17 @@ URN = "urn:li:dataset:(urn:li:dataPlatform:hive,orders,PROD)"
 
 
 def remember(caller: Caller, content: str = "Revenue excludes refunds.", **fields: Any) -> str:
-    return memory_manage(caller, "remember", content=content, **fields)["id"]
+    return str(memory_manage(caller, "remember", content=content, **fields)["id"])
 
 
 def test_no_command_answers_what_there_is(alice: Caller) -> None:
-    assert memory_manage(alice)["commands"] == COMMANDS
+    assert memory_manage(alice)["commands"] == memory_manage.usage()
 
 
 def test_an_unknown_command_is_told_all_commands(alice: Caller) -> None:
     with pytest.raises(Invalid) as refused:
         memory_manage(alice, "delete")
-    assert all(command in refused.value.message for command in COMMANDS)
+    assert all(command in refused.value.message for command in memory_manage.choices)
 
 
 def test_remember_answers_a_hex_id_status_and_message(alice: Caller) -> None:
@@ -47,7 +47,7 @@ def test_defaults_are_those_of_the_contract(alice: Caller) -> None:
 
 
 def test_every_command_but_remember_and_the_lists_needs_an_id(alice: Caller) -> None:
-    for command in set(COMMANDS) - {"remember", "list", "review_stale"}:
+    for command in set(memory_manage.choices) - {"remember", "list", "review_stale"}:
         with pytest.raises(Invalid, match="id: is missing"):
             memory_manage(alice, command)
 
@@ -107,14 +107,17 @@ def test_an_answer_stays_within_its_budget_and_counts_what_is_left_out(alice: Ca
     page = memory_manage(alice, "list")
     assert len(page["records"]) + page["omitted"] == 8
     assert f"offset {len(page['records'])}" in page["note"]
-    answer = memory_recall(alice, "number of this long text")
+    answer = memory_recall(alice, query="number of this long text")
     assert answer["count"] + answer["omitted"] == 8
 
 
 def test_owners_and_outsiders(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
     id = remember(alice)
-    for command in ("update", "supersede", "forget", "share", "verify"):
-        fields: dict[str, Any] = {"content": "Something else entirely.", "visibility": "everyone"}
+    text = {"content": "Something else entirely."}
+    changes: dict[str, dict[str, Any]] = {
+        "update": text, "supersede": text, "forget": {}, "share": {"visibility": "everyone"}, "verify": {},
+    }  # fmt: skip
+    for command, fields in changes.items():
         with pytest.raises(Forbidden):
             memory_manage(bob, command, id=id, **fields)
         with pytest.raises(NotFound):
@@ -126,7 +129,7 @@ def test_owners_and_outsiders(alice: Caller, bob: Caller, olga: Caller, ada: Cal
 
 def test_recall_answers_what_the_contract_names(alice: Caller) -> None:
     id = remember(alice, entity_urns=[URN])
-    answer = memory_recall(alice, "are refunds in revenue")
+    answer = memory_recall(alice, query="are refunds in revenue")
     assert (answer["count"], answer["strategy"], answer["ranking"]) == (1, "auto", "hybrid")
     assert "degraded" not in answer
     hit = answer["memories"][0]
@@ -136,11 +139,11 @@ def test_recall_answers_what_the_contract_names(alice: Caller) -> None:
 
 def test_recall_as_of_takes_dates_and_refuses_nonsense(alice: Caller) -> None:
     remember(alice)
-    assert memory_recall(alice, "refunds", as_of="2020-01-01")["count"] == 0
-    assert memory_recall(alice, "refunds", as_of="2999-12-31T10:00:00Z")["count"] == 1
+    assert memory_recall(alice, query="refunds", as_of="2020-01-01")["count"] == 0
+    assert memory_recall(alice, query="refunds", as_of="2999-12-31T10:00:00Z")["count"] == 1
     for wrong in ("yesterday", "2026-13-01", "2026-01-01T99:00"):
         with pytest.raises(Invalid, match="as_of"):
-            memory_recall(alice, "refunds", as_of=wrong)
+            memory_recall(alice, query="refunds", as_of=wrong)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ def test_recall_as_of_takes_dates_and_refuses_nonsense(alice: Caller) -> None:
 )
 def test_hostile_text_is_only_text(alice: Caller, text: str) -> None:
     id = remember(alice, f"Hostile: {text}", metadata={"key'": text})
-    assert memory_recall(alice, text)["memories"][0]["id"] == id
+    assert memory_recall(alice, query=text)["memories"][0]["id"] == id
     with pytest.raises(Invalid, match="filter_entity_urn"):
         memory_manage(alice, "list", filter_entity_urn=text)
 
@@ -156,8 +159,8 @@ def test_hostile_text_is_only_text(alice: Caller, text: str) -> None:
 def test_feedback_takes_a_wrong_memory_out_of_recall(alice: Caller, bob: Caller, olga: Caller) -> None:
     id = remember(alice)
     said = memory_manage(bob, "feedback", id=id, verdict="wrong", note="refunds are in since May")
-    assert (said["status"], memory_recall(bob, "refunds")["count"]) == ("active", 0)
-    assert memory_recall(alice, "refunds")["count"] == 1
+    assert (said["status"], memory_recall(bob, query="refunds")["count"]) == ("active", 0)
+    assert memory_recall(alice, query="refunds")["count"] == 1
     assert memory_manage(alice, "feedback", id=id, verdict="wrong")["status"] == "stale"
     assert memory_manage(alice, "feedback", id=id, verdict="withdraw")["status"] == "active"
     assert memory_manage(bob, "feedback", id=id, verdict="withdraw")["status"] == "active"

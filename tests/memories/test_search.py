@@ -13,6 +13,7 @@ from memories import services
 from memories.access import Caller, operator
 from memories.contract.errors import Invalid
 from memories.models import MemoryRecord, Status
+from memories.operations import STRATEGIES
 from memories.retrieval import lexicon, search
 from memories.retrieval.search import Filters, recall
 
@@ -51,7 +52,7 @@ def test_semantic_recall_is_hybrid_and_says_why(alice: Caller, library: dict[str
 
 
 def test_an_outsider_gets_nothing_by_any_strategy(olga: Caller, library: dict[str, MemoryRecord]) -> None:
-    for strategy in search.STRATEGIES:
+    for strategy in STRATEGIES:
         assert recall(caller=olga, query="refunds", entity_urns=[ORDERS], strategy=strategy).hits == []
 
 
@@ -113,7 +114,7 @@ def test_include_stale_brings_neither_superseded_nor_archived(alice: Caller, lib
 def test_graph_without_catalog_is_entity_and_says_so(
     alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_neighbours", None)
+    monkeypatch.setattr(search, "NEIGHBOURS", {})
     answer = recall(caller=alice, entity_urns=[STOCK], strategy="graph")
     assert found(answer) == [library["stock"]]
     assert "no catalog" in answer.note
@@ -122,7 +123,7 @@ def test_graph_without_catalog_is_entity_and_says_so(
 def test_graph_takes_neighbours_and_ranks_by_distance(
     alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_neighbours", lambda caller, urns: ({STOCK: 1}, ""))
+    monkeypatch.setattr(search, "NEIGHBOURS", {"stock": lambda caller, urns: ({STOCK: 1}, "")})
     answer = recall(caller=alice, entity_urns=[ORDERS], strategy="graph")
     assert found(answer)[-1] == library["stock"]
     assert [hit.bonus for hit in answer.hits] == [1.0, 1.0, 0.5]

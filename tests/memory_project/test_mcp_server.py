@@ -98,7 +98,7 @@ def test_remember_and_recall(alice: Caller, mode: str) -> None:
             "memory_recall",
             {"query": "x", "limmit": 1},
             "invalid",
-            "limmit: is no argument of this tool; allowed: query",
+            "limmit: is not an argument of this tool; allowed: query",
         ),
         ("memory_recall", {"query": "x", "limit": "many"}, "invalid", "limit: "),
         ("memory_recall", {"query": ["x"]}, "invalid", "query: "),

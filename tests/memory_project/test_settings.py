@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from memory_project.secret import kept_secret
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -37,3 +39,20 @@ def test_a_wrong_value_names_the_variable_and_what_is_allowed(name: str, value: 
     last = done.stderr.strip()
     assert name in last
     assert allowed in last
+
+
+def test_importing_the_settings_changes_nothing(tmp_path: Path) -> None:
+    """Neither a key nor an account is made until something needs one."""
+    home = tmp_path / "home"
+    tmp_path.chmod(0o700)  # as root, the server's own account could not enter
+    code = "import subprocess; subprocess.run = None; from django.conf import settings; print(settings.DATABASES)"
+    environment = {**os.environ, "COMMONPLACE_HOME": str(home), "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
+    environment.pop("DATABASE_URL", None)
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, check=True, capture_output=True)
+    assert not home.exists()
+
+
+def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+    file = tmp_path / "home" / "secret_key"
+    assert kept_secret(file) == kept_secret(file)
+    assert (len(kept_secret(file)) > 50, file.stat().st_mode & 0o777) == (True, 0o600)

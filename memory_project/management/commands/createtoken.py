@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from memories.access import operator
 from memories.contract.errors import DomainError
-from memory_project.accounts.tokens import DEFAULT_LIFETIME, create_token
+from memory_project.accounts.tokens import DEFAULT_DAYS, create_token, expiry
 from memory_project.arguments import between
 from memory_project.models import User
 
@@ -24,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--days",
             type=between(0, 36_500),
-            default=DEFAULT_LIFETIME.days,
+            default=DEFAULT_DAYS,
             help="valid for so many days; 0: for ever",
         )
         parser.add_argument("--right", action="append", default=[], help="for example act_for_users")
@@ -35,10 +33,9 @@ class Command(BaseCommand):
             raise CommandError(
                 f"There is no person {email!r}: make one in the admin or with `manage.py createsuperuser`."
             )
-        expires = timezone.now() + timedelta(days=days) if days else None
         try:
             token, text = create_token(
-                caller=operator(), user=user, name=name, persona=persona, rights=right, expires_at=expires
+                caller=operator(), user=user, name=name, persona=persona, rights=right, expires_at=expiry(days)
             )
         except DomainError as error:
             raise CommandError(error.message) from None

@@ -13,9 +13,9 @@ from django.views.decorators.http import require_POST, require_safe
 from memories import queries
 from memories.access import Caller, caller_of
 from memories.contract.errors import DomainError, NotFound
+from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
 from memories.models import MemoryRecord, Persona, PersonaMembership
-from memories.validation import UNSTORABLE
 from memory_project.accounts import people, tokens
 from memory_project.models import User
 from memory_project.portal.wording import for_people

@@ -136,7 +136,7 @@ def resume(request: HttpRequest, action_id: UUID) -> HttpResponse:
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """The file that analysis_export promised, for its owner."""
     one = exporting.opened(caller_of(request, door="portal"), request.GET.get("export", ""))
-    response = StreamingHttpResponse(exporting.lines(one), content_type=exporting.FORMATS[one.format])
+    response = StreamingHttpResponse(exporting.lines(one), content_type=exporting.MEDIA_TYPES[one.format])
     response["Content-Disposition"] = f'attachment; filename="{one.scope.model}.{one.format}"'
     return response
 

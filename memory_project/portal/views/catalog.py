@@ -14,8 +14,9 @@ from knowledge import evidence, queries
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable, entity_type
 from knowledge.changes import promoted
 from memories.access import caller_of
+from memories.contract.fields import UNSTORABLE, Urn
+from memories.contract.operations import checked
 from memories.contract.paging import page
-from memories.validation import UNSTORABLE, clean_urn
 
 FOUND_MOST = 30
 
@@ -51,7 +52,7 @@ def _found(q: str) -> dict[str, Any]:
 @login_required
 def entity(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    urn = clean_urn(request.GET.get("urn", ""), "urn")
+    urn = checked(Urn, request.GET.get("urn", ""), "urn")
     shown, note = {}, ""
     try:
         catalog = catalogs.readable()

@@ -19,8 +19,8 @@ from knowledge.changes import changesets, readable, rollback
 from knowledge.models import ChangesetState, Insight
 from memories.access import caller_of
 from memories.contract.errors import DomainError
+from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
-from memories.validation import UNSTORABLE
 from memory_project.portal.wording import for_people
 
 

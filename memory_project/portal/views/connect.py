@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from typing import Annotated
 
 from django.conf import settings
 from django.contrib import messages
@@ -12,14 +12,22 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
+from pydantic import AfterValidator
 
 from memories.access import caller_of
-from memories.contract.errors import Invalid
-from memories.shapes import moment
+from memories.contract.fields import Moment, fault
+from memories.contract.operations import checked
 from memory_project.accounts import tokens
 from memory_project.models import AuditEvent, User
 
-LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year"}
+
+def _offered(days: int) -> int:
+    if days not in tokens.LIFETIMES:
+        raise fault(f"{days} is unknown", ", ".join(map(str, tokens.LIFETIMES)))
+    return days
+
+
+Days = Annotated[int, AfterValidator(_offered)]
 
 
 def _user(request: HttpRequest) -> User:
@@ -39,7 +47,8 @@ def _connect_page(request: HttpRequest, fresh: str = "") -> HttpResponse:
         "fresh": fresh,
         "tokens": _user(request).api_tokens.all()[:100],
         "personas": sorted(caller_of(request, door="portal").personas),
-        "lifetimes": LIFETIMES,
+        "lifetimes": tokens.LIFETIMES,
+        "default_days": tokens.DEFAULT_DAYS,
         "clients": client_configurations(fresh or "cpl_YOUR_TOKEN"),
         "since": timezone.now().isoformat(),
     }
@@ -49,15 +58,13 @@ def _connect_page(request: HttpRequest, fresh: str = "") -> HttpResponse:
 @require_POST
 @login_required
 def make_token(request: HttpRequest) -> HttpResponse:
-    days = request.POST.get("days", "90")
-    if days not in LIFETIMES:
-        raise Invalid(f"{days[:20]!r} is unknown", field="days", allowed=", ".join(LIFETIMES))
+    days = checked(Days, request.POST.get("days") or tokens.DEFAULT_DAYS, "days")
     _, text = tokens.create_token(
         caller=caller_of(request, door="portal"),
         user=_user(request),
         name=request.POST.get("name", ""),
         persona=request.POST.get("persona", ""),
-        expires_at=timezone.now() + timedelta(days=int(days)),
+        expires_at=tokens.expiry(days),
     )
     return _connect_page(request, fresh=text)
 
@@ -76,7 +83,7 @@ def first_call(request: HttpRequest) -> HttpResponse:
     """Polled by the Connect page until this person's next call over MCP arrives."""
     since = request.GET.get("since", "")
     calls = AuditEvent.objects.filter(email=_user(request).email, door__startswith="mcp")
-    call = calls.filter(at__gt=moment("since", since) or timezone.now()).first()
+    call = calls.filter(at__gt=checked(Moment, since, "since") if since else timezone.now()).first()
     return render(request, "portal/_first_call.html", {"call": call, "since": since})
 
 

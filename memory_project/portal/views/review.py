@@ -18,10 +18,10 @@ from knowledge.changes import changesets
 from knowledge.models import InsightState
 from memories.access import Caller, caller_of
 from memories.contract.errors import DomainError, Invalid, NotFound
+from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
 from memories.models import Category
 from memories.queries import capped_counts
-from memories.validation import UNSTORABLE
 from memory_project.portal.forms import InsightForm
 from memory_project.portal.wording import for_people
 

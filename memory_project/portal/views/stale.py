@@ -11,8 +11,8 @@ from django.views.decorators.http import require_safe
 
 from knowledge import stale
 from memories.access import caller_of
+from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
-from memories.validation import UNSTORABLE
 from memory_project.portal.views.memories import LAST_ACT
 
 LOOKS = 20  # memories for a second look, on the first page

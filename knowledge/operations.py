@@ -1,0 +1,204 @@
+"""What can be asked of insights, changesets and the catalog, each operation once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from knowledge.changes.change_request import Action, Request
+from memories.contract.fields import (
+    Columns,
+    Content,
+    Id,
+    Offset,
+    OneOf,
+    Page,
+    Reason,
+    Tags,
+    Text,
+    Urn,
+    Urns,
+    fault,
+    if_any,
+)
+from memories.contract.operations import Operation
+from memories.models import Category, Source
+from memories.operations import ABOUT, ConfidenceName, DimensionName, VisibilityName
+
+CATEGORIES = [value for value in Category.values if value != Category.GENERAL]
+SOURCES = [Source.USER.value, Source.AGENT_DISCOVERY.value, Source.ENRICHMENT_GAP.value]
+DIRECTIONS = ("upstream", "downstream", "both")
+ACTIONS_MAX = 5
+CHANGES_MAX = 20
+AT_ONCE = 50  # insights in one call
+LISTED_MAX = 100
+COLUMNS_SHOWN_MAX = 200
+HOPS_MAX = 5
+NODES_MAX = 200
+
+InsightCategory = Annotated[str, OneOf(CATEGORIES)]
+InsightSource = Annotated[str, OneOf(SOURCES)]
+Actions = Annotated[list[Action], Field(max_length=ACTIONS_MAX)]
+Insights = Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=AT_ONCE)]
+Changes = Annotated[list[Request], Field(min_length=1, max_length=CHANGES_MAX)]
+Entity = Annotated[Urn, Field(description="The entity's DataHub URN.")]
+
+
+class Capture(Operation):
+    """Propose something you learned for the data catalog"""
+
+    category: InsightCategory
+    insight_text: Annotated[Content | None, if_any] = Field(None, description="Not needed with finding_id.")
+    confidence: ConfidenceName = "medium"
+    source: InsightSource = Source.USER.value
+    entity_urns: Urns = Field([], description=ABOUT)
+    related_columns: Columns = []
+    suggested_actions: Actions = []
+    supersedes: Annotated[Id | None, if_any] = Field(None, description="The memory that this corrects, once applied.")
+    finding_id: Annotated[Id | None, if_any] = Field(None, description="The finding of analysis_store that this is.")
+    visibility: VisibilityName = Field("persona", description="Once approved.")
+
+
+class Appeal(Operation):
+    """Ask a curator to look again at a rejected insight of yours"""
+
+    insight_id: Annotated[Id, Field(alias="appeals", description="A rejected insight of yours.")]
+    notes: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="Why to look again.")
+
+
+class Edit(Operation):
+    """Edit a pending insight"""
+
+    insight_id: Id
+    content: Content | None = None
+    category: InsightCategory | None = None
+    confidence: ConfidenceName | None = None
+    dimension: DimensionName | None = None
+    tags: Tags | None = None
+    entity_urns: Urns | None = None
+    related_columns: Columns | None = None
+    suggested_actions: Actions | None = None
+
+
+TEXTS = tuple(name for name in Edit.model_fields if name not in ("insight_id", "suggested_actions"))
+
+
+class CountQueue(Operation):
+    """Count the queue"""
+
+
+class ReviewEntity(Operation):
+    """What the catalog says of an entity, and every insight about it with the evidence"""
+
+    entity_urn: Urn
+    limit: Annotated[int, Page(LISTED_MAX)] = 20
+
+
+class Approve(Operation):
+    """Approve insights"""
+
+    insight_ids: Insights
+    review_notes: Reason = ""
+
+
+class Reject(Approve):
+    """Reject insights"""
+
+
+class UndoReview(Operation):
+    """Take your decisions back, until they are acted on"""
+
+    insight_ids: Insights
+
+
+class EditInsight(Operation):
+    """Edit a pending insight's text, or its suggested actions"""
+
+    insight_ids: Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=1)]
+    content: Content | None = Field(None, description="The new text.")
+    changes: Annotated[list[Request], Field(max_length=ACTIONS_MAX)] = []
+
+
+class EditAndApprove(EditInsight):
+    """The same, and approve it"""
+
+    review_notes: Reason = ""
+
+
+class Synthesize(Operation):
+    """What approved insights would change: of an entity, or these"""
+
+    entity_urn: Annotated[Urn | None, if_any] = None
+    insight_ids: Annotated[list[Annotated[str, Text(1, 80)]], Field(max_length=AT_ONCE)] = []
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not self.entity_urn and not self.insight_ids:
+            raise fault("is missing", "an entity's URN, or insight_ids", field="entity_urn")
+        return self
+
+
+class Apply(Operation):
+    """Write changes of approved insights to the catalog"""
+
+    insight_ids: Annotated[list[Id], Field(min_length=1, max_length=AT_ONCE)]
+    changes: Changes
+    entity_urn: Annotated[Urn | None, if_any] = None
+    confirm: bool = False
+    dry_run: bool = False
+
+
+class ResumeChangeset(Operation):
+    """Go on with a partial changeset"""
+
+    changeset_id: Id
+
+
+class RollBack(Operation):
+    """Take a changeset back"""
+
+    changeset_id: Id
+    confirm: bool = False
+    dry_run: bool = False
+    skip_conflicts: bool = False
+
+
+class ListChangesets(Operation):
+    """List changesets, or show one whole"""
+
+    entity_urn: Annotated[Urn | None, if_any] = None
+    changeset_id: Annotated[Id | None, if_any] = None
+    limit: Annotated[int, Page(LISTED_MAX)] = 20
+    offset: Offset = 0
+
+
+class ExportChangeset(Operation):
+    """A changeset's writes as metadata change proposals"""
+
+    changeset_id: Id
+
+
+class SearchCatalog(Operation):
+    """Find entities of the data catalog"""
+
+    query: Annotated[str, Text(0, 500)] = Field("", description="Words of names, descriptions or columns.")
+    types: list[str] = Field([], description="Entity types, for example dataset, glossaryTerm.")
+    limit: Annotated[int, Page(50)] = 10
+
+
+class ShowEntity(Operation):
+    """What the catalog says of an entity now"""
+
+    urn: Entity
+    columns_from: Offset = Field(0, description="Skip so many columns.")
+    columns_limit: Annotated[int, Page(COLUMNS_SHOWN_MAX)] = 50
+
+
+class FollowLineage(Operation):
+    """What an entity is made from and what is made from it"""
+
+    urn: Entity
+    direction: Annotated[str, OneOf(DIRECTIONS)] = "both"
+    hops: Annotated[int, Field(ge=1, le=HOPS_MAX)] = 1
+    limit: Annotated[int, Page(NODES_MAX)] = 50

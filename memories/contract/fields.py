@@ -1,0 +1,207 @@
+"""The types of an operation's fields. Each is a JSON schema for those who ask, and a check that answers with what is
+allowed; a limit stands here or in an operation, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    WithJsonSchema,
+    with_config,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from typing_extensions import TypedDict
+
+from memories.contract import schemas
+from memories.contract.moments import moment
+
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text holds neither NUL nor half a surrogate pair
+URN_PATTERN = re.compile(r"urn:li:[A-Za-z][A-Za-z0-9]*:\S.*")
+URN_LENGTH = 500
+URNS_MAX = 10
+TAGS_MAX, TAG_LENGTH = 20, 80
+COLUMNS_MAX = 20
+CONTENT_MIN, CONTENT_MAX = 10, 4000  # characters; the memory-layer contract
+SUMMARY_MAX = 1000
+REASON_MAX = 1000
+ISO = "ISO 8601, for example 2026-03-31T12:00:00Z"
+METADATA_BYTES = 16_000
+METADATA_DEPTH = 20  # readers' JSON parsers end somewhere
+OFFSET_MAX = 1_000_000
+FORBID = ConfigDict(extra="forbid")  # of objects in fields: an unknown key is an error
+
+
+def fault(text: str, allowed: str = "", field: str = "") -> PydanticCustomError:
+    """A refusal in our words, to be raised by a validator. `field` where the validator is not the field's own."""
+    return PydanticCustomError("refused", "{fault}", {"fault": text, "allowed": allowed, "field": field})
+
+
+@dataclass(frozen=True)
+class Text:
+    """Trimmed text of `low` to `high` characters."""
+
+    low: int
+    high: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        text = core_schema.str_schema(min_length=self.low or None, max_length=self.high)
+        return core_schema.no_info_before_validator_function(trimmed, text)
+
+
+def kind_of(value: Any) -> str:
+    kinds = {str: "text", bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return f"{str(value)[:60]!r}" if isinstance(value, str) else kinds.get(type(value), type(value).__name__)
+
+
+def trimmed(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if UNSTORABLE.search(value):
+        raise fault("contains a NUL character or half a surrogate pair", "Unicode text")
+    return value.replace("\r\n", "\n").strip()
+
+
+class OneOf:
+    """A value of a closed vocabulary, which may be a registry that apps still fill."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self.values = values
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._member)
+
+    def _member(self, value: Any) -> str:
+        if not isinstance(value, str) or value not in self.values:
+            raise fault(f"{str(value)[:80]!r} is unknown", ", ".join(self.values))
+        return str(value)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "enum": [str(value) for value in self.values]}
+
+
+def _distinct(values: Any) -> Any:
+    """A list of texts without blanks and repeats, in its order."""
+    if isinstance(values, str) or not isinstance(values, Sequence) or not all(isinstance(v, str) for v in values):
+        return values
+    return list(dict.fromkeys(text for value in values if (text := trimmed(value))))
+
+
+def _urn(text: str) -> str:
+    if not URN_PATTERN.fullmatch(text):
+        raise fault(f"{text[:80]!r} is not a DataHub URN", "urn:li:<entity type>:<key>")
+    return text
+
+
+def _tag(text: str) -> str:
+    if "," in text:
+        raise fault(f"{text!r} contains a comma", "texts without commas")
+    return text
+
+
+def _id(value: Any) -> UUID:
+    if isinstance(value, UUID):
+        return value
+    text = str(value).strip()
+    try:
+        return UUID(text)
+    except ValueError:
+        raise fault(f"{text[:80]!r} is not an id", "32 hexadecimal digits") from None
+
+
+def _moment(value: Any) -> datetime | None:
+    if value is None or isinstance(value, datetime):
+        return value
+    when = moment(value) if isinstance(value, str) else None
+    if when is None:
+        raise fault(f"{str(value)[:60]!r} is not a time", ISO)
+    return when
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """A JSON object of bounded size, no deeper than METADATA_DEPTH, that PostgreSQL can keep."""
+    if not isinstance(value, Mapping):
+        raise fault(f"is {kind_of(value)}", "a JSON object")
+    _check_json(value)
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise fault(f"is not JSON ({error})", "a JSON object") from None
+    if (size := len(text.encode())) > METADATA_BYTES:
+        raise fault(f"has {size} bytes", f"at most {METADATA_BYTES} bytes")
+    return dict(value)
+
+
+def _check_json(value: Any) -> None:
+    """Walks without recursion."""
+    waiting = [(value, 1)]
+    while waiting:
+        item, depth = waiting.pop()
+        if depth > METADATA_DEPTH:
+            raise fault("is nested too deep", f"at most {METADATA_DEPTH} levels")
+        if isinstance(item, dict):
+            waiting += [(inner, depth + 1) for pair in item.items() for inner in pair]
+        elif isinstance(item, list):
+            waiting += [(inner, depth + 1) for inner in item]
+        elif isinstance(item, str) and UNSTORABLE.search(item):
+            raise fault("contains a NUL character or half a surrogate pair", "Unicode text")
+
+
+@dataclass(frozen=True)
+class Page:
+    """How many at once: 1 to `most`. More is read as `most`, since it asks for nothing that can't be given."""
+
+    most: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        number = core_schema.int_schema(ge=1)
+        limited = core_schema.no_info_after_validator_function(lambda value: min(value, self.most), number)
+        limited["metadata"] = {"pydantic_js_updates": {"minimum": 1, "maximum": self.most}}
+        return limited
+
+
+# For an optional field: a blank text is as if it was left out.
+if_any = BeforeValidator(lambda value: value if value != "" else None)
+Id = Annotated[
+    UUID, PlainValidator(_id), WithJsonSchema({"type": "string", schemas.ALLOWED: "an id of 32 hexadecimal digits"})
+]
+Urn = Annotated[
+    str,
+    Text(1, URN_LENGTH),
+    AfterValidator(_urn),
+    Field(json_schema_extra={schemas.ALLOWED: "urn:li:<entity type>:<key>"}),
+]
+
+
+@with_config(FORBID)
+class Column(TypedDict):
+    urn: Urn
+    column: Annotated[str, Text(1, 300)]
+    relevance: Annotated[str, Text(1, 300)]
+
+
+Urns = Annotated[list[Urn], BeforeValidator(_distinct), Field(max_length=URNS_MAX)]
+Tags = Annotated[
+    list[Annotated[str, Text(1, TAG_LENGTH), AfterValidator(_tag)]],
+    BeforeValidator(_distinct),
+    Field(max_length=TAGS_MAX),
+]
+Columns = Annotated[list[Column], Field(max_length=COLUMNS_MAX)]
+Content = Annotated[str, Text(CONTENT_MIN, CONTENT_MAX)]
+Summary = Annotated[str, Text(0, SUMMARY_MAX)]
+Reason = Annotated[str, Text(0, REASON_MAX)]
+JsonObject = Annotated[dict[str, Any], PlainValidator(_object), WithJsonSchema({"type": "object"})]
+Moment = Annotated[datetime, PlainValidator(_moment), WithJsonSchema({"type": "string", schemas.ALLOWED: ISO})]
+Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX)]

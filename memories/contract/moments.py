@@ -1,0 +1,20 @@
+"""Times as they come from outside."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+
+def moment(text: str) -> datetime | None:
+    """An ISO 8601 date or time; a date means its end, a time without zone is UTC. None for anything else."""
+    try:
+        day = parse_date(text) if len(text) <= 10 else None
+        when = datetime.combine(day, datetime.max.time()) if day else parse_datetime(text)
+    except ValueError:
+        return None
+    if when is None:
+        return None
+    return timezone.make_aware(when, timezone.get_default_timezone()) if timezone.is_naive(when) else when

@@ -1,0 +1,131 @@
+"""JSON schemas, lean: what a model reads of a tool is dear, so nothing stands there twice or says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Schema = dict[str, Any]
+ALLOWED = "x-allowed"  # what errors say of a value, where the schema can't; not shown to clients
+OBVIOUS = (("minLength", 1), ("minimum", 0), ("maximum", 1_000_000))
+EMPTY: tuple[Any, ...] = (None, "", False, [], {})  # defaults that say no more than that the argument is optional
+
+
+def lean(schema: Mapping[str, Any]) -> Schema:
+    """Without titles, references, unions with null, and defaults that say nothing."""
+    return _lean(schema, schema.get("$defs", {}))
+
+
+def _lean(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[1]
+        return _lean({**definitions[name], **{key: schema[key] for key in schema if key != "$ref"}}, definitions)
+    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
+    rest: Schema = {key: value for key, value in schema.items() if key not in ("anyOf", "$defs", "title")}
+    if len(options) == 1:
+        return _lean({**options[0], **rest}, definitions)
+    if options:
+        rest["anyOf"] = [_lean(option, definitions) for option in options]
+    if "default" in rest and rest["default"] in EMPTY:
+        del rest["default"]
+    if "additionalProperties" in rest:
+        del rest["additionalProperties"]
+    if "properties" in rest:
+        rest["properties"] = {name: _lean(value, definitions) for name, value in rest["properties"].items()}
+    if isinstance(rest.get("items"), Mapping):
+        rest["items"] = _lean(rest["items"], definitions)
+    return rest
+
+
+def public(schema: Any) -> Any:
+    """The schema as clients see it: without what only errors say, and limits that nobody meets by accident."""
+    if not isinstance(schema, Mapping):
+        return schema
+    return {key: public(value) for key, value in schema.items() if key != ALLOWED and not is_obvious(key, value)}
+
+
+def is_obvious(key: str, value: Any) -> bool:
+    return isinstance(value, int) and (key, value) in OBVIOUS
+
+
+def flat(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Schema]:
+    """The properties of several operations side by side. Where not all take one, it says which do."""
+    names = list(dict.fromkeys(name for schema in schemas.values() for name in schema.get("properties", {})))
+    properties = {}
+    for name in names:
+        takers = [key for key, schema in schemas.items() if name in schema.get("properties", {})]
+        merged = _widest([schemas[key]["properties"][name] for key in takers])
+        said = [
+            merged.pop("description", ""),
+            "" if len(takers) == len(schemas) else f"For {_listed(takers, schemas)}.",
+        ]
+        description = " ".join(filter(None, said))
+        properties[name] = {**merged, **({"description": description} if description else {})}
+    return properties
+
+
+def _listed(takers: Sequence[str], everybody: Iterable[str]) -> str:
+    others = [key for key in everybody if key not in takers]
+    return f"all but {', '.join(others)}" if len(others) < len(takers) else ", ".join(takers)
+
+
+def _widest(variants: Sequence[Mapping[str, Any]]) -> Schema:
+    """One schema that admits what any of these admits."""
+    merged: Schema = dict(variants[0])
+    for other in variants[1:]:
+        for key, value in list(merged.items()):
+            if key == "description":
+                continue
+            if key not in other:
+                del merged[key]
+            elif key == "enum":
+                merged[key] = list(dict.fromkeys([*value, *other[key]]))
+            elif key in ("minLength", "minimum", "minItems"):
+                merged[key] = min(value, other[key])
+            elif key in ("maxLength", "maximum", "maxItems"):
+                merged[key] = max(value, other[key])
+            elif value != other[key]:
+                del merged[key]
+    return merged
+
+
+def at(schema: Mapping[str, Any], place: Sequence[str | int]) -> Mapping[str, Any]:
+    """The part of the schema that describes this place of a value; empty where there is none."""
+    for step in place:
+        schema = schema.get("items", {}) if isinstance(step, int) else schema.get("properties", {}).get(step, {})
+    return schema
+
+
+def allowed(schema: Mapping[str, Any]) -> str:
+    """What a value may be, in few words."""
+    if "enum" in schema:
+        return ", ".join(str(value) for value in schema["enum"])
+    low, high = schema.get("minimum", ""), schema.get("maximum", "")
+    if ALLOWED in schema:
+        return str(schema[ALLOWED])
+    match schema.get("type"):
+        case "string":
+            return (
+                f"text of {schema.get('minLength', 0)} to {schema['maxLength']} characters"
+                if "maxLength" in schema
+                else "text"
+            )
+        case "integer" | "number":
+            return f"{low} to {high}" if high != "" else f"a number from {low}" if low != "" else "a number"
+        case "array":
+            return _array(schema)
+        case "object":
+            return f"{{{', '.join(schema['properties'])}}}" if "properties" in schema else "a JSON object"
+        case "boolean":
+            return "true or false"
+        case _:
+            return str(schema.get("description", ""))
+
+
+def _array(schema: Mapping[str, Any]) -> str:
+    least, most = schema.get("minItems", 0), schema.get("maxItems")
+    count = f"{least} to {most}" if least and most else f"at most {most}" if most else "any number"
+    count = f"exactly {most}" if most and least == most else count
+    items = schema.get("items", {})
+    kind = allowed(items) if items.get("type") == "object" else "texts"
+    return f"a list of {count} {'of ' if items.get('type') == 'object' else ''}{kind}"

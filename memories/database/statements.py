@@ -1,0 +1,60 @@
+"""Querysets as parts of one SQL statement: what is asked at once costs one round trip.
+
+The ORM compiles every part, so that the rule of who may see what is written once; values stay parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
+from django.db.models import QuerySet
+
+NOTHING = "SELECT NULL WHERE false"
+PLACEHOLDER = re.compile(r"%%|%s")
+
+
+@dataclass
+class Statement:
+    """A statement over tables that are querysets."""
+
+    tables: list[str] = field(default_factory=list)
+    params: list[Any] = field(default_factory=list)
+
+    def table(self, rows: QuerySet[Any, Any]) -> str:
+        """Adds the queryset as a table that is read once; returns the name that it has in the statement."""
+        try:
+            sql, params = rows.query.sql_with_params()
+        except EmptyResultSet:  # the ORM knows that nothing can match
+            sql, params = NOTHING, ()
+        name = f"table_{len(self.tables)}"
+        self.tables.append(f"{name} AS MATERIALIZED ({sql})")
+        self.params += params
+        return name
+
+    def run(self, select: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT over the tables. `select` is the caller's own text, without a value from outside."""
+        with connection.cursor() as cursor:
+            cursor.execute(f"WITH {', '.join(self.tables)} {select}", [*self.params, *params])
+            return list(cursor.fetchall())
+
+
+def condition(rows: QuerySet[Any, Any], prefix: str = "scope") -> tuple[str, dict[str, Any]]:
+    """The WHERE of a queryset with named parameters, so that it can stand in several places of a statement."""
+    compiler = rows.query.get_compiler("default")
+    sql, values = compiler.compile(rows.query.where)
+    return named(sql, values, prefix)
+
+
+def named(sql: str, values: Sequence[Any], prefix: str) -> tuple[str, dict[str, Any]]:
+    """SQL whose `%s` are `%(prefix0)s`, `%(prefix1)s`, … and the values by these names; `%%` stays what it is."""
+    numbers = count()
+    replaced = PLACEHOLDER.sub(lambda m: m[0] if m[0] == "%%" else f"%({prefix}{next(numbers)})s", sql)
+    if (placeholders := next(numbers)) != len(values):
+        raise ValueError(f"{placeholders} placeholders for {len(values)} values")
+    return replaced, {f"{prefix}{number}": value for number, value in enumerate(values)}

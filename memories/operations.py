@@ -1,0 +1,197 @@
+"""What can be asked of memories, each operation once. What carries them out is in services.py, writing/ and
+retrieval/."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field
+
+from memories.contract.fields import (
+    Columns,
+    Content,
+    Id,
+    JsonObject,
+    Moment,
+    Offset,
+    OneOf,
+    Page,
+    Reason,
+    Summary,
+    Tags,
+    Text,
+    Urn,
+    Urns,
+    fault,
+)
+from memories.contract.operations import Operation
+from memories.models import Category, Confidence, Dimension, Source, Status, Verdict, Visibility
+
+QUERY_MAX = 4000
+RECALL_MAX = 50
+LIST_MAX = 100
+STRATEGIES = ("auto", "semantic", "lexical", "entity", "graph")
+WITHDRAW = "withdraw"
+SESSION_KEY = "session_id"
+EDITED_BY = "edited_by"  # who wrote the text, where that was not the owner
+
+# Written by services alone: a caller's metadata can never change what state a memory is in or whose it is.
+RESERVED_METADATA = frozenset(
+    {
+        "superseded_by", "superseded_at", "legacy_created_by", "insight_status", "reviewed_by", "applied_by",
+        "changeset_ref", EDITED_BY,
+    }
+)  # fmt: skip
+
+
+def _free(metadata: dict[str, Any]) -> dict[str, Any]:
+    if taken := sorted(RESERVED_METADATA.intersection(metadata)):
+        raise fault(f"{', '.join(taken)} can't be set", "any other key")
+    return metadata
+
+
+Metadata = Annotated[JsonObject, AfterValidator(_free)]
+DimensionName = Annotated[str, OneOf(Dimension.values)]
+CategoryName = Annotated[str, OneOf(Category.values)]
+ConfidenceName = Annotated[str, OneOf(Confidence.values)]
+SourceName = Annotated[str, OneOf(Source.values)]
+VisibilityName = Annotated[str, OneOf(Visibility.values)]
+Which = Annotated[Id, Field(alias="id", description="The memory's id.")]
+
+ABOUT = "DataHub URNs it is about."
+READERS = "Who may read it."
+WHY = "Why, for the history."
+
+
+class Remember(Operation):
+    """Keep a fact"""
+
+    content: Content = Field(description="The fact.")
+    dimension: DimensionName = Dimension.KNOWLEDGE.value
+    category: CategoryName = Category.BUSINESS_CONTEXT.value
+    confidence: ConfidenceName = Confidence.MEDIUM.value
+    source: SourceName = Source.USER.value
+    summary: Summary = ""
+    entity_urns: Urns = Field([], description=ABOUT)
+    related_columns: Columns = []
+    tags: Tags = []
+    visibility: VisibilityName = Field(Visibility.PERSONA.value, description=READERS)
+    metadata: Metadata = {}
+
+
+class Revise(Operation):
+    """Edit your own memory; the earlier state is kept"""
+
+    also: ClassVar = {"note": "reason"}
+
+    record_id: Which
+    content: Content | None = Field(None, description="The fact.")
+    dimension: DimensionName | None = None
+    category: CategoryName | None = None
+    confidence: ConfidenceName | None = None
+    summary: Summary | None = None
+    entity_urns: Urns | None = Field(None, description=ABOUT)
+    related_columns: Columns | None = None
+    tags: Tags | None = None
+    visibility: VisibilityName | None = Field(None, description=READERS)
+    metadata: Metadata | None = Field(None, description="Merged, key by key, when updating.")
+    reason: Reason = Field("", description=WHY)
+
+
+EDITABLE = tuple(name for name in Revise.model_fields if name not in ("record_id", "metadata", "reason"))
+
+
+class Supersede(Revise):
+    """Correct a memory, and keep what was believed before"""
+
+    content: Content = Field(description="The fact.")
+
+
+class Forget(Operation):
+    """Archive a memory"""
+
+    also: ClassVar = {"note": "reason"}
+
+    record_id: Which
+    reason: Reason = Field("", description=WHY)
+
+
+class Restore(Forget):
+    """Make an archived or stale memory active again"""
+
+
+class Verify(Operation):
+    """Say that a memory is still true"""
+
+    also: ClassVar = {"reason": "note"}
+
+    record_id: Which
+    note: Reason = Field("", description="What was looked at, or what is wrong.")
+
+
+class MarkFeedback(Operation):
+    """Say of a recalled memory that it was useful or wrong, or withdraw that; a wrong one leaves your recall"""
+
+    also: ClassVar = {"reason": "note"}
+
+    record_id: Which
+    verdict: Annotated[str, OneOf([*Verdict.values, WITHDRAW])]
+    note: Annotated[str, Text(0, 500)] = Field("", description="What was looked at, or what is wrong.")
+
+
+class Share(Operation):
+    """Set who may read a memory"""
+
+    also: ClassVar = {"note": "reason"}
+
+    record_id: Which
+    visibility: VisibilityName = Field(description=READERS)
+    reason: Reason = Field("", description=WHY)
+
+
+class Erase(Operation):
+    """Remove a text for good; confirm must be true"""
+
+    record_id: Which
+    confirm: bool = Field(False, description="Must be true.")
+
+
+class ShowHistory(Operation):
+    """Edits and corrections of a memory in one list"""
+
+    record_id: Which
+
+
+class ListMemories(Operation):
+    """List what you may read, newest first"""
+
+    dimension: DimensionName | None = Field(None, alias="filter_dimension")
+    category: CategoryName | None = Field(None, alias="filter_category")
+    status: Annotated[str, OneOf(Status.values)] = Field(Status.ACTIVE.value, alias="filter_status")
+    entity_urn: Urn | None = Field(None, alias="filter_entity_urn")
+    limit: Annotated[int, Page(LIST_MAX)] = 20
+    offset: Offset = 0
+
+
+class ReviewStale(Operation):
+    """List memories whose subject has changed"""
+
+    limit: Annotated[int, Page(LIST_MAX)] = 20
+    offset: Offset = 0
+
+
+class RecallMemories(Operation):
+    """Find what is known"""
+
+    also: ClassVar = {"k": "limit"}
+
+    query: Annotated[str, Text(0, QUERY_MAX)] = Field(
+        "", description="What to find, in words. Needed for semantic and lexical."
+    )
+    strategy: Annotated[str, OneOf(STRATEGIES)] = "auto"
+    entity_urns: Urns = Field([], description="DataHub URNs to look up. Needed for entity and graph.")
+    dimension: DimensionName | None = None
+    tags: Tags = Field([], description="All of them must be set.")
+    include_stale: bool = Field(False, description="Also memories whose subject has changed since.")
+    as_of: Moment | None = Field(None, description="ISO 8601: what was believed at that time.")
+    limit: Annotated[int, Page(RECALL_MAX)] = Field(10, description="k is accepted too.")

@@ -1,0 +1,63 @@
+"""Where other apps plug into memories. Each registry is filled in AppConfig.ready; all that is called here runs inside
+the transaction of the change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+from uuid import UUID
+
+from memories.access import Caller
+from memories.contract.registry import Registry
+from memories.models import MemoryRecord
+
+
+class Review:
+    """Whoever approves memories. What was approved stays in force until a change of it is approved too; the checks
+    refuse by raising a DomainError. A reviewer overrides what concerns it."""
+
+    def check_share(self, record: MemoryRecord) -> None:
+        """Before it is decided who reads the record."""
+
+    def check_restore(self, record: MemoryRecord) -> None:
+        """Before an archived record becomes active again."""
+
+    def check_erase(self, record: MemoryRecord) -> None:
+        """Before a text goes for good."""
+
+    def hold_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
+        """Keeps the edit for a curator and says so; "" lets it pass."""
+        return ""
+
+    def hold_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
+        """Says why a correction waits as a proposal; "" lets it take the record's place at once."""
+        return ""
+
+    def proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
+        """A correction was written as the proposal `record`."""
+
+    def corrected(self, record: MemoryRecord) -> None:
+        """The record is superseded now."""
+
+
+class Copies(Protocol):
+    """Whoever copies what memories say."""
+
+    def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
+        """A record was erased: its copies go, and what quotes these texts."""
+        ...
+
+    def follow(self, record_ids: Sequence[UUID]) -> None:
+        """Fewer people, or others, may read these records than before."""
+        ...
+
+
+REVIEWS: Registry[Review] = Registry("reviews")
+COPIES: Registry[Copies] = Registry("copies")
+# Called with a record of which something was just said or looked at: written, revised, restored, verified.
+GROUNDS: Registry[Callable[[MemoryRecord], None]] = Registry("grounds")
+
+
+def first_word(words: Sequence[str]) -> str:
+    """What the first reviewer who holds something back says."""
+    return next(filter(None, words), "")

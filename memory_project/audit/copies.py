@@ -1,0 +1,24 @@
+"""An erased text in the audit and in backups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from uuid import UUID
+
+from django.db import transaction
+
+from memory_project import backups
+from memory_project.models import AuditEvent
+
+
+class AuditCopies:
+    """memories.plugs.Copies: the arguments that the audit keeps, and the backups that were made before."""
+
+    def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
+        """The events stay, their arguments go; a list beside each backup says what a restore erases."""
+        AuditEvent.objects.filter(record_ids__contains=[record_id]).update(arguments={"erased": True}, message="")
+        transaction.on_commit(partial(backups.note_erased, record_id))
+
+    def follow(self, record_ids: Sequence[UUID]) -> None:
+        """Events are read by whom they are about and by admins, whoever reads the memory."""

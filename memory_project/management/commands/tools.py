@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from memories.contract.toolset import Tool
+from memory_project.mcp.reference import reference
+from memory_project.mcp.server import enabled_tools
+
+
+class Command(BaseCommand):
+    help = "Lists the MCP tools with the characters that each costs a model's context, or writes their reference."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--reference", action="store_true", help="Markdown, as it stands in docs/mcp.md")
+
+    def handle(self, *, reference: bool, **options: Any) -> None:
+        tools = enabled_tools(["all"])
+        self.stdout.write(written(tools) if reference else "\n".join(costs(tools)))
+
+
+def written(tools: list[Tool]) -> str:
+    return reference(tools).rstrip()
+
+
+def costs(tools: list[Tool]) -> list[str]:
+    """Characters of name, description and input schema, per tool, per toolset and in all."""
+    by_toolset: Counter[str] = Counter()
+    lines = []
+    for tool in tools:
+        cost = len(tool.name) + len(tool.description) + len(json.dumps(tool.input_schema, ensure_ascii=False))
+        by_toolset[tool.toolset] += cost
+        lines.append(f"{tool.name:24} {cost:7,}")
+    lines += [f"{'toolset ' + name:24} {cost:7,}" for name, cost in by_toolset.items()]
+    return [*lines, f"{'all':24} {by_toolset.total():7,}"]

@@ -1,0 +1,62 @@
+"""The reference of the tools in docs/mcp.md, written from their operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from memories.contract import schemas
+from memories.contract.operations import Operation
+from memories.contract.toolset import Tool
+
+
+def reference(tools: Sequence[Tool]) -> str:
+    """Markdown: a section for each tool, with a row for each operation."""
+    return "\n".join(line for tool in tools for line in _section(tool))
+
+
+def _section(tool: Tool) -> Iterator[str]:
+    yield f"### {tool.name}\n"
+    yield " ".join(tool.description.split()) + "\n"
+    yield f"| {tool.chooser or 'with'} | takes | does |"
+    yield "|---|---|---|"
+    told: set[str] = set()
+    for choice in tool.choices:
+        operation = tool.operation(choice)
+        name = f"`{choice}`" if choice else ""
+        yield f"| {name} | {_takes(operation, told)} | {operation.says()} |"
+    yield ""
+
+
+def _takes(operation: type[Operation], told: set[str]) -> str:
+    """The required fields first, in bold; limits where they are first met."""
+    schema = operation.takes()
+    required, properties = schema.get("required", []), schema.get("properties", {})
+    parts = [_field(name, properties[name], told, is_required=True) for name in required]
+    optional = {name: value for name, value in properties.items() if name not in required}
+    parts += [_field(name, value, told, is_required=False) for name, value in optional.items()]
+    return ", ".join(parts)
+
+
+def _field(name: str, schema: Mapping[str, Any], told: set[str], *, is_required: bool) -> str:
+    notes = [note for note in (_limit(schema), _default(schema)) if note and f"{name} {note}" not in told]
+    told.update(f"{name} {note}" for note in notes)
+    text = f"**{name}**" if is_required else name
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def _limit(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(schema["enum"])
+    if schema.get("type") == "array":
+        least, most = schema.get("minItems", 0), schema.get("maxItems", 0)
+        return f"{least}–{most}" if least < most and least else f"≤ {most}" if most > 1 else "one" if most else ""
+    if "maximum" in schema and (schema.get("minimum", 0), schema["maximum"]) != (0, 1_000_000):
+        return f"{schema.get('minimum', 0)}–{schema['maximum']}"
+    if schema.get("type") == "string" and "maxLength" in schema and schemas.ALLOWED not in schema:
+        return f"{schema.get('minLength', 0) or '≤ '}{'–' if schema.get('minLength') else ''}{schema['maxLength']:,}"
+    return ""
+
+
+def _default(schema: Mapping[str, Any]) -> str:
+    return f"default {schema['default']}" if "default" in schema else ""

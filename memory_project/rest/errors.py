@@ -1,0 +1,32 @@
+"""Every error of the REST API in one shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.db import DatabaseError
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
+
+from memories.contract.errors import DomainError, Invalid, LimitReached, of_database
+
+
+def answer_error(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Every error as {"error", "code"}, as the MCP tools answer it."""
+    if isinstance(error, DatabaseError):
+        error = of_database(error) or error
+    if isinstance(error, RecursionError):
+        error = Invalid("the body is nested too deep")
+    if isinstance(error, UnicodeError):
+        error = Invalid("the body contains half a surrogate pair", allowed="Unicode text")
+    if isinstance(error, RequestDataTooBig):
+        error = LimitReached("the body is larger than this server takes")
+    if isinstance(error, DomainError):
+        return Response({"error": error.message, "code": error.code}, status=error.status)
+    response = exception_handler(error, context)
+    if response is not None:
+        code = {401: "forbidden", 403: "forbidden", 404: "not_found", 429: "limit"}.get(response.status_code, "invalid")
+        detail = getattr(error, "detail", str(error))
+        response.data = {"error": str(detail), "code": code}
+    return response

@@ -1,0 +1,67 @@
+"""OpenAPI from operations and shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from pydantic import TypeAdapter
+
+from memories.contract import schemas
+from memories.contract.operations import Operation
+
+ERROR: dict[str, Any] = {
+    "type": "object",
+    "properties": {"error": {"type": "string"}, "code": {"type": "string"}},
+    "required": ["error", "code"],
+}
+FAULTS = {400: "invalid", 401: "no valid token", 403: "forbidden", 404: "not_found", 409: "conflict", 503: "degraded"}
+
+
+def body_of(operation: type[Operation], besides: str = "") -> dict[str, Any]:
+    """A request's body; `besides` is the field that the address names."""
+    schema = schemas.public(operation.takes(by_alias=False))
+    properties = {name: value for name, value in schema["properties"].items() if name != besides}
+    required = [name for name in schema.get("required", []) if name != besides]
+    body = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {"application/json": {**body, "required": required} if required else body}
+
+
+def query_of(operation: type[Operation]) -> list[OpenApiParameter]:
+    """The parameters of a query string, by the names that the REST API gives them."""
+    schema = schemas.public(operation.takes(by_alias=False))
+    kinds = {"integer": OpenApiTypes.INT, "boolean": OpenApiTypes.BOOL}
+    return [
+        OpenApiParameter(
+            name,
+            kinds.get(value.get("type"), OpenApiTypes.STR),
+            description=value.get("description", ""),
+            enum=value.get("enum"),
+            default=value.get("default"),
+        )
+        for name, value in schema["properties"].items()
+    ]
+
+
+def answers(shape: Any, *statuses: int) -> dict[int, Any]:
+    """The shape as a tool advertises it, with every error beside it."""
+    schema = inlined(TypeAdapter(shape).json_schema(mode="serialization"))
+    faults = {status: {**ERROR, "description": says} for status, says in FAULTS.items()}
+    return {**dict.fromkeys(statuses or (200,), schema), **faults}
+
+
+def inlined(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without references: a response stands by itself."""
+    definitions = schema.get("$defs", {})
+
+    def resolve(value: Any) -> Any:
+        if isinstance(value, list):
+            return [resolve(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$ref" in value:
+            return resolve(definitions[value["$ref"].rsplit("/", 1)[1]])
+        return {key: resolve(item) for key, item in value.items() if key not in ("$defs", "title")}
+
+    return dict(resolve(schema))

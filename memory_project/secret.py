@@ -1,0 +1,22 @@
+"""The key that signs sessions, links and confirmations."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+
+def kept_secret(file: Path) -> str:
+    """The secret in this file, which its owner alone can read; made at first use."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=file.parent)  # mode 0600
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(secrets.token_urlsafe(50))
+        with contextlib.suppress(FileExistsError):  # another process of ours was quicker
+            os.link(draft, file)
+        os.unlink(draft)
+    return file.read_text().strip()

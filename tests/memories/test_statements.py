@@ -1,0 +1,53 @@
+"""Querysets as parts of one statement."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from memories import services
+from memories.access import Caller
+from memories.database.statements import Statement, condition, named
+from memories.models import MemoryRecord
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "expected"),
+    [
+        ("a = %s AND b = %s", [1, 2], "a = %(x0)s AND b = %(x1)s"),
+        ("a LIKE 'b%%' AND c = %s", [1], "a LIKE 'b%%' AND c = %(x0)s"),
+        ("a = '%%s' AND b = %s", [1], "a = '%%s' AND b = %(x0)s"),
+        ("true", [], "true"),
+    ],
+)
+def test_placeholders_get_names(sql: str, values: list[int], expected: str) -> None:
+    assert named(sql, values, "x") == (expected, {f"x{n}": value for n, value in enumerate(values)})
+
+
+def test_a_missing_value_is_an_error() -> None:
+    with pytest.raises(ValueError, match="2 placeholders for 1 values"):
+        named("a = %s AND b = %s", [1], "x")
+
+
+def test_a_condition_means_the_same_in_a_statement_of_ours(alice: Caller, olga: Caller) -> None:
+    for text in ("Half of the orders, 50% of them.", "All of the orders, 100% of them."):
+        services.remember(caller=alice, content=text)
+    rows = MemoryRecord.objects.visible_to(alice).filter(content__contains="50% of")
+    for caller, expected in ((alice, 1), (olga, 0)):
+        rows = MemoryRecord.objects.visible_to(caller).filter(content__contains="50% of")
+        sql, params = condition(rows)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT count(*) FROM memory_records WHERE {sql} AND ({sql})", params)  # noqa: S608
+            assert cursor.fetchone() == (expected,)
+
+
+def test_several_querysets_are_read_in_one_round_trip(alice: Caller, django_assert_num_queries: object) -> None:
+    services.remember(caller=alice, content="Half of the orders, 50% of them.")
+    statement = Statement()
+    seen = statement.table(MemoryRecord.objects.visible_to(alice).filter(content__contains="50%").values("pk"))
+    none = statement.table(MemoryRecord.objects.none().values("pk"))
+    with django_assert_num_queries(1):  # type: ignore[operator]
+        rows = statement.run(f"SELECT (SELECT count(*) FROM {seen}), (SELECT count(*) FROM {none}), %s", [7])  # noqa: S608
+    assert rows == [(1, 0, 7)]

@@ -1,0 +1,85 @@
+"""Who may write domain rows: services. While tests run, a write from anywhere else is an error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+from django.apps import apps
+from django.db.models import Model, QuerySet
+
+ROOT = Path(__file__).resolve().parent.parent
+APPS = ("memory_project", "knowledge", "analysis", "memories")
+# What is set up by admins in Django's own forms, or written by Django itself.
+SET_UP = {"Persona", "PersonaMembership", "User", "DeclaredSource"}
+PASSED_THROUGH = ("models", "contract")  # a queryset's own methods; whoever called them is asked about
+SERVICES = {
+    "memories.services", "memories.writing", "memories.conversation", "memories.retrieval.indexing",
+    "memories.retrieval.index_state", "memories.retrieval.lexicon", "memories.effects", "memories.management",
+    "analysis.sessions", "analysis.findings", "analysis.ingest", "analysis.records", "analysis.actions",
+    "analysis.execution", "analysis.copies", "knowledge.insights", "knowledge.decisions", "knowledge.reviewing",
+    "knowledge.redaction", "knowledge.changes.changesets", "knowledge.changes.sending", "knowledge.changes.rollback",
+    "knowledge.catalog.local", "knowledge.catalog.staleness", "knowledge.catalog.mirror", "knowledge.catalog.bulk",
+    "knowledge.catalog.baselines", "knowledge.catalog.derived", "knowledge.catalog.events", "knowledge.catalog.own",
+    "memory_project.accounts", "memory_project.audit", "memory_project.demo",
+}  # fmt: skip
+
+
+def is_service(module: str) -> bool:
+    return any(module == service or module.startswith(f"{service}.") for service in SERVICES)
+
+
+def writer() -> str:
+    """The module of ours that is writing now: the nearest on the stack; "" for a test or Django itself."""
+    frame: FrameType | None = sys._getframe(3)  # past this module
+    while frame is not None:
+        module = module_of(frame.f_code.co_filename)
+        if module.startswith("tests"):
+            return ""
+        if module and not set(PASSED_THROUGH) & set(module.split(".")):
+            return module
+        frame = frame.f_back
+    return ""
+
+
+def module_of(filename: str) -> str:
+    file = Path(filename)
+    if not file.is_relative_to(ROOT):
+        return ""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts) if parts[0] in (*APPS, "tests") else ""
+
+
+def check(model: type[Model]) -> None:
+    if model._meta.app_label not in APPS or model.__name__ in SET_UP:
+        return
+    module = writer()
+    assert not module or is_service(module), f"{module} writes {model.__name__}: only services write"
+
+
+@contextmanager
+def services_alone_write() -> Iterator[None]:
+    def checked(method: Callable[..., Any], of_model: bool) -> Callable[..., Any]:
+        def write(self: Any, *args: Any, **kwargs: Any) -> Any:
+            check(type(self) if of_model else self.model)
+            return method(self, *args, **kwargs)
+
+        return write
+
+    models = {name: checked(getattr(Model, name), True) for name in ("save_base", "delete")}
+    rows = {
+        name: checked(getattr(QuerySet, name), False) for name in ("update", "delete", "bulk_create", "bulk_update")
+    }
+    own = {model._default_manager.all().__class__ for model in apps.get_models()} - {QuerySet}
+    overridden = [kind for kind in own if set(rows) & set(vars(kind))]
+    assert not overridden, overridden
+    with ExitStack() as stack:
+        for owner, methods in ((Model, models), (QuerySet, rows)):
+            for name, method in methods.items():
+                stack.enter_context(patch.object(owner, name, method))
+        yield
