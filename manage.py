@@ -3,23 +3,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
-
-def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
-    try:
-        # imported here for the hint below
-        from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
-        from django.core.management import execute_from_command_line  # noqa: PLC0415
-    except ImportError:
-        sys.exit("Django is not installed here. Run `make install` first, then `.venv/bin/python manage.py …`.")
-    try:
-        execute_from_command_line(sys.argv)
-    except ImproperlyConfigured as error:  # a setting, which the message names
-        sys.exit(f"{error}")
-
+from memory_project.__main__ import main
 
 if __name__ == "__main__":
     main()

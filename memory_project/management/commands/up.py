@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -22,6 +21,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django_q.tasks import async_task
 
+from memory_project.__main__ import program
 from memory_project.accounts import exposure
 from memory_project.arguments import port
 from memory_project.models import User
@@ -205,8 +205,8 @@ class Process:
 
 
 def commands(host: str, port: int) -> dict[str, list[str]]:
-    python = [sys.executable, "-W", "ignore"]
-    manage = [*python, str(settings.BASE_DIR / "manage.py")]
+    python, *line = program()
+    manage = [python, "-W", "ignore", *line]
     started = {
         "web": [*manage, "serve", "--host", host, "--port", str(port)],
         "worker": [*manage, "qcluster"],
@@ -217,7 +217,8 @@ def commands(host: str, port: int) -> dict[str, list[str]]:
 
 
 def stdio_client(email: str) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(settings.BASE_DIR / "manage.py"), "mcp", "--as", email]}
+    python, *line = program()
+    return {"command": python, "args": [*line, "mcp", "--as", email]}
 
 
 def look_for_gaps() -> None:
@@ -289,7 +290,7 @@ def only_run(home: Path) -> Iterator[None]:
 def group_runs(group: int) -> bool:
     """Whether processes of this group live that are ours by their command line."""
     shown = subprocess.run(["ps", "-ww", "-A", "-o", "pgid=,command="], capture_output=True, text=True).stdout
-    ours = ("manage.py serve", "qcluster", "watch_catalog")
+    ours = ("manage.py serve", "memory_project serve", "qcluster", "watch_catalog")
     return any(
         line.split(maxsplit=1)[0] == str(group) and any(mark in line for mark in ours)
         for line in shown.splitlines()
