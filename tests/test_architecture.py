@@ -120,3 +120,13 @@ def test_templates_keep_the_strict_content_security_policy() -> None:
             assert forbidden not in text, f"{file.name} has {forbidden}"
         for script in text.split("<script")[1:]:
             assert script.lstrip().startswith("src="), f"{file.name} has an inline script"
+
+
+def test_template_lines_can_be_read() -> None:
+    long = [
+        f"{file.relative_to(ROOT)}:{number}"
+        for file in (ROOT / "templates").rglob("*.html")
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if len(line) >= 120
+    ]
+    assert long == []

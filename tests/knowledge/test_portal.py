@@ -28,7 +28,7 @@ def browser(user: User) -> Client:
 def text(client: Client, url: str, **extra: Any) -> str:
     answer = client.get(url, **extra)
     assert answer.status_code == 200
-    return str(answer.content, "utf-8")
+    return " ".join(str(answer.content, "utf-8").split())
 
 
 def act(record: MemoryRecord, name: str) -> str:
