@@ -49,7 +49,7 @@ for text in ({SECRET!r}, {KEPT!r}):
     print(services.remember(caller=caller, content=text).record.pk)
 """
 ERASE = """
-from memories import erasing
+from memories.writing import erasing
 from memories.access import operator
 erasing.erase(caller=operator(), record_id={pk!r}, confirm=True)
 """

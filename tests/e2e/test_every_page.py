@@ -15,6 +15,7 @@ from tests.e2e.conftest import Seen, picture
 
 # Addresses that a browser never opens as a page: they answer POST, fragments, files or programs.
 NO_PAGES = {
+    "api-schema",
     "first-call", "make-token", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
     "review-decide", "analysis-export", "analysis-action", "resume-action",
     "propose-finding", "clear-analysis", "start-batch",
