@@ -14,15 +14,18 @@ import scratch
 
 def records(count: int) -> list[dict[str, Any]]:
     """Two aspects of each table: what it is, and ten columns."""
-    made = []
+    proposals = []
     for number in range(count // 2):
         urn = f"urn:li:dataset:(urn:li:dataPlatform:snowflake,load.table_{number},PROD)"
         fields = [{"fieldPath": f"c{n}", "nullable": True, "nativeDataType": "NUMBER"} for n in range(10)]
-        said = {"name": f"table_{number}", "description": f"Table number {number} of the benchmark."}
-        for aspect, value in (("datasetProperties", said), ("schemaMetadata", {"schemaName": "s", "fields": fields})):
+        properties = {"name": f"table_{number}", "description": f"Table number {number} of the benchmark."}
+        for aspect, value in (
+            ("datasetProperties", properties),
+            ("schemaMetadata", {"schemaName": "s", "fields": fields}),
+        ):
             proposal = {"entityUrn": urn, "aspectName": aspect, "changeType": "UPSERT", "aspect": {"json": value}}
-            made.append(proposal)
-    return made
+            proposals.append(proposal)
+    return proposals
 
 
 def main() -> None:
@@ -34,15 +37,15 @@ def main() -> None:
         from knowledge.catalog import files  # noqa: PLC0415 - after setup()
         from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415 - the same
 
-        given = records(options.aspects)
-        single, catalog = given[:200], LocalCatalog()
+        proposals = records(options.aspects)
+        single, catalog = proposals[:200], LocalCatalog()
         began = time.perf_counter()
-        for one in single:
-            catalog.put(one["entityUrn"], one["aspectName"], one["aspect"]["json"], {})
+        for proposal in single:
+            catalog.put(proposal["entityUrn"], proposal["aspectName"], proposal["aspect"]["json"], {})
         alone = len(single) / (time.perf_counter() - began)
         began = time.perf_counter()
-        *_, done = files.load(given[200:])
-        bulk = done.written / (time.perf_counter() - began)
+        *_, totals = files.load(proposals[200:])
+        bulk = totals.written / (time.perf_counter() - began)
         print(f"one at a time  {alone:8.0f} aspects/s\nin bulk        {bulk:8.0f} aspects/s, {bulk / alone:.0f} times")
 
 

@@ -79,8 +79,8 @@ def make_people() -> dict[str, Any]:
     )
     curator = User.objects.create_user("curator@bench.example", None, is_staff=True)
     curator.groups.add(Group.objects.get(name="Curators"))
-    for place, persona in enumerate(personas[:2]):
-        PersonaMembership.objects.create(user=curator, persona=persona, is_default=place == 0)
+    for index, persona in enumerate(personas[:2]):
+        PersonaMembership.objects.create(user=curator, persona=persona, is_default=index == 0)
     admin = User.objects.create_superuser("admin@bench.example", None)
     PersonaMembership.objects.create(user=admin, persona=personas[0], is_default=True)
     return {"analyst": users[0], "curator": curator, "admin": admin}
@@ -230,7 +230,7 @@ def make_calls(count: int) -> None:
 # -- asking --------------------------------------------------------------------------------------------------
 
 
-def pages(who: str, user: Any) -> list[tuple[str, str]]:
+def pages(role: str, user: Any) -> list[tuple[str, str]]:
     """What this person opens, with ids of rows that this person may see."""
     from django.urls import reverse  # noqa: PLC0415 - after setup()
 
@@ -240,7 +240,7 @@ def pages(who: str, user: Any) -> list[tuple[str, str]]:
 
     caller = caller_for(user, door="bench")
     correction = queries.corrections(caller)[0]
-    found = [
+    addresses = [
         ("My Knowledge", "/"),
         ("… filtered", "/?category=correction&tag=stock"),
         ("… an entity", f"/?entity={urn(3)}"),
@@ -255,11 +255,11 @@ def pages(who: str, user: Any) -> list[tuple[str, str]]:
         ("Activity", "/activity/"),
         ("Connect", "/connect/"),
     ]
-    if who != "analyst":
+    if role != "analyst":
         changeset = curation.changesets(caller)[0]
-        place = reverse("review-one", args=[curation.waiting(caller)[7].pk])
-        found += [
-            ("Review", place),
+        review_address = reverse("review-one", args=[curation.waiting(caller)[7].pk])
+        addresses += [
+            ("Review", review_address),
             ("all insights", "/review/all/"),
             ("Changesets", "/changesets/"),
             ("changeset", reverse("changeset", args=[changeset.pk])),
@@ -271,23 +271,23 @@ def pages(who: str, user: Any) -> list[tuple[str, str]]:
             ("memories (table)", "/admin/memories/memoryrecord/"),
             ("insights (table)", "/admin/knowledge/insight/"),
         ]
-    if who == "admin":
-        found += [("Audit", "/admin/audit/"), ("People", "/admin/people/"), ("person", f"/admin/people/{user.pk}/")]
-    return found
+    if role == "admin":
+        addresses += [("Audit", "/admin/audit/"), ("People", "/admin/people/"), ("person", f"/admin/people/{user.pk}/")]
+    return addresses
 
 
 class Watch:
     """Notes every statement of a request with its time in ms."""
 
     def __init__(self) -> None:
-        self.made: list[tuple[float, str]] = []
+        self.statements: list[tuple[float, str]] = []
 
     def __call__(self, run: Any, sql: str, *rest: Any) -> Any:
         started = time.perf_counter()
         try:
             return run(sql, *rest)
         finally:
-            self.made.append((1000 * (time.perf_counter() - started), sql))
+            self.statements.append((1000 * (time.perf_counter() - started), sql))
 
 
 def report(people: dict[str, Any], rounds: int, show: str | None) -> None:
@@ -295,10 +295,10 @@ def report(people: dict[str, Any], rounds: int, show: str | None) -> None:
     from django.test import Client  # noqa: PLC0415 - the same
 
     print(f"{'as':8} {'page':18} {'queries':>7} {'median':>8} {'slowest':>8} {'kB':>6}")
-    for who, user in people.items():
+    for role, user in people.items():
         client = Client(HTTP_HOST="localhost")
         client.force_login(user)
-        for name, address in pages(who, user):
+        for name, address in pages(role, user):
             client.get(address)  # templates and plans are warm afterwards
             watch = Watch()
             with connection.execute_wrapper(watch):
@@ -310,10 +310,10 @@ def report(people: dict[str, Any], rounds: int, show: str | None) -> None:
                 client.get(address)
                 times.append(1000 * (time.perf_counter() - started))
             median, slowest, size = statistics.median(times), max(times), len(answer.content) / 1000
-            mark = "  <—" if len(watch.made) > 12 or median > 150 else ""
-            print(f"{who:8} {name:18} {len(watch.made):7} {median:8.0f} {slowest:8.0f} {size:6.0f}{mark}")
+            mark = "  <—" if len(watch.statements) > 12 or median > 150 else ""
+            print(f"{role:8} {name:18} {len(watch.statements):7} {median:8.0f} {slowest:8.0f} {size:6.0f}{mark}")
             if show == name:
-                for took, sql in watch.made:
+                for took, sql in watch.statements:
                     print(f"    {took:7.1f} ms  {sql[:160]}")
 
 

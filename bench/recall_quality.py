@@ -31,13 +31,13 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 
 def scores(relevant: set[str], ranked: list[str]) -> dict[str, float]:
-    gains = [1 if found in relevant else 0 for found in ranked[:10]]
-    ideal = sum(1 / math.log2(place + 2) for place in range(min(len(relevant), 10)))
-    first = next((place for place, found in enumerate(ranked, 1) if found in relevant), None)
+    gains = [1 if document in relevant else 0 for document in ranked[:10]]
+    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(len(relevant), 10)))
+    first = next((rank for rank, document in enumerate(ranked, 1) if document in relevant), None)
     return {
         "R@5": sum(gains[:5]) / len(relevant),
         "R@10": sum(gains) / len(relevant),
-        "nDCG@10": sum(gain / math.log2(place + 2) for place, gain in enumerate(gains)) / ideal,
+        "nDCG@10": sum(gain / math.log2(rank + 2) for rank, gain in enumerate(gains)) / ideal,
         "MRR": 1 / first if first else 0.0,
     }
 
@@ -52,7 +52,7 @@ def store(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
         by_scope[record["scope"]].append(record)
     names: dict[str, str] = {}
     for scope, turns in by_scope.items():
-        said = [
+        conversation = [
             Turn(
                 author=turn["author"],
                 text=turn["text"] + (f" [shared image: {turn['image_caption']}]" if turn["image_caption"] else ""),
@@ -61,8 +61,8 @@ def store(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
             )
             for turn in turns
         ]
-        kept = store_turns(caller=caller, conversation_id=scope, turns=said, tier="ltm")
-        names.update({memory.pk.hex: turn["id"] for memory, turn in zip(kept, turns, strict=True)})
+        memories = store_turns(caller=caller, conversation_id=scope, turns=conversation, tier="ltm")
+        names.update({memory.pk.hex: turn["id"] for memory, turn in zip(memories, turns, strict=True)})
     lexicon.refresh()
     return names
 
@@ -70,7 +70,7 @@ def store(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
 def ask(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any) -> dict[int, list[dict[str, float]]]:
     from memories.retrieval.search import Filters, recall  # noqa: PLC0415 - after setup()
 
-    found: dict[int, list[dict[str, float]]] = defaultdict(list)
+    results: dict[int, list[dict[str, float]]] = defaultdict(list)
     for question in questions:
         answer = recall(
             caller=caller,
@@ -79,8 +79,8 @@ def ask(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any)
             limit=50,
         )
         ranked = [names[hit.record.pk.hex] for hit in answer.hits]
-        found[question["category"]].append(scores(set(question["relevant"]), ranked))
-    return found
+        results[question["category"]].append(scores(set(question["relevant"]), ranked))
+    return results
 
 
 def main() -> None:
@@ -94,11 +94,11 @@ def main() -> None:
     questions = [q for q in lines(folder / "qa.jsonl") if q["category"] in CATEGORIES and q["relevant"]]
     with scratch.database():
         names = store(lines(folder / "records.jsonl"), caller)
-        found = ask(questions, names, caller)
+        results = ask(questions, names, caller)
     print(f"{len(names)} turns, {len(questions)} questions, top 50 of one conversation each")
     print(f"{'category':<16}{'questions':>10}" + "".join(f"{metric:>9}" for metric in METRICS))
-    everything = [row for rows in found.values() for row in rows]
-    for name, rows in [*((f"{n} {CATEGORIES[n]}", found[n]) for n in sorted(found)), ("all", everything)]:
+    everything = [row for rows in results.values() for row in rows]
+    for name, rows in [*((f"{n} {CATEGORIES[n]}", results[n]) for n in sorted(results)), ("all", everything)]:
         means = (statistics.fmean(row[metric] for row in rows) for metric in METRICS)
         print(f"{name:<16}{len(rows):>10}" + "".join(f"{mean:>9.3f}" for mean in means))
 

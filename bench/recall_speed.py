@@ -84,7 +84,7 @@ def sentence(dice: random.Random) -> str:
 def owners(size: int, dice: random.Random) -> list[str]:
     """An owner for each memory: owners 0 to 2 have 10, 1,000 and half of all, 97 others share the rest."""
     sizes = [10, min(1_000, size // 10), size // 2]
-    special = [f"owner{place}@example.org" for place, count in enumerate(sizes) for _ in range(count)]
+    special = [f"owner{number}@example.org" for number, count in enumerate(sizes) for _ in range(count)]
     return special + [f"owner{dice.randint(3, 99)}@example.org" for _ in range(size - len(special))]
 
 
@@ -108,15 +108,15 @@ def fill(size: int) -> list[str]:
         connection.cursor() as cursor,
         cursor.copy(f"COPY memory_records ({columns}) FROM STDIN") as copy,
     ):
-        for place, (text, owner) in enumerate(zip(texts, owners(size, dice), strict=True)):
-            vector = base[place % len(base)]
-            if place >= len(base):
+        for number, (text, owner) in enumerate(zip(texts, owners(size, dice), strict=True)):
+            vector = base[number % len(base)]
+            if number >= len(base):
                 vector = vector + noise.normal(scale=0.02, size=vector.shape)
                 vector = vector / np.linalg.norm(vector)
             copy.write_row(
                 (
                     *(
-                        f"00000000-0000-4000-8000-{place:012d}",
+                        f"00000000-0000-4000-8000-{number:012d}",
                         "2026-01-01",
                         "2026-01-01",
                         owner,
@@ -135,9 +135,9 @@ def fill(size: int) -> list[str]:
     return texts
 
 
-def timed(act: Callable[..., Any], *args: Any, **named: Any) -> float:
+def timed(act: Callable[..., Any], *args: Any, **keywords: Any) -> float:
     started = time.perf_counter()
-    act(*args, **named)
+    act(*args, **keywords)
     return (time.perf_counter() - started) * 1000
 
 
@@ -146,10 +146,10 @@ def row(name: str, times: list[float]) -> None:
     print(f"  {name:<44}{statistics.median(ordered):>8.1f}{ordered[int(len(ordered) * 0.95) - 1]:>8.1f}")
 
 
-def person(place: int) -> Any:
+def person(number: int) -> Any:
     from memories.access import Caller  # noqa: PLC0415 - after setup()
 
-    return Caller(email=f"owner{place}@example.org", persona="analyst", personas=frozenset({"analyst"}))
+    return Caller(email=f"owner{number}@example.org", persona="analyst", personas=frozenset({"analyst"}))
 
 
 def speed(texts: list[str], queries: int) -> None:
@@ -159,7 +159,7 @@ def speed(texts: list[str], queries: int) -> None:
     from memories.retrieval.search import Filters, Question, in_scope, ranking, recall  # noqa: PLC0415
 
     dice = random.Random(11)
-    asked = [" ".join(dice.sample(dice.choice(texts).split(), 6)) for _ in range(queries + ROUNDS_BEFORE)]
+    samples = [" ".join(dice.sample(dice.choice(texts).split(), 6)) for _ in range(queries + ROUNDS_BEFORE)]
     kinds: dict[str, Callable[[], Any]] = {
         "an owner of about 0.5 % (exact scan)": lambda: person(dice.randint(3, 99)),
         "the owner of half of all (index)": lambda: person(2),
@@ -168,12 +168,12 @@ def speed(texts: list[str], queries: int) -> None:
     print(f"  {'ms':<44}{'p50':>8}{'p95':>8}")
     row(
         "bare embedding of the query",
-        [timed(embedding.embed_one, q) for q in asked][ROUNDS_BEFORE:],
+        [timed(embedding.embed_one, q) for q in samples][ROUNDS_BEFORE:],
     )
-    for name, who in kinds.items():
+    for name, make_caller in kinds.items():
         whole, bare = [], []
-        for query in asked:
-            caller = who()
+        for query in samples:
+            caller = make_caller()
             whole.append(timed(recall, caller=caller, query=query))
             vector, _ = embedding.embed_one(query)
             question = Question(vector=vector, terms=lexicon.query_terms(query))
@@ -197,16 +197,16 @@ def index_recall(texts: list[str], queries: int) -> None:
 
     dice = random.Random(13)
     print(f"  {'recall@10 of the semantic arm against an exact scan':<60}{'way':>8}{'recall':>8}")
-    for place in (0, 1, 2):
-        scope = in_scope(person(place), Filters())
-        small, found = is_small(scope), []
+    for number in (0, 1, 2):
+        scope = in_scope(person(number), Filters())
+        small, shares = is_small(scope), []
         for _ in range(queries):
             vector, _ = embedding.embed_one(" ".join(dice.sample(dice.choice(texts).split(), 6)))
             best = set(nearest(scope, vector, exact=True).values_list("pk", flat=True)[:10])
-            ours = set(nearest(scope, vector, exact=small).values_list("pk", flat=True)[:50][:10])
-            found.append(len(best & ours) / max(len(best), 1))
+            hits = set(nearest(scope, vector, exact=small).values_list("pk", flat=True)[:50][:10])
+            shares.append(len(best & hits) / max(len(best), 1))
         way = "exact" if small else "index"
-        print(f"  {'owner of ' + format(scope.count(), ','):<60}{way:>8}{statistics.fmean(found):>8.3f}")
+        print(f"  {'owner of ' + format(scope.count(), ','):<60}{way:>8}{statistics.fmean(shares):>8.3f}")
 
 
 def main() -> None:

@@ -68,8 +68,8 @@ def main() -> None:
         for name in ("baselines taken", "nothing changed", "one column dropped in every tenth table"):
             if name.startswith("one"):
                 for number in range(0, options.entities, 10):
-                    kept = [{"fieldPath": f"c{n}", "nullable": True, "nativeDataType": "NUMBER"} for n in range(9)]
-                    LocalCatalog().put(urn(number), "schemaMetadata", {"schemaName": "x", "fields": kept}, {})
+                    fields = [{"fieldPath": f"c{n}", "nullable": True, "nativeDataType": "NUMBER"} for n in range(9)]
+                    LocalCatalog().put(urn(number), "schemaMetadata", {"schemaName": "x", "fields": fields}, {})
             reads.clear()
             started = time.perf_counter()
             swept = staleness.sweep(options.memories)

@@ -115,7 +115,7 @@ def require_curator(caller: Caller) -> None:
 def edit(ask: Edit, *, caller: Caller) -> Insight:
     """A curator (or the owner) mends a pending insight's text or actions before it is decided."""
     actions = None if ask.suggested_actions is None else [action.as_action() for action in ask.suggested_actions]
-    changes = ask.said(*TEXTS)
+    changes = ask.stated_values(*TEXTS)
     if actions is None and not changes:
         raise Invalid("no fields to change; allowed: content, suggested_actions, category, confidence, entity_urns")
     with transaction.atomic():

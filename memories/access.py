@@ -83,13 +83,13 @@ def caller_for(
     """
     if not person.is_active:
         raise Forbidden("this account is switched off")
-    held = {
+    memberships = {
         m.persona.name: m
         for m in PersonaMembership.objects.filter(user_id=person.pk).select_related("persona").order_by("persona__name")
     }
-    if held:
-        default = next((name for name, m in held.items() if m.is_default), next(iter(held)))
-        personas = {name: m.persona for name, m in held.items()}
+    if memberships:
+        default = next((name for name, m in memberships.items() if m.is_default), next(iter(memberships)))
+        personas = {name: m.persona for name, m in memberships.items()}
     else:
         fallback = Persona.default()
         default, personas = fallback.name, {fallback.name: fallback}
@@ -98,21 +98,21 @@ def caller_for(
         if not person.is_superuser:
             raise Forbidden(f"you do not hold the persona {active!r}", allowed=", ".join(sorted(personas)))
         try:
-            chosen = Persona.objects.get(name=active)
+            active_persona = Persona.objects.get(name=active)
         except Persona.DoesNotExist:
             raise Forbidden(f"there is no persona {active!r}") from None
     else:
-        chosen = personas[active]
+        active_persona = personas[active]
     return Caller(
         email=person.email.lower(),
-        persona=chosen.name,
+        persona=active_persona.name,
         personas=frozenset(personas),
         rights=rights | person.rights,
         is_admin=person.is_superuser,
         door=door,
         session=session,
-        tools_allow=tuple(chosen.tools_allow),
-        tools_deny=tuple(chosen.tools_deny),
+        tools_allow=tuple(active_persona.tools_allow),
+        tools_deny=tuple(active_persona.tools_deny),
     )
 
 
@@ -121,9 +121,9 @@ def caller_of(request: HttpRequest, *, door: str) -> Caller:
     user: AbstractBaseUser | AnonymousUser = request.user
     if not user.is_authenticated:
         raise Forbidden("sign in first")
-    known: tuple[int, Caller] | None = getattr(request, "_caller", None)
-    if known and known[0] == user.pk:
-        return replace(known[1], door=door)
+    entry: tuple[int, Caller] | None = getattr(request, "_caller", None)
+    if entry and entry[0] == user.pk:
+        return replace(entry[1], door=door)
     token: Token | None = getattr(request, "auth", None)
     caller = caller_for(
         user,  # type: ignore[arg-type]  # the project's user model satisfies Person

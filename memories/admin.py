@@ -61,14 +61,14 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> MemoryRecord | None:
         record: MemoryRecord | None = super().get_object(request, *args, **kwargs)
         if record is not None:
-            record.told = history(caller_of(request, door="admin"), record)  # type: ignore[attr-defined]
+            record.visible_changes = history(caller_of(request, door="admin"), record)  # type: ignore[attr-defined]
         return record
 
     @admin.display(description="history")
     def changes(self, record: MemoryRecord) -> SafeString:
         """As the portal tells it to this person: what is hidden there is hidden here."""
-        told: list[Change] = getattr(record, "told", [])
-        rows = ((f"{c.at:%Y-%m-%d %H:%M}", c.change, c.by, c.reason, visible(c.after.content)) for c in told)
+        visible_changes: list[Change] = getattr(record, "visible_changes", [])
+        rows = ((f"{c.at:%Y-%m-%d %H:%M}", c.change, c.by, c.reason, visible(c.after.content)) for c in visible_changes)
         return format_html("<ol>{}</ol>", format_html_join("", "<li>{} {} by {} {} <q>{}</q></li>", rows))
 
     @admin.display(description="memory")

@@ -15,11 +15,11 @@ class MemoriesConfig(AppConfig):
 
         TOOLS.register("memories", tools)
         indexing.SOURCES.register("memory", indexing.MEMORIES)
-        for name, act in batches.OWN.items():
+        for name, act in batches.MEMORY_ACTS.items():
             batches.ACTS.register(name, act)
 
 
 def tools() -> list[Tool]:
-    from memories.mcp_tools import TOOLS as own  # noqa: PLC0415 - models first; schemas are made for servers alone
+    from memories.mcp_tools import TOOLS as memory_tools  # noqa: PLC0415 - models first; schemas are made for servers alone
 
-    return own
+    return memory_tools

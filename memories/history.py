@@ -107,17 +107,17 @@ def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] |
     """Revisions and corrections of the whole chain in one list, newest first; of `line`, where the chain is at hand."""
     changes: list[Change] = []
     line = chain(caller, record) if line is None else line
-    shown = {link.pk for link in line}
-    found = MemoryRevision.objects.visible_to(caller).filter(record__in=line).order_by("-valid_to", "-id")
+    visible_ids = {link.pk for link in line}
+    rows = MemoryRevision.objects.visible_to(caller).filter(record__in=line).order_by("-valid_to", "-id")
     revisions: dict[UUID, list[MemoryRevision]] = {}
-    for revision in found:
+    for revision in rows:
         revisions.setdefault(revision.record_id, []).append(revision)
     for link in line:
         after = state_of(link)
         for revision in revisions.get(link.pk, []):
             before = State(revision.content, revision.status, revision.visibility)
             # Why it was corrected belongs to the correction, and is hidden with it.
-            is_hidden = revision.change == "supersede" and link.superseded_by not in shown
+            is_hidden = revision.change == "supersede" and link.superseded_by not in visible_ids
             is_hidden = is_hidden and not caller.acts_for(link.created_by)
             is_hidden = is_hidden or not could_read(caller, link, after.visibility)
             reason = "" if is_hidden else revision.reason

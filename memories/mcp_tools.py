@@ -46,11 +46,11 @@ def _feedback(caller: Caller, ask: operations.MarkFeedback) -> ChangedShape:
         feedback.withdraw(caller=caller, record_id=ask.record_id)
     else:
         feedback.mark(ask, caller=caller)
-    return _changed(queries.one(caller, ask.record_id), "noted")
+    return _changed(queries.get(caller, ask.record_id), "noted")
 
 
 def _history(caller: Caller, ask: operations.ShowHistory) -> HistoryShape:
-    record = queries.one(caller, ask.record_id)
+    record = queries.get(caller, ask.record_id)
     changes, omitted = within_budget([shapes.change_shape(change) for change in history(caller, record)])
     shape: HistoryShape = {
         "id": record.pk.hex,
@@ -74,7 +74,7 @@ def _erase(caller: Caller, ask: operations.Erase) -> ChangedShape:
 
 
 def _list(caller: Caller, ask: operations.ListMemories) -> PageShape:
-    return shapes.page_shape(queries.listed(caller, ask), ask.limit, ask.offset)
+    return shapes.page_shape(queries.listing(caller, ask), ask.limit, ask.offset)
 
 
 def _review_stale(caller: Caller, ask: operations.ReviewStale) -> PageShape:

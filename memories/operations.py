@@ -45,8 +45,8 @@ RESERVED_METADATA = frozenset(
 
 
 def _free(metadata: dict[str, Any]) -> dict[str, Any]:
-    if taken := sorted(RESERVED_METADATA.intersection(metadata)):
-        raise fault(f"{', '.join(taken)} can't be set", "any other key")
+    if reserved := sorted(RESERVED_METADATA.intersection(metadata)):
+        raise fault(f"{', '.join(reserved)} can't be set", "any other key")
     return metadata
 
 
@@ -56,7 +56,7 @@ CategoryName = Annotated[str, OneOf(Category.values)]
 ConfidenceName = Annotated[str, OneOf(Confidence.values)]
 SourceName = Annotated[str, OneOf(Source.values)]
 VisibilityName = Annotated[str, OneOf(Visibility.values)]
-Which = Annotated[Id, Field(alias="id", description="The memory's id.")]
+MemoryId = Annotated[Id, Field(alias="id", description="The memory's id.")]
 
 ABOUT = "DataHub URNs it is about."
 READERS = "Who may read it."
@@ -84,7 +84,7 @@ class Revise(Operation):
 
     also: ClassVar = {"note": "reason"}
 
-    record_id: Which
+    record_id: MemoryId
     content: Content | None = Field(None, description="The fact.")
     dimension: DimensionName | None = None
     category: CategoryName | None = None
@@ -112,7 +112,7 @@ class Forget(Operation):
 
     also: ClassVar = {"note": "reason"}
 
-    record_id: Which
+    record_id: MemoryId
     reason: Reason = Field("", description=WHY)
 
 
@@ -125,7 +125,7 @@ class Verify(Operation):
 
     also: ClassVar = {"reason": "note"}
 
-    record_id: Which
+    record_id: MemoryId
     note: Reason = Field("", description="What was looked at, or what is wrong.")
 
 
@@ -134,7 +134,7 @@ class MarkFeedback(Operation):
 
     also: ClassVar = {"reason": "note"}
 
-    record_id: Which
+    record_id: MemoryId
     verdict: Annotated[str, OneOf([*Verdict.values, WITHDRAW])]
     note: Annotated[str, Text(0, 500)] = Field("", description="What was looked at, or what is wrong.")
 
@@ -144,7 +144,7 @@ class Share(Operation):
 
     also: ClassVar = {"note": "reason"}
 
-    record_id: Which
+    record_id: MemoryId
     visibility: VisibilityName = Field(description=READERS)
     reason: Reason = Field("", description=WHY)
 
@@ -152,14 +152,14 @@ class Share(Operation):
 class Erase(Operation):
     """Remove a text for good; confirm must be true"""
 
-    record_id: Which
+    record_id: MemoryId
     confirm: bool = Field(False, description="Must be true.")
 
 
 class ShowHistory(Operation):
     """Edits and corrections of a memory in one list"""
 
-    record_id: Which
+    record_id: MemoryId
 
 
 class ListMemories(Operation):

@@ -24,7 +24,7 @@ FACET_MOST = 12  # values shown per facet
 LIST_FACETS = ("tags", "entity_urns")
 
 
-def one(caller: Caller, record_id: UUID | str) -> MemoryRecord:
+def get(caller: Caller, record_id: UUID | str) -> MemoryRecord:
     record = (
         MemoryRecord.objects.visible_to(caller)
         .defer("embedding", "search")
@@ -41,7 +41,7 @@ def newest(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     return in_scope(caller, filters).defer("embedding", "search").order_by("-created_at", "id")
 
 
-def listed(caller: Caller, ask: ListMemories) -> MemoryRecordQuerySet:
+def listing(caller: Caller, ask: ListMemories) -> MemoryRecordQuerySet:
     filters = Filters(
         dimension=ask.dimension or "",
         category=ask.category or "",
@@ -91,8 +91,8 @@ def corrections(caller: Caller) -> MemoryRecordQuerySet:
 
 def by_id(caller: Caller, ids: Iterable[UUID | None]) -> dict[UUID, MemoryRecord]:
     """Those of these memories that the caller may see."""
-    wanted = [pk for pk in ids if pk]
-    return MemoryRecord.objects.visible_to(caller).defer("embedding", "search").in_bulk(wanted)
+    pks = [pk for pk in ids if pk]
+    return MemoryRecord.objects.visible_to(caller).defer("embedding", "search").in_bulk(pks)
 
 
 def capped_count(rows: QuerySet[Any]) -> int:
@@ -100,13 +100,13 @@ def capped_count(rows: QuerySet[Any]) -> int:
     return rows.order_by()[: COUNT_MOST + 1].count()
 
 
-def capped_counts(**named: QuerySet[Any]) -> dict[str, int]:
+def capped_counts(**querysets: QuerySet[Any]) -> dict[str, int]:
     """Several capped counts in one round trip."""
     statement = Statement()
-    tables = [statement.table(rows.order_by().values("pk")[: COUNT_MOST + 1]) for rows in named.values()]
+    tables = [statement.table(rows.order_by().values("pk")[: COUNT_MOST + 1]) for rows in querysets.values()]
     counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in tables)  # noqa: S608 - names of the statement's own
     (row,) = statement.run(f"SELECT {counts}")
-    return dict(zip(named, row, strict=True))
+    return dict(zip(querysets, row, strict=True))
 
 
 def facet_counts_of(records: Sequence[MemoryRecord], facet: str) -> list[tuple[str, int]]:

@@ -30,7 +30,7 @@ from memories.operations import EDITABLE, EDITED_BY, SESSION_KEY
 from memories.retrieval import indexing
 from memories.retrieval.similar import Similar, similar_to
 from memories.writing.chains import living_successor, locked_with_predecessor, make_active, mark_superseded
-from memories.writing.revising import locked, revised, written
+from memories.writing.revising import locked, revised, save_new
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def remember(
             if within:
                 within(twin)
             return Remembered(twin, existing=True, note=_what_differs(twin, fields))
-        record = written(MemoryRecord(created_by=caller.email, persona=caller.persona, **fields))
+        record = save_new(MemoryRecord(created_by=caller.email, persona=caller.persona, **fields))
         if within:
             within(record)
     return index_now(caller, record)
@@ -87,7 +87,7 @@ def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime
             raise Conflict("is forgotten: restore it before correcting it", field="id")
         moment = created_at or timezone.now()  # read once the lock is ours, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
-        fields = {**inherited, **ask.said(*EDITABLE)}
+        fields = {**inherited, **ask.stated_values(*EDITABLE)}
         if fields["content"] == old.content:
             raise Invalid("is what the memory says already", field="content", allowed="the corrected text")
         reviews = plugs.REVIEWS.values()
@@ -102,7 +102,7 @@ def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime
             created_at=moment,
             updated_at=moment,
         )
-        written(new)
+        save_new(new)
         for review in reviews:
             if waits:
                 review.proposed(caller, new, old)
@@ -126,7 +126,7 @@ def revise(ask: operations.Revise, *, caller: Caller) -> MemoryRecord:
     approved too: then the record comes back unchanged, and its `waits` says so. Raises Invalid without any change to
     make.
     """
-    changes = ask.said(*EDITABLE)
+    changes = ask.stated_values(*EDITABLE)
     if not changes and ask.metadata is None:
         raise Invalid(f"no fields to change; allowed: {', '.join([*EDITABLE, 'metadata'])}")
     with transaction.atomic():
@@ -254,25 +254,25 @@ def _require_identity(caller: Caller) -> None:
 
 def written_by(caller: Caller, owner_of: MemoryRecord, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata that says who wrote the text, where that is not its owner."""
-    kept = {name: value for name, value in metadata.items() if name != EDITED_BY}
-    return kept if caller.email == owner_of.created_by else {**kept, EDITED_BY: caller.email}
+    remaining = {name: value for name, value in metadata.items() if name != EDITED_BY}
+    return remaining if caller.email == owner_of.created_by else {**remaining, EDITED_BY: caller.email}
 
 
 def _with_session(caller: Caller, metadata: dict[str, Any]) -> dict[str, Any]:
     return {**metadata, SESSION_KEY: caller.session} if caller.session else metadata
 
 
-def _what_differs(twin: MemoryRecord, given: Mapping[str, Any]) -> str:
+def _what_differs(twin: MemoryRecord, fields: Mapping[str, Any]) -> str:
     """A repeated text changes nothing; what was said otherwise this time is named, so that it isn't believed."""
     compared = ("visibility", "dimension", "category", "confidence", "tags", "entity_urns")
-    other = [name for name in compared if given[name] != getattr(twin, name) and given[name] != []]
-    listed = ", ".join(f"{name} is {getattr(twin, name)!r}" for name in other)
-    return f"kept as it is there ({listed}): update it to change that" if other else ""
+    differences = [name for name in compared if fields[name] != getattr(twin, name) and fields[name] != []]
+    details = ", ".join(f"{name} is {getattr(twin, name)!r}" for name in differences)
+    return f"kept as it is there ({details}): update it to change that" if differences else ""
 
 
 def living_twin(record: MemoryRecord) -> MemoryRecord | None:
-    same = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=record.persona)
-    living = same.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
+    rows = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=record.persona)
+    living = rows.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
     return None if record.tier else living.exclude(pk=record.pk).first()
 
 

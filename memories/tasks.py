@@ -24,13 +24,13 @@ def close_gaps() -> str:
         return f"degraded: {error}"
     opened = indexing.reconcile(model)
     deadline = time.monotonic() + TASK_SECONDS
-    done = failed = 0
+    completed = failed = 0
     while time.monotonic() < deadline:
         good, bad = indexing.run_batch(indexing.worker_name())
-        done, failed = done + good, failed + bad
+        completed, failed = completed + good, failed + bad
         if not good and not bad:
             break
-    return f"{opened} gaps found, {done} closed, {failed} put back"
+    return f"{opened} gaps found, {completed} closed, {failed} put back"
 
 
 def reindex(kind: str) -> int:

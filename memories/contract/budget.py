@@ -20,11 +20,11 @@ def size(value: Any) -> int:
 
 def within_budget(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:
     """The leading items whose JSON fits the answer's budget (bytes), and how many were left out."""
-    left = (settings.ANSWER_BUDGET_BYTES if budget is None else budget) - ENVELOPE
+    room = (settings.ANSWER_BUDGET_BYTES if budget is None else budget) - ENVELOPE
     fitting: list[Item] = []
     for item in items:
-        left -= size(item) + 2
-        if left < 0 and fitting:
+        room -= size(item) + 2
+        if room < 0 and fitting:
             break
         fitting.append(item)
     return fitting, len(items) - len(fitting)
@@ -33,12 +33,12 @@ def within_budget(items: Sequence[Item], budget: int | None = None) -> tuple[lis
 def fit(answer: dict[str, Any]) -> dict[str, Any]:
     """The answer within the budget: its longest lists lose their ends, then its longest texts. `omitted` counts the
     items; a cut text says so. What a tool has paged by itself passes unchanged."""
-    most = settings.ANSWER_BUDGET_BYTES
-    if size(answer) <= most:
+    budget = settings.ANSWER_BUDGET_BYTES
+    if size(answer) <= budget:
         return answer
     answer = json.loads(json.dumps(answer, ensure_ascii=False, default=str))
     omitted = 0
-    while size(answer) > most:
+    while size(answer) > budget:
         lists = [(size(items), items) for items in _lists(answer) if len(items) > 1]
         if not lists:
             _cut_texts(answer)
@@ -56,10 +56,10 @@ def fit(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _lists(value: Any) -> list[list[Any]]:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    found = [value] if isinstance(value, list) else []
+    lists = [value] if isinstance(value, list) else []
     for item in inner:
-        found += _lists(item)
-    return found
+        lists += _lists(item)
+    return lists
 
 
 def _cut_texts(value: Any) -> None:
@@ -73,10 +73,10 @@ def _cut_texts(value: Any) -> None:
 
 def fit_text(text: str) -> str:
     """A text for reading, cut at a line's end."""
-    most = settings.ANSWER_BUDGET_BYTES
+    budget = settings.ANSWER_BUDGET_BYTES
     encoded = text.encode()
-    if len(encoded) <= most:
+    if len(encoded) <= budget:
         return text
-    head = encoded[: most - 200].decode(errors="ignore")
+    head = encoded[: budget - 200].decode(errors="ignore")
     head = head[: head.rfind("\n")] if "\n" in head else head
     return f"{head}\n… {len(text) - len(head)} more characters did not fit: ask for less."

@@ -124,10 +124,10 @@ def _id(value: Any) -> UUID:
 def _moment(value: Any) -> datetime | None:
     if value is None or isinstance(value, datetime):
         return value
-    when = moment(value) if isinstance(value, str) else None
-    if when is None:
+    instant = moment(value) if isinstance(value, str) else None
+    if instant is None:
         raise fault(f"{str(value)[:60]!r} is not a time", ISO)
-    return when
+    return instant
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -161,14 +161,14 @@ def _check_json(value: Any) -> None:
 
 @dataclass(frozen=True)
 class Page:
-    """How many at once: 1 to `most`. More is read as `most`, since it asks for nothing that can't be given."""
+    """How many at once: 1 to `maximum`. More is read as `maximum`, since it asks for nothing that can't be given."""
 
-    most: int
+    maximum: int
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         number = core_schema.int_schema(ge=1)
-        limited = core_schema.no_info_after_validator_function(lambda value: min(value, self.most), number)
-        limited["metadata"] = {"pydantic_js_updates": {"minimum": 1, "maximum": self.most}}
+        limited = core_schema.no_info_after_validator_function(lambda value: min(value, self.maximum), number)
+        limited["metadata"] = {"pydantic_js_updates": {"minimum": 1, "maximum": self.maximum}}
         return limited
 
 

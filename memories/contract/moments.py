@@ -12,9 +12,9 @@ def moment(text: str) -> datetime | None:
     """An ISO 8601 date or time; a date means its end, a time without zone is UTC. None for anything else."""
     try:
         day = parse_date(text) if len(text) <= 10 else None
-        when = datetime.combine(day, datetime.max.time()) if day else parse_datetime(text)
+        instant = datetime.combine(day, datetime.max.time()) if day else parse_datetime(text)
     except ValueError:
         return None
-    if when is None:
+    if instant is None:
         return None
-    return timezone.make_aware(when, timezone.get_default_timezone()) if timezone.is_naive(when) else when
+    return timezone.make_aware(instant, timezone.get_default_timezone()) if timezone.is_naive(instant) else instant

@@ -41,14 +41,14 @@ class Operation(BaseModel):
         try:
             return cls.model_validate(present)
         except ValidationError as error:
-            own = {} if by_alias else {field.alias: name for name, field in cls.model_fields.items() if field.alias}
-            raise refusal(error, cls.takes(by_alias=by_alias), own=own) from None
+            aliases = {} if by_alias else {field.alias: name for name, field in cls.model_fields.items() if field.alias}
+            raise refusal(error, cls.takes(by_alias=by_alias), aliases=aliases) from None
 
     def values(self, *names: str) -> dict[str, Any]:
         """The fields by name, all or these."""
         return {name: getattr(self, name) for name in names or type(self).model_fields}
 
-    def said(self, *names: str) -> dict[str, Any]:
+    def stated_values(self, *names: str) -> dict[str, Any]:
         """Of these fields those that were said."""
         return {name: value for name, value in self.values(*names).items() if name in self.model_fields_set}
 
@@ -65,8 +65,8 @@ def carries_out(operation: type[Operation]) -> Callable[[Callable[..., Result]],
         @functools.wraps(function)
         def call(ask: Operation | None = None, /, **arguments: Any) -> Result:
             if ask is None:
-                own = {name: arguments.pop(name) for name in operation.model_fields if name in arguments}
-                ask = operation.read(own)
+                fields = {name: arguments.pop(name) for name in operation.model_fields if name in arguments}
+                ask = operation.read(fields)
             return function(ask, **arguments)
 
         return call
@@ -92,25 +92,25 @@ def checked(kind: Any, value: Any, field: str) -> Any:
 
 
 def refusal(
-    error: ValidationError, schema: Mapping[str, Any], field: str = "", own: Mapping[str, str] | None = None
+    error: ValidationError, schema: Mapping[str, Any], field: str = "", aliases: Mapping[str, str] | None = None
 ) -> Invalid:
-    """The first fault in our words: `field: fault; allowed: …`. `own` maps the tools' names to the fields' own."""
+    """The first fault in our words: `field: fault; allowed: …`. `aliases` maps the tools' names to the fields' own."""
     faults = error.errors(include_url=False)
-    first = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])  # perhaps it was misspelt
-    place = [step for step in first["loc"] if isinstance(step, int) or step.isidentifier()]
-    if own and place:
-        place[0] = own.get(str(place[0]), place[0])
+    first = next((item for item in faults if item["type"] == "extra_forbidden"), faults[0])  # perhaps it was misspelt
+    path = [step for step in first["loc"] if isinstance(step, int) or step.isidentifier()]
+    if aliases and path:
+        path[0] = aliases.get(str(path[0]), path[0])
     context, value = first.get("ctx", {}), first["input"]
-    here = schemas.at(schema, place)
-    allowed = schemas.allowed(here)
+    part = schemas.at(schema, path)
+    allowed = schemas.allowed(part)
     match first["type"]:
         case "refused":
             says, allowed = context["fault"], context["allowed"]
-            place += [context["field"]] if context["field"] else []
+            path += [context["field"]] if context["field"] else []
         case "missing":
             says = "is missing"
         case "extra_forbidden":
-            says, allowed = "is unknown", ", ".join(schemas.at(schema, place[:-1]).get("properties", {}))
+            says, allowed = "is unknown", ", ".join(schemas.at(schema, path[:-1]).get("properties", {}))
         case "string_too_short" | "string_too_long":
             says = "is missing" if not value else f"has {len(str(value))} characters"
             allowed = allowed.removeprefix("text of ")
@@ -120,12 +120,12 @@ def refusal(
             says = f"is {str(value)[:20]}"
         case _:
             says = f"is {kind_of(value)}"
-    return Invalid(says, field=_path(field, place), allowed=allowed)
+    return Invalid(says, field=_path(field, path), allowed=allowed)
 
 
-def _path(field: str, place: Sequence[str | int]) -> str:
+def _path(field: str, steps: Sequence[str | int]) -> str:
     """`related_columns[0].urn`."""
     path = field
-    for step in place:
+    for step in steps:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
     return path

@@ -34,12 +34,12 @@ def page(
             pk = rows.model._meta.pk.to_python(key)
         except ValidationError as error:
             raise Invalid("is no cursor of this list", field="after", allowed="what the last page said") from error
-        when = checked(Moment, at or "missing", "after")
-        beyond = {f"{by}__lt" if newest else f"{by}__gt": when}
-        rows = rows.filter(Q(**beyond) | Q(**{by: when, "pk__gt": pk}))
-    found = list(rows.order_by(f"-{by}" if newest else by, "pk")[: size + 1])
-    if len(found) <= size:
-        return Page(found)
-    last = found[size - 1]
+        instant = checked(Moment, at or "missing", "after")
+        beyond = {f"{by}__lt" if newest else f"{by}__gt": instant}
+        rows = rows.filter(Q(**beyond) | Q(**{by: instant, "pk__gt": pk}))
+    page_rows = list(rows.order_by(f"-{by}" if newest else by, "pk")[: size + 1])
+    if len(page_rows) <= size:
+        return Page(page_rows)
+    last = page_rows[size - 1]
     at = reduce(getattr, by.split("__"), last)
-    return Page(found[:size], f"{at.isoformat()}~{last.pk}")
+    return Page(page_rows[:size], f"{at.isoformat()}~{last.pk}")

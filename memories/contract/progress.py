@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
-# Told (done, total or None, message); raises whatever ends the work when the caller has gone.
+# Told (completed, total or None, message); raises whatever ends the work when the caller has gone.
 Report = Callable[[float, float | None, str], None]
 
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
@@ -16,6 +16,6 @@ def listen(report: Report) -> None:
     _report.set(report)
 
 
-def tell(done: float, total: float | None = None, message: str = "") -> None:
+def tell(completed: float, total: float | None = None, message: str = "") -> None:
     if report := _report.get():
-        report(done, total, message)
+        report(completed, total, message)

@@ -55,43 +55,43 @@ def flat(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Schema]:
     for name in names:
         takers = [key for key, schema in schemas.items() if name in schema.get("properties", {})]
         merged = _widest([schemas[key]["properties"][name] for key in takers])
-        said = [
+        sentences = [
             merged.pop("description", ""),
-            "" if len(takers) == len(schemas) else f"For {_listed(takers, schemas)}.",
+            "" if len(takers) == len(schemas) else f"For {_list_of(takers, schemas)}.",
         ]
-        description = " ".join(filter(None, said))
+        description = " ".join(filter(None, sentences))
         properties[name] = {**merged, **({"description": description} if description else {})}
     return properties
 
 
-def _listed(takers: Sequence[str], everybody: Iterable[str]) -> str:
-    others = [key for key in everybody if key not in takers]
-    return f"all but {', '.join(others)}" if len(others) < len(takers) else ", ".join(takers)
+def _list_of(takers: Sequence[str], everybody: Iterable[str]) -> str:
+    non_takers = [key for key in everybody if key not in takers]
+    return f"all but {', '.join(non_takers)}" if len(non_takers) < len(takers) else ", ".join(takers)
 
 
 def _widest(variants: Sequence[Mapping[str, Any]]) -> Schema:
     """One schema that admits what any of these admits."""
     merged: Schema = dict(variants[0])
-    for other in variants[1:]:
+    for variant in variants[1:]:
         for key, value in list(merged.items()):
             if key == "description":
                 continue
-            if key not in other:
+            if key not in variant:
                 del merged[key]
             elif key == "enum":
-                merged[key] = list(dict.fromkeys([*value, *other[key]]))
+                merged[key] = list(dict.fromkeys([*value, *variant[key]]))
             elif key in ("minLength", "minimum", "minItems"):
-                merged[key] = min(value, other[key])
+                merged[key] = min(value, variant[key])
             elif key in ("maxLength", "maximum", "maxItems"):
-                merged[key] = max(value, other[key])
-            elif value != other[key]:
+                merged[key] = max(value, variant[key])
+            elif value != variant[key]:
                 del merged[key]
     return merged
 
 
-def at(schema: Mapping[str, Any], place: Sequence[str | int]) -> Mapping[str, Any]:
+def at(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[str, Any]:
     """The part of the schema that describes this place of a value; empty where there is none."""
-    for step in place:
+    for step in path:
         schema = schema.get("items", {}) if isinstance(step, int) else schema.get("properties", {}).get(step, {})
     return schema
 
@@ -123,9 +123,9 @@ def allowed(schema: Mapping[str, Any]) -> str:
 
 
 def _array(schema: Mapping[str, Any]) -> str:
-    least, most = schema.get("minItems", 0), schema.get("maxItems")
-    count = f"{least} to {most}" if least and most else f"at most {most}" if most else "any number"
-    count = f"exactly {most}" if most and least == most else count
+    low, high = schema.get("minItems", 0), schema.get("maxItems")
+    count = f"{low} to {high}" if low and high else f"at most {high}" if high else "any number"
+    count = f"exactly {high}" if high and low == high else count
     items = schema.get("items", {})
     kind = allowed(items) if items.get("type") == "object" else "texts"
     return f"a list of {count} {'of ' if items.get('type') == 'object' else ''}{kind}"

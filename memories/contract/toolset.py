@@ -64,21 +64,21 @@ class Tool:
 
     def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Any:
         """Carries the call out. Raises Invalid for an argument that is wrong or not taken."""
-        said = {name: value for name, value in arguments.items() if value is not None and value != ""}
+        values = {name: value for name, value in arguments.items() if value is not None and value != ""}
         if self.chooser:
-            choice = choice or str(said.pop(self.chooser, ""))
+            choice = choice or str(values.pop(self.chooser, ""))
             if not choice and "" not in self.choices:
                 return {f"{self.chooser}s": self.usage(), "message": f"name a {self.chooser}"}
             check_choice(self.chooser, choice, self.choices)
             if self.admits:
                 self.admits(caller)
         else:
-            choice = next((name for name in self.choices if name in said), "")
+            choice = next((name for name in self.choices if name in values), "")
         operation = self.operation(choice)
-        said = {operation.also.get(name, name): value for name, value in said.items()}
-        self._refuse_what_is_not_taken(choice, operation, said)
+        values = {operation.also.get(name, name): value for name, value in values.items()}
+        self._refuse_what_is_not_taken(choice, operation, values)
         properties = operation.takes().get("properties", {})
-        parsed = {name: _parsed(value, properties.get(name, {})) for name, value in said.items()}
+        parsed = {name: _parsed(value, properties.get(name, {})) for name, value in values.items()}
         answer = self.choices[choice](caller, operation.read(parsed))
         return {self.chooser: choice, **answer} if self.repeats_choice else answer
 
@@ -86,20 +86,20 @@ class Tool:
         _, operation = signature_of(self.choices[choice])
         return operation
 
-    def _refuse_what_is_not_taken(self, choice: str, operation: type[Operation], said: Mapping[str, Any]) -> None:
+    def _refuse_what_is_not_taken(self, choice: str, operation: type[Operation], values: Mapping[str, Any]) -> None:
         """An argument that would not be looked at is an error: it was meant to do something."""
         takes = operation.takes().get("properties", {})
-        unknown = sorted(set(said) - set(takes))
+        unknown = sorted(set(values) - set(takes))
         if not unknown:
             return
-        listed = ", ".join(takes) or "no argument"
+        allowed = ", ".join(takes) or "no argument"
         if unknown[0] not in self.input_schema["properties"]:
             everything = ", ".join(self.input_schema["properties"])
             raise Invalid("is not an argument of this tool", field=unknown[0], allowed=everything)
         if choice:
             fault = f"is not taken by {self.chooser} {choice}" if self.chooser else f"is not taken with {choice}"
-            raise Invalid(fault, field=unknown[0], allowed=listed)
-        raise Invalid("is not taken here", field=unknown[0], allowed=listed)
+            raise Invalid(fault, field=unknown[0], allowed=allowed)
+        raise Invalid("is not taken here", field=unknown[0], allowed=allowed)
 
     @functools.cached_property
     def input_schema(self) -> schemas.Schema:
@@ -132,13 +132,13 @@ class Tool:
         properties = {name: value for part in parts for name, value in part.get("properties", {}).items()}
         definitions = {name: value for part in parts for name, value in part.get("$defs", {}).items()}
         lists = [part.get("required", []) for part in parts]
-        required = [name for name in properties if all(name in listed for listed in lists)]
+        required = [name for name in properties if all(name in keys for keys in lists)]
         schema: schemas.Schema = {"type": "object", "properties": properties, "required": required}
         if self.chooser and "" not in self.choices:
             schema["properties"] |= {f"{self.chooser}s": {"type": "object"}, "message": {"type": "string"}}
             lists.append([f"{self.chooser}s", "message"])
             schema["required"] = []
-        kinds = list(dict.fromkeys(tuple(sorted(listed)) for listed in lists))
+        kinds = list(dict.fromkeys(tuple(sorted(keys)) for keys in lists))
         if len(kinds) > 1:
             schema["anyOf"] = [{"required": list(kind)} for kind in kinds]
         return {**schema, "$defs": definitions} if definitions else schema

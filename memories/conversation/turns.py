@@ -21,7 +21,7 @@ from memories.retrieval import indexing
 
 ConversationId = Annotated[str, Text(1, 200)]
 Author = Annotated[str, Text(0, 60)]
-Said = Annotated[str, Text(1, 20_000)]
+TurnText = Annotated[str, Text(1, 20_000)]
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,15 @@ def store_turns(
             visibility=visibility,
             dimension=Dimension.EVENT,
             source=Source.AUTOMATION,
-            content=checked(Said, turn.content, "content"),
+            content=checked(TurnText, turn.content, "content"),
             tier=tier,
             conversation_id=conversation_id,
             role=checked(Author, turn.author, "author"),
-            thread_position=turn.position if turn.position is not None else place,
+            thread_position=turn.position if turn.position is not None else index,
             created_at=turn.at or now,
             updated_at=now,
         )
-        for place, turn in enumerate(turns)
+        for index, turn in enumerate(turns)
     ]
     with transaction.atomic():
         MemoryRecord.objects.bulk_create(records, batch_size=500)

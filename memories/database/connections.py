@@ -36,11 +36,11 @@ def limit_statements(seconds: float) -> None:
 @receiver(connection_created)
 def apply_limit(sender: object, connection: Any, **extra: Any) -> None:
     """A pooled connection may come from another door: the limit is set where it differs, which is rare."""
-    raw, wanted = connection.connection, round(_limit_s.get() * 1000)
-    if getattr(raw, APPLIED, 0) != wanted:
+    raw, limit = connection.connection, round(_limit_s.get() * 1000)
+    if getattr(raw, APPLIED, 0) != limit:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('statement_timeout', %s, false)", [str(wanted)])
-        setattr(raw, APPLIED, wanted)
+            cursor.execute("SELECT set_config('statement_timeout', %s, false)", [str(limit)])
+        setattr(raw, APPLIED, limit)
 
 
 def maintain(*loaded: type[models.Model]) -> None:

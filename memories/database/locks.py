@@ -78,9 +78,9 @@ def _current() -> _Holder:
 
 
 @contextmanager
-def alone(what: str, pk: UUID, busy: DomainError) -> Iterator[None]:
-    """Nobody else is at work on this `what` meanwhile, or `busy` is raised."""
-    name, holder = f"{what} {pk.hex}", _current()
+def alone(kind: str, pk: UUID, busy: DomainError) -> Iterator[None]:
+    """Nobody else is at work on this `kind` meanwhile, or `busy` is raised."""
+    name, holder = f"{kind} {pk.hex}", _current()
     if not holder.take(name):
         raise busy
     try:
@@ -89,9 +89,9 @@ def alone(what: str, pk: UUID, busy: DomainError) -> Iterator[None]:
         holder.let_go(name)
 
 
-def is_free(what: str, pk: UUID) -> bool:
+def is_free(kind: str, pk: UUID) -> bool:
     """Whether nobody is at work on it right now."""
-    name, holder = f"{what} {pk.hex}", _current()
+    name, holder = f"{kind} {pk.hex}", _current()
     if not holder.take(name):
         return False
     holder.let_go(name)

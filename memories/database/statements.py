@@ -48,10 +48,10 @@ def condition(rows: QuerySet[Any, Any], prefix: str = "scope") -> tuple[str, dic
     """The WHERE of a queryset with named parameters, so that it can stand in several places of a statement."""
     compiler = rows.query.get_compiler("default")
     sql, values = compiler.compile(rows.query.where)
-    return named(sql, values, prefix)
+    return name_parameters(sql, values, prefix)
 
 
-def named(sql: str, values: Sequence[Any], prefix: str) -> tuple[str, dict[str, Any]]:
+def name_parameters(sql: str, values: Sequence[Any], prefix: str) -> tuple[str, dict[str, Any]]:
     """SQL whose `%s` are `%(prefix0)s`, `%(prefix1)s`, … and the values by these names; `%%` stays what it is."""
     numbers = count()
     replaced = PLACEHOLDER.sub(lambda m: m[0] if m[0] == "%%" else f"%({prefix}{next(numbers)})s", sql)

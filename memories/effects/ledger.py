@@ -125,10 +125,10 @@ def _one_by_one(ledger: Ledger, effect: Effect[Any], items: Sequence[Any]) -> It
 
 
 def _together(ledger: Ledger, effect: Effect[Any], items: Sequence[Any], pool: ThreadPoolExecutor) -> Iterator[Any]:
-    begun = {item.pk for item in items if ledger.was_begun(item)}
+    begun_ids = {item.pk for item in items if ledger.was_begun(item)}
     ledger.mark(items, Fate.BEGUN)
     waiting: list[tuple[Any, Future[Result]]] = [
-        (item, pool.submit(attempt, effect, item, item.pk in begun, lambda: None)) for item in items
+        (item, pool.submit(attempt, effect, item, item.pk in begun_ids, lambda: None)) for item in items
     ]
     try:
         while waiting:
@@ -139,7 +139,7 @@ def _together(ledger: Ledger, effect: Effect[Any], items: Sequence[Any], pool: T
     finally:
         for item, future in waiting:  # the caller has gone away
             if future.cancel():
-                ledger.mark([item], Fate.BEGUN if item.pk in begun else Fate.PLANNED)
+                ledger.mark([item], Fate.BEGUN if item.pk in begun_ids else Fate.PLANNED)
             else:
                 effect.note(item, future.result())
 

@@ -197,5 +197,5 @@ def make_embedder() -> Embedder:
             from memories.embedding.providers import Deterministic  # noqa: PLC0415 - as its neighbours
 
             return Deterministic(settings.EMBEDDING_DIMENSIONS)
-        case other:
-            raise EmbedderUnavailable(f"EMBEDDING_PROVIDER={other!r} is unknown")
+        case provider:
+            raise EmbedderUnavailable(f"EMBEDDING_PROVIDER={provider!r} is unknown")

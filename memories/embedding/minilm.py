@@ -63,9 +63,9 @@ class MiniLM:
         vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
         by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for start in range(0, len(texts), BATCH):
-            chosen = by_length[start : start + BATCH]
-            encoded = self._tokenizer.encode_batch([texts[i] for i in chosen])
-            (vectors[chosen],) = self._session.run(
+            indices = by_length[start : start + BATCH]
+            encoded = self._tokenizer.encode_batch([texts[i] for i in indices])
+            (vectors[indices],) = self._session.run(
                 None,
                 {
                     "input_ids": np.array([e.ids for e in encoded], dtype=np.int64),
@@ -79,9 +79,9 @@ def graph_file(model: Path, cache: Path) -> Path:
     """The ONNX file of these weights, written if it isn't there yet. Safe with many processes at once."""
     weights = model / "model.safetensors"
     stat = weights.stat()
-    known = cache / f"{NAME}-{stat.st_size}-{int(stat.st_mtime)}-v{GRAPH_VERSION}.json"
-    if known.exists():
-        file = cache / str(json.loads(known.read_text())["file"])
+    pointer = cache / f"{NAME}-{stat.st_size}-{int(stat.st_mtime)}-v{GRAPH_VERSION}.json"
+    if pointer.exists():
+        file = cache / str(json.loads(pointer.read_text())["file"])
         if file.exists():
             return file
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()[:16]
@@ -95,7 +95,7 @@ def graph_file(model: Path, cache: Path) -> Path:
     descriptor, draft = tempfile.mkstemp(dir=cache, suffix=".draft")
     with os.fdopen(descriptor, "w") as handle:
         json.dump({"file": file.name}, handle)
-    os.replace(draft, known)
+    os.replace(draft, pointer)
     return file
 
 
@@ -175,9 +175,9 @@ def write_graph(model: Path, target: Path) -> None:
 def _embeddings(g: _Graph, config: dict[str, Any]) -> str:
     words = g("Gather", g.weight("embeddings.word_embeddings.weight"), "input_ids")
     length = g("Slice", g("Shape", "input_ids"), g.constant("i1", np.array([1])), g.constant("i2", np.array([2])))
-    places = g("Slice", g.weight("embeddings.position_embeddings.weight"), g.constant("i0", np.array([0])), length)
+    positions = g("Slice", g.weight("embeddings.position_embeddings.weight"), g.constant("i0", np.array([0])), length)
     kind = g.constant("first_segment", g.weights["embeddings.token_type_embeddings.weight"][0])
-    summed = g("Add", g("Add", words, places), kind)
+    summed = g("Add", g("Add", words, positions), kind)
     return g.layer_norm(summed, "embeddings.LayerNorm", config["layer_norm_eps"])
 
 
@@ -185,8 +185,8 @@ def _encoder_layer(g: _Graph, x: str, bias: str, name: str, config: dict[str, An
     heads, size = config["num_attention_heads"], config["hidden_size"] // config["num_attention_heads"]
     split = g.constant("split_heads", np.array([0, 0, heads, size]))
 
-    def projected(which: str, order: list[int]) -> str:
-        return g("Transpose", g("Reshape", g.linear(x, f"{name}.attention.self.{which}"), split), perm=order)
+    def projected(part: str, order: list[int]) -> str:
+        return g("Transpose", g("Reshape", g.linear(x, f"{name}.attention.self.{part}"), split), perm=order)
 
     query, key, value = (
         projected("query", [0, 2, 1, 3]),

@@ -17,9 +17,9 @@ class MemoryRevisionQuerySet(models.QuerySet["MemoryRevision"]):
         rows = self.filter(readable_by(caller, "record__"))
         if caller.is_admin:
             return rows
-        own = models.Q(record__created_by=caller.email)
+        owner = models.Q(record__created_by=caller.email)
         persona = models.Q(visibility=Visibility.PERSONA, record__persona__in=sorted(caller.personas))
-        return rows.filter(own | persona | models.Q(visibility=Visibility.EVERYONE))
+        return rows.filter(owner | persona | models.Q(visibility=Visibility.EVERYONE))
 
 
 class MemoryRevision(models.Model):

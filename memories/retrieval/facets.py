@@ -39,15 +39,17 @@ def counts(caller: Caller, filters: Filters) -> Counts:
     The owner's values are "" for everybody and "me". `least` names the facets whose rows were not all counted."""
     scopes = Scopes(caller)
     widest = replace(filters, **UNFILTERED)
-    chosen = {name for name, (field, *_) in FACETS.items() if getattr(filters, field)}
+    chosen_names = {name for name, (field, *_) in FACETS.items() if getattr(filters, field)}
     parts: list[str] = []
     params: list[Any] = []
-    for name, (_, _, value, more) in FACETS.items():
-        scope = scopes.read(widest if name in chosen or not chosen else filters)
-        others = [FACETS[other] for other in FACETS if other in chosen and other != name and name in chosen]
-        rule = " AND ".join(condition for _, condition, _, _ in others) or "true"
-        params += [_value(filters, field) for field, *_ in others]
-        parts.append(VALUES.format(name=f"'{name}'", value=value, scope=scope + more, rule=rule, most=FACET_MOST))
+    for name, (_, _, value, join) in FACETS.items():
+        scope = scopes.read(widest if name in chosen_names or not chosen_names else filters)
+        other_facets = [
+            FACETS[facet] for facet in FACETS if facet in chosen_names and facet != name and name in chosen_names
+        ]
+        rule = " AND ".join(condition for _, condition, _, _ in other_facets) or "true"
+        params += [_value(filters, field) for field, *_ in other_facets]
+        parts.append(VALUES.format(name=f"'{name}'", value=value, scope=scope + join, rule=rule, most=FACET_MOST))
         parts.append(NUMBER.format(name="'least'", value=f"'{name}'", scope=scope))
     for status in Status.values:
         scope = scopes.count(replace(filters, statuses=[status]))
@@ -55,13 +57,13 @@ def counts(caller: Caller, filters: Filters) -> Counts:
     for value, owner in (("", ""), ("me", caller.email)):
         scope = scopes.count(replace(filters, owner=owner))
         parts.append(NUMBER.format(name="'owner'", value=f"'{value}'", scope=scope))
-    found: Counts = {name: [] for name in (*FACETS, "status", "owner", "least")}
+    facet_counts: Counts = {name: [] for name in (*FACETS, "status", "owner", "least")}
     # Names, columns and limits are the constants above; every value from outside is a parameter.
     for name, value, number in scopes.statement.run(" UNION ALL ".join(parts), params):
-        found[name].append((value, number))
-    most = {name: COUNT_MOST if chosen and name not in chosen else ROWS_MOST for name in FACETS}
-    found["least"] = [(name, rows) for name, rows in found["least"] if rows >= most[name]]
-    return found
+        facet_counts[name].append((value, number))
+    limits = {name: COUNT_MOST if chosen_names and name not in chosen_names else ROWS_MOST for name in FACETS}
+    facet_counts["least"] = [(name, rows) for name, rows in facet_counts["least"] if rows >= limits[name]]
+    return facet_counts
 
 
 def _value(filters: Filters, field: str) -> Any:
@@ -75,7 +77,7 @@ class Scopes:
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
         self.statement = Statement()
-        self._known: list[tuple[Filters, str, bool]] = []
+        self._tables: list[tuple[Filters, str, bool]] = []
 
     def read(self, filters: Filters) -> str:
         """A table with the columns that facets are made of: all rows that filters find, or the newest of the
@@ -91,9 +93,9 @@ class Scopes:
         return self._table(filters, rows[: COUNT_MOST + 1], counts=True)
 
     def _table(self, filters: Filters, rows: Any, *, counts: bool) -> str:
-        for known, name, counted in self._known:
-            if known == filters and counted == counts:
+        for table_filters, name, counted in self._tables:
+            if table_filters == filters and counted == counts:
                 return name
         name = self.statement.table(rows)
-        self._known.append((filters, name, counts))
+        self._tables.append((filters, name, counts))
         return name

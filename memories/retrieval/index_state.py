@@ -58,8 +58,8 @@ def coverage(model: str) -> list[Coverage]:
         .annotate(waiting=Count("pk", filter=OPEN), failed=Count("pk", filter=UNRESOLVED))
     }
     counts: dict[str, tuple[int, int]] = {}
-    first, *others = (_counted(kind, source, model) for kind, source in sorted(SOURCES.items()))
-    for row in first.union(*others, all=True):
+    first, *rest = (_counted(kind, source, model) for kind, source in sorted(SOURCES.items()))
+    for row in first.union(*rest, all=True):
         counts[row["kind"]] = (row["expected"], row["indexed"])
     answers = []
     for kind in sorted(SOURCES):
@@ -87,11 +87,11 @@ def model() -> str:
 def throughput(minutes: int = 60) -> tuple[list[tuple[Any, int]], dict[str, Any]]:
     """Jobs done in each of the last minutes, and how long they took from start to end, in seconds."""
     since = timezone.now() - timedelta(minutes=minutes)
-    done = IndexJob.objects.filter(status=JobStatus.SUCCEEDED, completed_at__gte=since).order_by()
-    slots = dict(done.annotate(slot=TruncMinute("completed_at")).values_list("slot").annotate(n=Count("pk")))
+    jobs = IndexJob.objects.filter(status=JobStatus.SUCCEEDED, completed_at__gte=since).order_by()
+    slots = dict(jobs.annotate(slot=TruncMinute("completed_at")).values_list("slot").annotate(n=Count("pk")))
     first = since.replace(second=0, microsecond=0)
     points = [(first + timedelta(minutes=n), slots.get(first + timedelta(minutes=n), 0)) for n in range(minutes + 1)]
-    took = done.aggregate(
+    took = jobs.aggregate(
         worked=Avg(F("completed_at") - F("started_at")), waited=Avg(F("started_at") - F("created_at"))
     )
     return points, {name: value.total_seconds() if value else None for name, value in took.items()}

@@ -73,10 +73,10 @@ def dimension_fault() -> str:
     wrong = {table: n for table, n in column_dimensions().items() if n != settings.EMBEDDING_DIMENSIONS}
     if not wrong:
         return ""
-    told = ", ".join(f"{table} {n}" for table, n in sorted(wrong.items()))
+    columns = ", ".join(f"{table} {n}" for table, n in sorted(wrong.items()))
     expected = settings.EMBEDDING_DIMENSIONS
     return (
-        f"EMBEDDING_DIMENSIONS is {expected}, the vector columns hold: {told}. "
+        f"EMBEDDING_DIMENSIONS is {expected}, the vector columns hold: {columns}. "
         f"Run `manage.py embed --dimension {expected}`, or set EMBEDDING_DIMENSIONS back."
     )
 
@@ -107,7 +107,7 @@ def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
 # -- finding and closing gaps ----------------------------------------------------------------------------
 
 
-def reconcile(model: str, *, most: int = 10_000) -> int:
+def reconcile(model: str, *, limit: int = 10_000) -> int:
     """Opens jobs for gaps, oldest units that nobody works on; answers how many. Run periodically."""
     opened = 0
     for source in SOURCES.values():
@@ -124,7 +124,7 @@ def reconcile(model: str, *, most: int = 10_000) -> int:
             completed_at__gt=timezone.now() - timedelta(minutes=15),
         )
         waiting = source.gaps(model).exclude(models.Exists(has_open_job)).exclude(models.Exists(recently_failed))
-        opened += enqueue(source.kind, waiting.values_list("pk", flat=True)[:most], Trigger.RECONCILER)
+        opened += enqueue(source.kind, waiting.values_list("pk", flat=True)[:limit], Trigger.RECONCILER)
     return opened
 
 
@@ -138,8 +138,8 @@ def reap() -> int:
     host = socket.gethostname()
     names = running.filter(worker_id__startswith=f"{host}:").values_list("worker_id", flat=True).distinct()
     dead = [name for name in names if not _lives(int(name.rpartition(":")[2]))]
-    gone = Q(worker_id__in=dead) | Q(lease_expires_at__lt=timezone.now())
-    return running.filter(gone).update(status=JobStatus.PENDING, worker_id="", lease_expires_at=None)
+    is_gone = Q(worker_id__in=dead) | Q(lease_expires_at__lt=timezone.now())
+    return running.filter(is_gone).update(status=JobStatus.PENDING, worker_id="", lease_expires_at=None)
 
 
 def _lives(pid: int) -> bool:
@@ -173,18 +173,18 @@ def claim(worker: str, size: int = BATCH) -> list[IndexJob]:
 def run_batch(worker: str) -> tuple[int, int]:
     """Claims and does one batch: (jobs closed well, jobs put back or failed); (0, 0) when none is due."""
     jobs = claim(worker)
-    done = failed = 0
+    completed = failed = 0
     for kind in {job.source_kind for job in jobs}:
-        ours = [job for job in jobs if job.source_kind == kind]
+        kind_jobs = [job for job in jobs if job.source_kind == kind]
         try:
-            finished = _embed_units(kind, ours)
+            finished = _embed_units(kind, kind_jobs)
         except embedding.EmbedderUnavailable as error:
-            _put_back(worker, ours, str(error))
-            failed += len(ours)
+            _put_back(worker, kind_jobs, str(error))
+            failed += len(kind_jobs)
         else:
             _close(worker, finished)
-            done += len(finished)
-    return done, failed
+            completed += len(finished)
+    return completed, failed
 
 
 def _embed_units(kind: str, jobs: list[IndexJob]) -> list[IndexJob]:
@@ -213,12 +213,12 @@ def _close(worker: str, jobs: list[IndexJob]) -> None:
 def _put_back(worker: str, jobs: list[IndexJob], error: str) -> None:
     now = timezone.now()
     for job in jobs:
-        mine = IndexJob.objects.filter(pk=job.pk, worker_id=worker)
+        row = IndexJob.objects.filter(pk=job.pk, worker_id=worker)
         if job.attempts >= settings.INDEX_MAX_ATTEMPTS:
-            mine.update(status=JobStatus.FAILED, last_error=error, completed_at=now, lease_expires_at=None)
+            row.update(status=JobStatus.FAILED, last_error=error, completed_at=now, lease_expires_at=None)
         else:
             later = now + timedelta(seconds=BACKOFF_BASE_S * 2**job.attempts)
-            mine.update(
+            row.update(
                 status=JobStatus.PENDING,
                 last_error=error,
                 next_run_at=later,

@@ -58,8 +58,8 @@ class Term:
 
 def idf(documents: int, total: int) -> float:
     """Inverse document frequency of BM25: ln(1 + (N - n + ½) / (n + ½)), after Robertson & Zaragoza 2009."""
-    known = min(documents, total)
-    return math.log(1 + (total - known + 0.5) / (known + 0.5))
+    count = min(documents, total)
+    return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
 def query_terms(query: str) -> list[Term]:
@@ -72,8 +72,8 @@ def query_terms(query: str) -> list[Term]:
     return sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
 
 
-def weigh(terms: Sequence[Term], condition: str, params: dict[str, Any], most: int) -> tuple[bool, list[Term]]:
-    """Whether the scope has at most `most` rows, and then the terms by their frequency in it: exact, always
+def weigh(terms: Sequence[Term], condition: str, params: dict[str, Any], limit: int) -> tuple[bool, list[Term]]:
+    """Whether the scope has at most `limit` rows, and then the terms by their frequency in it: exact, always
     fresh, and without a trace of texts that the caller may not read. A larger scope keeps the table's counts."""
     counts = "".join(f", count(*) FILTER (WHERE search @@ %(counted{n})s::tsquery)" for n in range(len(terms)))
     counted = {f"counted{n}": term.tsquery for n, term in enumerate(terms)}
@@ -81,10 +81,10 @@ def weigh(terms: Sequence[Term], condition: str, params: dict[str, Any], most: i
         # The condition is the ORM's, with named parameters; all else is this function's own text.
         cursor.execute(
             f"SELECT count(*){counts} FROM (SELECT search FROM memory_records WHERE {condition} LIMIT %(most)s) rows",  # noqa: S608
-            {**params, **counted, "most": most + 1},
+            {**params, **counted, "most": limit + 1},
         )
         rows, *documents = cursor.fetchone()
-    if rows > most:
+    if rows > limit:
         return False, list(terms)
     exact = [Term(t.lexeme, n, idf(n, rows)) for t, n in zip(terms, documents, strict=True)]
     return True, sorted(exact, key=lambda term: (term.documents, term.lexeme))
@@ -97,9 +97,9 @@ def coverage_sql(terms: Sequence[Term]) -> tuple[str, dict[str, Any]]:
         return "0::float8", {}
     cases: list[str] = []
     params: dict[str, Any] = {}
-    for place, term in enumerate(terms):
-        cases.append(f"CASE WHEN search @@ %(term{place})s::tsquery THEN %(share{place})s ELSE 0 END")
-        params |= {f"term{place}": term.tsquery, f"share{place}": term.idf / total}
+    for position, term in enumerate(terms):
+        cases.append(f"CASE WHEN search @@ %(term{position})s::tsquery THEN %(share{position})s ELSE 0 END")
+        params |= {f"term{position}": term.tsquery, f"share{position}": term.idf / total}
     return f"({' + '.join(cases)})::float8", params
 
 
@@ -119,20 +119,20 @@ def selective(terms: Sequence[Term]) -> str:
     total = max(2 * terms[-1].documents, 1)  # about how many there are: a term is rarely in more than half
     first = terms[0]
     if first.documents <= CANDIDATE_ROWS:
-        chosen, rows = [first], first.documents
+        rarest, rows = [first], first.documents
         for term in terms[1:]:
             rows += term.documents
             if rows > CANDIDATE_ROWS:
                 break
-            chosen.append(term)
-        return any_of(chosen)
-    chosen, expected = [first], float(first.documents)
+            rarest.append(term)
+        return any_of(rarest)
+    rarest, expected = [first], float(first.documents)
     for term in terms[1:]:
         if expected <= CANDIDATE_ROWS:
             break
-        chosen.append(term)
+        rarest.append(term)
         expected *= term.documents / total
-    return " & ".join(term.tsquery for term in chosen)
+    return " & ".join(term.tsquery for term in rarest)
 
 
 def refresh() -> int:

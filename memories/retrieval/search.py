@@ -126,8 +126,8 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
 
 def is_small(scope: MemoryRecordQuerySet) -> bool:
     """Whether an exact scan is quicker and surer than the index (measured in bench/recall_speed.py)."""
-    most = settings.RECALL_EXACT_SCAN_ROWS
-    return scope.order_by()[: most + 1].count() <= most
+    limit = settings.RECALL_EXACT_SCAN_ROWS
+    return scope.order_by()[: limit + 1].count() <= limit
 
 
 def nearest(scope: MemoryRecordQuerySet, vector: Sequence[float], *, exact: bool) -> MemoryRecordQuerySet:
@@ -165,27 +165,27 @@ BONUS = "CASE WHEN entity_urns && %(urns{0})s::varchar[] THEN %(bonus{0})s ELSE 
 def ranking(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tuple[str, dict[str, Any]]:
     """The statement that makes the scope's candidates, scores and orders them. Values are parameters; what is
     formatted in are this module's fragments and the scope's own condition, compiled by the ORM."""
-    where, params = condition(scope)
-    exact, weighed = lexicon.weigh(question.terms, where, params, settings.RECALL_EXACT_SCAN_ROWS)
+    scope_sql, params = condition(scope)
+    exact, weighed = lexicon.weigh(question.terms, scope_sql, params, settings.RECALL_EXACT_SCAN_ROWS)
     coverage, terms = lexicon.coverage_sql(weighed)
     bonus, bonuses = _bonus_sql(question.distances)
     arms = []
     if question.vector is not None:
-        arms.append(SEMANTIC.format(scope=where, exactly=" + 0" if exact else ""))
+        arms.append(SEMANTIC.format(scope=scope_sql, exactly=" + 0" if exact else ""))
     if weighed:
-        arms.append(LEXICAL.format(scope=where, coverage=coverage))
+        arms.append(LEXICAL.format(scope=scope_sql, coverage=coverage))
     if question.distances:
-        arms.append(NEAR.format(scope=where))
+        arms.append(NEAR.format(scope=scope_sql))
     sql = RANKED.format(
         columns=", ".join(COLUMNS),
         cosine=COSINE if question.vector is not None else "NULL::float8",
         coverage=coverage,
         bonus=bonus,
         arms=" UNION ALL ".join(arms) or "NULL",
-        scope=where,
+        scope=scope_sql,
     )
     words = lexicon.any_of(weighed) if exact else lexicon.selective(weighed)
-    own = {
+    values = {
         "vector": str(list(question.vector)) if question.vector is not None else None,
         "words": words,
         "urns": list(question.distances),
@@ -194,7 +194,7 @@ def ranking(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tupl
         "w_lexical": settings.RECALL_LEXICAL_WEIGHT,
         "limit": limit,
     }
-    return sql, {**params, **terms, **bonuses, **own}
+    return sql, {**params, **terms, **bonuses, **values}
 
 
 COLUMNS = [
@@ -229,8 +229,8 @@ def recall(ask: RecallMemories, *, caller: Caller, filters: Filters = Filters())
     question, answer = _prepare(caller, ask.query, ask.strategy, ask.entity_urns)
     scope = in_scope(caller, filters).filter(~Exists(_own_doubts(caller)))
     floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
-    found = MemoryRecord.objects.raw(*ranking(scope, question, 3 * CANDIDATES if as_of else limit))
-    hits = [hit for hit in map(_hit, found) if hit.score > floor]
+    rows = MemoryRecord.objects.raw(*ranking(scope, question, 3 * CANDIDATES if as_of else limit))
+    hits = [hit for hit in map(_hit, rows) if hit.score > floor]
     if as_of:
         allowed = {Status.ACTIVE, Status.STALE} if ask.include_stale else {Status.ACTIVE}
         hits = _as_of(caller, hits, as_of, allowed)[:limit]
@@ -253,17 +253,17 @@ def _left_out(caller: Caller, filters: Filters, question: Question, least: float
     if list(filters.statuses) not in ([Status.ACTIVE], [Status.ACTIVE, Status.STALE]):
         return {}
     scope = in_scope(caller, replace(filters, statuses=hidden))
-    found = MemoryRecord.objects.raw(*ranking(scope, question, CANDIDATES))
-    counted = Counter(str(row.status) for row in map(_hit, found) if row.score > least)
+    rows = MemoryRecord.objects.raw(*ranking(scope, question, CANDIDATES))
+    counted = Counter(str(row.status) for row in map(_hit, rows) if row.score > least)
     return dict(counted)
 
 
 def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
-    found: dict[UUID, str] = {}
+    hints: dict[UUID, str] = {}
     for source in HINTS.values():
         for pk, hint in source(ids).items():
-            found[pk] = "; ".join(filter(None, [found.get(pk, ""), hint]))
-    return found
+            hints[pk] = "; ".join(filter(None, [hints.get(pk, ""), hint]))
+    return hints
 
 
 def _check_needs(ask: RecallMemories) -> None:

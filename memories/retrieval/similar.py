@@ -14,7 +14,7 @@ from memories.access import Caller
 from memories.models import MemoryRecord, Status
 from memories.retrieval.search import is_small, nearest
 
-MOST = 5
+SIMILAR_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -35,5 +35,5 @@ def similar_to(
         scope = scope.exclude(pk__in=[besides.pk, besides.supersedes_id or besides.pk])
     cosine = CombinedExpression(Value(1.0), "-", CosineDistance("embedding", list(vector)), output_field=FloatField())
     rows = nearest(scope, vector, exact=is_small(scope)).annotate(cosine=cosine).defer("embedding", "search")
-    found = [Similar(row, row.cosine) for row in rows[:MOST]]  # type: ignore[attr-defined]  # annotated
-    return [similar for similar in found if similar.cosine >= threshold]
+    candidates = [Similar(row, row.cosine) for row in rows[:SIMILAR_MAX]]  # type: ignore[attr-defined]  # annotated
+    return [similar for similar in candidates if similar.cosine >= threshold]

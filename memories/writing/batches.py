@@ -45,7 +45,7 @@ def _taken_back(change: str) -> Act:
 
 
 ACTS: Registry[Act] = Registry("acts in bulk")
-OWN: dict[str, Act] = {
+MEMORY_ACTS: dict[str, Act] = {
     "forget": Act("Forgotten", lambda c, pk, note: services.forget(caller=c, record_id=pk, reason=note), "undo_forget"),
     "restore": Act(
         "Restored", lambda c, pk, note: services.restore(caller=c, record_id=pk, reason=note), "undo_restore"
@@ -68,11 +68,11 @@ def start(
     """Keeps what is to be done and does the first slice."""
     check_choice("act", act, ACTS)
     note = checked(Reason, note, "note")
-    ids = sorted({checked(Id, one, "ids") for one in unit_ids})  # in one order everywhere: none wait in a circle
+    ids = sorted({checked(Id, pk, "ids") for pk in unit_ids})  # in one order everywhere: none wait in a circle
     if not ids:
         raise Invalid("is empty: nothing was chosen", field="ids", allowed=f"1 to {UNITS_MAX:,}")
     check_count("ids", ids, UNITS_MAX)
-    return _begin(caller, _kept(caller, act, ids, note, back_to, None))
+    return _begin(caller, _save(caller, act, ids, note, back_to, None))
 
 
 def _begin(caller: Caller, batch: Batch) -> Batch:
@@ -83,7 +83,7 @@ def _begin(caller: Caller, batch: Batch) -> Batch:
     return batch
 
 
-def _kept(caller: Caller, act: str, ids: Sequence[UUID], note: str, back_to: str, undoes: Batch | None) -> Batch:
+def _save(caller: Caller, act: str, ids: Sequence[UUID], note: str, back_to: str, undoes: Batch | None) -> Batch:
     return Batch.objects.create(
         created_by=caller.email,
         persona=caller.persona,
@@ -104,7 +104,7 @@ def find(*, caller: Caller, batch_id: UUID | str) -> Batch:
     return batch
 
 
-def mine(caller: Caller) -> QuerySet[Batch]:
+def owned_by(caller: Caller) -> QuerySet[Batch]:
     """One's own batches, running and past."""
     return Batch.objects.filter(created_by=caller.email).select_related("undoes")
 
@@ -136,15 +136,15 @@ def go_on(*, caller: Caller, batch_id: UUID | str) -> Batch:
 def _slice(caller: Caller, batch: Batch) -> Batch:
     with transaction.atomic():
         batch = Batch.objects.select_for_update().get(pk=batch.pk)
-        place = len(batch.outcomes)
-        batch.outcomes += [_one(caller, batch, unit) for unit in batch.unit_ids[place : place + AT_ONCE]]
+        position = len(batch.outcomes)
+        batch.outcomes += [_act_on(caller, batch, unit) for unit in batch.unit_ids[position : position + AT_ONCE]]
         if len(batch.outcomes) == len(batch.unit_ids):
             batch.finished_at = timezone.now()
         batch.save(update_fields=["outcomes", "finished_at"])
     return batch
 
 
-def _one(caller: Caller, batch: Batch, unit: UUID) -> str:
+def _act_on(caller: Caller, batch: Batch, unit: UUID) -> str:
     try:
         with transaction.atomic():
             ACTS[batch.act].do(caller, unit, batch.note)
@@ -165,9 +165,9 @@ def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
         Batch.objects.select_for_update().get(pk=batch.pk)
         if Batch.objects.filter(undoes=batch).exists():
             raise Conflict("was undone already", field="batch_id")
-        back = _kept(caller, inverse, done(batch), "", batch.back_to, batch)
+        back = _save(caller, inverse, completed_units(batch), "", batch.back_to, batch)
     return _begin(caller, back)
 
 
-def done(batch: Batch) -> list[UUID]:
+def completed_units(batch: Batch) -> list[UUID]:
     return [unit for unit, outcome in zip(batch.unit_ids, batch.outcomes, strict=False) if not outcome]

@@ -26,14 +26,14 @@ def locked_with_predecessor(caller: Caller, record_id: UUID | str) -> tuple[Memo
 
 def living_successor(record: MemoryRecord) -> MemoryRecord | None:
     """What corrects the record today: its successor, or that one's where it was forgotten."""
-    links, seen = [record.pk], {record.pk}
+    links, visited_ids = [record.pk], {record.pk}
     while links:
         after = list(MemoryRecord.objects.filter(supersedes__in=links).defer("embedding", "search"))
         for successor in after:
             if successor.status != Status.ARCHIVED:
                 return successor
-        links = [successor.pk for successor in after if successor.pk not in seen]
-        seen.update(links)
+        links = [successor.pk for successor in after if successor.pk not in visited_ids]
+        visited_ids.update(links)
     return None
 
 

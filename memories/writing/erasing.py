@@ -26,7 +26,7 @@ def erase(ask: Erase, *, caller: Caller) -> Tombstone:
         record, old = locked_with_predecessor(caller, ask.record_id)
         for review in plugs.REVIEWS.values():
             review.check_erase(record)
-        texts = said(record)
+        texts = texts_of(record)
         IndexJob.objects.filter(source_kind="memory", source_id=record.pk).delete()
         tombstone, _ = Tombstone.objects.get_or_create(
             record_id=record.pk,
@@ -40,7 +40,7 @@ def erase(ask: Erase, *, caller: Caller) -> Tombstone:
     return tombstone
 
 
-def said(record: MemoryRecord) -> list[str]:
+def texts_of(record: MemoryRecord) -> list[str]:
     """Every text that the record has had, longest first, so that a part is never left of a longer one."""
     revisions = MemoryRevision.objects.filter(record=record).values_list("content", "details")
     earlier = [text for content, details in revisions for text in (content, str(details.get("summary") or ""))]

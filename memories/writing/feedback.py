@@ -47,8 +47,8 @@ def withdraw(*, caller: Caller, record_id: UUID | str) -> None:
 
 def of(caller: Caller, record: MemoryRecord) -> tuple[list[Feedback], Feedback | None]:
     """What was said of a memory that the caller sees, newest first, and the caller's own word."""
-    said = list(record.feedback.all()[:50])
-    return said, next((one for one in said if one.by == caller.email), None)
+    marks = list(record.feedback.all()[:50])
+    return marks, next((word for word in marks if word.by == caller.email), None)
 
 
 def _counts(caller: Caller, record: MemoryRecord) -> bool:

@@ -92,7 +92,7 @@ def revised(
             copies.follow([record.pk])
 
 
-def written(record: MemoryRecord) -> MemoryRecord:
+def save_new(record: MemoryRecord) -> MemoryRecord:
     """Saves a new record. Every way to write one is through here, so that its entities are looked at as they are."""
     record.save(force_insert=True)
     _ground(record)
@@ -108,10 +108,10 @@ def _is_only_wider(names: set[str], before: dict[str, Any], record: MemoryRecord
     return names & READERS == {"visibility"} and WIDTH[record.visibility] > WIDTH[before["visibility"]]
 
 
-def value_of(name: str, kept: Any) -> Any:
+def value_of(name: str, json_value: Any) -> Any:
     """A column's value from what a revision keeps of it as JSON."""
     field = next(field for field in MemoryRecord._meta.concrete_fields if field.name == name)
-    return None if kept is None else field.to_python(kept)
+    return None if json_value is None else field.to_python(json_value)
 
 
 def _plain(value: Any) -> Any:

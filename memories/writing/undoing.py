@@ -69,10 +69,12 @@ def _require_room(record: MemoryRecord, last: MemoryRevision) -> None:
     """Forgetting made room: for the same text said anew, or for another correction."""
     if last.status not in (Status.ACTIVE, Status.STALE):
         return
-    others = MemoryRecord.objects.exclude(pk=record.pk)
-    same = others.facts().filter(created_by=record.created_by, persona=record.persona, content_key=record.content_key)
-    if twin := same.filter(status__in=[Status.ACTIVE, Status.STALE]).first():
+    other_records = MemoryRecord.objects.exclude(pk=record.pk)
+    twins = other_records.facts().filter(
+        created_by=record.created_by, persona=record.persona, content_key=record.content_key
+    )
+    if twin := twins.filter(status__in=[Status.ACTIVE, Status.STALE]).first():
         raise Conflict(f"the same is remembered already, as {twin.pk.hex}", field="id")
-    rivals = others.filter(supersedes=record.supersedes_id).exclude(status=Status.ARCHIVED)
+    rivals = other_records.filter(supersedes=record.supersedes_id).exclude(status=Status.ARCHIVED)
     if record.supersedes_id and (rival := rivals.first()):
         raise Conflict(f"what it corrected is corrected by {rival.pk.hex} now", field="id")

@@ -49,7 +49,7 @@ class Memories(APIView):
     def get(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
         ask = asked(ListMemories, request)
-        return Response(shapes.page_shape(queries.listed(caller, ask), ask.limit, ask.offset))
+        return Response(shapes.page_shape(queries.listing(caller, ask), ask.limit, ask.offset))
 
     @extend_schema(operation_id="remember", request=body_of(Remember), responses=answers(KeptShape, 200, 201))
     def post(self, request: Request) -> Response:
@@ -70,7 +70,7 @@ class OneMemory(APIView):
     @extend_schema(operation_id="show_memory", responses=answers(OneMemoryShape))
     def get(self, request: Request, record_id: UUID) -> Response:
         caller = caller_using(request, "memory_manage")
-        record = queries.one(caller, record_id)
+        record = queries.get(caller, record_id)
         changes, omitted = within_budget([shapes.change_shape(change) for change in history(caller, record)])
         body: OneMemoryShape = {
             "memory": shapes.memory_shape(record),

@@ -19,7 +19,7 @@ SCREENSHOTS = ROOT / "var" / "screenshots"
 
 
 @dataclass
-class Seen:
+class Watcher:
     """What went wrong in a browser: console errors (violations of the policy among them), failed and foreign
     requests."""
 
@@ -50,10 +50,10 @@ class Seen:
 def chromium() -> Iterator[Any]:
     """The system's Chromium or Playwright's own; without either these tests say loudly that they did not run."""
     playwright = pytest.importorskip("playwright.sync_api")
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    executable = next((path for name in NAMES if (path := shutil.which(name))), None)
     with playwright.sync_playwright() as driver:
         try:
-            browser = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
+            browser = driver.chromium.launch(executable_path=executable, args=ARGUMENTS)
         except playwright.Error:
             pytest.skip("NO BROWSER, so no page was tried in one: run `make browser` once")
         yield browser
@@ -69,23 +69,23 @@ def site() -> Iterator[str]:
 
 
 @pytest.fixture
-def seen(site: str) -> Seen:
-    return Seen(site)
+def watcher(site: str) -> Watcher:
+    return Watcher(site)
 
 
 @pytest.fixture
-def sign_in(chromium: Any, site: str, seen: Seen) -> Iterator[Callable[..., Any]]:
+def sign_in(chromium: Any, site: str, watcher: Watcher) -> Iterator[Callable[..., Any]]:
     """Opens a browser of its own for a person; at the end nothing may have been reported in any."""
     contexts = []
 
-    def enter(who: str, **options: Any) -> Any:
+    def enter(name: str, **options: Any) -> Any:
         context = chromium.new_context(base_url=site, **{"viewport": {"width": 1280, "height": 900}, **options})
         context.set_default_timeout(15_000)
         contexts.append(context)
         page = context.new_page()
-        seen.watch(page)
+        watcher.watch(page)
         page.goto("/sign-in/")
-        page.fill("#id_username", f"{who}@fernhill.example")
+        page.fill("#id_username", f"{name}@fernhill.example")
         page.fill("#id_password", "fern-demo-2025")
         page.click("button.primary")
         page.wait_for_url(f"{site}/")
@@ -94,7 +94,7 @@ def sign_in(chromium: Any, site: str, seen: Seen) -> Iterator[Callable[..., Any]
     yield enter
     for context in contexts:
         context.close()
-    assert not seen.faults, "\n".join(seen.faults)
+    assert not watcher.faults, "\n".join(watcher.faults)
 
 
 def picture(page: Any, name: str, full: bool = True) -> Path:

@@ -33,8 +33,8 @@ def command(*arguments: str) -> list[str]:
 
 def environment(home: Path, port: int) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_POOL_SIZE"}
-    given = {"COMMONPLACE_HOME": str(home), "COMMONPLACE_PORT": str(port), "EMBEDDING_PROVIDER": "deterministic"}
-    return {**inherited, **given, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
+    settings = {"COMMONPLACE_HOME": str(home), "COMMONPLACE_PORT": str(port), "EMBEDDING_PROVIDER": "deterministic"}
+    return {**inherited, **settings, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.running import ROOT, command, environment, folder_and_port
 
 SECRET = "The margin of the north region is 4.2 percent."
-KEPT = "Orders come twice a day."
+FACT = "Orders come twice a day."
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,9 @@ def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def python(home: Path, code: str) -> str:
     """Runs in the product's shell; answers what it printed."""
-    done = run(home, "shell", "--no-imports", "--command", code)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    process = run(home, "shell", "--no-imports", "--command", code)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
 
 
 SETUP = f"""
@@ -45,7 +45,7 @@ from memories.access import caller_for
 from memory_project.models import User
 user = User.objects.create_user("alice@example.org", "a long password")
 caller = caller_for(user, door="test")
-for text in ({SECRET!r}, {KEPT!r}):
+for text in ({SECRET!r}, {FACT!r}):
     print(services.remember(caller=caller, content=text).record.pk)
 """
 ERASE = """
@@ -60,8 +60,8 @@ def test_a_backup_comes_back_without_what_was_erased_since(home: Path, empty: Pa
     assert run(home, "migrate").returncode == 0
     secret, _ = python(home, SETUP).split()
     backup = home / "one.backup"
-    made = run(home, "backup", str(backup))
-    assert made.returncode == 0, made.stderr
+    backup_run = run(home, "backup", str(backup))
+    assert backup_run.returncode == 0, backup_run.stderr
     assert backup.stat().st_mode & 0o777 == 0o600
     assert "is there already" in run(home, "backup", str(backup)).stderr
     python(home, ERASE.format(pk=secret))
@@ -72,27 +72,27 @@ def test_a_backup_comes_back_without_what_was_erased_since(home: Path, empty: Pa
     restored = run(empty, "restore", str(backup))
     assert restored.returncode == 0, restored.stderr
     assert "Erased again: 1 of 1" in restored.stdout
-    assert python(empty, TEXTS) == str([KEPT])
+    assert python(empty, TEXTS) == str([FACT])
     assert (empty / "secret_key").read_text() == (home / "secret_key").read_text()
     assert (empty / "secret_key").stat().st_mode & 0o777 == 0o600
     assert run(empty, "check", "--database", "default").stdout.strip().endswith("(0 silenced).")
-    for done in (made, refused, restored):
-        assert "Traceback" not in done.stderr
+    for process in (backup_run, refused, restored):
+        assert "Traceback" not in process.stderr
 
 
 @pytest.mark.parametrize("content", ["", "not an archive\n" * 100])
 def test_what_is_no_backup_is_refused_in_one_line(empty: Path, content: str) -> None:
     file = empty / "x"
     file.write_text(content)
-    done = run(empty, "restore", str(file))
-    assert done.returncode == 1
-    assert "is no backup of ours" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    process = run(empty, "restore", str(file))
+    assert process.returncode == 1
+    assert "is no backup of ours" in process.stderr
+    assert len(process.stderr.strip().splitlines()) == 1
     assert not (empty / "postgres").exists()
 
 
 def test_a_wrong_setting_is_one_line(empty: Path) -> None:
-    given = {**environment(empty, 8000), "COMMONPLACE_PORT": "0"}
-    done = subprocess.run(command("check"), env=given, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
-    assert done.stderr.strip() == "COMMONPLACE_PORT=0 is out of range; allowed: 1 to 65535"
+    variables = {**environment(empty, 8000), "COMMONPLACE_PORT": "0"}
+    process = subprocess.run(command("check"), env=variables, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert process.returncode == 1
+    assert process.stderr.strip() == "COMMONPLACE_PORT=0 is out of range; allowed: 1 to 65535"

@@ -89,16 +89,16 @@ def test_review_by_keyboard(sign_in: SignIn) -> None:
 def test_keys_can_be_turned_off(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/")
-    here = page.url
+    address = page.url
     page.click(".keys-toggle")
     page.keyboard.press("j")
     page.wait_for_timeout(300)
-    assert page.url == here
+    assert page.url == address
     assert not page.is_visible(".decide kbd")
     page.reload()
     page.keyboard.press("j")
     page.wait_for_timeout(300)
-    assert page.url == here
+    assert page.url == address
 
 
 def test_edit_approve_apply_and_roll_back(sign_in: SignIn) -> None:
@@ -156,8 +156,8 @@ def test_bulk_with_undo(sign_in: SignIn) -> None:
     page = sign_in("jonas")
     page.goto("/?owner=me")
     before = page.inner_text(".bar [role=status]")
-    for place in range(3):
-        page.locator(".pick").nth(place).check()
+    for index in range(3):
+        page.locator(".pick").nth(index).check()
     page.click("text=Forget chosen")
     page.wait_for_selector("text=3 of 3 done")
     page.keyboard.press("u")
@@ -170,10 +170,10 @@ def test_many_in_the_review_at_once(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/all/?category=relationship")
     page.check(".choose-all")
-    chosen = page.locator("[name=ids]:checked").count()
-    assert chosen > 0
+    count = page.locator("[name=ids]:checked").count()
+    assert count > 0
     page.click("text=Approve chosen")
-    page.wait_for_selector(f"text={chosen} of {chosen} done")
+    page.wait_for_selector(f"text={count} of {count} done")
     page.click("text=Undo all")
     page.wait_for_selector("h1:has-text('Back to waiting')")
 

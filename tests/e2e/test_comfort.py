@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.e2e.conftest import Seen, picture
+from tests.e2e.conftest import Watcher, picture
 
 SignIn = Callable[..., Any]
 TYPED = "The outlet in Bruges closes its books at noon."
@@ -16,9 +16,9 @@ def signed_out(page: Any) -> None:
     page.context.clear_cookies()
 
 
-def sign_in_here(page: Any, who: str = "maya") -> None:
+def sign_in_here(page: Any, name: str = "maya") -> None:
     page.wait_for_selector("#id_password")
-    page.fill("#id_username", f"{who}@fernhill.example")
+    page.fill("#id_username", f"{name}@fernhill.example")
     page.fill("#id_password", "fern-demo-2025")
     page.click("button.primary")
 
@@ -30,7 +30,7 @@ def test_a_session_that_ends_loses_no_typed_text(sign_in: SignIn) -> None:
     page.fill("#id_tags", "bruges")
     cookies = page.context.cookies()
     page.context.clear_cookies()  # the session is gone; the form's own token is not
-    page.context.add_cookies([one for one in cookies if one["name"] == "csrftoken"])
+    page.context.add_cookies([cookie for cookie in cookies if cookie["name"] == "csrftoken"])
     page.click("button.primary")
     sign_in_here(page)
     page.wait_for_url("**/memories/new/")
@@ -64,9 +64,9 @@ def test_a_session_that_ends_in_mid_search_comes_back_to_it(sign_in: SignIn) -> 
     assert page.locator(".side").count() == 1
 
 
-def test_a_failed_request_says_so_beside_what_was_tried(sign_in: SignIn, seen: Seen) -> None:
+def test_a_failed_request_says_so_beside_what_was_tried(sign_in: SignIn, watcher: Watcher) -> None:
     page = sign_in("maya")
-    seen.muted = True  # htmx logs what this test provokes
+    watcher.muted = True  # htmx logs what this test provokes
     page.route("**/?q=*", lambda route: route.fulfill(status=429, body="no"))
     page.fill("#q", "gift")
     page.wait_for_selector("[role=alert].told")
@@ -130,9 +130,9 @@ def test_code_in_a_claim_scrolls_in_its_card(sign_in: SignIn) -> None:
     assert page.evaluate("document.querySelector('.fact pre').scrollWidth") > 390
 
 
-def test_the_copy_button_covers_nothing(sign_in: SignIn, seen: Seen) -> None:
+def test_the_copy_button_covers_nothing(sign_in: SignIn, watcher: Watcher) -> None:
     for width in (390, 1280):
         page = sign_in("maya", viewport={"width": width, "height": 900})
         page.goto("/connect/")
-        text, button = (page.locator(f".paste-row {one}").first.bounding_box() for one in ("pre", "button"))
+        text, button = (page.locator(f".paste-row {tag}").first.bounding_box() for tag in ("pre", "button"))
         assert text["x"] + text["width"] <= button["x"]

@@ -61,9 +61,9 @@ class Served:
         self.port = port
 
     def manage(self, *arguments: str) -> str:
-        done = subprocess.run(command(*arguments), env=self.environment, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        process = subprocess.run(command(*arguments), env=self.environment, cwd=ROOT, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+        return process.stdout.strip()
 
     def health(self) -> tuple[int, dict[str, Any], float]:
         started = time.monotonic()
@@ -78,19 +78,19 @@ def served() -> Iterator[Served]:
             "EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "hangs", "EMBEDDING_URL": embedder,
             "DATABASE_POOL_SIZE": "2", "CALLS_AT_ONCE": "3", "CALLS_WAITING": "4", "EMBEDDING_CALLER_TIMEOUT_S": "1",
         }  # fmt: skip
-        one = Served(home, port, settings)
-        one.manage("migrate")
-        one.manage("collectstatic", "--no-input")
-        one.manage("shell", "-v0", "-c", MAKE % (PEOPLE,))
+        server = Served(home, port, settings)
+        server.manage("migrate")
+        server.manage("collectstatic", "--no-input")
+        server.manage("shell", "-v0", "-c", MAKE % (PEOPLE,))
         with open(home / "serve.log", "w") as log:
-            process = subprocess.Popen(command("serve"), env=one.environment, cwd=ROOT, stdout=log, stderr=log)
+            process = subprocess.Popen(command("serve"), env=server.environment, cwd=ROOT, stdout=log, stderr=log)
         try:
             for _ in range(200):
                 with socket.socket() as probe:
                     if probe.connect_ex(("127.0.0.1", port)) == 0:
                         break
                 time.sleep(0.1)
-            yield one
+            yield server
         finally:
             process.terminate()
             process.wait(20)
@@ -105,7 +105,7 @@ async def calls(served: Served, email: str, count: int, arguments: dict[str, Any
         return list(await asyncio.gather(*(client.call_tool("memory_recall", arguments) for _ in range(count))))
 
 
-def told(answer: Any) -> dict[str, Any]:
+def content_of(answer: Any) -> dict[str, Any]:
     return dict(json.loads(answer.content[0].text))
 
 
@@ -116,9 +116,9 @@ def ask(answers: Coroutine[Any, Any, list[Any]]) -> list[Any]:
 
 
 def test_one_person_s_calls_wait_and_leave_room_for_others(served: Served) -> None:
-    many: list[Any] = []
+    answers: list[Any] = []
     question = {"query": "do refunds count?"}
-    crowd = threading.Thread(target=lambda: many.extend(ask(calls(served, PEOPLE[0], 12, question))))
+    crowd = threading.Thread(target=lambda: answers.extend(ask(calls(served, PEOPLE[0], 12, question))))
     crowd.start()
     deadline = time.monotonic() + 60
     while crowd.is_alive() and time.monotonic() < deadline:
@@ -127,21 +127,21 @@ def test_one_person_s_calls_wait_and_leave_room_for_others(served: Served) -> No
         assert took < 2
         time.sleep(0.1)
     crowd.join()
-    refused = [told(answer) for answer in many if answer.is_error]
+    refused = [content_of(answer) for answer in answers if answer.is_error]
     assert len(refused) == 12 - 3 - 4  # three ran, four waited
     assert {answer["code"] for answer in refused} == {"limit"}
     assert "let some of them end" in refused[0]["error"]
-    served_ones = [told(answer) for answer in many if not answer.is_error]
-    assert all(answer["degraded"] and answer["ranking"] == "lexical" for answer in served_ones)
-    other = ask(calls(served, PEOPLE[1], 1, {"query": "x", "strategy": "lexical"}))
-    assert not other[0].is_error
+    successes = [content_of(answer) for answer in answers if not answer.is_error]
+    assert all(answer["degraded"] and answer["ranking"] == "lexical" for answer in successes)
+    neighbour_answers = ask(calls(served, PEOPLE[1], 1, {"query": "x", "strategy": "lexical"}))
+    assert not neighbour_answers[0].is_error
 
 
 def test_an_embedder_that_hangs_is_not_asked_again_and_health_says_so(served: Served) -> None:
     ask(calls(served, PEOPLE[1], 3, {"query": "do refunds count?"}))
     started = time.monotonic()
     (answer,) = ask(calls(served, PEOPLE[1], 1, {"query": "do refunds count?"}))
-    assert told(answer)["degraded"]
+    assert content_of(answer)["degraded"]
     status, body, _ = served.health()
     assert (status, body["embeddings"], body["degraded"]) == (200, "away", True)
     assert time.monotonic() - started < 10

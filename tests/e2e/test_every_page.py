@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.urls import Resolver404, URLPattern, get_resolver, resolve
 
-from tests.e2e.conftest import Seen, picture
+from tests.e2e.conftest import Watcher, picture
 
 # Addresses that a browser never opens as a page: they answer POST, fragments, files or programs.
 NO_PAGES = {
@@ -47,28 +47,28 @@ def pages(chromium: Any, site: str) -> list[str]:
     page.fill("#id_username", "sam@fernhill.example")
     page.fill("#id_password", "fern-demo-2025")
     page.click("button.primary")
-    found: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     waiting = list(START)
     while waiting:
         address = waiting.pop(0)
         kind = name_of(address)
         key = f"{kind} {address}" if address in START else kind
-        if kind in NO_PAGES or not kind or key in found:
+        if kind in NO_PAGES or not kind or key in addresses:
             continue
         page.goto(address)
-        found[key] = address
+        addresses[key] = address
         links = page.eval_on_selector_all("a[href]", "all => all.map(a => a.getAttribute('href'))")
         waiting += [to_path(page, link) for link in links]
     page.context.close()
-    return sorted(set(found.values()))
+    return sorted(set(addresses.values()))
 
 
 def to_path(page: Any, link: str) -> str:
     """The link as a path with query on this site, or nothing."""
     whole = page.evaluate("link => new URL(link, document.baseURI).href", link)
     parts = urlsplit(whole)
-    here = urlsplit(page.url)
-    return f"{parts.path}?{parts.query}".rstrip("?") if parts.netloc == here.netloc else ""
+    page_parts = urlsplit(page.url)
+    return f"{parts.path}?{parts.query}".rstrip("?") if parts.netloc == page_parts.netloc else ""
 
 
 def name_of(address: str) -> str:
@@ -79,28 +79,28 @@ def name_of(address: str) -> str:
 
 
 def names(patterns: Any) -> set[str]:
-    found: set[str] = set()
+    route_names: set[str] = set()
     for entry in patterns:
-        found |= {entry.name or ""} if isinstance(entry, URLPattern) else names(entry.url_patterns)
-    return found
+        route_names |= {entry.name or ""} if isinstance(entry, URLPattern) else names(entry.url_patterns)
+    return route_names
 
 
 def test_every_kind_of_page_was_found(pages: list[str]) -> None:
-    known = {name for name in names(get_resolver().url_patterns) if name} - NO_PAGES
+    routes = {name for name in names(get_resolver().url_patterns) if name} - NO_PAGES
     # Tables have pages for adding, changing, deleting and history where their rows allow that; lists are enough.
-    tables = {name for name in known if name.endswith(("_add", "_change", "_delete", "_history"))} | {"app_list"}
-    missing = known - tables - {name_of(page) for page in pages}
+    tables = {name for name in routes if name.endswith(("_add", "_change", "_delete", "_history"))} | {"app_list"}
+    missing = routes - tables - {name_of(page) for page in pages}
     assert missing == set()
 
 
-def test_every_page_in_every_look(pages: list[str], sign_in: Callable[..., Any], seen: Seen) -> None:
+def test_every_page_in_every_look(pages: list[str], sign_in: Callable[..., Any], watcher: Watcher) -> None:
     page = sign_in("sam", reduced_motion="reduce")  # colours in transition are no colours to judge
     faults: list[str] = []
     for address in pages:
         page.set_viewport_size({"width": 1280, "height": 900})
         page.emulate_media(color_scheme="light")
         page.goto(address, wait_until="networkidle")
-        seen.muted = True
+        watcher.muted = True
         name = name_of(address) + ("-filtered" if "?" in address else "")
         # Django's own tables and forms are judged as far as we style them.
         is_table = "admin:" in resolve(urlsplit(address).path).view_name and page.locator("#content-start").count()
@@ -118,7 +118,7 @@ def test_every_page_in_every_look(pages: list[str], sign_in: Callable[..., Any],
             if wider > 0:
                 faults.append(f"{address} at {width} px: {wider} px too wide")
         picture(page, f"{name}-small")
-        seen.muted = False
+        watcher.muted = False
     assert not faults, "\n".join(faults)
 
 
@@ -127,10 +127,11 @@ def violations(page: Any, scope: Any, rules: list[str] | None = None) -> list[st
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if rules:
         options["runOnly"] = {"type": "rule", "values": rules}
-    found = Axe().run(page, context=scope, options=options).response["violations"]
+    faults = Axe().run(page, context=scope, options=options).response["violations"]
     return [
-        f"{one['id']} ({one['impact']}) " + ", ".join(" ".join(map(str, node["target"])) for node in one["nodes"][:3])
-        for one in found
+        f"{fault['id']} ({fault['impact']}) "
+        + ", ".join(" ".join(map(str, node["target"])) for node in fault["nodes"][:3])
+        for fault in faults
     ]
 
 

@@ -17,9 +17,9 @@ from tests.e2e.running import ROOT, command, environment, folder_and_port, up
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[tuple[Path, int]]:
-    with folder_and_port() as found:
-        yield found
+def installation() -> Iterator[tuple[Path, int]]:
+    with folder_and_port() as pair:
+        yield pair
 
 
 def answers(port: int) -> bool:
@@ -31,11 +31,11 @@ def answers(port: int) -> bool:
 
 
 def server_processes(home: Path) -> list[str]:
-    shown = subprocess.run(["ps", "-ww", "-A", "-o", "command="], capture_output=True, text=True).stdout
-    return [line for line in shown.splitlines() if str(home) in line]
+    listing = subprocess.run(["ps", "-ww", "-A", "-o", "command="], capture_output=True, text=True).stdout
+    return [line for line in listing.splitlines() if str(home) in line]
 
 
-def gone(home: Path) -> bool:
+def has_stopped(home: Path) -> bool:
     for _ in range(50):
         if not server_processes(home):
             return True
@@ -43,21 +43,23 @@ def gone(home: Path) -> bool:
     return False
 
 
-def test_first_run_kill_and_second_run(place: tuple[Path, int]) -> None:
-    home, port = place
+def test_first_run_kill_and_second_run(installation: tuple[Path, int]) -> None:
+    home, port = installation
     with up(home, port) as process:
-        shown = (home / "up.log").read_text()
-        assert "maya@fernhill.example" in shown, shown
-        assert '"mcpServers"' in shown
+        log = (home / "up.log").read_text()
+        assert "maya@fernhill.example" in log, log
+        assert '"mcpServers"' in log
         assert answers(port)
         # A second run here is refused in one line, and a stranger on the port is named.
         again = subprocess.run(command("up"), env=environment(home, port), cwd=ROOT, capture_output=True, text=True)
         assert "runs here already" in again.stderr
-        other = home / "other"
-        other.mkdir()
-        taken = subprocess.run(command("up"), env=environment(other, port), cwd=ROOT, capture_output=True, text=True)
-        assert f"Port {port} on 127.0.0.1 can't be used" in taken.stderr
-        assert "Traceback" not in again.stderr + taken.stderr
+        second_home = home / "other"
+        second_home.mkdir()
+        second_run = subprocess.run(
+            command("up"), env=environment(second_home, port), cwd=ROOT, capture_output=True, text=True
+        )
+        assert f"Port {port} on 127.0.0.1 can't be used" in second_run.stderr
+        assert "Traceback" not in again.stderr + second_run.stderr
         groups = json.loads((home / "up.json").read_text())["groups"]
         process.kill()
         process.wait()
@@ -76,12 +78,12 @@ def test_first_run_kill_and_second_run(place: tuple[Path, int]) -> None:
         with pytest.raises(ProcessLookupError):
             os.killpg(group, 0)
     assert "stopped" in (home / "up.log").read_text()
-    assert gone(home)  # the database too, although the run that had started it was killed
+    assert has_stopped(home)  # the database too, although the run that had started it was killed
 
 
-def test_leaving_stops_the_database_that_it_started(place: tuple[Path, int]) -> None:
-    home, port = place
+def test_leaving_stops_the_database_that_it_started(installation: tuple[Path, int]) -> None:
+    home, port = installation
     subprocess.run(command("db", "stop"), env=environment(home, port), cwd=ROOT, capture_output=True)
     with up(home, port):
         assert server_processes(home), (home / "up.log").read_text()
-    assert gone(home)
+    assert has_stopped(home)

@@ -18,11 +18,11 @@ print(json.dumps(table_contents(json.loads(Path({before!r}).read_text()))))
 
 
 def run(home: Path, *arguments: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         command(*arguments), env=environment(home, 8000), cwd=ROOT, capture_output=True, text=True, timeout=300
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def test_an_older_installation_migrates_without_losing_a_row() -> None:
@@ -33,5 +33,5 @@ def test_an_older_installation_migrates_without_losing_a_row() -> None:
         read = READ.format(before=str(DATA / "november.json"))
         after = json.loads(run(home, "shell", "--no-imports", "--command", read))
     for table, contents in before.items():
-        lost = set(contents.pop("rows", [])) - set(after[table].pop("rows", []))
-        assert (table, lost, after[table]) == (table, set(), contents)
+        missing_rows = set(contents.pop("rows", [])) - set(after[table].pop("rows", []))
+        assert (table, missing_rows, after[table]) == (table, set(), contents)

@@ -204,8 +204,8 @@ def test_scores_tell_nothing_of_words_that_few_people_use(
 
     def weight(word: str) -> float:
         lexicon.refresh()
-        ((_, found),) = [(term.lexeme, term.idf) for term in lexicon.query_terms(word)]
-        return found
+        ((_, idf),) = [(term.lexeme, term.idf) for term in lexicon.query_terms(word)]
+        return idf
 
     for n in range(30):
         services.remember(caller=olga, content=f"The ordinary number {n} is public.")

@@ -23,17 +23,17 @@ def statuses(rows: list[MemoryRecord]) -> set[str]:
 
 
 def test_each_row_has_its_outcome_and_the_whole_is_undone_once(alice: Caller, bob: Caller) -> None:
-    mine, theirs = remembered(alice, 3), services.remember(caller=bob, content="A fact of Bob’s own.").record
-    ids = [row.pk for row in [*mine, theirs]]
+    alice_rows, bob_row = remembered(alice, 3), services.remember(caller=bob, content="A fact of Bob’s own.").record
+    ids = [row.pk for row in [*alice_rows, bob_row]]
     nobody = uuid.uuid4()
     batch = batches.start(caller=alice, act="forget", unit_ids=[*ids, nobody])
     assert batch.finished_at
     outcome = dict(zip(batch.unit_ids, batch.outcomes, strict=True))
-    assert {outcome[row.pk] for row in mine} == {""}
-    assert "somebody else" in outcome[theirs.pk]
+    assert {outcome[row.pk] for row in alice_rows} == {""}
+    assert "somebody else" in outcome[bob_row.pk]
     assert "no such memory" in outcome[nobody]
     back = batches.undo(caller=alice, batch_id=batch.pk)
-    assert (len(back.unit_ids), statuses(mine)) == (3, {"active"})
+    assert (len(back.unit_ids), statuses(alice_rows)) == (3, {"active"})
     with pytest.raises(Conflict, match="undone already"):
         batches.undo(caller=alice, batch_id=batch.pk)
 
@@ -49,8 +49,8 @@ def test_a_long_one_goes_on_slice_by_slice(alice: Caller, monkeypatch: pytest.Mo
     monkeypatch.setattr("memories.writing.batches.time.monotonic", lambda: next(clock))
     assert len(batches.go_on(caller=alice, batch_id=batch.pk).outcomes) == 2
     assert len(batches.go_on(caller=alice, batch_id=batch.pk).outcomes) == 4
-    done = batches.go_on(caller=alice, batch_id=batch.pk)
-    assert done.finished_at
+    result = batches.go_on(caller=alice, batch_id=batch.pk)
+    assert result.finished_at
     assert statuses(rows) == {"archived"}
 
 
@@ -85,10 +85,10 @@ def test_what_has_no_inverse_is_not_undone(alice: Caller) -> None:
         batches.undo(caller=alice, batch_id=batch.pk)
 
 
-@pytest.mark.parametrize(("given", "field"), [({"act": "erase"}, "act"), ({"unit_ids": []}, "ids")])
-def test_bad_input_is_named(alice: Caller, given: dict[str, Any], field: str) -> None:
+@pytest.mark.parametrize(("arguments", "field"), [({"act": "erase"}, "act"), ({"unit_ids": []}, "ids")])
+def test_bad_input_is_named(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        batches.start(**{"caller": alice, "act": "forget", "unit_ids": [uuid.uuid4()], **given})
+        batches.start(**{"caller": alice, "act": "forget", "unit_ids": [uuid.uuid4()], **arguments})
     assert caught.value.field == field
 
 

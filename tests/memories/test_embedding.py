@@ -44,9 +44,9 @@ def test_a_text_has_the_same_vector_alone_and_in_company(model: minilm.MiniLM) -
 
 def test_the_graph_is_written_once(tmp_path: Path) -> None:
     first = minilm.graph_file(minilm.packaged_model(), tmp_path)
-    written = first.stat().st_mtime_ns
+    mtime = first.stat().st_mtime_ns
     assert minilm.graph_file(minilm.packaged_model(), tmp_path) == first
-    assert first.stat().st_mtime_ns == written
+    assert first.stat().st_mtime_ns == mtime
     assert not list(tmp_path.glob("*.draft"))
 
 
@@ -85,11 +85,11 @@ class Stub(BaseHTTPRequestHandler):
 
     status = 200
     vector: list[float] = [3.0, 4.0]
-    asked: list[dict[str, Any]] = []
+    bodies: list[dict[str, Any]] = []
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        Stub.asked.append({**body, "authorization": self.headers.get("Authorization")})
+        Stub.bodies.append({**body, "authorization": self.headers.get("Authorization")})
         rows = [{"index": n, "embedding": Stub.vector} for n in range(len(body["input"]))]
         answer = json.dumps({"data": list(reversed(rows))}).encode()
         self.send_response(Stub.status)
@@ -103,7 +103,7 @@ class Stub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    Stub.status, Stub.vector, Stub.asked = 200, [3.0, 4.0], []
+    Stub.status, Stub.vector, Stub.bodies = 200, [3.0, 4.0], []
     running = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
     thread = threading.Thread(target=running.serve_forever)
     thread.start()
@@ -121,8 +121,8 @@ def test_the_http_provider_asks_in_batches_and_answers_unit_vectors(server: str)
     vectors = client(server).embed(["text"] * 40)
     assert vectors.shape == (40, 2)
     assert vectors[0].tolist() == pytest.approx([0.6, 0.8])
-    assert [len(asked["input"]) for asked in Stub.asked] == [32, 8]
-    assert Stub.asked[0]["authorization"] == "Bearer key"
+    assert [len(body["input"]) for body in Stub.bodies] == [32, 8]
+    assert Stub.bodies[0]["authorization"] == "Bearer key"
 
 
 def test_the_http_provider_away_or_broken_is_unavailable(server: str) -> None:

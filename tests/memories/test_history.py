@@ -22,8 +22,8 @@ def test_history_tells_edits_and_corrections_in_one_list(alice: Caller, fact: Me
     services.revise(caller=alice, record_id=fact.pk, content="Revenue excludes refunds and tax.", reason="precise")
     services.supersede(caller=alice, record_id=fact.pk, content="Revenue includes refunds.", reason="new rule")
     fact.refresh_from_db()
-    told = [(change.change, change.reason) for change in history(alice, fact)]
-    assert told == [("supersede", "new rule"), ("remember", ""), ("revise", "precise"), ("remember", "")]
+    changes = [(change.change, change.reason) for change in history(alice, fact)]
+    assert changes == [("supersede", "new rule"), ("remember", ""), ("revise", "precise"), ("remember", "")]
     revised = history(alice, fact)[2]
     assert revised.before is not None
     assert (revised.before.content, revised.after.content) == (

@@ -23,7 +23,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def many(alice: Caller, bob: Caller, olga: Caller) -> list[MemoryRecord]:
+def facts(alice: Caller, bob: Caller, olga: Caller) -> list[MemoryRecord]:
     dice = random.Random(3)
     rows = []
     for n in range(60):
@@ -44,23 +44,23 @@ def many(alice: Caller, bob: Caller, olga: Caller) -> list[MemoryRecord]:
 
 
 @pytest.mark.parametrize("newest", [True, False])
-def test_pages_bring_every_row_once_in_order(alice: Caller, many: list[MemoryRecord], newest: bool) -> None:
+def test_pages_bring_every_row_once_in_order(alice: Caller, facts: list[MemoryRecord], newest: bool) -> None:
     rows = in_scope(alice, Filters())
-    seen: list[MemoryRecord] = []
+    rows_read: list[MemoryRecord] = []
     after = ""
     while True:
-        found = page(rows, after, newest=newest, size=7)
-        seen += found.rows
-        after = found.after
+        answer = page(rows, after, newest=newest, size=7)
+        rows_read += answer.rows
+        after = answer.after
         if not after:
             break
-    assert len({row.pk for row in seen}) == len(seen) == rows.count()
-    times = [row.created_at for row in seen]
+    assert len({row.pk for row in rows_read}) == len(rows_read) == rows.count()
+    times = [row.created_at for row in rows_read]
     assert times == sorted(times, reverse=newest)
 
 
 @pytest.mark.parametrize("after", ["nonsense", "2026-01-01T00:00:00Z~nonsense", "~", "\x00~\x00"])
-def test_a_cursor_that_is_none_is_refused(alice: Caller, many: list[MemoryRecord], after: str) -> None:
+def test_a_cursor_that_is_none_is_refused(alice: Caller, facts: list[MemoryRecord], after: str) -> None:
     with pytest.raises(Invalid) as caught:
         page(in_scope(alice, Filters()), after)
     assert caught.value.field == "after"
@@ -77,7 +77,7 @@ def test_a_cursor_that_is_none_is_refused(alice: Caller, many: list[MemoryRecord
     ],
 )
 def test_facets_count_what_each_filter_would_find(
-    alice: Caller, many: list[MemoryRecord], filters: Filters, django_assert_num_queries: Any
+    alice: Caller, facts: list[MemoryRecord], filters: Filters, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(1):
         counted = facets.counts(alice, filters)
@@ -99,7 +99,7 @@ def test_facets_count_what_each_filter_would_find(
 
 
 def test_a_wide_scope_is_counted_in_its_newest_rows_and_says_so(
-    alice: Caller, many: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
+    alice: Caller, facts: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facets, "ROWS_MOST", 5)
     counted = facets.counts(alice, Filters())
@@ -112,13 +112,15 @@ def test_a_wide_scope_is_counted_in_its_newest_rows_and_says_so(
     assert sum(n for _, n in filtered["dimension"]) == in_scope(alice, Filters(category="correction")).count()
 
 
-def test_hostile_filters_are_data(alice: Caller, many: list[MemoryRecord]) -> None:
+def test_hostile_filters_are_data(alice: Caller, facts: list[MemoryRecord]) -> None:
     counted = facets.counts(alice, Filters(category="'; DROP TABLE memory_records; --", tags=["%s", "{x}"]))
     assert counted["tag"] == []
     assert MemoryRecord.objects.count() == 60
 
 
-def test_counts_come_in_one_round_trip(alice: Caller, many: list[MemoryRecord], django_assert_num_queries: Any) -> None:
+def test_counts_come_in_one_round_trip(
+    alice: Caller, facts: list[MemoryRecord], django_assert_num_queries: Any
+) -> None:
     rows = in_scope(alice, Filters())
     with django_assert_num_queries(1):
         counted = queries.capped_counts(all=rows, none=rows.filter(pk__in=[]), tax=rows.filter(tags__contains=["tax"]))

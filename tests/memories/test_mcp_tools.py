@@ -69,8 +69,8 @@ def test_the_whole_life_of_a_memory(alice: Caller) -> None:
     assert [(r["id"], r["stale_reason"]) for r in stale["records"]] == [(id, "a column went")]
     assert memory_manage(alice, "verify", id=id, note="looked")["status"] == "active"
     new = memory_manage(alice, "supersede", id=id, content="Revenue includes refunds.", reason="rule")["id"]
-    listed = memory_manage(alice, "list", filter_status="superseded")["records"]
-    assert [(r["id"], r["metadata"]["superseded_by"]) for r in listed] == [(id, new)]
+    records = memory_manage(alice, "list", filter_status="superseded")["records"]
+    assert [(r["id"], r["metadata"]["superseded_by"]) for r in records] == [(id, new)]
     assert memory_manage(alice, "forget", id=new)["status"] == "archived"
     assert memory_manage(alice, "restore", id=new)["status"] == "active"
     assert memory_manage(alice, "share", id=new, visibility="private")["message"] == "visible to private"
@@ -158,8 +158,8 @@ def test_hostile_text_is_only_text(alice: Caller, text: str) -> None:
 
 def test_feedback_takes_a_wrong_memory_out_of_recall(alice: Caller, bob: Caller, olga: Caller) -> None:
     id = remember(alice)
-    said = memory_manage(bob, "feedback", id=id, verdict="wrong", note="refunds are in since May")
-    assert (said["status"], memory_recall(bob, query="refunds")["count"]) == ("active", 0)
+    answer = memory_manage(bob, "feedback", id=id, verdict="wrong", note="refunds are in since May")
+    assert (answer["status"], memory_recall(bob, query="refunds")["count"]) == ("active", 0)
     assert memory_recall(alice, query="refunds")["count"] == 1
     assert memory_manage(alice, "feedback", id=id, verdict="wrong")["status"] == "stale"
     assert memory_manage(alice, "feedback", id=id, verdict="withdraw")["status"] == "active"

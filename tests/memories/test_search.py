@@ -30,15 +30,15 @@ def library(alice: Caller) -> dict[str, MemoryRecord]:
         "stock": ("Stock snapshots are taken at two at night.", [STOCK]),
         "identifier": ("The column sales_2024.orders.orderTotal is in cents.", []),
     }
-    made = {
+    records = {
         key: services.remember(caller=alice, content=text, entity_urns=urns, tags=[key]).record
         for key, (text, urns) in texts.items()
     }
     lexicon.refresh()
-    return made
+    return records
 
 
-def found(answer: search.Recall) -> list[MemoryRecord]:
+def records_of(answer: search.Recall) -> list[MemoryRecord]:
     return [hit.record for hit in answer.hits]
 
 
@@ -57,12 +57,12 @@ def test_an_outsider_gets_nothing_by_any_strategy(olga: Caller, library: dict[st
 
 
 def test_a_colleague_finds_what_the_persona_knows(bob: Caller, library: dict[str, MemoryRecord]) -> None:
-    assert found(recall(caller=bob, query="refunds"))[0] == library["refunds"]
+    assert records_of(recall(caller=bob, query="refunds"))[0] == library["refunds"]
 
 
 @pytest.mark.parametrize("part", ["orders", "sales_2024", "total", "orderTotal", "sales_2024.orders"])
 def test_identifiers_are_found_by_their_parts(alice: Caller, library: dict[str, MemoryRecord], part: str) -> None:
-    assert library["identifier"] in found(recall(caller=alice, query=part, strategy="lexical"))
+    assert library["identifier"] in records_of(recall(caller=alice, query=part, strategy="lexical"))
 
 
 def test_recall_without_embedder_finds_words_and_says_so(
@@ -72,7 +72,7 @@ def test_recall_without_embedder_finds_words_and_says_so(
     answer = recall(caller=alice, query="excludes refunds", strategy="semantic")
     assert (answer.ranking, answer.degraded) == ("lexical", True)
     assert "results are lexical-only (exact-term matches), not semantic" in answer.note
-    assert found(answer) == [library["refunds"]]
+    assert records_of(answer) == [library["refunds"]]
     assert not recall(caller=alice, query="excludes refunds", strategy="lexical").degraded
 
 
@@ -84,7 +84,9 @@ def test_rows_without_vector_are_still_found(alice: Caller, library: dict[str, M
 
 
 def test_or_matching_finds_what_has_only_some_of_the_words(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    assert library["refunds"] in found(recall(caller=alice, query="are refunds booked monthly", strategy="lexical"))
+    assert library["refunds"] in records_of(
+        recall(caller=alice, query="are refunds booked monthly", strategy="lexical")
+    )
 
 
 def test_nonsense_finds_nothing(alice: Caller, library: dict[str, MemoryRecord]) -> None:
@@ -92,14 +94,14 @@ def test_nonsense_finds_nothing(alice: Caller, library: dict[str, MemoryRecord])
 
 
 def test_entity_recall_needs_no_query_and_honours_stale(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    assert set(found(recall(caller=alice, entity_urns=[ORDERS], strategy="entity"))) == {
+    assert set(records_of(recall(caller=alice, entity_urns=[ORDERS], strategy="entity"))) == {
         library["refunds"],
         library["tax"],
     }
     services.mark_stale(caller=operator(), record_id=library["tax"].pk, reason="changed")
-    assert found(recall(caller=alice, entity_urns=[ORDERS], strategy="entity")) == [library["refunds"]]
+    assert records_of(recall(caller=alice, entity_urns=[ORDERS], strategy="entity")) == [library["refunds"]]
     with_stale = recall(caller=alice, entity_urns=[ORDERS], strategy="entity", include_stale=True)
-    assert set(found(with_stale)) == {library["refunds"], library["tax"]}
+    assert set(records_of(with_stale)) == {library["refunds"], library["tax"]}
 
 
 def test_include_stale_brings_neither_superseded_nor_archived(alice: Caller, library: dict[str, MemoryRecord]) -> None:
@@ -116,7 +118,7 @@ def test_graph_without_catalog_is_entity_and_says_so(
 ) -> None:
     monkeypatch.setattr(search, "NEIGHBOURS", {})
     answer = recall(caller=alice, entity_urns=[STOCK], strategy="graph")
-    assert found(answer) == [library["stock"]]
+    assert records_of(answer) == [library["stock"]]
     assert "no catalog" in answer.note
 
 
@@ -125,7 +127,7 @@ def test_graph_takes_neighbours_and_ranks_by_distance(
 ) -> None:
     monkeypatch.setattr(search, "NEIGHBOURS", {"stock": lambda caller, urns: ({STOCK: 1}, "")})
     answer = recall(caller=alice, entity_urns=[ORDERS], strategy="graph")
-    assert found(answer)[-1] == library["stock"]
+    assert records_of(answer)[-1] == library["stock"]
     assert [hit.bonus for hit in answer.hits] == [1.0, 1.0, 0.5]
 
 
@@ -133,11 +135,11 @@ def test_auto_is_one_order_and_the_limit_keeps_the_best(alice: Caller, library: 
     whole = recall(caller=alice, query="gross amounts with tax", entity_urns=[STOCK], limit=10)
     scores = [hit.score for hit in whole.hits]
     assert scores == sorted(scores, reverse=True)
-    assert set(found(whole)[:2]) == {library["tax"], library["stock"]}
+    assert set(records_of(whole)[:2]) == {library["tax"], library["stock"]}
     for limit in (1, 2, 3):
         assert (
-            found(recall(caller=alice, query="gross amounts with tax", entity_urns=[STOCK], limit=limit))
-            == found(whole)[:limit]
+            records_of(recall(caller=alice, query="gross amounts with tax", entity_urns=[STOCK], limit=limit))
+            == records_of(whole)[:limit]
         )
 
 
@@ -147,24 +149,24 @@ def test_filters_apply_before_the_limit(alice: Caller, library: dict[str, Memory
     services.remember(caller=alice, content="She prefers refunds in a table.", dimension="preference")
     answer = recall(caller=alice, query="refunds", filters=Filters(dimension="preference"), limit=1)
     assert [hit.record.dimension for hit in answer.hits] == ["preference"]
-    assert found(recall(caller=alice, query="refunds", filters=Filters(tags=["refunds"]))) == [library["refunds"]]
+    assert records_of(recall(caller=alice, query="refunds", filters=Filters(tags=["refunds"]))) == [library["refunds"]]
 
 
 def test_equal_scores_come_in_a_fixed_order(alice: Caller, settings: Any) -> None:
     moment = timezone.now()
     for n in range(8):
         services.remember(caller=alice, content=f"Returns wait, case {n}.", created_at=moment)
-    first = found(recall(caller=alice, query="returns", strategy="lexical"))
-    assert all(found(recall(caller=alice, query="returns", strategy="lexical")) == first for _ in range(3))
+    first = records_of(recall(caller=alice, query="returns", strategy="lexical"))
+    assert all(records_of(recall(caller=alice, query="returns", strategy="lexical")) == first for _ in range(3))
     assert [r.pk for r in first] == sorted(r.pk for r in first)
 
 
 def test_the_index_path_keeps_an_owner_of_few_rows(
     alice: Caller, library: dict[str, MemoryRecord], settings: Any
 ) -> None:
-    exact = found(recall(caller=alice, query="refunds of revenue"))
+    exact = records_of(recall(caller=alice, query="refunds of revenue"))
     settings.RECALL_EXACT_SCAN_ROWS = 0
-    assert found(recall(caller=alice, query="refunds of revenue")) == exact
+    assert records_of(recall(caller=alice, query="refunds of revenue")) == exact
 
 
 @pytest.mark.parametrize(
@@ -255,5 +257,5 @@ def test_a_large_scope_takes_the_rarest_terms_first() -> None:
     rare = lexicon.Term("rare", 10, lexicon.idf(10, 100_000))
     middling = lexicon.Term("middling", 4_000, lexicon.idf(4_000, 100_000))
     assert lexicon.selective([rare, middling, common]) == "'rare' | 'middling'"
-    other = lexicon.Term("other", 80_000, lexicon.idf(80_000, 100_000))
-    assert lexicon.selective([other, common]) == "'other' & 'common'"
+    frequent = lexicon.Term("other", 80_000, lexicon.idf(80_000, 100_000))
+    assert lexicon.selective([frequent, common]) == "'other' & 'common'"

@@ -82,7 +82,7 @@ def test_without_embedder_the_memory_is_saved_and_a_job_waits(alice: Caller, set
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "said"),
+    ("field", "value", "fault"),
     [
         ("content", "too short", "9 characters"),
         ("content", "x" * 4001, "4001 characters"),
@@ -101,11 +101,11 @@ def test_without_embedder_the_memory_is_saved_and_a_job_waits(alice: Caller, set
         ("metadata", {"big": "x" * 20_000}, "16000"),
     ],
 )
-def test_remember_names_what_is_wrong_and_writes_nothing(alice: Caller, field: str, value: Any, said: str) -> None:
+def test_remember_names_what_is_wrong_and_writes_nothing(alice: Caller, field: str, value: Any, fault: str) -> None:
     with pytest.raises(Invalid) as refused:
         services.remember(caller=alice, **{"content": REFUNDS, field: value})
     assert field in refused.value.message
-    assert said in refused.value.message
+    assert fault in refused.value.message
     assert not MemoryRecord.objects.exists()
 
 
@@ -127,14 +127,14 @@ def test_a_blank_identity_owns_nothing_and_changes_nothing(fact: MemoryRecord) -
 # -- who may ----------------------------------------------------------------------------------------------
 
 CHANGES: dict[str, Callable[..., Any]] = {
-    "revise": lambda **who: services.revise(**who, content="Something else entirely."),
-    "supersede": lambda **who: services.supersede(**who, content="Something else entirely."),
+    "revise": lambda **arguments: services.revise(**arguments, content="Something else entirely."),
+    "supersede": lambda **arguments: services.supersede(**arguments, content="Something else entirely."),
     "forget": services.forget,
     "restore": services.restore,
-    "share": lambda **who: services.share(**who, visibility="everyone"),
-    "mark_stale": lambda **who: services.mark_stale(**who, reason="the table changed"),
+    "share": lambda **arguments: services.share(**arguments, visibility="everyone"),
+    "mark_stale": lambda **arguments: services.mark_stale(**arguments, reason="the table changed"),
     "verify": services.verify,
-    "erase": lambda **who: erasing.erase(**who, confirm=True),
+    "erase": lambda **arguments: erasing.erase(**arguments, confirm=True),
 }
 
 
@@ -369,12 +369,12 @@ def together(*acts: Callable[[], Any]) -> list[Any]:
     """Runs the acts at once, each in a thread with its own connection; answers results or exceptions."""
     barrier, results = threading.Barrier(len(acts)), [None] * len(acts)
 
-    def run(place: int, act: Callable[[], Any]) -> None:
+    def run(index: int, act: Callable[[], Any]) -> None:
         barrier.wait()
         try:
-            results[place] = act()
+            results[index] = act()
         except Exception as error:
-            results[place] = error  # type: ignore[call-overload]
+            results[index] = error  # type: ignore[call-overload]
         finally:
             connection.close()
 

@@ -7,7 +7,7 @@ from django.db import connection
 
 from memories import services
 from memories.access import Caller
-from memories.database.statements import Statement, condition, named
+from memories.database.statements import Statement, condition, name_parameters
 from memories.models import MemoryRecord
 
 pytestmark = pytest.mark.django_db
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.django_db
     ],
 )
 def test_placeholders_get_names(sql: str, values: list[int], expected: str) -> None:
-    assert named(sql, values, "x") == (expected, {f"x{n}": value for n, value in enumerate(values)})
+    assert name_parameters(sql, values, "x") == (expected, {f"x{n}": value for n, value in enumerate(values)})
 
 
 def test_a_missing_value_is_an_error() -> None:
     with pytest.raises(ValueError, match="2 placeholders for 1 values"):
-        named("a = %s AND b = %s", [1], "x")
+        name_parameters("a = %s AND b = %s", [1], "x")
 
 
 def test_a_condition_means_the_same_in_a_statement_of_ours(alice: Caller, olga: Caller) -> None:
@@ -46,8 +46,8 @@ def test_a_condition_means_the_same_in_a_statement_of_ours(alice: Caller, olga: 
 def test_several_querysets_are_read_in_one_round_trip(alice: Caller, django_assert_num_queries: object) -> None:
     services.remember(caller=alice, content="Half of the orders, 50% of them.")
     statement = Statement()
-    seen = statement.table(MemoryRecord.objects.visible_to(alice).filter(content__contains="50%").values("pk"))
+    matches = statement.table(MemoryRecord.objects.visible_to(alice).filter(content__contains="50%").values("pk"))
     none = statement.table(MemoryRecord.objects.none().values("pk"))
     with django_assert_num_queries(1):  # type: ignore[operator]
-        rows = statement.run(f"SELECT (SELECT count(*) FROM {seen}), (SELECT count(*) FROM {none}), %s", [7])  # noqa: S608
+        rows = statement.run(f"SELECT (SELECT count(*) FROM {matches}), (SELECT count(*) FROM {none}), %s", [7])  # noqa: S608
     assert rows == [(1, 0, 7)]

@@ -51,10 +51,10 @@ def test_only_the_last_change_and_only_one_s_own_is_undone(alice: Caller, bob: C
 def test_forgetting_all_and_undoing_all_leaves_all_as_it_was(alice: Caller, ada: Caller) -> None:
     rows = [stale(alice, ada, f"Fact number {n} about the mart.") for n in range(60)]
     batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
-    assert len(batches.done(batch)) == 60
+    assert len(batches.completed_units(batch)) == 60
     back = batches.undo(caller=alice, batch_id=batch.pk)
     assert back.act == "undo_forget"
-    assert len(batches.done(back)) == 60
+    assert len(batches.completed_units(back)) == 60
     states = set(MemoryRecord.objects.values_list("status", "stale_reason"))
     assert states == {("stale", REASON)}
 
@@ -83,9 +83,9 @@ def test_a_chain_is_as_it_was_after_undoing_a_restored_correction(alice: Caller)
 @pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u200b", "\x1b", "\u00ad"])
 def test_marks_that_rewrite_a_line_are_shown_as_what_they_are(mark: str) -> None:
     text = f"Amounts are net{mark}ssorg"
-    for shown in (visible(text), markdown(text)):
-        assert mark not in shown
-        assert f"⟦U+{ord(mark):04X}⟧" in shown
+    for rendering in (visible(text), markdown(text)):
+        assert mark not in rendering
+        assert f"⟦U+{ord(mark):04X}⟧" in rendering
 
 
 def test_letters_that_need_their_joiners_keep_them() -> None:
@@ -96,6 +96,6 @@ def test_search_says_how_many_stale_and_corrected_matches_it_left_out(alice: Cal
     stale(alice, ada)
     old = services.remember(caller=alice, content="The mart is rebuilt every hour.").record
     services.supersede(caller=alice, record_id=old.pk, content="The mart is rebuilt at noon.")
-    found = recall(caller=alice, query="when is the mart rebuilt")
-    assert [hit.record.content for hit in found.hits] == ["The mart is rebuilt at noon."]
-    assert found.left_out == {"stale": 1, "superseded": 1}
+    answer = recall(caller=alice, query="when is the mart rebuilt")
+    assert [hit.record.content for hit in answer.hits] == ["The mart is rebuilt at noon."]
+    assert answer.left_out == {"stale": 1, "superseded": 1}

@@ -34,27 +34,27 @@ class Command(BaseCommand):
             for source in indexing.SOURCES.values():
                 source.rows().update(embedding_text_hash=None)
         waiting = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
-        done = self.close(model, waiting, quiet)
+        completed = self.close(model, waiting, quiet)
         lexicon.refresh()
-        left = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
-        if left:
-            raise CommandError(f"{done} of {waiting} embedded with {model}; {left} left: run it again")
-        self.stdout.write(f"{done} embedded with {model}; none left")
+        remaining = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
+        if remaining:
+            raise CommandError(f"{completed} of {waiting} embedded with {model}; {remaining} left: run it again")
+        self.stdout.write(f"{completed} embedded with {model}; none left")
 
     def close(self, model: str, waiting: int, quiet: bool) -> int:
-        done = 0
+        completed = 0
         with tqdm(total=waiting, unit="memories", disable=quiet) as bar:
             while True:
                 batch = self.next_batch(model)
                 if not batch:
-                    return done
+                    return completed
                 try:
                     vectors, name = embedding.embed([text for _, _, text in batch], waiting=embedding.Waiting.BATCH)
                 except embedding.EmbedderUnavailable as error:
-                    raise CommandError(f"stopped after {done}: {error}") from None
+                    raise CommandError(f"stopped after {completed}: {error}") from None
                 for (kind, unit, text), vector in zip(batch, vectors, strict=True):
                     indexing.store_vector(kind, unit, text, vector.tolist(), name)
-                done += len(batch)
+                completed += len(batch)
                 bar.update(len(batch))
 
     def next_batch(self, model: str) -> list[tuple[str, Any, str]]:

@@ -27,8 +27,8 @@ def listing(request: HttpRequest) -> HttpResponse:
     """One's own bulk work, running and past; a POST starts one."""
     if request.method == "POST":
         return start(request)
-    found = page(batches.mine(caller_of(request, door="portal")), request.GET.get("after", ""))
-    rows = [(batch, batches.ACTS[batch.act].says, len(batches.done(batch))) for batch in found.rows]
+    found = page(batches.owned_by(caller_of(request, door="portal")), request.GET.get("after", ""))
+    rows = [(batch, batches.ACTS[batch.act].says, len(batches.completed_units(batch))) for batch in found.rows]
     return render(request, "portal/batches.html", {"rows": rows, "after": found.after})
 
 

@@ -34,7 +34,7 @@ def listing(request: HttpRequest) -> HttpResponse:
 def one(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """A chain as it stood after each of its changes; `at` counts the changes from the first."""
     caller = caller_of(request, door="portal")
-    record = queries.one(caller, record_id)
+    record = queries.get(caller, record_id)
     line = chain(caller, record)
     changes = history(caller, record, line)
     moments = sorted({change.at for change in changes})

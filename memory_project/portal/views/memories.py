@@ -47,7 +47,7 @@ def my_knowledge(request: HttpRequest) -> HttpResponse:
 @login_required
 def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    record = queries.one(caller, record_id)
+    record = queries.get(caller, record_id)
     line = chain(caller, record)
     said, own_word = feedback.of(caller, record)
     insight = curation.of_record(caller, record)
@@ -87,7 +87,7 @@ def create_memory(request: HttpRequest) -> HttpResponse:
 def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """Two ways to change a text: edit it in place, or correct it and keep what was believed before."""
     caller = caller_of(request, door="portal")
-    record = queries.one(caller, record_id)
+    record = queries.get(caller, record_id)
     correcting = "correct" in (request.POST or request.GET)
     if not (may_decide(caller, record) if correcting else caller.acts_for(record.created_by)):
         raise Forbidden("belongs to somebody else: only its owner or an admin changes it")
@@ -159,7 +159,7 @@ def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     feedback.mark(caller=caller, record_id=record_id, verdict="wrong", note=request.POST.get("reason", ""))
-    stale = queries.one(caller, record_id).status == Status.STALE
+    stale = queries.get(caller, record_id).status == Status.STALE
     everybody = "Noted: it is out of recall until somebody has looked at it."
     return everybody if stale else "Noted: you don’t recall it any more, and its owner is asked to look at it."
 
