@@ -25,7 +25,7 @@ from analysis.asking.query import Scope, run, scope, uncastable
 from analysis.execution import Acted, carry_out, is_interrupted
 from analysis.models import Action, ActionState, Session
 from analysis.operations import Act
-from analysis.sources import Known
+from analysis.sources import SourceModel
 from memories.access import Caller, caller_for
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
@@ -58,7 +58,7 @@ class Request:
     """What was asked, checked."""
 
     session: Session
-    known: Known
+    model: SourceModel
     kind: str
     attributes: dict[str, Any]
     where: dict[str, Any]
@@ -68,8 +68,8 @@ class Request:
 @carries_out(Act)
 def dry_run(ask: Act, *, caller: Caller) -> Preview:
     """The scope and the age of the snapshot, without a call to the upstream; and what was begun here and broke off."""
-    asked = _checked(caller, ask)
-    base, params = asked.scope.sql()
+    request = _checked(caller, ask)
+    base, params = request.scope.sql()
     ((matched, without, earliest, latest),) = run(
         f"SELECT count(*) FILTER (WHERE has_id), count(*) FILTER (WHERE NOT has_id), min(ingested_at), "
         f"max(ingested_at) {base}",
@@ -77,7 +77,7 @@ def dry_run(ask: Act, *, caller: Caller) -> Preview:
     )
     rows = run(f"SELECT record_id, data, ingested_at {base} AND has_id ORDER BY id LIMIT %s", [*params, SAMPLE_IDS])
     data = [{**json.loads(data), "ingestedAt": at.isoformat()} for _, data, at in rows[:SAMPLE_ROWS]]
-    token = signing.dumps(_digest(caller, asked, _ids(asked)), salt=SALT) if matched else ""
+    token = signing.dumps(_digest(caller, request, _ids(request)), salt=SALT) if matched else ""
     return Preview(
         matched,
         [record_id for record_id, _, _ in rows],
@@ -86,8 +86,8 @@ def dry_run(ask: Act, *, caller: Caller) -> Preview:
         latest,
         token,
         without,
-        interrupted(caller, asked.session, asked.known.name),
-        uncastable(asked.scope),
+        interrupted(caller, request.session, request.model.name),
+        uncastable(request.scope),
     )
 
 
@@ -96,139 +96,147 @@ def act(ask: Act, *, caller: Caller) -> Acted:
     """Changes every matching record upstream. Raises Conflict when the confirmed records are not those any more, and
     when an action broke off here that the token's dry run did not name: asking again would repeat what it did."""
     as_user = sessions.acting_for(caller, ask.user_id)
-    asked = _checked(caller, ask)
-    ids = _ids(asked)
+    request = _checked(caller, ask)
+    ids = _ids(request)
     if len(ids) > UNCONFIRMED_MOST or ask.confirm:
-        _require_confirmed(caller, asked, ids, ask.confirm)
-    elif broken := interrupted(caller, asked.session, asked.known.name):
-        done = "go on with it by action_id, or do a dry run and pass its confirm to act anew"
-        raise Conflict(f"an action broke off here, {broken[0].pk.hex}: {done}", field="action_id")
-    with closing(sources.open_upstream(caller, asked.known, as_user=as_user)) as upstream:
+        _require_confirmed(caller, request, ids, ask.confirm)
+    elif broken := interrupted(caller, request.session, request.model.name):
+        hint = "go on with it by action_id, or do a dry run and pass its confirm to act anew"
+        raise Conflict(f"an action broke off here, {broken[0].pk.hex}: {hint}", field="action_id")
+    with closing(sources.open_upstream(caller, request.model, as_user=as_user)) as upstream:
         with transaction.atomic():
-            made = Action.objects.create(
+            action = Action.objects.create(
                 owner=caller.email,
                 on_behalf_of=as_user,
-                analysis_id=asked.session.analysis_id,
-                model=asked.known.name,
-                kind=asked.kind,
-                attributes=asked.attributes,
-                where=asked.where,
+                analysis_id=request.session.analysis_id,
+                model=request.model.name,
+                kind=request.kind,
+                attributes=request.attributes,
+                where=request.where,
                 revalidate=ask.revalidate,
             )
-            _plan(made, asked, ids)
-        return carry_out(made, upstream, asked.session)
+            _plan(action, request, ids)
+        return carry_out(action, upstream, request.session)
 
 
 def resume(*, caller: Caller, action_id: UUID | str) -> Acted:
     """Goes on with an action that was interrupted, or whose records failed. What is done is not done again."""
-    made = _unfinished(caller, action_id)
-    known = _writable(caller, made.model)
-    session = Session.objects.filter(owner=made.owner, analysis_id=made.analysis_id).first()
-    with closing(sources.open_upstream(caller, known, as_user=made.on_behalf_of)) as upstream:
-        return carry_out(made, upstream, session, again=True)
+    action = _unfinished(caller, action_id)
+    model = _writable(caller, action.model)
+    session = Session.objects.filter(owner=action.owner, analysis_id=action.analysis_id).first()
+    with closing(sources.open_upstream(caller, model, as_user=action.on_behalf_of)) as upstream:
+        return carry_out(action, upstream, session, again=True)
 
 
 def interrupted(caller: Caller, session: Session, model: str) -> list[Action]:
     """The caller's actions on this model that broke off, newest first."""
-    begun = Action.objects.owned_by(caller).filter(
+    running = Action.objects.owned_by(caller).filter(
         analysis_id=session.analysis_id, model=model, state=ActionState.RUNNING
     )
-    return [made for made in begun[:20] if is_interrupted(made)]
+    return [action for action in running[:20] if is_interrupted(action)]
 
 
 def resume_later(*, caller: Caller, action_id: UUID | str) -> Action:
     """Hands the action to a worker, which goes on as its owner with the rights of then."""
-    made = _unfinished(caller, action_id)
-    transaction.on_commit(partial(async_task, "analysis.tasks.resume", made.pk.hex))
-    return made
+    action = _unfinished(caller, action_id)
+    transaction.on_commit(partial(async_task, "analysis.tasks.resume", action.pk.hex))
+    return action
 
 
 def _unfinished(caller: Caller, action_id: UUID | str) -> Action:
     """The caller's own action that is not done, on behalf of nobody whom the caller may not act for."""
-    made = find(caller, action_id)
-    if made.owner != caller.email:
+    action = find(caller, action_id)
+    if action.owner != caller.email:
         raise NotFound("no such action of yours", field="action_id")
-    if made.state == ActionState.DONE:
+    if action.state == ActionState.DONE:
         raise Conflict("is done: there is nothing to resume", field="action_id")
-    sessions.acting_for(caller, made.on_behalf_of)
-    return made
+    sessions.acting_for(caller, action.on_behalf_of)
+    return action
 
 
 def resume_as_owner(action_id: UUID | str) -> str:
     """In a worker."""
-    made = Action.objects.filter(pk=action_id).first()
-    person = made and get_user_model().objects.filter(email=made.owner).first()
-    if made is None or person is None:
+    action = Action.objects.filter(pk=action_id).first()
+    person = action and get_user_model().objects.filter(email=action.owner).first()
+    if action is None or person is None:
         return "nobody to resume it for"
-    resume(caller=caller_for(person, door="worker"), action_id=made.pk)  # type: ignore[arg-type]  # it is a Person
+    resume(caller=caller_for(person, door="worker"), action_id=action.pk)  # type: ignore[arg-type]  # it is a Person
     return "resumed"
 
 
 def find(caller: Caller, action_id: UUID | str) -> Action:
     pk = checked(Id, action_id, "action_id")
-    made = Action.objects.visible_to(caller).filter(pk=pk).first()
-    if made is None:
+    action = Action.objects.visible_to(caller).filter(pk=pk).first()
+    if action is None:
         raise NotFound("no such action of yours", field="action_id")
-    return made
+    return action
 
 
 # -- what is asked -----------------------------------------------------------------------------------------
 
 
 def _checked(caller: Caller, ask: Act) -> Request:
-    known = _writable(caller, ask.model)
-    attributes = _attributes(known, dict(ask.attributes or {})) if ask.action == "update" else {}
+    model = _writable(caller, ask.model)
+    attributes = _attributes(model, dict(ask.attributes or {})) if ask.action == "update" else {}
     session = sessions.find(caller, ask.analysis_id)
-    held = sessions.names_of_models(session)
-    if known.name not in held:
+    models = sessions.names_of_models(session)
+    if model.name not in models:
         raise NotFound(
-            f"no {ask.model} records here: run analysis_ingest first", field="model", allowed=", ".join(held)
+            f"no {ask.model} records here: run analysis_ingest first", field="model", allowed=", ".join(models)
         )
-    return Request(session, known, ask.action, attributes, dict(ask.where or {}), scope(session, known.name, ask.where))
+    return Request(session, model, ask.action, attributes, dict(ask.where or {}), scope(session, model.name, ask.where))
 
 
-def _writable(caller: Caller, model: str) -> Known:
-    known = sources.find(caller, model)
-    if known.resource.read_only or known.source is None:
+def _writable(caller: Caller, model: str) -> SourceModel:
+    source_model = sources.find(caller, model)
+    if source_model.resource.read_only or source_model.source is None:
         raise Invalid(f"The {model!r} model is read-only and cannot be modified", field="model")
-    if not known.is_changed_by(caller):
-        who = ", ".join(known.source.act_personas) or "only admins; its declaration names nobody in act_personas"
-        raise Forbidden("is not yours to change", field="model", allowed=who)
-    return known
+    if not source_model.is_changed_by(caller):
+        allowed = (
+            ", ".join(source_model.source.act_personas) or "only admins; its declaration names nobody in act_personas"
+        )
+        raise Forbidden("is not yours to change", field="model", allowed=allowed)
+    return source_model
 
 
-def _attributes(known: Known, given: dict[str, Any]) -> dict[str, Any]:
+def _attributes(model: SourceModel, values: dict[str, Any]) -> dict[str, Any]:
     """Checked against the declaration, as far as there is one."""
-    if not given:
+    if not values:
         raise Invalid("is missing", field="attributes", allowed="an object of what to set, for update")
-    given = {name: records.clean(value) for name, value in given.items()}
-    if len(json.dumps(given)) > ATTRIBUTES_BYTES:
+    values = {name: records.clean(value) for name, value in values.items()}
+    if len(json.dumps(values)) > ATTRIBUTES_BYTES:
         raise Invalid("is too long", field="attributes", allowed=f"at most {ATTRIBUTES_BYTES} bytes")
-    declared = known.resource.attributes
-    for name, value in given.items():
-        one = declared.get(name)
-        if declared and one is None:
-            allowed = ", ".join(sorted(key for key, each in declared.items() if each.writable))
+    declared = model.resource.attributes
+    for name, value in values.items():
+        attribute = declared.get(name)
+        if declared and attribute is None:
+            allowed = ", ".join(sorted(key for key, declaration in declared.items() if declaration.writable))
             raise Invalid("is not declared", field=f"attributes.{name}", allowed=allowed)
-        if one and not one.writable:
+        if attribute and not attribute.writable:
             raise Invalid("is read-only", field=f"attributes.{name}")
-        if one and one.type == "enum" and one.values and value not in one.values:
-            raise Invalid(f"{str(value)[:60]!r} is unknown", field=f"attributes.{name}", allowed=", ".join(one.values))
-    return given
+        if attribute and attribute.type == "enum" and attribute.values and value not in attribute.values:
+            raise Invalid(
+                f"{str(value)[:60]!r} is unknown", field=f"attributes.{name}", allowed=", ".join(attribute.values)
+            )
+    return values
 
 
-def _ids(asked: Request) -> list[str]:
-    base, params = asked.scope.sql()
-    return [one for (one,) in run(f"SELECT record_id {base} AND has_id ORDER BY id", params)]
+def _ids(request: Request) -> list[str]:
+    base, params = request.scope.sql()
+    return [record_id for (record_id,) in run(f"SELECT record_id {base} AND has_id ORDER BY id", params)]
 
 
-def _digest(caller: Caller, asked: Request, ids: Sequence[str]) -> dict[str, Any]:
-    broken = [made.pk.hex for made in interrupted(caller, asked.session, asked.known.name)]
-    text = json.dumps([asked.kind, asked.attributes, asked.where, list(ids), broken], sort_keys=True)
-    return {"session": asked.session.pk, "model": asked.known.name, "sha": hashlib.sha256(text.encode()).hexdigest()}
+def _digest(caller: Caller, request: Request, ids: Sequence[str]) -> dict[str, Any]:
+    broken = [action.pk.hex for action in interrupted(caller, request.session, request.model.name)]
+    text = json.dumps([request.kind, request.attributes, request.where, list(ids), broken], sort_keys=True)
+    return {
+        "session": request.session.pk,
+        "model": request.model.name,
+        "sha": hashlib.sha256(text.encode()).hexdigest(),
+    }
 
 
-def _require_confirmed(caller: Caller, asked: Request, ids: Sequence[str], confirm: str) -> None:
+def _require_confirmed(caller: Caller, request: Request, ids: Sequence[str], confirm: str) -> None:
     if not confirm:
         raise Invalid(
             f"is missing: {len(ids)} records are matched",
@@ -241,18 +249,18 @@ def _require_confirmed(caller: Caller, asked: Request, ids: Sequence[str], confi
         raise Invalid(
             "is no valid token, or older than an hour", field="confirm", allowed="that of a dry run"
         ) from None
-    if agreed != _digest(caller, asked, ids):
+    if agreed != _digest(caller, request, ids):
         raise Conflict(
             "was given for something else: records or request have changed; run the dry run again", field="confirm"
         )
 
 
-def _plan(made: Action, asked: Request, ids: Sequence[str]) -> None:
+def _plan(action: Action, request: Request, ids: Sequence[str]) -> None:
     """Every record's snapshot, kept with the action: what a resume compares with."""
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO analysis_action_items (action_id, record_id, before, outcome, error) "
             "SELECT %s, record_id, data, 'planned', '' FROM ingested_records "
             "WHERE session_id = %s AND model = %s AND record_id = ANY(%s) ORDER BY id",
-            [made.pk, asked.session.pk, asked.known.name, list(ids)],
+            [action.pk, request.session.pk, request.model.name, list(ids)],
         )

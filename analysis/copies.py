@@ -23,8 +23,8 @@ def erase(record_id: UUID, texts: Sequence[str]) -> None:
     _drop(IngestedRecord.objects.filter(model=RESOURCE.name, record_id=record_id.hex))
     for text in texts:
         IngestedRecord.objects.annotate(plain=Cast("data", TextField())).filter(plain__contains=_as_json(text)).delete()
-        said = Finding.objects.annotate(plain=Cast("metadata", TextField()))
-        said.filter(Q(finding__contains=text) | Q(plain__contains=_as_json(text))).delete()
+        findings = Finding.objects.annotate(plain=Cast("metadata", TextField()))
+        findings.filter(Q(finding__contains=text) | Q(plain__contains=_as_json(text))).delete()
 
 
 def follow(record_ids: Sequence[UUID]) -> None:
@@ -32,8 +32,8 @@ def follow(record_ids: Sequence[UUID]) -> None:
     copies = IngestedRecord.objects.filter(model=RESOURCE.name, record_id__in=[pk.hex for pk in record_ids])
     for owner in copies.order_by().values_list("session__owner", flat=True).distinct():
         readable = _readable_by(owner, record_ids)
-        gone = [pk.hex for pk in record_ids if pk not in readable]
-        _drop(copies.filter(session__owner=owner, record_id__in=gone))
+        unreadable = [pk.hex for pk in record_ids if pk not in readable]
+        _drop(copies.filter(session__owner=owner, record_id__in=unreadable))
 
 
 def follow_person(email: str) -> None:

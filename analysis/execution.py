@@ -34,9 +34,9 @@ class Acted:
         return sum(self.counts.values())
 
 
-def is_interrupted(made: Action) -> bool:
+def is_interrupted(action: Action) -> bool:
     """Begun, not finished, and nobody is at work on it: its process was killed or its client went away."""
-    return made.state == ActionState.RUNNING and locks.is_free("action", made.pk)
+    return action.state == ActionState.RUNNING and locks.is_free("action", action.pk)
 
 
 NAMES = {
@@ -130,19 +130,19 @@ def _differing(item: ActionItem, now: Mapping[str, Any]) -> list[str]:
     return [name for name, value in item.before.items() if name in clean and clean[name] != value]
 
 
-def _settle(made: Action) -> Acted:
-    counts = outcomes(made)
+def _settle(action: Action) -> Acted:
+    counts = outcomes(action)
     fine = set(counts) <= {Outcome.SUCCEEDED.value, Outcome.DRIFTED.value}
-    made.state = ActionState.DONE if fine else ActionState.PARTIAL
-    made.finished_at = timezone.now()
-    made.save(update_fields=["state", "finished_at"])
-    return Acted(made, counts, failures(made)[:ERRORS_SHOWN])
+    action.state = ActionState.DONE if fine else ActionState.PARTIAL
+    action.finished_at = timezone.now()
+    action.save(update_fields=["state", "finished_at"])
+    return Acted(action, counts, failures(action)[:ERRORS_SHOWN])
 
 
-def outcomes(made: Action) -> dict[str, int]:
-    return dict(made.items.order_by().values_list("outcome").annotate(n=Count("pk")))
+def outcomes(action: Action) -> dict[str, int]:
+    return dict(action.items.order_by().values_list("outcome").annotate(n=Count("pk")))
 
 
-def failures(made: Action) -> list[ActionItem]:
+def failures(action: Action) -> list[ActionItem]:
     bad = [Outcome.FAILED, Outcome.UNKNOWN]
-    return list(made.items.filter(outcome__in=bad).order_by("id")[:100])
+    return list(action.items.filter(outcome__in=bad).order_by("id")[:100])

@@ -42,54 +42,54 @@ class Export:
 def prepare(ask: operations.Export, *, caller: Caller) -> tuple[Export, str]:
     """The export and its token, valid for an hour, for the caller alone."""
     session = sessions.find(caller, ask.analysis_id)
-    asked = scope(session, ask.model, ask.where)
+    selection = scope(session, ask.model, ask.where)
     names = [field_name(name, "fields") for name in ask.fields]
-    require_fields(asked, names, "fields")
-    base, params = asked.sql()
+    require_fields(selection, names, "fields")
+    base, params = selection.sql()
     ((total,),) = run(f"SELECT count(*) {base}", params)
-    given = {
+    payload = {
         "session": session.pk,
-        "model": asked.model,
+        "model": selection.model,
         "where": ask.where or {},
         "format": ask.format,
         "fields": names,
     }
-    return Export(asked, ask.format, names, total), signing.dumps(given, salt=SALT, compress=True)
+    return Export(selection, ask.format, names, total), signing.dumps(payload, salt=SALT, compress=True)
 
 
 def opened(caller: Caller, token: str) -> Export:
     """What the token stands for, if it is the caller's. Raises NotFound otherwise."""
     try:
-        given = signing.loads(token, salt=SALT, max_age=VALID_S)
+        payload = signing.loads(token, salt=SALT, max_age=VALID_S)
     except signing.BadSignature:
         raise Invalid("is no valid address of an export, or older than an hour", field="export") from None
-    session = sessions.by_key(caller, given["session"])
+    session = sessions.by_key(caller, payload["session"])
     if session is None:
         raise NotFound("no such export of yours", field="export")
-    return Export(scope(session, given["model"], given["where"]), given["format"], given["fields"], 0)
+    return Export(scope(session, payload["model"], payload["where"]), payload["format"], payload["fields"], 0)
 
 
-def lines(one: Export) -> Iterator[str]:
+def lines(export: Export) -> Iterator[str]:
     """The rows, read with a cursor of the database, a chunk at a time."""
-    names = one.fields or _columns(one.scope)
-    base, params = one.scope.sql()
-    if one.format == "csv":
+    names = export.fields or _columns(export.scope)
+    base, params = export.scope.sql()
+    if export.format == "csv":
         yield _csv([[inert(name) for name in names]])
     with transaction.atomic(), connection.chunked_cursor() as cursor:
         cursor.execute(f"SELECT data {base} ORDER BY id", params)
         while rows := cursor.fetchmany(CHUNK):
             data = documents(rows)
-            if one.format == "csv":
+            if export.format == "csv":
                 yield _csv([[_cell(row.get(name)) for name in names] for row in data])
             else:
-                chosen = [{n: row[n] for n in names if n in row} if one.fields else row for row in data]
-                yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in chosen)
+                chosen_rows = [{n: row[n] for n in names if n in row} if export.fields else row for row in data]
+                yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in chosen_rows)
 
 
-def _columns(one: Scope) -> list[str]:
-    base, params = one.sql()
-    found = run(KEYS.format(scope=base), params)
-    return [name for (name,) in found][:COLUMNS_MOST]
+def _columns(selection: Scope) -> list[str]:
+    base, params = selection.sql()
+    rows = run(KEYS.format(scope=base), params)
+    return [name for (name,) in rows][:COLUMNS_MOST]
 
 
 def _cell(value: Any) -> Any:

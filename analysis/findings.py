@@ -38,7 +38,7 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     hits: list[Hit]
     ranking: str = "semantic"
     degraded: bool = False
@@ -97,7 +97,7 @@ def search(
     model: str = "",
     top_k: int = TOP_K,
     threshold: float = THRESHOLD,
-) -> Found:
+) -> SearchResult:
     """Findings like the query, best first: at most `top_k` of those with cosine ≥ `threshold`, or with a word of the
     query in their text or category. Without embedder, by words alone, and labelled so."""
     query, top_k = checked(FindingText, query, "query"), checked(TopK, top_k, "top_k")
@@ -114,7 +114,7 @@ def search(
     cosine = CombinedExpression(Value(1.0), "-", CosineDistance("embedding", vector), output_field=FloatField())
     near = rows.filter(embedding__isnull=False).annotate(similarity=cosine, found=_holds(_words(query)))
     near = near.filter(Q(similarity__gte=threshold) | Q(found=True))
-    return Found([Hit(row, row.similarity) for row in near.order_by("-similarity", "id")[:top_k]])
+    return SearchResult([Hit(row, row.similarity) for row in near.order_by("-similarity", "id")[:top_k]])
 
 
 def _words(query: str) -> str:
@@ -126,15 +126,15 @@ def _holds(words: str) -> RawSQL:
     return RawSQL(f"{VECTOR} @@ %s::tsquery", [text_search_config(), words], output_field=BooleanField())
 
 
-def _by_words(rows: QuerySet[Finding], query: str, top_k: int, why: str) -> Found:
+def _by_words(rows: QuerySet[Finding], query: str, top_k: int, why: str) -> SearchResult:
     words = _words(query)
     rank = RawSQL(f"ts_rank_cd({VECTOR}, %s::tsquery, 1)", [text_search_config(), words], output_field=FloatField())
     near = rows.annotate(found=_holds(words), similarity=rank).filter(found=True).order_by("-similarity", "id")
     note = f"by exact words, not by meaning: {why}"
-    return Found([Hit(row, row.similarity) for row in near[:top_k]], "lexical", True, note)
+    return SearchResult([Hit(row, row.similarity) for row in near[:top_k]], "lexical", True, note)
 
 
-def one(caller: Caller, finding_id: UUID | str) -> Finding:
+def find(caller: Caller, finding_id: UUID | str) -> Finding:
     """A living finding of one of the caller's sessions."""
     pk = checked(Id, finding_id, "finding_id")
     row = Finding.objects.filter(pk=pk, session__owner=caller.email).select_related("session").first()

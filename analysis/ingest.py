@@ -21,7 +21,7 @@ from analysis.findings import keep_summary
 from analysis.models import Ingest as Scope
 from analysis.models import IngestedRecord, IngestState, Session
 from analysis.operations import Ingest
-from analysis.sources import Known
+from analysis.sources import SourceModel
 from analysis.sources.envelopes import PageOf
 from analysis.sources.port import Upstream, UpstreamFailed
 from analysis.sources.rest import LINK
@@ -57,19 +57,19 @@ def ingest(ask: Ingest, *, caller: Caller) -> Ingested:
     """Copies a page, or all of them up to PAGES_MAX, into the caller's session. What was copied before a failure
     stays, and resume goes on from there."""
     as_user = sessions.acting_for(caller, ask.user_id)
-    known = sources.find(caller, ask.model)
-    wanted = checked_filters(known.resource, ask.model, ask.filters or {})
+    model = sources.find(caller, ask.model)
+    filters = checked_filters(model.resource, ask.model, ask.filters or {})
     page, per_page, fields = ask.page, ask.per_page, ask.fields
-    if not 1 <= per_page <= known.resource.per_page_max:
-        raise Invalid(f"is {per_page}", field="per_page", allowed=f"1 to {known.resource.per_page_max}")
-    with closing(sources.open_upstream(caller, known, as_user=as_user)) as upstream:
+    if not 1 <= per_page <= model.resource.per_page_max:
+        raise Invalid(f"is {per_page}", field="per_page", allowed=f"1 to {model.resource.per_page_max}")
+    with closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream:
         session = sessions.begin(caller, ask.analysis_id)
-        answer = Ingested(session.analysis_id, known.name, fields=len(fields))
-        one = _scope(session, known, wanted, per_page, fields, as_user)
-        run = Run(session, known, upstream, one, wanted, per_page, fields, answer)
+        answer = Ingested(session.analysis_id, model.name, fields=len(fields))
+        scope = _scope(session, model, filters, per_page, fields, as_user)
+        run = Run(session, model, upstream, scope, filters, per_page, fields, answer)
         if not ask.ingest_all:
             answer.page = page
-            run.keep(page, upstream.page(page, per_page, wanted), counts=False)
+            run.keep(page, upstream.page(page, per_page, filters), counts=False)
             return answer
         with run.working(ask.resume):
             run.all_pages()
@@ -79,16 +79,16 @@ def ingest(ask: Ingest, *, caller: Caller) -> Ingested:
 
 
 def _scope(
-    session: Session, known: Known, filters: Mapping[str, Any], per_page: int, fields: Sequence[str], as_user: str
+    session: Session, model: SourceModel, filters: Mapping[str, Any], per_page: int, fields: Sequence[str], as_user: str
 ) -> Scope:
-    text = json.dumps([known.name, filters, per_page, sorted(fields), as_user], sort_keys=True, default=str)
+    text = json.dumps([model.name, filters, per_page, sorted(fields), as_user], sort_keys=True, default=str)
     scope = hashlib.sha256(text.encode()).hexdigest()
-    one, _ = Scope.objects.get_or_create(
+    row, _ = Scope.objects.get_or_create(
         session=session,
         scope=scope,
-        defaults={"model": known.name, "filters": dict(filters), "per_page": per_page},
+        defaults={"model": model.name, "filters": dict(filters), "per_page": per_page},
     )
-    return one
+    return row
 
 
 @dataclass
@@ -96,14 +96,14 @@ class Run:
     """One download under way."""
 
     session: Session
-    known: Known
+    model: SourceModel
     upstream: Upstream
     scope: Scope
     filters: Mapping[str, Any]
     per_page: int
     fields: Sequence[str]
     answer: Ingested
-    seen: set[str] = field(default_factory=set)  # ids, to notice an upstream that answers one page for ever
+    seen_ids: set[str] = field(default_factory=set)  # ids, to notice an upstream that answers one page for ever
 
     @contextmanager
     def working(self, resume: bool) -> Iterator[None]:
@@ -130,31 +130,31 @@ class Run:
 
     def all_pages(self) -> None:
         """The first missing page tells how many there are, and how they are found."""
-        number, used = self._first_missing(), self.scope.next_cursor
-        found = self._fetch(number, used)
-        self.keep(number, found)
-        while not self._is_last(number, found):
+        number, cursor = self._first_missing(), self.scope.next_cursor
+        page = self._fetch(number, cursor)
+        self.keep(number, page)
+        while not self._is_last(number, page):
             if self.answer.pages >= PAGES_MAX:
                 self._cap()
                 return
-            if found.total_pages is not None and self._is_counted(found):
-                self._rest(found.total_pages)
+            if page.total_pages is not None and self._is_counted(page):
+                self._rest(page.total_pages)
                 return
-            number, used = number + 1, _onward(found)
-            found = self._fetch(number, used)
-            self.keep(number, found)
-        self.scope.next_cursor = used  # of the last page, which a later resume reads again
+            number, cursor = number + 1, _onward(page)
+            page = self._fetch(number, cursor)
+            self.keep(number, page)
+        self.scope.next_cursor = cursor  # of the last page, which a later resume reads again
 
     def _rest(self, total: int) -> None:
         """The known remaining pages, a few at once; each is kept as soon as it is there."""
         missing = [n for n in range(1, total + 1) if n not in set(self.scope.pages_done)]
         now = missing[: PAGES_MAX - self.answer.pages]
-        for number, found in self._each(now):
-            self.keep(number, found)
+        for number, page in self._fetch_each(now):
+            self.keep(number, page)
         if len(missing) > len(now):
             self._cap()
 
-    def _each(self, numbers: Sequence[int]) -> Iterator[tuple[int, PageOf]]:
+    def _fetch_each(self, numbers: Sequence[int]) -> Iterator[tuple[int, PageOf]]:
         """The pages in order, a few requested ahead; those that nobody waits for any more are not requested."""
         if self.upstream.at_once == 1:
             for number in numbers:
@@ -178,68 +178,68 @@ class Run:
     def _fetch(self, number: int, cursor: str) -> PageOf:
         return self.upstream.page(number, self.per_page, self.filters, cursor)
 
-    def keep(self, number: int, found: PageOf, *, counts: bool = True) -> None:
+    def keep(self, number: int, page: PageOf, *, counts: bool = True) -> None:
         """Rows, and that the page is done, in one transaction; then its summary, and word of the progress. A page
         that was asked for alone does not count: a resume begins where the others ended."""
-        resource = self.known.resource
-        rows = [records.clean(row) for row in found.rows]
+        resource = self.model.resource
+        rows = [records.clean(row) for row in page.rows]
         rows = [records.projected(records.flattened(row, resource), self.fields, resource) for row in rows]
         now = timezone.now()
         with transaction.atomic():
             until, origin = now + sessions.record_ttl(), f"{self.scope.scope}:{number}"
-            stored = records.store(self.session, self.known.name, rows, resource.id_field, now, until, origin)
-            self.scope.total_pages = found.total_pages or self.scope.total_pages
+            stored_count = records.store(self.session, self.model.name, rows, resource.id_field, now, until, origin)
+            self.scope.total_pages = page.total_pages or self.scope.total_pages
             if counts and rows:
                 self.scope.pages_done = sorted({*self.scope.pages_done, number})
-                self.scope.next_cursor = "" if self._is_counted(found) else _onward(found)
+                self.scope.next_cursor = "" if self._is_counted(page) else _onward(page)
             self._save()
-        self.answer.records += stored
+        self.answer.records += stored_count
         self.answer.pages += 1
         self.answer.total_pages = self.scope.total_pages
         if rows:
             keys = frozenset({resource.id_field, *(f"{name}_id" for name in resource.associations)})
-            summary = summarize(self.known.name, rows, number, self.scope.total_pages, self.fields, keys)
-            keep_summary(self.session, self.known.name, f"{self.scope.scope[:40]}:{number}", summary)
+            summary = summarize(self.model.name, rows, number, self.scope.total_pages, self.fields, keys)
+            keep_summary(self.session, self.model.name, f"{self.scope.scope[:40]}:{number}", summary)
         total = self.scope.total_pages
         of = f"/{total}" if total else ""
         progress.tell(number, total, f"Ingested page {number}{of} ({self.answer.records} records)")
 
-    def _is_last(self, number: int, found: PageOf) -> bool:
+    def _is_last(self, number: int, page: PageOf) -> bool:
         """Only what the upstream says, or an empty or repeated page, ends a download: a short page may be the
         server's own page size."""
-        if not found.rows:
+        if not page.rows:
             return True
-        if found.cursor is not None:
-            return not found.cursor
-        if found.next is not None:
-            return not found.next
-        if found.total_pages is not None:
-            return number >= found.total_pages
-        ids = {str(row.get(self.known.resource.id_field, "")) for row in found.rows}
-        repeated = ids <= self.seen and ids != {""}
-        self.seen |= ids
-        return repeated or (ids == {""} and len(found.rows) < self.per_page)
+        if page.cursor is not None:
+            return not page.cursor
+        if page.next is not None:
+            return not page.next
+        if page.total_pages is not None:
+            return number >= page.total_pages
+        ids = {str(row.get(self.model.resource.id_field, "")) for row in page.rows}
+        repeated = ids <= self.seen_ids and ids != {""}
+        self.seen_ids |= ids
+        return repeated or (ids == {""} and len(page.rows) < self.per_page)
 
-    def _is_counted(self, found: PageOf) -> bool:
+    def _is_counted(self, page: PageOf) -> bool:
         """Whether pages are found by their number; otherwise the links are followed, one after another."""
-        named = parse_qs(urlsplit(found.next or "").query)
-        return not found.cursor and (not found.next or self.known.resource.page_param in named)
+        parameters = parse_qs(urlsplit(page.next or "").query)
+        return not page.cursor and (not page.next or self.model.resource.page_param in parameters)
 
     def _first_missing(self) -> int:
-        done = set(self.scope.pages_done)
-        return next(n for n in range(1, len(done) + 2) if n not in done)
+        completed = set(self.scope.pages_done)
+        return next(n for n in range(1, len(completed) + 2) if n not in completed)
 
     def _cap(self) -> None:
         self.answer.capped = True
-        left = self.scope.total_pages and self.scope.total_pages - len(self.scope.pages_done)
-        more = f"{left} more pages" if left else "there may be more"
-        self.answer.notes.append(f"{more}: call again with resume to go on")
+        remaining = self.scope.total_pages and self.scope.total_pages - len(self.scope.pages_done)
+        hint = f"{remaining} more pages" if remaining else "there may be more"
+        self.answer.notes.append(f"{hint}: call again with resume to go on")
 
     def _save(self) -> None:
         self.scope.updated_at = timezone.now()
         self.scope.save()
 
 
-def _onward(found: PageOf) -> str:
+def _onward(page: PageOf) -> str:
     """How the next page is asked for: by the cursor, or by the link that this page named."""
-    return found.cursor or (f"{LINK}{found.next}" if found.next else "")
+    return page.cursor or (f"{LINK}{page.next}" if page.next else "")

@@ -35,17 +35,17 @@ def _ingest(caller: Caller, ask: operations.Ingest) -> Answer[IngestShape]:
 
 
 def _ingest_children(caller: Caller, ask: operations.IngestChildren) -> Answer[NestedShape]:
-    got = nested.ingest(ask, caller=caller)
+    result = nested.ingest(ask, caller=caller)
     shape: NestedShape = {
-        "analysis_id": got.analysis_id,
-        "model": got.model,
-        "records": got.records,
-        "parents": got.parents,
-        "failed_parents": dict(list(got.failed.items())[: telling.FAILED_SHOWN]),
-        "notes": got.notes,
+        "analysis_id": result.analysis_id,
+        "model": result.model,
+        "records": result.records,
+        "parents": result.parents,
+        "failed_parents": dict(list(result.failed.items())[: telling.FAILED_SHOWN]),
+        "notes": result.notes,
     }
-    all_failed = bool(got.failed) and len(got.failed) == got.parents
-    return Answer(shape, telling.nested(got), telling.CONSUMED, is_error=all_failed)
+    all_failed = bool(result.failed) and len(result.failed) == result.parents
+    return Answer(shape, telling.nested_text(result), telling.CONSUMED, is_error=all_failed)
 
 
 analysis_ingest = Tool(
@@ -74,15 +74,15 @@ def analysis_store(caller: Caller, ask: operations.StoreFindings) -> Answer[Stor
         "persistent": ask.persistent,
         "note": note,
     }
-    return Answer(shape, telling.stored(ask.analysis_id, rows, ask.persistent, note), telling.CONSUMED)
+    return Answer(shape, telling.store_text(ask.analysis_id, rows, ask.persistent, note), telling.CONSUMED)
 
 
 def _describe(caller: Caller, ask: operations.Describe) -> Answer[DescribeShape]:
-    return telling.described(caller, sessions.find(caller, ask.analysis_id), ask)
+    return telling.describe_answer(caller, sessions.find(caller, ask.analysis_id), ask)
 
 
 def _semantic(caller: Caller, ask: operations.SearchFindings) -> Answer[SemanticShape]:
-    return telling.semantic(sessions.find(caller, ask.analysis_id), ask)
+    return telling.semantic_answer(sessions.find(caller, ask.analysis_id), ask)
 
 
 def _scope(caller: Caller, ask: operations.Aggregate | operations.Filter | operations.Sample) -> query.Scope:
@@ -90,15 +90,15 @@ def _scope(caller: Caller, ask: operations.Aggregate | operations.Filter | opera
 
 
 def _aggregate(caller: Caller, ask: operations.Aggregate) -> Answer[AggregateShape]:
-    return telling.aggregated(_scope(caller, ask), ask)
+    return telling.aggregate_answer(_scope(caller, ask), ask)
 
 
 def _filter(caller: Caller, ask: operations.Filter) -> Answer[RowsShape]:
-    return telling.filtered(_scope(caller, ask), ask)
+    return telling.filter_answer(_scope(caller, ask), ask)
 
 
 def _sample(caller: Caller, ask: operations.Sample) -> Answer[RowsShape]:
-    return telling.sampled(_scope(caller, ask), ask)
+    return telling.sample_answer(_scope(caller, ask), ask)
 
 
 analysis_query = Tool(

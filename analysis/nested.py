@@ -16,7 +16,7 @@ from analysis.findings import keep_summary
 from analysis.ingest import PAGES_MAX
 from analysis.models import IngestedRecord, Session
 from analysis.operations import PARENTS_MOST, PER_PAGE, IngestChildren
-from analysis.sources import Known
+from analysis.sources import SourceModel
 from analysis.sources.envelopes import Row
 from analysis.sources.port import Upstream, UpstreamFailed
 from analysis.sources.rest import LINK
@@ -37,7 +37,7 @@ class Nested:
     model: str
     records: int = 0
     parents: int = 0
-    done: int = 0
+    completed: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -47,13 +47,13 @@ def ingest(ask: IngestChildren, *, caller: Caller) -> Nested:
     """Copies the children of the named parents, or of all that were ingested. A parent that fails is named; the
     others' children are kept."""
     as_user = sessions.acting_for(caller, ask.user_id)
-    known = sources.find(caller, ask.parent_model)
-    path, child = _child(caller, known, ask.child_resource)
+    model = sources.find(caller, ask.parent_model)
+    path, child = _child(caller, model, ask.child_resource)
     session = sessions.begin(caller, ask.analysis_id)
-    parents = list(dict.fromkeys(ask.parent_ids or [])) or _ingested_parents(session, known.name)
-    answer = Nested(session.analysis_id, known.name, ask.child_resource, child.name, parents=len(parents))
+    parents = list(dict.fromkeys(ask.parent_ids or [])) or _ingested_parents(session, model.name)
+    answer = Nested(session.analysis_id, model.name, ask.child_resource, child.name, parents=len(parents))
     with (
-        closing(sources.open_upstream(caller, known, as_user=as_user)) as upstream,
+        closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream,
         ThreadPoolExecutor(upstream.at_once) as pool,
     ):
         for start in range(0, len(parents), PARENTS_MOST):
@@ -61,29 +61,29 @@ def ingest(ask: IngestChildren, *, caller: Caller) -> Nested:
     return answer
 
 
-def _child(caller: Caller, known: Known, child_resource: str) -> tuple[str, Known]:
-    children = known.resource.children()
+def _child(caller: Caller, parent: SourceModel, child_resource: str) -> tuple[str, SourceModel]:
+    children = parent.resource.children()
     if not child_resource:
         raise Invalid("is missing", field="child_resource", allowed=", ".join(children) or "none is declared")
     if child_resource not in children:
         raise Invalid(f"{child_resource[:80]!r} is unknown", field="child_resource", allowed=", ".join(children))
-    one = children[child_resource]
-    model = one.model or child_resource
-    found = sources.known(caller).get(model)
+    association = children[child_resource]
+    model = association.model or child_resource
+    source_model = sources.readable_models(caller).get(model)
     resource = (
-        found.resource
-        if found
-        else known.resource.model_copy(update={"associations": {}, "attributes": {}, "id_field": "id", "name": model})
+        source_model.resource
+        if source_model
+        else parent.resource.model_copy(update={"associations": {}, "attributes": {}, "id_field": "id", "name": model})
     )
-    return one.path or child_resource, Known(model, resource, known.source)
+    return association.path or child_resource, SourceModel(model, resource, parent.source)
 
 
 def _ingested_parents(session: Session, model: str) -> list[str]:
     rows = IngestedRecord.objects.filter(session=session, model=model, has_id=True, expires_at__gt=timezone.now())
-    found = list(rows.order_by("id").values_list("record_id", flat=True))
-    if not found:
+    ids = list(rows.order_by("id").values_list("record_id", flat=True))
+    if not ids:
         raise NotFound(f"no {model} records here: ingest the parents first", field="parent_model")
-    return found
+    return ids
 
 
 def _batch(
@@ -91,7 +91,7 @@ def _batch(
     session: Session,
     upstream: Upstream,
     path: str,
-    child: Known,
+    child: SourceModel,
     parents: Sequence[str],
     fields: Sequence[str],
     answer: Nested,
@@ -108,19 +108,19 @@ def _batch(
                 rows, capped = future.result()
             except UpstreamFailed as error:
                 answer.failed[parent] = error.message
-                answer.done += 1
+                answer.completed += 1
                 continue
-            kept = [_prepared(row, parent, child, fields) for row in rows]
+            prepared = [_prepared(row, parent, child, fields) for row in rows]
             now = timezone.now()
             answer.records += records.store(
-                session, child.name, kept, child.resource.id_field, now, now + sessions.record_ttl(), f"of {parent}"
+                session, child.name, prepared, child.resource.id_field, now, now + sessions.record_ttl(), f"of {parent}"
             )
-            fetched += kept[: ROWS_KEPT - len(fetched)]
+            fetched += prepared[: ROWS_KEPT - len(fetched)]
             if capped:
                 answer.notes.append(f"{parent} has more than {PAGES_MAX} pages of children: the rest was left out")
-            answer.done += 1
-            told = f"Fetched nested resources for {answer.done}/{answer.parents} parents"
-            progress.tell(answer.done, answer.parents, told)
+            answer.completed += 1
+            message = f"Fetched nested resources for {answer.completed}/{answer.parents} parents"
+            progress.tell(answer.completed, answer.parents, message)
     finally:
         for _, future in waiting:
             future.cancel()
@@ -132,21 +132,21 @@ def _batch(
 def _children(upstream: Upstream, parent: str, path: str) -> tuple[list[Row], bool]:
     """All pages of one parent's children, in a thread: only requests, no database."""
     rows: list[Row] = []
-    cursor, seen = "", set[str]()
+    cursor, seen_ids = "", set[str]()
     for number in range(1, PAGES_MAX + 1):
-        found = upstream.children(parent, path, number, min(PER_PAGE, upstream.resource.per_page_max), cursor)
-        ids = {str(row.get("id", row)) for row in found.rows}
-        if not found.rows or ids <= seen:  # an upstream that ignores the page answers the same for ever
+        page = upstream.children(parent, path, number, min(PER_PAGE, upstream.resource.per_page_max), cursor)
+        ids = {str(row.get("id", row)) for row in page.rows}
+        if not page.rows or ids <= seen_ids:  # an upstream that ignores the page answers the same for ever
             return rows, False
-        seen |= ids
-        rows += found.rows
-        cursor = found.cursor or (f"{LINK}{found.next}" if found.next else "")
-        said = found.total_pages is not None and number >= found.total_pages
-        if said or ((found.cursor is not None or found.next is not None) and not cursor):
+        seen_ids |= ids
+        rows += page.rows
+        cursor = page.cursor or (f"{LINK}{page.next}" if page.next else "")
+        is_last = page.total_pages is not None and number >= page.total_pages
+        if is_last or ((page.cursor is not None or page.next is not None) and not cursor):
             return rows, False
     return rows, True
 
 
-def _prepared(row: Row, parent: str, child: Known, fields: Sequence[str]) -> Row:
+def _prepared(row: Row, parent: str, child: SourceModel, fields: Sequence[str]) -> Row:
     clean = records.projected(records.flattened(records.clean(row), child.resource), fields, child.resource)
     return {**clean, "_parent_id": parent, records.PARENTS: [parent]}

@@ -49,14 +49,14 @@ def store(
     """Writes or refreshes the rows; answers how many different records they were. `origin` says which page they are:
     rows without id are told apart by it and by their place, so that equal ones stay several."""
     ids, has_ids, texts = [], [], []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         text = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
         record_id = row.get(id_field)
         is_named = record_id is not None and not isinstance(record_id, dict | list)
-        ids.append(str(record_id) if is_named else "~" + hashlib.sha256(f"{origin}:{place}".encode()).hexdigest())
+        ids.append(str(record_id) if is_named else "~" + hashlib.sha256(f"{origin}:{index}".encode()).hexdigest())
         has_ids.append(is_named and ids[-1] not in NO_SEGMENT)
         texts.append(text)
-    if too_long := next((one for one in ids if len(one) > 500), None):
+    if too_long := next((key for key in ids if len(key) > 500), None):
         raise Invalid(f"an id of {len(too_long)} characters", field=id_field, allowed="at most 500")
     if rows:
         with connection.cursor() as cursor:
@@ -85,9 +85,9 @@ def flattened(row: Row, resource: Resource) -> Row:
     """Expanded associations as `{association}_{field}`, with their ids: `author: {id, name}` gives `author_id` and
     `author_name`."""
     flat = dict(row)
-    for name, one in resource.associations.items():
+    for name, association in resource.associations.items():
         inner = flat.get(name)
-        if one.kind != "belongs_to" or not isinstance(inner, dict):
+        if association.kind != "belongs_to" or not isinstance(inner, dict):
             continue
         del flat[name]
         for key, value in inner.items():
@@ -102,8 +102,8 @@ def projected(row: Row, fields: Sequence[str], resource: Resource) -> Row:
     if not fields:
         return row
     whole = [f"{name}_" for name in resource.associations if name in fields]
-    wanted = {*fields, resource.id_field}
+    columns = {*fields, resource.id_field}
     names = set(resource.associations) or {key.removesuffix("_id") for key in row if key.endswith("_id")}
-    wanted |= {f"{name}_id" for name in names if any(field.startswith(f"{name}_") for field in fields)}
-    kept = ("_parent", *whole)
-    return {key: value for key, value in row.items() if key in wanted or key.startswith(kept)}
+    columns |= {f"{name}_id" for name in names if any(field.startswith(f"{name}_") for field in fields)}
+    prefixes = ("_parent", *whole)
+    return {key: value for key, value in row.items() if key in columns or key.startswith(prefixes)}

@@ -101,20 +101,20 @@ def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
 def sweep() -> int:
     """Removes what has expired, and sessions that hold nothing any more; answers how many rows."""
     now = timezone.now()
-    gone: int = IngestedRecord.objects.filter(expires_at__lte=now)._raw_delete("default")
-    gone += Finding.objects.filter(expires_at__lte=now)._raw_delete("default")
+    count: int = IngestedRecord.objects.filter(expires_at__lte=now)._raw_delete("default")
+    count += Finding.objects.filter(expires_at__lte=now)._raw_delete("default")
     empty = Session.objects.filter(records=None, findings=None, last_used_at__lt=now - record_ttl())
-    return gone + empty.delete()[0]
+    return count + empty.delete()[0]
 
 
-def held(rows: Sequence[Session]) -> dict[int, dict[str, int]]:
+def count_contents(rows: Sequence[Session]) -> dict[int, dict[str, int]]:
     """Session → living records and findings."""
     now = timezone.now()
     keys = [session.pk for session in rows]
     records = IngestedRecord.objects.filter(session__in=keys, expires_at__gt=now).order_by().values_list("session")
-    found = Finding.objects.filter(session__in=keys).order_by().values_list("session")
+    findings = Finding.objects.filter(session__in=keys).order_by().values_list("session")
     counts: dict[int, dict[str, int]] = {key: {"records": 0, "findings": 0} for key in keys}
-    for name, counted in (("records", records), ("findings", found)):
+    for name, counted in (("records", records), ("findings", findings)):
         for key, number in counted.annotate(n=Count("pk")):
             counts[key][name] = number
     return counts

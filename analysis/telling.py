@@ -29,57 +29,57 @@ BROKE_OFF = (
 TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
 
 
-def ingest_answer(got: Ingested) -> Answer[IngestShape]:
+def ingest_answer(result: Ingested) -> Answer[IngestShape]:
     shape: IngestShape = {
-        "analysis_id": got.analysis_id,
-        "model": got.model,
-        "records": got.records,
-        "pages": got.pages,
-        "total_pages": got.total_pages,
-        "capped": got.capped,
-        "resumed_from": got.resumed_from,
-        "error": got.error,
-        "notes": got.notes,
+        "analysis_id": result.analysis_id,
+        "model": result.model,
+        "records": result.records,
+        "pages": result.pages,
+        "total_pages": result.total_pages,
+        "capped": result.capped,
+        "resumed_from": result.resumed_from,
+        "error": result.error,
+        "notes": result.notes,
     }
-    return Answer(shape, ingested(got), CONSUMED)
+    return Answer(shape, ingest_text(result), CONSUMED)
 
 
-def ingested(got: Ingested) -> str:
-    fields = f" ({got.fields} fields per record)" if got.fields else ""
-    if got.page:
-        head = f"Stored {got.records} record(s){fields} (page {got.page}/{got.total_pages or '?'})."
+def ingest_text(result: Ingested) -> str:
+    fields = f" ({result.fields} fields per record)" if result.fields else ""
+    if result.page:
+        head = f"Stored {result.records} record(s){fields} (page {result.page}/{result.total_pages or '?'})."
     else:
-        capped = f" (capped at {PAGES_MAX} pages)" if got.capped and got.pages >= PAGES_MAX else ""
-        head = f"Stored {got.records} record(s){fields} across {got.pages} page(s){capped}."
+        capped = f" (capped at {PAGES_MAX} pages)" if result.capped and result.pages >= PAGES_MAX else ""
+        head = f"Stored {result.records} record(s){fields} across {result.pages} page(s){capped}."
     lines = [head]
-    if got.resumed_from:
-        lines.append(f"Resumed from page {got.resumed_from}.")
-    if got.error:
-        lines.append(f"Stopped: {got.error}. What came before is kept; resume goes on from there.")
-    lines += [f"{note[0].upper()}{note[1:]}." for note in got.notes]
-    return "\n".join([*lines, f"Analysis: {got.analysis_id}", f"Model: {got.model}"])
+    if result.resumed_from:
+        lines.append(f"Resumed from page {result.resumed_from}.")
+    if result.error:
+        lines.append(f"Stopped: {result.error}. What came before is kept; resume goes on from there.")
+    lines += [f"{note[0].upper()}{note[1:]}." for note in result.notes]
+    return "\n".join([*lines, f"Analysis: {result.analysis_id}", f"Model: {result.model}"])
 
 
-def nested(got: Nested) -> str:
-    good = got.parents - len(got.failed)
+def nested_text(result: Nested) -> str:
+    good = result.parents - len(result.failed)
     lines = [
-        f"Stored {got.records} nested record(s) from {good}/{got.parents} parent(s).",
-        f"Analysis: {got.analysis_id}",
-        f"Parent: {got.parent_model}. Child: {got.model}",
-        *got.notes,
+        f"Stored {result.records} nested record(s) from {good}/{result.parents} parent(s).",
+        f"Analysis: {result.analysis_id}",
+        f"Parent: {result.parent_model}. Child: {result.model}",
+        *result.notes,
     ]
-    if got.failed:
-        lines.append(f"Failed parents ({len(got.failed)}):")
-        lines += [f"  - {one}: {error}" for one, error in list(got.failed.items())[:FAILED_SHOWN]]
-        if len(got.failed) > FAILED_SHOWN:
-            lines.append(f"  and {len(got.failed) - FAILED_SHOWN} more")
+    if result.failed:
+        lines.append(f"Failed parents ({len(result.failed)}):")
+        lines += [f"  - {parent}: {error}" for parent, error in list(result.failed.items())[:FAILED_SHOWN]]
+        if len(result.failed) > FAILED_SHOWN:
+            lines.append(f"  and {len(result.failed) - FAILED_SHOWN} more")
     return "\n".join(lines)
 
 
-def stored(analysis_id: str, rows: Sequence[Finding], persistent: bool, note: str) -> str:
-    kept = "persistent" if persistent else "ephemeral (expires in 1 hour)"
+def store_text(analysis_id: str, rows: Sequence[Finding], persistent: bool, note: str) -> str:
+    lifetime = "persistent" if persistent else "ephemeral (expires in 1 hour)"
     categories = list(dict.fromkeys(row.category for row in rows if row.category))
-    lines = [f"Stored {len(rows)} analysis finding(s) ({kept}).", f"Analysis: {analysis_id}"]
+    lines = [f"Stored {len(rows)} analysis finding(s) ({lifetime}).", f"Analysis: {analysis_id}"]
     if categories:
         lines.append(f"Categories: {', '.join(categories)}")
     lines.append(f"IDs: {', '.join(row.pk.hex for row in rows)}")
@@ -108,12 +108,12 @@ def _rows(shape: RowsShape, head: str, empty: str) -> Answer[RowsShape]:
 def _odd(uncastable: Mapping[str, int] | None) -> str:
     if not uncastable:
         return ""
-    told = ", ".join(f"{count} in {name}" for name, count in uncastable.items())
-    return f" Values that could not be compared, and so did not match: {told}."
+    counts = ", ".join(f"{count} in {name}" for name, count in uncastable.items())
+    return f" Values that could not be compared, and so did not match: {counts}."
 
 
-def semantic(session: Session, ask: SearchFindings) -> Answer[SemanticShape]:
-    found = findings.search(
+def semantic_answer(session: Session, ask: SearchFindings) -> Answer[SemanticShape]:
+    result = findings.search(
         session, ask.query, category=ask.category, model=ask.model, top_k=ask.top_k, threshold=ask.threshold
     )
     rows = [
@@ -124,25 +124,25 @@ def semantic(session: Session, ask: SearchFindings) -> Answer[SemanticShape]:
             "metadata": hit.finding.metadata,
             "similarity": round(hit.similarity, 4),
         }
-        for hit in found.hits
+        for hit in result.hits
     ]
-    kept, omitted = within_budget(rows)
-    shape: SemanticShape = {"mode": "semantic", "findings": kept, "total": len(rows), "ranking": found.ranking}
+    shown_rows, omitted = within_budget(rows)
+    shape: SemanticShape = {"mode": "semantic", "findings": shown_rows, "total": len(rows), "ranking": result.ranking}
     if omitted:
         shape["omitted"] = omitted
-    if found.degraded:
-        shape["degraded"], shape["note"] = True, found.note
-    if not kept:
-        told = f" (threshold {ask.threshold:g}: a lower one finds more)" if not found.degraded else ""
-        return Answer(shape, f"No findings match the query{told}." + (f" {found.note}" if found.note else ""))
-    lines = [f"Found {len(rows)} finding(s){' by exact words' if found.degraded else ''}:"]
+    if result.degraded:
+        shape["degraded"], shape["note"] = True, result.note
+    if not shown_rows:
+        hint = f" (threshold {ask.threshold:g}: a lower one finds more)" if not result.degraded else ""
+        return Answer(shape, f"No findings match the query{hint}." + (f" {result.note}" if result.note else ""))
+    lines = [f"Found {len(rows)} finding(s){' by exact words' if result.degraded else ''}:"]
     groups: dict[str, list[dict[str, Any]]] = {}
-    for row in kept:
+    for row in shown_rows:
         groups.setdefault(str(row["category"]) or "uncategorized", []).append(row)
     for name, members in groups.items():
         lines.append(f"\n## {name} ({len(members)})")
         lines += [_finding_line(row) for row in members]
-    return Answer(shape, "\n".join(lines), _transient(len(kept), lines[0]))
+    return Answer(shape, "\n".join(lines), _transient(len(shown_rows), lines[0]))
 
 
 def _finding_line(row: Mapping[str, Any]) -> str:
@@ -151,30 +151,32 @@ def _finding_line(row: Mapping[str, Any]) -> str:
     return f"- {row['finding']}{metadata} [{row['similarity']:.1%} match]"
 
 
-def aggregated(asked: Scope, ask: Aggregate) -> Answer[AggregateShape]:
-    got = query.aggregate(asked, ask.group_by, metrics=ask.metrics, top_n=ask.top_n)
-    name = ", ".join(got.group_by)
-    lines = [f'Distribution of "{name}" ({got.total} total):']
-    for group in got.groups:
+def aggregate_answer(scope: Scope, ask: Aggregate) -> Answer[AggregateShape]:
+    result = query.aggregate(scope, ask.group_by, metrics=ask.metrics, top_n=ask.top_n)
+    name = ", ".join(result.group_by)
+    lines = [f'Distribution of "{name}" ({result.total} total):']
+    for group in result.groups:
         label = ", ".join("(null)" if value is None else value for value in group.values)
-        more = "".join(f", {key}={_number(value)}" for key, value in group.metrics.items())
-        lines.append(f"  {label}: {group.count} ({group.count / got.total:.1%}){more}")
-    if got.other_groups:
-        lines.append(f"  and {got.other_groups} more groups: {got.other_count} ({got.other_count / got.total:.1%})")
-    if got.uncastable:
-        lines.append(_odd(got.uncastable).strip())
+        metrics = "".join(f", {key}={_number(value)}" for key, value in group.metrics.items())
+        lines.append(f"  {label}: {group.count} ({group.count / result.total:.1%}){metrics}")
+    if result.other_groups:
+        lines.append(
+            f"  and {result.other_groups} more groups: {result.other_count} ({result.other_count / result.total:.1%})"
+        )
+    if result.uncastable:
+        lines.append(_odd(result.uncastable).strip())
     shape: AggregateShape = {
         "mode": "aggregate",
-        "model": asked.model,
-        "group_by": got.group_by,
-        "groups": [{"values": g.values, "count": g.count, "metrics": g.metrics} for g in got.groups],
-        "total": got.total,
-        "other_groups": got.other_groups,
-        "other_count": got.other_count,
-        "uncastable": got.uncastable,
+        "model": scope.model,
+        "group_by": result.group_by,
+        "groups": [{"values": g.values, "count": g.count, "metrics": g.metrics} for g in result.groups],
+        "total": result.total,
+        "other_groups": result.other_groups,
+        "other_count": result.other_count,
+        "uncastable": result.uncastable,
     }
-    text = "\n".join(lines) if got.total else "No ingested records match."
-    return Answer(shape, text, _transient(len(got.groups), lines[0]))
+    text = "\n".join(lines) if result.total else "No ingested records match."
+    return Answer(shape, text, _transient(len(result.groups), lines[0]))
 
 
 def _number(value: Any) -> str:
@@ -184,120 +186,126 @@ def _number(value: Any) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) >= 1e-6 else f"{value:g}"
 
 
-def filtered(asked: Scope, ask: Filter) -> Answer[RowsShape]:
-    got = query.filtered(asked, limit=ask.limit, sort=ask.sort, fields=ask.fields, cursor=ask.cursor)
+def filter_answer(scope: Scope, ask: Filter) -> Answer[RowsShape]:
+    result = query.filtered(scope, limit=ask.limit, sort=ask.sort, fields=ask.fields, cursor=ask.cursor)
     shape: RowsShape = {
         "mode": "filter",
-        "model": asked.model,
-        "rows": got.rows,
-        "total": got.total,
-        "cursor": got.cursor,
-        "uncastable": got.uncastable,
+        "model": scope.model,
+        "rows": result.rows,
+        "total": result.total,
+        "cursor": result.cursor,
+        "uncastable": result.uncastable,
     }
-    more = f" More with cursor {got.cursor}." if got.cursor else ""
-    head = f"{len(got.rows)} of {got.total} matching {asked.model} record(s).{more}"
+    next_page = f" More with cursor {result.cursor}." if result.cursor else ""
+    head = f"{len(result.rows)} of {result.total} matching {scope.model} record(s).{next_page}"
     return _rows(shape, head, "No records match.")
 
 
-def sampled(asked: Scope, ask: Sample) -> Answer[RowsShape]:
-    got = sampling.sample(
-        asked, size=ask.sample_size, stratify_by=ask.stratify_by, proximity=ask.proximity, seed=ask.seed
+def sample_answer(scope: Scope, ask: Sample) -> Answer[RowsShape]:
+    result = sampling.sample(
+        scope, size=ask.sample_size, stratify_by=ask.stratify_by, proximity=ask.proximity, seed=ask.seed
     )
     shape: RowsShape = {
         "mode": "sample",
-        "model": asked.model,
-        "rows": got.rows,
-        "seed": got.seed,
-        "uncastable": got.uncastable,
+        "model": scope.model,
+        "rows": result.rows,
+        "seed": result.seed,
+        "uncastable": result.uncastable,
     }
-    narrowed = asked.where.params or ask.proximity
+    narrowed = scope.where.params or ask.proximity
     empty = "No records match the conditions." if narrowed else "No ingested records: run analysis_ingest first."
-    return _rows(shape, f"{len(got.rows)} sampled {asked.model} record(s), seed {got.seed}.", empty)
+    return _rows(shape, f"{len(result.rows)} sampled {scope.model} record(s), seed {result.seed}.", empty)
 
 
 # -- describe ----------------------------------------------------------------------------------------------
 
 
-def described(caller: Caller, session: Session, ask: Describe) -> Answer[DescribeShape]:
+def describe_answer(caller: Caller, session: Session, ask: Describe) -> Answer[DescribeShape]:
     """Of the model; with several and none named, of all what they are."""
     models = sessions.models_of(session)
     shape: DescribeShape = {"mode": "describe", "models": models, "fields": []}
     if not models:
         return Answer(shape, "No ingested records: run analysis_ingest first.")
     if len(models) > 1 and not ask.model:
-        listed = "\n".join(f"- {name}: {count} records" for name, count in models.items())
-        return Answer(shape, f"This analysis holds several models; name one with `model`:\n{listed}")
-    asked = query.scope(session, ask.model, ask.where)
-    told = description.describe(asked)
-    known = sources.known(caller).get(asked.model)
-    declared = known.resource if known else Resource(name=asked.model)
-    shown, dropped = within_budget([_field(field, declared) for field in told.fields])
-    shape = {"mode": "describe", "model": asked.model, "models": models, "total": told.total, "fields": shown}
-    lines = [f"# {asked.model}", f"Model: {asked.model} | Records: {told.total}", ""]
-    if told.looked < told.total:
-        lines.append(f"Types and examples are from the newest {told.looked} records.\n")
-    if omitted := told.more_fields + dropped:
+        overview = "\n".join(f"- {name}: {count} records" for name, count in models.items())
+        return Answer(shape, f"This analysis holds several models; name one with `model`:\n{overview}")
+    scope = query.scope(session, ask.model, ask.where)
+    summary = description.describe(scope)
+    model = sources.readable_models(caller).get(scope.model)
+    declared = model.resource if model else Resource(name=scope.model)
+    shown_fields, dropped = within_budget([_field(field, declared) for field in summary.fields])
+    shape = {"mode": "describe", "model": scope.model, "models": models, "total": summary.total, "fields": shown_fields}
+    lines = [f"# {scope.model}", f"Model: {scope.model} | Records: {summary.total}", ""]
+    if summary.looked < summary.total:
+        lines.append(f"Types and examples are from the newest {summary.looked} records.\n")
+    if omitted := summary.more_fields + dropped:
         shape["omitted"] = omitted
         lines.append(f"{omitted} more fields did not fit; those that most records hold are told.\n")
     lines += ["| Field | Type | Missing | Values | Description |", "|---|---|---|---|---|"]
-    lines += [_line(one) for one in shape["fields"]]
-    return Answer(shape, "\n".join([*lines, "", *_examples(session, asked.model, shape["fields"])]))
+    lines += [_line(field) for field in shape["fields"]]
+    return Answer(shape, "\n".join([*lines, "", *_examples(session, scope.model, shape["fields"])]))
 
 
 def _field(field: description.FieldShape, declared: Resource) -> FieldShape:
-    said = declared.attributes.get(field.name)
+    attribute = declared.attributes.get(field.name)
     return {
         "name": field.name,
         "types": field.types,
-        "declared_type": said.type if said else "",
+        "declared_type": attribute.type if attribute else "",
         "missing": field.missing,
         "distinct": field.distinct,
         "examples": field.examples,
-        "allowed": list(said.values) if said else [],
-        "description": said.description if said else "",
+        "allowed": list(attribute.values) if attribute else [],
+        "description": attribute.description if attribute else "",
     }
 
 
-def _line(one: Mapping[str, Any]) -> str:
-    kinds = one["declared_type"] or ", ".join(f"{kind}" for kind in one["types"])
-    if one["declared_type"] and len(one["types"]) > 1:
-        kinds += f" (holds {', '.join(one['types'])})"
-    values = ", ".join(one["allowed"] or one["examples"][:3])
-    cells = [one["name"], kinds, str(one["missing"]), f"{one['distinct']} distinct: {values}", one["description"]]
+def _line(field: Mapping[str, Any]) -> str:
+    kinds = field["declared_type"] or ", ".join(f"{kind}" for kind in field["types"])
+    if field["declared_type"] and len(field["types"]) > 1:
+        kinds += f" (holds {', '.join(field['types'])})"
+    values = ", ".join(field["allowed"] or field["examples"][:3])
+    cells = [
+        field["name"],
+        kinds,
+        str(field["missing"]),
+        f"{field['distinct']} distinct: {values}",
+        field["description"],
+    ]
     return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def _examples(session: Session, model: str, fields: Sequence[Mapping[str, Any]]) -> list[str]:
     """Queries to copy, on fields that this data set has."""
-    few = next((one for one in fields if _is_plain(one)), None)
-    number = next((one for one in fields if "number" in one["types"] and one["distinct"] > 2), None)
-    date = next((one for one in fields if _is_date(one)), None)
+    text = next((field for field in fields if _is_plain(field)), None)
+    number = next((field for field in fields if "number" in field["types"] and field["distinct"] > 2), None)
+    date = next((field for field in fields if _is_date(field)), None)
     base = {"analysis_id": session.analysis_id, "model": model}
-    asked: list[tuple[str, dict[str, Any]]] = []
-    if few:
-        asked.append(("Distribution", {"mode": "aggregate", "group_by": few["name"]}))
-        asked.append(("Exact", {"mode": "filter", "where": {few["name"]: few["examples"][0]}}))
-        asked.append(("Sample of every value", {"mode": "sample", "sample_size": 9, "stratify_by": few["name"]}))
+    queries: list[tuple[str, dict[str, Any]]] = []
+    if text:
+        queries.append(("Distribution", {"mode": "aggregate", "group_by": text["name"]}))
+        queries.append(("Exact", {"mode": "filter", "where": {text["name"]: text["examples"][0]}}))
+        queries.append(("Sample of every value", {"mode": "sample", "sample_size": 9, "stratify_by": text["name"]}))
     if number:
-        asked.append(("Numeric range", {"mode": "filter", "where": {number["name"]: {"$gte": 10, "$lte": 100}}}))
+        queries.append(("Numeric range", {"mode": "filter", "where": {number["name"]: {"$gte": 10, "$lte": 100}}}))
     if date:
         day = date["examples"][0][:10]
-        asked.append(("Date range", {"mode": "filter", "where": {date["name"]: {"$gte": day}}}))
+        queries.append(("Date range", {"mode": "filter", "where": {date["name"]: {"$gte": day}}}))
         near = {"field": date["name"], "origin": day, "window": "7 days", "bucket": "1 day"}
-        asked.append(("Around a date", {"mode": "sample", "proximity": near}))
-    lines = ["## Examples"] if asked else []
-    lines += [f"{title}: `{json.dumps({**base, **one}, ensure_ascii=False)}`" for title, one in asked]
+        queries.append(("Around a date", {"mode": "sample", "proximity": near}))
+    lines = ["## Examples"] if queries else []
+    lines += [f"{title}: `{json.dumps({**base, **arguments}, ensure_ascii=False)}`" for title, arguments in queries]
     operators = "$gt $gte $lt $lte $eq $ne $in $nin $exists $contains $not, joined by $and $or $not"
     return [*lines, f"Operators: {operators}"]
 
 
-def _is_plain(one: Mapping[str, Any]) -> bool:
+def _is_plain(field: Mapping[str, Any]) -> bool:
     """A field of few short texts, which can be asked for as they stand."""
-    examples = one["examples"]
-    is_text = "string" in one["types"] and FIELD.fullmatch(one["name"])
-    return bool(is_text and 1 < one["distinct"] <= 20 and examples and len(examples[0]) < 60)
+    examples = field["examples"]
+    is_text = "string" in field["types"] and FIELD.fullmatch(field["name"])
+    return bool(is_text and 1 < field["distinct"] <= 20 and examples and len(examples[0]) < 60)
 
 
-def _is_date(one: Mapping[str, Any]) -> bool:
-    examples = one["examples"]
+def _is_date(field: Mapping[str, Any]) -> bool:
+    examples = field["examples"]
     return bool(examples) and all(len(text) >= 10 and text[4:5] == "-" and text[:4].isdecimal() for text in examples)

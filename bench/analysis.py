@@ -65,8 +65,8 @@ def fill(count: int) -> Any:
         rows = [row(number) for number in range(int(count * share))]
         started = time.perf_counter()
         for start in range(0, len(rows), size):
-            kept = [records.clean(one) for one in rows[start : start + size]]
-            records.store(session, "deal", kept, "id", now, now + sessions.record_ttl())
+            page = [records.clean(record) for record in rows[start : start + size]]
+            records.store(session, "deal", page, "id", now, now + sessions.record_ttl())
         took = time.perf_counter() - started
         print(f"store, pages of {size:5}: {len(rows) / took:8,.0f} rows/s")
     with connection.cursor() as cursor:
@@ -78,30 +78,30 @@ def measure(session: Any, rounds: int) -> None:
     from analysis.asking import description, query, sampling  # noqa: PLC0415 - after setup()
     from analysis.asking.query import run, scope  # noqa: PLC0415 - the same
 
-    def asked(where: dict[str, Any] | None = None) -> Any:
-        return scope(session, "deal", where)
+    def select(conditions: dict[str, Any] | None = None) -> Any:
+        return scope(session, "deal", conditions)
 
     near = {"field": "closed_at", "origin": "2026-06-15", "window": "30 days", "bucket": "1 week"}
     exact, key = {"rare": 40_000}, session.pk
     without_index = "SELECT data FROM ingested_records WHERE session_id = %s AND data->>'rare' = '40000' LIMIT 20"
     jobs: dict[str, Callable[[], Any]] = {
-        "describe": lambda: description.describe(asked()),
-        "aggregate, 3 groups": lambda: query.aggregate(asked(), "status"),
-        "aggregate, every value": lambda: query.aggregate(asked(), "name"),
+        "describe": lambda: description.describe(select()),
+        "aggregate, 3 groups": lambda: query.aggregate(select(), "status"),
+        "aggregate, every value": lambda: query.aggregate(select(), "name"),
         "aggregate, sum and p95": lambda: query.aggregate(
-            asked(),
+            select(),
             "status",
             metrics=[{"op": "sum", "field": "amount"}, {"op": "percentile", "field": "amount", "p": 0.95}],
         ),
-        "aggregate, months": lambda: query.aggregate(asked(), [{"field": "closed_at", "bucket": "1 month"}]),
-        "filter, rare exact match": lambda: query.filtered(asked(exact)),
+        "aggregate, months": lambda: query.aggregate(select(), [{"field": "closed_at", "bucket": "1 month"}]),
+        "filter, rare exact match": lambda: query.filtered(select(exact)),
         "  without the index": lambda: run(without_index, [key]),
-        "filter, exact and range": lambda: query.filtered(asked({"status": "lost", "amount": {"$gte": 900}})),
-        "sample": lambda: sampling.sample(asked(), size=9),
-        "sample, stratified": lambda: sampling.sample(asked(), size=9, stratify_by="status"),
+        "filter, exact and range": lambda: query.filtered(select({"status": "lost", "amount": {"$gte": 900}})),
+        "sample": lambda: sampling.sample(select(), size=9),
+        "sample, stratified": lambda: sampling.sample(select(), size=9, stratify_by="status"),
         "  the naive way": lambda: run(NAIVE_SAMPLE, [key, key]),
         "sample, all three": lambda: sampling.sample(
-            asked({"amount": {"$gte": 100}}), size=12, stratify_by="status", proximity=near
+            select({"amount": {"$gte": 100}}), size=12, stratify_by="status", proximity=near
         ),
     }
     for name, job in jobs.items():

@@ -42,7 +42,7 @@ def capture(ask: Capture, *, caller: Caller) -> Captured:
     provenance: dict[str, Any] = {}
     text = ask.insight_text
     if ask.finding_id:
-        found = findings.one(caller, ask.finding_id)
+        found = findings.find(caller, ask.finding_id)
         text = text or found.finding
         provenance = {"finding_id": found.pk.hex, "analysis_id": found.session.analysis_id, "model": found.model}
     actions = [action.as_action() for action in ask.suggested_actions]

@@ -95,8 +95,8 @@ class Handler(BaseHTTPRequestHandler):
             rows = [row for row in self.api.books.values() if query.get("status") in (None, row.get("status"))]
             return self._page(rows, query)
         if len(path) == 2:
-            found = self.api.books.get(path[1])
-            return self._answer(200, found) if found else self._answer(404, {"error": "no such book"})
+            record = self.api.books.get(path[1])
+            return self._answer(200, record) if record else self._answer(404, {"error": "no such book"})
         if path[1] == "broken":
             return self._answer(500, {"error": "this parent is broken"})
         return self._page(self.api.children.get(path[1], []), query)
@@ -107,27 +107,29 @@ class Handler(BaseHTTPRequestHandler):
         if statuses := api.fail_pages.get(number):
             return self._answer(statuses.pop(0), {"error": "not now"}, {"Retry-After": "0.01"})
         size = min(int(query.get("per_page", "50")), api.page_cap)
-        shown = rows[(number - 1) * size : number * size]
+        page_rows = rows[(number - 1) * size : number * size]
         pages = -(-len(rows) // size) or 1
         following = f"/books?page={number + 1}&per_page={size}" if number < pages else None
         meta = {} if api.hides_totals else {"total_pages": pages, "total_count": len(rows)}
         match api.envelope:
             case "array":
-                self._answer(200, shown)
+                self._answer(200, page_rows)
             case "link":
-                self._answer(200, shown, {"Link": f'<{following}>; rel="next"' if following else '</>; rel="first"'})
+                self._answer(
+                    200, page_rows, {"Link": f'<{following}>; rel="next"' if following else '</>; rel="first"'}
+                )
             case "drf":
-                self._answer(200, {"count": len(rows), "next": following, "previous": None, "results": shown})
+                self._answer(200, {"count": len(rows), "next": following, "previous": None, "results": page_rows})
             case "hal":
                 links = {"next": {"href": following}} if following else {}
-                plain = [{**row, "_links": {"self": "/x"}} for row in shown]
+                plain = [{**row, "_links": {"self": "/x"}} for row in page_rows]
                 self._answer(200, {"_embedded": {"books": plain}, "_links": links, "page": {"totalPages": pages}})
             case "cursor":
-                self._answer(200, {"data": shown, "next_cursor": str(number + 1) if number < pages else None})
+                self._answer(200, {"data": page_rows, "next_cursor": str(number + 1) if number < pages else None})
             case "elsewhere":
-                self._answer(200, {"count": 9_999, "next": "http://evil.example/books?token=1", "results": shown})
+                self._answer(200, {"count": 9_999, "next": "http://evil.example/books?token=1", "results": page_rows})
             case _:
-                self._answer(200, {"data": shown, "meta": meta})
+                self._answer(200, {"data": page_rows, "meta": meta})
 
     def do_PATCH(self) -> None:
         path, _ = self._begin()
@@ -139,19 +141,19 @@ class Handler(BaseHTTPRequestHandler):
         self._write(path, None)
 
     def _write(self, path: list[str], change: Callable[[dict[str, Any]], None] | None) -> None:
-        api, one = self.api, path[1]
+        api, record_id = self.api, path[1]
         if api.on_write:
-            api.on_write(one)
-        if statuses := api.fail_writes.get(one):
+            api.on_write(record_id)
+        if statuses := api.fail_writes.get(record_id):
             return self._answer(statuses.pop(0), {"errors": ["not allowed", "try again"]}, {"Retry-After": "0.01"})
         with api.lock:
-            if one not in api.books:
+            if record_id not in api.books:
                 pass
             elif change:
-                change(api.books[one])
+                change(api.books[record_id])
             else:
-                del api.books[one]
-        if one in api.drop_after_write:
+                del api.books[record_id]
+        if record_id in api.drop_after_write:
             with api.lock:
                 api.at_once -= 1
             self.close_connection = True

@@ -55,18 +55,18 @@ DESCRIBE = """
 """
 
 
-def describe(one: Scope, total: int | None = None) -> Description:
+def describe(scope: Scope, total: int | None = None) -> Description:
     """The fields of the newest ROWS rows; `total`, how many rows there are, is counted where nobody has."""
-    base, params = one.sql()
+    base, params = scope.sql()
     if total is None:
         ((total,),) = run(f"SELECT count(*) {base}", params)
-    found = run(DESCRIBE.format(scope=base), [*params, ROWS, EXAMPLES, FIELDS_MOST])
+    rows = run(DESCRIBE.format(scope=base), [*params, ROWS, EXAMPLES, FIELDS_MOST])
     shapes = [
         FieldShape(key, json.loads(kinds), int(missing), int(different), list(examples or []))
-        for key, kinds, missing, different, examples, _ in found
+        for key, kinds, missing, different, examples, _ in rows
     ]
-    more = found[0][-1] - len(found) if found else 0
-    return Description(sorted(shapes, key=lambda shape: shape.name), min(total, ROWS), total, more)
+    more_fields = rows[0][-1] - len(rows) if rows else 0
+    return Description(sorted(shapes, key=lambda shape: shape.name), min(total, ROWS), total, more_fields)
 
 
 DISTRIBUTIONS = """
@@ -81,12 +81,12 @@ DISTRIBUTIONS = """
 """
 
 
-def distributions(one: Scope, names: Sequence[str], top_n: int) -> dict[str, tuple[list[Group], int]]:
+def distributions(scope: Scope, names: Sequence[str], top_n: int) -> dict[str, tuple[list[Group], int]]:
     """Of each named field the most frequent values, and how many rows hold others; one pass over the rows."""
-    base, params = one.sql()
-    found: dict[str, tuple[list[Group], int]] = {}
+    base, params = scope.sql()
+    result: dict[str, tuple[list[Group], int]] = {}
     rows: list[tuple[Any, ...]] = run(DISTRIBUTIONS.format(scope=base), [*params, list(names), top_n])
     for name, value, count, total in rows:
-        groups, others = found.get(name, ([], int(total)))
-        found[name] = ([*groups, Group([value], count)], others - count)
-    return {name: found[name] for name in names if name in found}
+        groups, other_count = result.get(name, ([], int(total)))
+        result[name] = ([*groups, Group([value], count)], other_count - count)
+    return {name: result[name] for name in names if name in result}

@@ -41,15 +41,15 @@ class Where:
     casts: list[tuple[str, str]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # fields whose values are compared
     conditions: int = 0
-    listed: int = 0
+    values: int = 0
 
     def uncastable(self) -> list[tuple[str, str, list[Any]]]:
         """Field, and the condition for its rows that hold something which can't be cast."""
-        found = []
+        faults = []
         for name, kind in dict.fromkeys(self.casts):
             sql, params = cast(name, kind)
-            found.append((name, f"(data->>%s IS NOT NULL AND ({sql}) IS NULL)", [name, *params]))
-        return found
+            faults.append((name, f"(data->>%s IS NOT NULL AND ({sql}) IS NULL)", [name, *params]))
+        return faults
 
 
 def cast(name: str, kind: str) -> tuple[str, list[Any]]:
@@ -57,75 +57,75 @@ def cast(name: str, kind: str) -> tuple[str, list[Any]]:
     return (NUMERIC if kind == "numeric" else TIMESTAMP), [name, name, name]
 
 
-def field_name(name: object, where: str) -> str:
+def field_name(name: object, path: str) -> str:
     """A field that is cast, grouped or sorted by."""
     if not isinstance(name, str) or not FIELD.fullmatch(name) or len(name) > 200:
-        raise Invalid(f"Invalid field name: {str(name)[:80]!r}", field=where, allowed="letters, digits and _")
+        raise Invalid(f"Invalid field name: {str(name)[:80]!r}", field=path, allowed="letters, digits and _")
     return name
 
 
-def compile_where(given: Mapping[str, Any] | None, place: str = "where") -> Where:
+def compile_where(conditions: Mapping[str, Any] | None, path: str = "where") -> Where:
     """Raises Invalid naming what is wrong, an unknown operator among it."""
-    if not given:
+    if not conditions:
         return Where()
-    if not isinstance(given, Mapping):
-        raise Invalid("is not an object", field=place, allowed='{"field": value} or {"field": {"$gte": value}}')
-    made = Where()
-    made.sql = _all(given, made, place, 0)
-    return made
+    if not isinstance(conditions, Mapping):
+        raise Invalid("is not an object", field=path, allowed='{"field": value} or {"field": {"$gte": value}}')
+    clause = Where()
+    clause.sql = _all(conditions, clause, path, 0)
+    return clause
 
 
-def _all(given: Mapping[str, Any], made: Where, place: str, depth: int) -> str:
+def _all(conditions: Mapping[str, Any], clause: Where, path: str, depth: int) -> str:
     if depth > DEPTH_MOST:
-        raise Invalid(f"is nested deeper than {DEPTH_MOST}", field=place)
+        raise Invalid(f"is nested deeper than {DEPTH_MOST}", field=path)
     parts = []
-    for name, value in given.items():
-        here = f"{place}.{name}"
+    for name, value in conditions.items():
+        inner_path = f"{path}.{name}"
         if name in JOINS:
-            parts.append(_joined(JOINS[name], value, made, here, depth))
+            parts.append(_joined(JOINS[name], value, clause, inner_path, depth))
         elif name == "$not":
             if not isinstance(value, Mapping):
-                raise Invalid("is not an object", field=here)
-            parts.append(f"NOT ({_all(value, made, here, depth + 1)})")
+                raise Invalid("is not an object", field=inner_path)
+            parts.append(f"NOT ({_all(value, clause, inner_path, depth + 1)})")
         elif name.startswith("$"):
-            raise _unknown(name, place, (*JOINS, "$not"))
+            raise _unknown(name, path, (*JOINS, "$not"))
         else:
-            parts.append(_field(name, value, made, here, depth))
+            parts.append(_field(name, value, clause, inner_path, depth))
     return " AND ".join(parts) or "true"
 
 
-def _joined(word: str, value: Any, made: Where, place: str, depth: int) -> str:
-    if not isinstance(value, list) or not value or not all(isinstance(one, Mapping) for one in value):
-        raise Invalid("is not a list of conditions", field=place)
-    return "(" + word.join(f"({_all(one, made, place, depth + 1)})" for one in value) + ")"
+def _joined(word: str, value: Any, clause: Where, path: str, depth: int) -> str:
+    if not isinstance(value, list) or not value or not all(isinstance(condition, Mapping) for condition in value):
+        raise Invalid("is not a list of conditions", field=path)
+    return "(" + word.join(f"({_all(condition, clause, path, depth + 1)})" for condition in value) + ")"
 
 
-def _field(name: str, value: Any, made: Where, place: str, depth: int) -> str:
-    made.conditions += len(value) if isinstance(value, Mapping) and value else 1
-    if made.conditions > CONDITIONS_MOST:
+def _field(name: str, value: Any, clause: Where, path: str, depth: int) -> str:
+    clause.conditions += len(value) if isinstance(value, Mapping) and value else 1
+    if clause.conditions > CONDITIONS_MOST:
         allowed = f"at most {CONDITIONS_MOST}; many values of one field fit a single $in"
         raise Invalid("has too many conditions", field="where", allowed=allowed)
     if not isinstance(value, Mapping) or set(value) != {"$exists"}:
-        made.names.append(name)
+        clause.names.append(name)
     if not isinstance(value, Mapping) or not any(str(key).startswith("$") for key in value):
-        return _exact(name, value, made, place)
+        return _exact(name, value, clause, path)
     parts = []
     for operator, operand in value.items():
         if operator not in OPERATORS:
-            raise _unknown(str(operator), place, OPERATORS)
-        parts.append(_OPERATORS[operator](name, operator, operand, made, f"{place}.{operator}", depth))
+            raise _unknown(str(operator), path, OPERATORS)
+        parts.append(_OPERATORS[operator](name, operator, operand, clause, f"{path}.{operator}", depth))
     return "(" + " AND ".join(parts) + ")"
 
 
-def _exact(name: str, value: Any, made: Where, place: str) -> str:
+def _exact(name: str, value: Any, clause: Where, path: str) -> str:
     """JSONB containment, which the index serves: an object by its parts, a list by its elements."""
     try:
         text = json.dumps({_clean(name): value}, allow_nan=False)
     except ValueError:
-        raise Invalid("is not a finite number", field=place) from None
+        raise Invalid("is not a finite number", field=path) from None
     if UNSTORABLE.search(text) or "\\u0000" in text or re.search(r"\\ud[89a-f]", text):
-        raise Invalid("contains a NUL character or half a surrogate pair", field=place)
-    made.params.append(text)
+        raise Invalid("contains a NUL character or half a surrogate pair", field=path)
+    clause.params.append(text)
     return "data @> %s::jsonb"
 
 
@@ -135,81 +135,81 @@ def _clean(name: str) -> str:
     return name
 
 
-def _compare(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
-    field_name(name, place)
-    kind, value = operand_kind(operand, place)
+def _compare(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
+    field_name(name, path)
+    kind, value = operand_kind(operand, path)
     if kind == "text":
-        made.params += [name, value]
+        clause.params += [name, value]
         return f"(data->>%s {COMPARISONS[operator]} %s)"
-    made.casts.append((name, kind))
+    clause.casts.append((name, kind))
     sql, params = cast(name, kind)
-    made.params += [*params, value]
+    clause.params += [*params, value]
     return f"(({sql}) {COMPARISONS[operator]} %s::{kind})"  # NULL, so never a match, where it can't be cast
 
 
-def operand_kind(operand: Any, place: str) -> tuple[str, str]:
+def operand_kind(operand: Any, path: str) -> tuple[str, str]:
     """How a range's end is compared: as a number, as a time, or as text."""
     if isinstance(operand, bool) or not isinstance(operand, int | float | str):
-        raise Invalid(f"{str(operand)[:60]!r} has no order", field=place, allowed="a number, a date or a text")
+        raise Invalid(f"{str(operand)[:60]!r} has no order", field=path, allowed="a number, a date or a text")
     text = str(operand).strip()
     if isinstance(operand, int | float) or NUMBER.fullmatch(text):
         if "inf" in text or "nan" in text:
-            raise Invalid("is not a finite number", field=place)
+            raise Invalid("is not a finite number", field=path)
         return "numeric", text
     if UNSTORABLE.search(text):
-        raise Invalid("contains a NUL character or half a surrogate pair", field=place)
-    return ("timestamptz", valid_time(text, place)) if DATE.match(text) else ("text", text)
+        raise Invalid("contains a NUL character or half a surrogate pair", field=path)
+    return ("timestamptz", valid_time(text, path)) if DATE.match(text) else ("text", text)
 
 
-def valid_time(text: str, place: str) -> str:
+def valid_time(text: str, path: str) -> str:
     """A date is its beginning."""
-    return str(checked(Moment, f"{text}T00:00:00" if len(text) == 10 else text, place).isoformat())
+    return str(checked(Moment, f"{text}T00:00:00" if len(text) == 10 else text, path).isoformat())
 
 
-def _equal(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
-    found = _exact(name, operand, made, place)
-    return f"NOT ({found})" if operator == "$ne" else found
+def _equal(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
+    sql = _exact(name, operand, clause, path)
+    return f"NOT ({sql})" if operator == "$ne" else sql
 
 
-def _among(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
+def _among(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
     if not isinstance(operand, list):
-        raise Invalid("is not a list of values", field=place, allowed=f"at most {LIST_MOST:,}")
-    made.listed += len(operand)
-    if made.listed > LIST_MOST:
-        raise Invalid("lists too many values", field=place, allowed=f"at most {LIST_MOST:,} in all lists together")
-    found = " OR ".join(_exact(name, one, made, place) for one in operand) or "false"
-    return f"NOT ({found})" if operator == "$nin" else f"({found})"
+        raise Invalid("is not a list of values", field=path, allowed=f"at most {LIST_MOST:,}")
+    clause.values += len(operand)
+    if clause.values > LIST_MOST:
+        raise Invalid("lists too many values", field=path, allowed=f"at most {LIST_MOST:,} in all lists together")
+    sql = " OR ".join(_exact(name, value, clause, path) for value in operand) or "false"
+    return f"NOT ({sql})" if operator == "$nin" else f"({sql})"
 
 
-def _exists(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
+def _exists(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
     if not isinstance(operand, bool):
-        raise Invalid(f"{operand!r} is neither true nor false", field=place)
-    made.params.append(_clean(name))
-    found = "jsonb_exists(data, %s)"
-    return found if operand else f"NOT {found}"
+        raise Invalid(f"{operand!r} is neither true nor false", field=path)
+    clause.params.append(_clean(name))
+    sql = "jsonb_exists(data, %s)"
+    return sql if operand else f"NOT {sql}"
 
 
-def _contains(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
+def _contains(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
     """A part of a text, whatever its case; or an element of a list."""
     if not isinstance(operand, str | int | float | bool):
-        raise Invalid(f"{str(operand)[:60]!r} can't be part of a value", field=place, allowed="a text or a number")
+        raise Invalid(f"{str(operand)[:60]!r} can't be part of a value", field=path, allowed="a text or a number")
     if isinstance(operand, str) and UNSTORABLE.search(operand):
-        raise Invalid("contains a NUL character or half a surrogate pair", field=place)
-    made.params += [_clean(name), name, json.dumps([operand]), str(operand), name]
+        raise Invalid("contains a NUL character or half a surrogate pair", field=path)
+    clause.params += [_clean(name), name, json.dumps([operand]), str(operand), name]
     return (
         "CASE jsonb_typeof(data->%s) WHEN 'array' THEN data->%s @> %s::jsonb "
         "ELSE coalesce(position(lower(%s::text) in lower(data->>%s)) > 0, false) END"
     )
 
 
-def _not(name: str, operator: str, operand: Any, made: Where, place: str, depth: int) -> str:
+def _not(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
     if depth >= DEPTH_MOST:
-        raise Invalid(f"is nested deeper than {DEPTH_MOST}", field=place)
-    return f"NOT ({_field(name, operand, made, place, depth + 1)})"
+        raise Invalid(f"is nested deeper than {DEPTH_MOST}", field=path)
+    return f"NOT ({_field(name, operand, clause, path, depth + 1)})"
 
 
-def _unknown(operator: str, place: str, allowed: tuple[str, ...]) -> Invalid:
-    return Invalid(f"{operator[:40]!r} is no operator", field=place, allowed=", ".join(allowed))
+def _unknown(operator: str, path: str, allowed: tuple[str, ...]) -> Invalid:
+    return Invalid(f"{operator[:40]!r} is no operator", field=path, allowed=", ".join(allowed))
 
 
 _OPERATORS: dict[str, Callable[[str, str, Any, Where, str, int], str]] = {

@@ -25,31 +25,31 @@ BY_MONTHS = """
 """
 
 
-def parse(text: str, place: str) -> tuple[int, str]:
+def parse(text: str, path: str) -> tuple[int, str]:
     """Number and unit; a unit alone is one of it. Raises Invalid."""
-    found = INTERVAL.fullmatch(text.strip())
-    if not found or (found[1] and int(found[1]) == 0):
+    match = INTERVAL.fullmatch(text.strip())
+    if not match or (match[1] and int(match[1]) == 0):
         raise Invalid(
             f'Invalid interval: "{text[:40]}"',
-            field=place,
+            field=path,
             allowed='for example "7 days", "1 week", "6 hours", "month"',
         )
-    return int(found[1] or 1), found[2].lower()
+    return int(match[1] or 1), match[2].lower()
 
 
-def as_sql(text: str, place: str) -> str:
+def as_sql(text: str, path: str) -> str:
     """The interval as PostgreSQL reads it; made of a number and one of our own words."""
-    number, unit = parse(text, place)
+    number, unit = parse(text, path)
     return f"{number * 3} months" if unit == "quarter" else f"{number} {unit}"
 
 
-def bucket_sql(name: str, bucket: str, place: str, origin: str = EPOCH) -> tuple[str, list[Any]]:
+def bucket_sql(name: str, bucket: str, path: str, origin: str = EPOCH) -> tuple[str, list[Any]]:
     """The beginning of the bucket that a field's time lies in, as text; NULL where it is no time. Buckets are counted
     from the origin, before it too. Months and years differ in length, which date_bin refuses; they are counted."""
-    number, unit = parse(bucket, place)
+    number, unit = parse(bucket, path)
     time, params = cast(name, "timestamptz")
     if unit not in MONTHS:
         sql = f"to_char(date_bin(%s::interval, ({time}), %s::timestamptz) AT TIME ZONE 'UTC', {FORM})"
-        return sql, [as_sql(bucket, place), *params, origin]
+        return sql, [as_sql(bucket, path), *params, origin]
     sql = BY_MONTHS.format(time=time, months=number * MONTHS[unit], form=FORM)
     return sql, [*params, origin]

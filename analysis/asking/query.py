@@ -55,9 +55,9 @@ def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scop
         raise Invalid("is missing: this analysis holds several", field="model", allowed=", ".join(models))
     if model and models and model not in models:
         raise Invalid(f"{model[:80]!r} was not ingested here", field="model", allowed=", ".join(models))
-    found = Scope(session, model or next(iter(models), ""), compile_where(where))
-    require_fields(found, found.where.names, "where")
-    return found
+    selection = Scope(session, model or next(iter(models), ""), compile_where(where))
+    require_fields(selection, selection.where.names, "where")
+    return selection
 
 
 # A field that is held is found in the first rows; one that no row holds is looked for in all, and is an error.
@@ -72,47 +72,47 @@ HELD = """
 """
 
 
-def require_fields(one: Scope, names: Iterable[str], place: str) -> None:
+def require_fields(selection: Scope, names: Iterable[str], path: str) -> None:
     """Raises Invalid for a field that no record holds: an answer of nothing would read like a fact. What the source
     declares is known, also while it is empty everywhere."""
     names = list(names)
-    declared = sources.declared_fields(one.model) if names else set()
-    asked = [name for name in dict.fromkeys(names) if name not in declared]
-    key = [one.session.pk, one.model, timezone.now()]
-    if not asked or not (unknown := [name for (name,) in run(UNKNOWN, [asked, *key])]):
+    declared = sources.declared_fields(selection.model) if names else set()
+    undeclared = [name for name in dict.fromkeys(names) if name not in declared]
+    key = [selection.session.pk, selection.model, timezone.now()]
+    if not undeclared or not (unknown := [name for (name,) in run(UNKNOWN, [undeclared, *key])]):
         return
-    if held := sorted({name for (name,) in run(HELD, key)} | declared):
-        more = f", and {len(held) - NAMES_SHOWN} more" if len(held) > NAMES_SHOWN else ""
-        fault = f"{unknown[0][:80]!r} is a field of no {one.model} record here"
-        raise Invalid(fault, field=place, allowed=", ".join(held[:NAMES_SHOWN]) + more)
+    if fields := sorted({name for (name,) in run(HELD, key)} | declared):
+        rest = f", and {len(fields) - NAMES_SHOWN} more" if len(fields) > NAMES_SHOWN else ""
+        fault = f"{unknown[0][:80]!r} is a field of no {selection.model} record here"
+        raise Invalid(fault, field=path, allowed=", ".join(fields[:NAMES_SHOWN]) + rest)
 
 
 def run(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-        return found
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
-def documents(found: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+def documents(rows: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
     """The first column of each row, which is jsonb: Django leaves that as text outside of models."""
-    return [json.loads(row[0]) for row in found]
+    return [json.loads(row[0]) for row in rows]
 
 
-def uncastable(one: Scope, casts: Sequence[tuple[str, str]] = ()) -> dict[str, int]:
+def uncastable(selection: Scope, casts: Sequence[tuple[str, str]] = ()) -> dict[str, int]:
     """Field → rows that hold a value there which could not be compared, so that their absence is no riddle."""
-    watched = Where(casts=[*one.where.casts, *casts]).uncastable()
+    watched = Where(casts=[*selection.where.casts, *casts]).uncastable()
     if not watched:
         return {}
-    base, params = Scope(one.session, one.model, Where()).sql()
+    base, params = Scope(selection.session, selection.model, Where()).sql()
     parts = ", ".join(f"count(*) FILTER (WHERE {condition})" for _, condition, _ in watched)
-    given = [value for _, _, values in watched for value in values]
-    ((*counts,),) = run(f"SELECT {parts} {base}", [*given, *params])
-    found: dict[str, int] = {}
+    condition_params = [value for _, _, values in watched for value in values]
+    ((*counts,),) = run(f"SELECT {parts} {base}", [*condition_params, *params])
+    result: dict[str, int] = {}
     for (name, _, _), count in zip(watched, counts, strict=True):
         if count:
-            found[name] = found.get(name, 0) + count
-    return found
+            result[name] = result.get(name, 0) + count
+    return result
 
 
 # -- filter ------------------------------------------------------------------------------------------------
@@ -126,22 +126,25 @@ class Rows:
     uncastable: dict[str, int] = field(default_factory=dict)
 
 
-def filtered(one: Scope, *, limit: int = LIMIT, sort: str = "", fields: Sequence[str] = (), cursor: str = "") -> Rows:
+def filtered(
+    selection: Scope, *, limit: int = LIMIT, sort: str = "", fields: Sequence[str] = (), cursor: str = ""
+) -> Rows:
     """Rows in the order they came, or sorted by a field (`-field` descends; numbers as numbers, gaps last)."""
     limit = checked(RowLimit, limit, "limit")
     offset = _offset(cursor)
-    require_fields(one, fields, "fields")
-    require_fields(one, [sort.removeprefix("-")] if sort else [], "sort")
-    base, params = one.sql()
-    order, given = _order(sort)
+    require_fields(selection, fields, "fields")
+    require_fields(selection, [sort.removeprefix("-")] if sort else [], "sort")
+    base, params = selection.sql()
+    order, order_params = _order(sort)
     ((total,),) = run(f"SELECT count(*) {base}", params)
     data, projection = _projection(fields)
-    found = run(
-        f"SELECT {data} {base} ORDER BY {order} LIMIT %s OFFSET %s", [*projection, *params, *given, limit, offset]
+    rows = run(
+        f"SELECT {data} {base} ORDER BY {order} LIMIT %s OFFSET %s",
+        [*projection, *params, *order_params, limit, offset],
     )
-    end = offset + len(found)
-    more = base64.urlsafe_b64encode(str(end).encode()).decode() if end < total else ""
-    return Rows(documents(found), total, more, uncastable(one))
+    end = offset + len(rows)
+    next_cursor = base64.urlsafe_b64encode(str(end).encode()).decode() if end < total else ""
+    return Rows(documents(rows), total, next_cursor, uncastable(selection))
 
 
 def _projection(fields: Sequence[str]) -> tuple[str, list[Any]]:
@@ -203,7 +206,7 @@ class Aggregate:
 
 
 def aggregate(
-    one: Scope,
+    selection: Scope,
     group_by: str | Mapping[str, Any] | Sequence[Any],
     *,
     metrics: Sequence[Mapping[str, Any]] = (),
@@ -214,51 +217,53 @@ def aggregate(
     top_n = checked(TopN, top_n, "top_n")
     check_count("metrics", metrics, METRICS_MAX)
     names, groups, group_params, casts = _groups(group_by)
-    require_fields(one, names, "group_by")
-    measured = [_metric(metric, f"metrics[{place}]") for place, metric in enumerate(metrics)]
-    require_fields(one, [metric["field"] for metric in metrics if metric.get("field")], "metrics")
-    base, params = one.sql()
-    keys = ", ".join(f"{sql} AS g{place}" for place, sql in enumerate(groups))
-    by = ", ".join(f"g{place}" for place in range(len(groups)))
-    inner = ", ".join(f"{sql} AS m{place}" for place, (_, sql, _, _) in enumerate(measured))
+    require_fields(selection, names, "group_by")
+    measured = [_metric(metric, f"metrics[{index}]") for index, metric in enumerate(metrics)]
+    require_fields(selection, [metric["field"] for metric in metrics if metric.get("field")], "metrics")
+    base, params = selection.sql()
+    keys = ", ".join(f"{sql} AS g{index}" for index, sql in enumerate(groups))
+    by = ", ".join(f"g{index}" for index in range(len(groups)))
+    inner = ", ".join(f"{sql} AS m{index}" for index, (_, sql, _, _) in enumerate(measured))
     inner = f", {inner}" if inner else ""
     outer = "".join(f", {aggregated.format(value=f'm{n}')}" for n, (_, _, _, aggregated) in enumerate(measured))
     inner_params = [value for _, _, values, _ in measured for value in values]
-    found = run(
+    rows = run(
         GROUPED.format(keys=keys, inner=inner, scope=base, by=by, outer=outer),
         [*group_params, *inner_params, *params, top_n],
     )
     size = len(groups)
     labels = [label for label, _, _, _ in measured]
-    shown = [
+    shown_groups = [
         Group(
             [value and value[:LABEL_MOST] for value in row[:size]],
             row[size],
             {label: _plain(v) for label, v in zip(labels, row[size + 1 :], strict=False)},
         )
-        for row in found
+        for row in rows
     ]
-    total, all_groups = (int(found[0][-2]), int(found[0][-1])) if found else (0, 0)
+    total, all_groups = (int(rows[0][-2]), int(rows[0][-1])) if rows else (0, 0)
     casts += [(values[0], "numeric") for label, _, values, _ in measured if values and not label.startswith("count")]
-    counted = sum(group.count for group in shown)
-    return Aggregate(names, shown, total, all_groups - len(shown), total - counted, uncastable(one, casts))
+    counted = sum(group.count for group in shown_groups)
+    return Aggregate(
+        names, shown_groups, total, all_groups - len(shown_groups), total - counted, uncastable(selection, casts)
+    )
 
 
 def _groups(
     group_by: str | Mapping[str, Any] | Sequence[Any],
 ) -> tuple[list[str], list[str], list[Any], list[tuple[str, str]]]:
-    given = [group_by] if isinstance(group_by, str | Mapping) else list(group_by)
-    if not given or given == [""]:
+    keys = [group_by] if isinstance(group_by, str | Mapping) else list(group_by)
+    if not keys or keys == [""]:
         raise Invalid("is missing", field="group_by", allowed="a field, or a list of at most 3")
-    check_count("group_by", given, GROUPS_MAX)
+    check_count("group_by", keys, GROUPS_MAX)
     names, sqls, params, casts = [], [], [], []
-    for one in given:
-        if isinstance(one, Mapping):
-            name = field_name(one.get("field"), "group_by.field")
-            sql, values = bucket_sql(name, str(one.get("bucket", "")), "group_by.bucket")
+    for key in keys:
+        if isinstance(key, Mapping):
+            name = field_name(key.get("field"), "group_by.field")
+            sql, values = bucket_sql(name, str(key.get("bucket", "")), "group_by.bucket")
             casts.append((name, "timestamptz"))
         else:
-            name = field_name(one, "group_by")
+            name = field_name(key, "group_by")
             sql, values = "data->>%s", [name]
         names.append(name)
         sqls.append(sql)
@@ -266,21 +271,21 @@ def _groups(
     return names, sqls, params, casts
 
 
-def _metric(given: Mapping[str, Any], place: str) -> tuple[str, str, list[Any], str]:
+def _metric(metric: Mapping[str, Any], path: str) -> tuple[str, str, list[Any], str]:
     """Label, the value's SQL with its parameters, and how it is aggregated."""
-    if not isinstance(given, Mapping):
-        raise Invalid("is not an object", field=place, allowed='{"op": "avg", "field": "amount"}')
-    op = check_choice(f"{place}.op", str(given.get("op", "")), METRICS)
-    if op == "count" and not given.get("field"):
+    if not isinstance(metric, Mapping):
+        raise Invalid("is not an object", field=path, allowed='{"op": "avg", "field": "amount"}')
+    op = check_choice(f"{path}.op", str(metric.get("op", "")), METRICS)
+    if op == "count" and not metric.get("field"):
         return "count", "1", [], "count({value})"
-    name = field_name(given.get("field"), f"{place}.field")
+    name = field_name(metric.get("field"), f"{path}.field")
     if op == "count":
         return f"count({name})", "data->>%s", [name], "count({value})"
     sql, params = cast(name, "numeric")
     if op == "percentile":
-        share = given.get("p", 0.5)
+        share = metric.get("p", 0.5)
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise Invalid(f"{share!r} is no share", field=f"{place}.p", allowed="0 to 1")
+            raise Invalid(f"{share!r} is no share", field=f"{path}.p", allowed="0 to 1")
         return (
             f"p{share * 100:g}({name})",
             sql,

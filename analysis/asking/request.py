@@ -12,75 +12,75 @@ from memories.contract.fields import UNSTORABLE, Moment
 from memories.contract.operations import checked
 
 
-def checked_filters(resource: Resource, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def checked_filters(resource: Resource, model: str, filters: Mapping[str, Any]) -> dict[str, Any]:
     """The filters with their values checked; what is not declared is refused, never dropped."""
-    if not isinstance(given, Mapping):
+    if not isinstance(filters, Mapping):
         raise Invalid("is not an object", field="filters", allowed='{"name": value}')
-    if given and not resource.filters:
+    if filters and not resource.filters:
         raise Invalid(f"{model} does not support search filters", field="filters")
-    if unknown := [name for name in given if name not in resource.filters]:
+    if unknown := [name for name in filters if name not in resource.filters]:
         raise Invalid(
             f"Unknown filter(s) for {model}: {', '.join(unknown)[:200]}",
             field="filters",
             allowed=", ".join(resource.filters),
         )
-    for name, value in given.items():
+    for name, value in filters.items():
         if value in ([], None, "", {}):
             raise Invalid("is empty", field=f"filters.{name}", allowed="a value; leave the filter out for all records")
-    return {name: _value(resource, name, resource.filters[name], value) for name, value in given.items()}
+    return {name: _value(resource, name, resource.filters[name], value) for name, value in filters.items()}
 
 
 def _value(resource: Resource, name: str, declared: Filter, value: Any) -> Any:
-    place = f"filters.{name}"
+    path = f"filters.{name}"
     match declared.type:
         case "enum":
             return _enum(resource, name, declared, value)
         case "date_range" | "integer_range":
-            return _range(declared.type, place, value)
+            return _range(declared.type, path, value)
         case "integer":
-            return _number(place, value)
+            return _number(path, value)
         case "boolean":
             if not isinstance(value, bool):
-                raise Invalid(f"{value!r} is neither true nor false", field=place)
+                raise Invalid(f"{value!r} is neither true nor false", field=path)
             return value
         case _:
             values = value if isinstance(value, list) else [value]
-            for one in values:
-                if not isinstance(one, str | int | float) or UNSTORABLE.search(str(one)) or len(str(one)) > 500:
-                    raise Invalid(f"{str(one)[:60]!r} is no text", field=place, allowed="a text or a list of texts")
+            for item in values:
+                if not isinstance(item, str | int | float) or UNSTORABLE.search(str(item)) or len(str(item)) > 500:
+                    raise Invalid(f"{str(item)[:60]!r} is no text", field=path, allowed="a text or a list of texts")
             return value
 
 
 def _enum(resource: Resource, name: str, declared: Filter, value: Any) -> Any:
-    place = f"filters.{name}"
-    given = value.split(",") if isinstance(value, str) and "," in value else value
-    values = [str(one).strip() for one in (given if isinstance(given, list) else [given])]
-    for one in values:
-        if one not in declared.values:
-            better = next((n for n, f in resource.filters.items() if f.type == "enum" and one in f.values), "")
+    path = f"filters.{name}"
+    parts = value.split(",") if isinstance(value, str) and "," in value else value
+    values = [str(part).strip() for part in (parts if isinstance(parts, list) else [parts])]
+    for choice in values:
+        if choice not in declared.values:
+            better = next((n for n, f in resource.filters.items() if f.type == "enum" and choice in f.values), "")
             hint = f"; did you mean the filter {better}?" if better else ""
-            raise Invalid(f"{one[:60]!r} is unknown{hint}", field=place, allowed=", ".join(declared.values))
+            raise Invalid(f"{choice[:60]!r} is unknown{hint}", field=path, allowed=", ".join(declared.values))
     return values if len(values) > 1 else values[0]
 
 
-def _range(kind: str, place: str, value: Any) -> dict[str, Any]:
+def _range(kind: str, path: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not value or set(value) - {"from", "to"}:
-        raise Invalid(f"{str(value)[:60]!r} is no range", field=place, allowed='{"from": …, "to": …}')
+        raise Invalid(f"{str(value)[:60]!r} is no range", field=path, allowed='{"from": …, "to": …}')
     ends: dict[str, Any] = {}
-    for end, one in value.items():
-        if one is None:
+    for end, bound in value.items():
+        if bound is None:
             continue
         if kind == "date_range":
-            checked(Moment, str(one), f"{place}.{end}")
-            ends[end] = str(one)
+            checked(Moment, str(bound), f"{path}.{end}")
+            ends[end] = str(bound)
         else:
-            ends[end] = _number(f"{place}.{end}", one)
+            ends[end] = _number(f"{path}.{end}", bound)
     if not ends:
-        raise Invalid("has neither end", field=place, allowed='{"from": …, "to": …}')
+        raise Invalid("has neither end", field=path, allowed='{"from": …, "to": …}')
     return ends
 
 
-def _number(place: str, value: Any) -> int:
+def _number(path: str, value: Any) -> int:
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
-        raise Invalid(f"{str(value)[:60]!r} is no whole number", field=place)
+        raise Invalid(f"{str(value)[:60]!r} is no whole number", field=path)
     return int(value)

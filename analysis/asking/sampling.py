@@ -43,20 +43,20 @@ class Proximity:
     bucket: str = ""
 
     @classmethod
-    def of(cls, given: Any) -> Proximity | None:
-        if not given:
+    def of(cls, values: Any) -> Proximity | None:
+        if not values:
             return None
-        if not isinstance(given, Mapping) or (unknown := set(given) - {"field", "origin", "window", "bucket"}):
-            fault = f"{sorted(unknown)[0]!r} is unknown" if isinstance(given, Mapping) else "is not an object"
+        if not isinstance(values, Mapping) or (unknown := set(values) - {"field", "origin", "window", "bucket"}):
+            fault = f"{sorted(unknown)[0]!r} is unknown" if isinstance(values, Mapping) else "is not an object"
             raise Invalid(fault, field="proximity", allowed="field, origin, window, bucket")
         for name in ("field", "origin", "window"):
-            if not given.get(name):
+            if not values.get(name):
                 raise Invalid("is missing", field=f"proximity.{name}")
         return cls(
-            field_name(given["field"], "proximity.field"),
-            valid_time(str(given["origin"]), "proximity.origin"),
-            as_sql(str(given["window"]), "proximity.window"),
-            str(given.get("bucket") or ""),
+            field_name(values["field"], "proximity.field"),
+            valid_time(str(values["origin"]), "proximity.origin"),
+            as_sql(str(values["window"]), "proximity.window"),
+            str(values.get("bucket") or ""),
         )
 
 
@@ -68,7 +68,7 @@ class Sample:
 
 
 def sample(
-    one: Scope,
+    scope: Scope,
     *,
     size: int = SIZE,
     stratify_by: str | Sequence[str] = (),
@@ -81,12 +81,12 @@ def sample(
     check_count("stratify_by", strata, STRATA_MAX)
     groups = ["data->>%s"] * len(strata)
     group_params: list[Any] = [field_name(name, "stratify_by") for name in strata]
-    require_fields(one, group_params, "stratify_by")
-    base, params = one.sql()
+    require_fields(scope, group_params, "stratify_by")
+    base, params = scope.sql()
     near = Proximity.of(proximity)
     casts: list[tuple[str, str]] = []
     if near:
-        require_fields(one, [near.field], "proximity.field")
+        require_fields(scope, [near.field], "proximity.field")
         time, time_params = cast(near.field, "timestamptz")
         base += f" AND ({time}) BETWEEN %s::timestamptz - %s::interval AND %s::timestamptz + %s::interval"
         params = [*params, *time_params, near.origin, near.window, near.origin, near.window]
@@ -97,5 +97,5 @@ def sample(
             group_params += bucket_params
     seed = secrets.randbits(31) if seed is None else seed
     sql = RANKED.format(groups=", ".join(groups) or "1::int", shuffle=SHUFFLE, scope=base)
-    found = run(sql, [*group_params, seed, seed, *params, size])
-    return Sample(documents(found), seed, uncastable(one, casts))
+    rows = run(sql, [*group_params, seed, seed, *params, size])
+    return Sample(documents(rows), seed, uncastable(scope, casts))

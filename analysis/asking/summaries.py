@@ -57,18 +57,18 @@ def summarize(
     if fields:
         parts.append(f"Fields: {', '.join(fields)}.")
     if distributions:
-        told = (f"{name}: {_listed(counts)}" for name, counts in distributions.items())
-        parts.append("Distribution: " + ". ".join(told))
+        texts = (f"{name}: {_format_counts(counts)}" for name, counts in distributions.items())
+        parts.append("Distribution: " + ". ".join(texts))
     if numbers:
-        told = (
-            f"{name}: min={_shown(n['min'])}, max={_shown(n['max'])}, avg={_shown(n['avg'])}, "
-            f"median={_shown(n['median'])}, n={n['n']}"
+        texts = (
+            f"{name}: min={_format_number(n['min'])}, max={_format_number(n['max'])}, avg={_format_number(n['avg'])}, "
+            f"median={_format_number(n['median'])}, n={n['n']}"
             for name, n in numbers.items()
         )
-        parts.append("Numeric stats: " + ". ".join(told))
+        parts.append("Numeric stats: " + ". ".join(texts))
     if ranges:
-        told = (f"{name}: {r['earliest']}..{r['latest']} ({r['n']} values)" for name, r in ranges.items())
-        parts.append("Date ranges: " + ". ".join(told))
+        texts = (f"{name}: {r['earliest']}..{r['latest']} ({r['n']} values)" for name, r in ranges.items())
+        parts.append("Date ranges: " + ". ".join(texts))
     metadata = {
         "page": page,
         "model": model,
@@ -98,8 +98,8 @@ def _take(column: Column, value: Any) -> None:
     else:
         text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
         column.counts[text] += 1
-        if isinstance(value, str) and (when := _date(value)):
-            column.dates.append((when, value))
+        if isinstance(value, str) and (moment := _date(value)):
+            column.dates.append((moment, value))
 
 
 def _date(text: str) -> datetime | None:
@@ -107,10 +107,10 @@ def _date(text: str) -> datetime | None:
     if len(text) < 10 or not text[:4].isdecimal() or text[4] != "-":
         return None
     try:
-        when = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _is_telling(column: Column, rows: int) -> bool:
@@ -134,7 +134,7 @@ def _range(dates: Sequence[tuple[datetime, str]]) -> dict[str, Any]:
     return {"earliest": min(dates)[1], "latest": max(dates)[1], "n": len(dates)}
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _format_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{_short(value)}={count}" for value, count in list(counts.items())[:TOP])
 
 
@@ -142,5 +142,5 @@ def _short(value: str) -> str:
     return value if len(value) <= VALUE_MOST else f"{value[: VALUE_MOST - 1]}…"
 
 
-def _shown(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:g}" if abs(value) < 1e6 else f"{value:.2f}".rstrip("0").rstrip(".")

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Known:
+class SourceModel:
     """A model by the name that tools use, and where it comes from; no source: the built-in one."""
 
     name: str
@@ -33,13 +33,13 @@ class Known:
 
     def is_readable_by(self, caller: Caller) -> bool:
         """The built-in model shows everybody their own; a source is read with its credential, by whom it names."""
-        named = self.source.read_personas if self.source else ()
-        return caller.is_admin or not named or bool(caller.personas & set(named))
+        personas = self.source.read_personas if self.source else ()
+        return caller.is_admin or not personas or bool(caller.personas & set(personas))
 
     def is_changed_by(self, caller: Caller) -> bool:
         """Whether the caller may act on it."""
-        named = self.source.act_personas if self.source else ()
-        return caller.is_admin or bool(caller.personas & set(named))
+        personas = self.source.act_personas if self.source else ()
+        return caller.is_admin or bool(caller.personas & set(personas))
 
 
 # How a source of this kind is opened, with its declaration, the model, and for whom.
@@ -51,28 +51,28 @@ BUILT_IN: dict[str, Opens] = {
 }
 
 
-def known(caller: Caller) -> dict[str, Known]:
+def readable_models(caller: Caller) -> dict[str, SourceModel]:
     """The models that the caller may read."""
-    return {name: one for name, one in _declared().items() if one.is_readable_by(caller)}
+    return {name: model for name, model in _declared().items() if model.is_readable_by(caller)}
 
 
-def _declared() -> dict[str, Known]:
+def _declared() -> dict[str, SourceModel]:
     """Every model; one that two sources declare is called by `source.model`."""
-    given = [*_from_files(), *DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")]
-    sources = [source for name, text in given if (source := _parsed(name, text))]
+    declarations = [*_from_files(), *DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")]
+    sources = [source for name, text in declarations if (source := _parsed(name, text))]
     times = Counter(name for source in sources for name in source.models)
     times[RESOURCE.name] += 1
-    found = {RESOURCE.name: Known(RESOURCE.name, RESOURCE)}
+    models = {RESOURCE.name: SourceModel(RESOURCE.name, RESOURCE)}
     for source in sources:
         for name, resource in source.models.items():
-            called = name if times[name] == 1 else f"{source.name}.{name}"
-            found[called] = Known(called, resource, source)
-    return found
+            full_name = name if times[name] == 1 else f"{source.name}.{name}"
+            models[full_name] = SourceModel(full_name, resource, source)
+    return models
 
 
-def find(caller: Caller, model: str) -> Known:
+def find(caller: Caller, model: str) -> SourceModel:
     """Raises Invalid, also for a model that is not the caller's to read."""
-    models = known(caller)
+    models = readable_models(caller)
     if model not in models:
         raise Invalid(f"{model[:80]!r} is unknown", field="model", allowed=", ".join(sorted(models)))
     return models[model]
@@ -80,17 +80,17 @@ def find(caller: Caller, model: str) -> Known:
 
 def declared_fields(model: str) -> set[str]:
     """The attributes that the model's source names; none for the children of a model, or a source that went away."""
-    found = _declared().get(model)
-    return set(found.resource.attributes) if found else set()
+    source_model = _declared().get(model)
+    return set(source_model.resource.attributes) if source_model else set()
 
 
-def open_upstream(caller: Caller, one: Known, *, as_user: str = "") -> Upstream:
+def open_upstream(caller: Caller, model: SourceModel, *, as_user: str = "") -> Upstream:
     """The model's upstream, spoken to with the source's own credential, and told for whom where it asks for that.
     Raises Degraded or UpstreamFailed."""
-    if one.source is None:
+    if model.source is None:
         return OwnRecords(caller)
-    for_whom = as_user or (caller.email if one.source.impersonation_header else "")
-    return KINDS[one.source.kind](one.source, one.resource, for_whom)
+    for_whom = as_user or (caller.email if model.source.impersonation_header else "")
+    return KINDS[model.source.kind](model.source, model.resource, for_whom)
 
 
 def _parsed(name: str, text: str) -> Source | None:
@@ -105,8 +105,8 @@ def _parsed(name: str, text: str) -> Source | None:
 def _from_files() -> list[tuple[str, str]]:
     if not settings.ANALYSIS_SOURCES:
         return []
-    place = Path(settings.ANALYSIS_SOURCES)
-    files = sorted(place.glob("*.toml")) if place.is_dir() else [place]
+    path = Path(settings.ANALYSIS_SOURCES)
+    files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
     try:
         return [(file.stem, file.read_text(encoding="utf-8", errors="replace")) for file in files]
     except OSError as error:

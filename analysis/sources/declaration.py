@@ -77,7 +77,7 @@ class Resource(Part):
         return value.strip("/")
 
     def children(self) -> dict[str, Association]:
-        return {name: one for name, one in self.associations.items() if one.kind == "has_many"}
+        return {name: association for name, association in self.associations.items() if association.kind == "has_many"}
 
 
 class Source(Part):
@@ -124,16 +124,16 @@ class Source(Part):
 def parse(name: str, text: str) -> Source:
     """A declaration from its TOML. Raises Invalid naming the field."""
     try:
-        given: dict[str, Any] = tomllib.loads(text)
+        declaration: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise Invalid(f"is no TOML: {error}", field=name) from None
-    models = given.get("models")
+    models = declaration.get("models")
     if not isinstance(models, dict) or not models:
         raise Invalid("is missing: declare at least one model", field=f"{name}.models", allowed="[models.NAME] tables")
-    named = {key: {**model, "name": key} if isinstance(model, dict) else model for key, model in models.items()}
+    named_models = {key: {**model, "name": key} if isinstance(model, dict) else model for key, model in models.items()}
     try:
-        return Source.model_validate({**given, "name": name, "models": named})
+        return Source.model_validate({**declaration, "name": name, "models": named_models})
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join([name, *(str(part) for part in first["loc"])])
-        raise Invalid(first["msg"], field=place) from None
+        path = ".".join([name, *(str(part) for part in first["loc"])])
+        raise Invalid(first["msg"], field=path) from None

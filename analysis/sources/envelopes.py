@@ -74,8 +74,8 @@ def _of_array(body: Any, headers: Mapping[str, str]) -> PageOf:
     lower = {name.lower(): value for name, value in headers.items()}
     next_ = None
     if "link" in lower:
-        found = LINK_NEXT.search(lower["link"])
-        next_ = found.group(1) if found else ""
+        match = LINK_NEXT.search(lower["link"])
+        next_ = match.group(1) if match else ""
     total = lower.get("x-total-count", "")
     pages = lower.get("x-total-pages", "")
     return PageOf(
@@ -110,10 +110,10 @@ def _first_list(body: Mapping[str, Any]) -> list[Any]:
     for key in ("records", "data", "items", "results"):
         if isinstance(body.get(key), list):
             return list(body[key])
-    found = next((value for value in body.values() if isinstance(value, list)), None)
-    if found is None:
+    rows = next((value for value in body.values() if isinstance(value, list)), None)
+    if rows is None:
         raise NoRows("there is no list in the answer")
-    return found
+    return rows
 
 
 def _dicts(rows: Sequence[Any]) -> list[Row]:

@@ -54,9 +54,9 @@ class FileUpstream:
                             yield row if isinstance(row, dict) else {"value": row}
             case ".parquet":
                 yield from _parquet(self._path)
-            case other:
+            case suffix:
                 raise UpstreamFailed(
-                    f"{other or 'a file without suffix'} is not read; allowed: csv, tsv, jsonl, parquet"
+                    f"{suffix or 'a file without suffix'} is not read; allowed: csv, tsv, jsonl, parquet"
                 )
 
     def close(self) -> None:

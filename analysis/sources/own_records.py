@@ -67,8 +67,8 @@ class OwnRecords:
                 rows = rows.filter(**{f"{name}__in": value if isinstance(value, list) else [value]})
         total = rows.count()
         start = (number - 1) * per_page
-        found = rows.order_by("created_at", "id").values(*FIELDS)[start : start + per_page]
-        return PageOf([_plain(row) for row in found], max(math.ceil(total / per_page), 1), total)
+        page_rows = rows.order_by("created_at", "id").values(*FIELDS)[start : start + per_page]
+        return PageOf([_plain(row) for row in page_rows], max(math.ceil(total / per_page), 1), total)
 
     def close(self) -> None:
         pass

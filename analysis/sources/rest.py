@@ -81,8 +81,8 @@ class RestUpstream:
         return self._list(self.resource.endpoint, params, per_page, cursor, number == 1)
 
     def children(self, parent_id: str, path: str, number: int, per_page: int, cursor: str = "") -> PageOf:
-        where = f"{self.resource.endpoint}/{segment(parent_id)}/{path}"
-        return self._list(where, self._paging(number, per_page, cursor), per_page, cursor, number == 1)
+        endpoint = f"{self.resource.endpoint}/{segment(parent_id)}/{path}"
+        return self._list(endpoint, self._paging(number, per_page, cursor), per_page, cursor, number == 1)
 
     def read(self, record_id: str) -> Row | None:
         try:
@@ -115,17 +115,17 @@ class RestUpstream:
         return [(self.resource.page_param, str(number)), size]
 
     def _wire(self, filters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        sent: list[tuple[str, str]] = []
+        params: list[tuple[str, str]] = []
         for name, value in filters.items():
             declared = self.resource.filters[name]
-            sent += wire_form(name, declared, value)
-        return sent
+            params += wire_form(name, declared, value)
+        return params
 
-    def _list(self, where: str, params: list[tuple[str, str]], per_page: int, cursor: str, is_first: bool) -> PageOf:
+    def _list(self, path: str, params: list[tuple[str, str]], per_page: int, cursor: str, is_first: bool) -> PageOf:
         if cursor.startswith(LINK):
-            answer = self._send("GET", self._own(where, cursor.removeprefix(LINK)))
+            answer = self._send("GET", self._resolve(path, cursor.removeprefix(LINK)))
         else:
-            answer = self._send("GET", where, params=params)
+            answer = self._send("GET", path, params=params)
         try:
             return unwrap(answer.json(), answer.headers, self.resource.envelope, per_page, is_first=is_first)
         except NoRows as error:
@@ -133,18 +133,18 @@ class RestUpstream:
         except (ValueError, AttributeError, TypeError, KeyError):
             raise UpstreamFailed("the upstream’s answer is not what its envelope says") from None
 
-    def _own(self, where: str, link: str) -> str:
+    def _resolve(self, path: str, link: str) -> str:
         """The address of the next page; an upstream may not send us, with its credential, to somewhere else."""
         try:
-            address = urljoin(urljoin(self._base, where), link)
-            here, there = urlsplit(self._base), urlsplit(address)
+            address = urljoin(urljoin(self._base, path), link)
+            base, target = urlsplit(self._base), urlsplit(address)
         except ValueError:
             raise UpstreamFailed("the upstream’s next page is no address") from None
-        if (here.scheme, here.netloc) != (there.scheme, there.netloc):
-            raise UpstreamFailed(f"the upstream’s next page is on another host ({there.netloc})")
+        if (base.scheme, base.netloc) != (target.scheme, target.netloc):
+            raise UpstreamFailed(f"the upstream’s next page is on another host ({target.netloc})")
         return address
 
-    def _send(self, method: str, where: str, **more: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request; a busy or failing upstream is asked again, with growing pauses or when it says. A write is
         repeated only where it was refused: one that got no answer may have been done."""
         connections.release()  # nobody holds a database connection while an upstream answers
@@ -156,14 +156,14 @@ class RestUpstream:
             reraise=True,
         )
         try:
-            return retrying(self._once, method, where, repeatable, **more)
+            return retrying(self._once, method, path, repeatable, **options)
         except Transient as last:
             raise last.failed from None
 
-    def _once(self, method: str, where: str, repeatable: bool, **more: Any) -> httpx.Response:
+    def _once(self, method: str, path: str, repeatable: bool, **options: Any) -> httpx.Response:
         self._limit.wait()
         try:
-            with self._client.stream(method, urljoin(self._base, where), **more) as answer:
+            with self._client.stream(method, urljoin(self._base, path), **options) as answer:
                 body = web.read(answer, self._source.page_bytes, time.monotonic() + ANSWER_MOST_S)
             response = _whole(answer, body)
         except web.AnswerTooLarge as error:
@@ -203,7 +203,7 @@ def wire_form(name: str, declared: Filter, value: Any) -> list[tuple[str, str]]:
         ends = (("from", declared.from_param or f"{name}_from"), ("to", declared.to_param or f"{name}_to"))
         return [(key, _text(value[end])) for end, key in ends if value.get(end) is not None]
     if isinstance(value, list):
-        return [(param, ",".join(map(_text, value)))] if declared.joined else [(param, _text(one)) for one in value]
+        return [(param, ",".join(map(_text, value)))] if declared.joined else [(param, _text(item)) for item in value]
     return [(param, _text(value))]
 
 
@@ -230,6 +230,6 @@ def _message(response: httpx.Response) -> str:
     except ValueError:
         body = response.text
     if isinstance(body, dict):
-        found = body.get("errors") or body.get("error") or body.get("message") or body.get("detail") or body
-        body = "; ".join(map(str, found)) if isinstance(found, list) else found
+        detail = body.get("errors") or body.get("error") or body.get("message") or body.get("detail") or body
+        body = "; ".join(map(str, detail)) if isinstance(detail, list) else detail
     return f"{str(body)[:ERROR_MOST]} ({response.status_code})"

@@ -32,9 +32,9 @@ def ingested(api: Api, alice: Caller) -> None:
     api.requests.clear()
 
 
-def asked(caller: Caller, **more: Any) -> dict[str, Any]:
-    given = {"caller": caller, "analysis_id": "audit", "model": "book", "action": "update", "where": READING}
-    return {**given, "attributes": {"status": "unread"}, **more}
+def arguments(caller: Caller, **overrides: Any) -> dict[str, Any]:
+    defaults = {"caller": caller, "analysis_id": "audit", "model": "book", "action": "update", "where": READING}
+    return {**defaults, "attributes": {"status": "unread"}, **overrides}
 
 
 def writes(api: Api) -> list[str]:
@@ -42,33 +42,33 @@ def writes(api: Api) -> list[str]:
 
 
 def test_a_dry_run_calls_nothing_and_tells_the_scope(api: Api, alice: Caller) -> None:
-    seen = actions.dry_run(**asked(alice))
-    assert (seen.matched, len(seen.sample_ids), len(seen.sample_data)) == (24, 10, 3)
-    assert seen.earliest <= seen.latest
-    assert "ingestedAt" in seen.sample_data[0]
+    preview = actions.dry_run(**arguments(alice))
+    assert (preview.matched, len(preview.sample_ids), len(preview.sample_data)) == (24, 10, 3)
+    assert preview.earliest <= preview.latest
+    assert "ingestedAt" in preview.sample_data[0]
     assert api.requests == []
 
 
 def test_every_record_is_changed_here_and_there(api: Api, alice: Caller) -> None:
-    told: list[str] = []
-    progress.listen(lambda done, total, message: told.append(message))
-    done = actions.act(**asked(alice))
-    progress.listen(lambda *one: None)
-    assert done.counts == {"succeeded": 24}
-    assert not [one for one in api.books.values() if one["status"] == "reading"]
-    assert told[-1] == "update: 24/24 records processed"
+    messages: list[str] = []
+    progress.listen(lambda position, total, message: messages.append(message))
+    result = actions.act(**arguments(alice))
+    progress.listen(lambda *report: None)
+    assert result.counts == {"succeeded": 24}
+    assert not [book for book in api.books.values() if book["status"] == "reading"]
+    assert messages[-1] == "update: 24/24 records processed"
     assert api.most_at_once <= 5 + 1
-    assert actions.dry_run(**asked(alice)).matched == 0  # the snapshot is as the upstream is
+    assert actions.dry_run(**arguments(alice)).matched == 0  # the snapshot is as the upstream is
 
 
 def test_deleting(api: Api, alice: Caller) -> None:
-    done = actions.act(**asked(alice, action="delete", attributes=None))
-    assert done.counts == {"succeeded": 24}
+    result = actions.act(**arguments(alice, action="delete", attributes=None))
+    assert result.counts == {"succeeded": 24}
     assert len(api.books) == IngestedRecord.objects.count() == 96
 
 
 def test_many_need_the_token_of_a_dry_run_of_this_very_thing(api: Api, alice: Caller) -> None:
-    everything = asked(alice, where=None)
+    everything = arguments(alice, where=None)
     with pytest.raises(Invalid) as caught:
         actions.act(**everything)
     assert caught.value.field == "confirm"
@@ -86,54 +86,56 @@ def test_many_need_the_token_of_a_dry_run_of_this_very_thing(api: Api, alice: Ca
 
 def test_partial_failure_is_told_and_resumed(api: Api, alice: Caller) -> None:
     api.fail_writes = {"3": [422], "8": [403], "13": [429, 503]}
-    done = actions.act(**asked(alice))
-    assert done.counts == {"succeeded": 22, "failed": 2}
-    assert done.action.state == "partial"
-    assert {(item.record_id, item.status_code) for item in done.errors} == {("3", 422), ("8", 403)}
-    assert "not allowed; try again (422)" in done.errors[0].error
+    result = actions.act(**arguments(alice))
+    assert result.counts == {"succeeded": 22, "failed": 2}
+    assert result.action.state == "partial"
+    assert {(item.record_id, item.status_code) for item in result.errors} == {("3", 422), ("8", 403)}
+    assert "not allowed; try again (422)" in result.errors[0].error
     api.fail_writes, api.requests[:] = {}, []
-    again = actions.resume(caller=alice, action_id=done.action.pk)
+    again = actions.resume(caller=alice, action_id=result.action.pk)
     assert (again.counts, again.action.state, sorted(writes(api))) == ({"succeeded": 24}, "done", ["3", "8"])
     with pytest.raises(Conflict, match="nothing to resume"):
-        actions.resume(caller=alice, action_id=done.action.pk)
+        actions.resume(caller=alice, action_id=result.action.pk)
 
 
 def test_revalidation_skips_what_drifted(api: Api, alice: Caller) -> None:
     api.books["3"]["title"] = "Changed meanwhile"
     del api.books["8"]
-    done = actions.act(**asked(alice, revalidate=True))
-    assert done.counts == {"succeeded": 22, "drifted": 2}
-    drifted = {item.record_id: item.error for item in done.action.items.filter(outcome=Outcome.DRIFTED)}
+    result = actions.act(**arguments(alice, revalidate=True))
+    assert result.counts == {"succeeded": 22, "drifted": 2}
+    drifted = {item.record_id: item.error for item in result.action.items.filter(outcome=Outcome.DRIFTED)}
     assert drifted == {"3": "changed since it was ingested: title", "8": "is gone"}
     assert {"3", "8"} & set(writes(api)) == set()
 
 
 def test_a_write_without_answer_is_unknown_and_read_before_it_is_repeated(api: Api, alice: Caller) -> None:
     api.drop_after_write = {"3"}
-    done = actions.act(**asked(alice))
-    assert done.counts == {"succeeded": 23, "unknown": 1}
+    result = actions.act(**arguments(alice))
+    assert result.counts == {"succeeded": 23, "unknown": 1}
     assert writes(api).count("3") == 1  # not repeated blindly
     assert api.books["3"]["status"] == "unread"
 
 
 def test_ids_are_one_segment_of_the_path(api: Api, alice: Caller) -> None:
-    api.books = {one: {"id": one, "status": "reading"} for one in ("a/b", "../x", "a?b=1", "ü #", "0")}
+    api.books = {
+        record_id: {"id": record_id, "status": "reading"} for record_id in ("a/b", "../x", "a?b=1", "ü #", "0")
+    }
     ingest(caller=alice, analysis_id="odd", model="book", ingest_all=True)
-    done = actions.act(**asked(alice, analysis_id="odd"))
-    assert done.counts == {"succeeded": 5}
-    assert {one["status"] for one in api.books.values()} == {"unread"}
+    result = actions.act(**arguments(alice, analysis_id="odd"))
+    assert result.counts == {"succeeded": 5}
+    assert {book["status"] for book in api.books.values()} == {"unread"}
     assert all(path.count("/") == 2 for method, path in api.requests if method == "PATCH")
 
 
 def test_records_without_id_are_counted_and_left(api: Api, alice: Caller) -> None:
     api.books = {"1": {"id": 1, "status": "reading"}, "2": {"status": "reading"}}
     ingest(caller=alice, analysis_id="odd", model="book", ingest_all=True)
-    seen = actions.dry_run(**asked(alice, analysis_id="odd"))
-    assert (seen.matched, seen.without_id) == (1, 1)
+    preview = actions.dry_run(**arguments(alice, analysis_id="odd"))
+    assert (preview.matched, preview.without_id) == (1, 1)
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "field"),
+    ("overrides", "error", "field"),
     [
         ({"action": "drop"}, Invalid, "action"),
         ({"attributes": {}}, Invalid, "attributes"),
@@ -148,10 +150,10 @@ def test_records_without_id_are_counted_and_left(api: Api, alice: Caller) -> Non
     ],
 )
 def test_bad_requests_are_named_and_nothing_is_sent(
-    api: Api, alice: Caller, given: dict[str, Any], error: Any, field: str
+    api: Api, alice: Caller, overrides: dict[str, Any], error: Any, field: str
 ) -> None:
     with pytest.raises(error) as caught:
-        actions.act(**asked(alice, **given))
+        actions.act(**arguments(alice, **overrides))
     assert caught.value.field == field
     assert api.requests == []
     assert not Action.objects.exists()
@@ -159,46 +161,46 @@ def test_bad_requests_are_named_and_nothing_is_sent(
 
 def test_nobody_else_acts_or_resumes(api: Api, alice: Caller, bob: Caller, ada: Caller) -> None:
     api.fail_writes = {"3": [403]}
-    done = actions.act(**asked(alice))
-    for other in (bob, ada):
+    result = actions.act(**arguments(alice))
+    for stranger in (bob, ada):
         with pytest.raises(NotFound):
-            actions.act(**asked(other))
+            actions.act(**arguments(stranger))
         with pytest.raises(NotFound):
-            actions.resume(caller=other, action_id=done.action.pk)
+            actions.resume(caller=stranger, action_id=result.action.pk)
     with pytest.raises(NotFound):
-        actions.find(bob, done.action.pk)
-    assert actions.find(ada, done.action.pk).pk == done.action.pk  # an admin sees what was done
+        actions.find(bob, result.action.pk)
+    assert actions.find(ada, result.action.pk).pk == result.action.pk  # an admin sees what was done
 
 
 def test_on_whose_behalf_it_is_done(api: Api, alice: Caller) -> None:
     service = replace(alice, rights=frozenset({"act_for_users"}))
-    actions.act(**asked(service, user_id="bob@example.org", where={"id": 3}))
+    actions.act(**arguments(service, user_id="bob@example.org", where={"id": 3}))
     assert api.headers[-1]["X-On-Behalf-Of"] == "bob@example.org"
 
 
 def test_what_was_done_outlives_the_session(api: Api, alice: Caller) -> None:
-    done = actions.act(**asked(alice))
+    result = actions.act(**arguments(alice))
     sessions.clear(caller=alice, analysis_id="audit")
-    assert ActionItem.objects.filter(action=done.action, outcome="succeeded").count() == 24
+    assert ActionItem.objects.filter(action=result.action, outcome="succeeded").count() == 24
 
 
 def test_a_cancelled_call_leaves_no_outcome_unknown(api: Api, alice: Caller) -> None:
     class Cancelled(BaseException):
         pass
 
-    def stop(done: float, total: float | None, message: str) -> None:
-        if done == 7:
+    def stop(position: float, total: float | None, message: str) -> None:
+        if position == 7:
             raise Cancelled
 
     progress.listen(stop)
     with pytest.raises(Cancelled):
-        actions.act(**asked(alice))
-    progress.listen(lambda *one: None)
-    made = Action.objects.get()
-    counts = execution.outcomes(made)
+        actions.act(**arguments(alice))
+    progress.listen(lambda *report: None)
+    action = Action.objects.get()
+    counts = execution.outcomes(action)
     assert set(counts) <= {"succeeded", "planned"}
     assert counts["succeeded"] == len(writes(api))
-    assert actions.resume(caller=alice, action_id=made.pk).counts == {"succeeded": 24}
+    assert actions.resume(caller=alice, action_id=action.pk).counts == {"succeeded": 24}
     assert sorted(writes(api)) == sorted(set(writes(api)))  # none twice
 
 
@@ -234,44 +236,44 @@ def test_kill_and_resume(api: Api, alice: Caller, action: str) -> None:
     process.wait()
     time.sleep(0.4)  # what was on its way arrives
     api.delay_s = 0
-    made = Action.objects.get()
-    assert execution.outcomes(made).get("sending", 0) > 0
-    changed_by_others = made.items.filter(outcome="sending").order_by("-id")[0].record_id
+    row = Action.objects.get()
+    assert execution.outcomes(row).get("sending", 0) > 0
+    changed_by_others = row.items.filter(outcome="sending").order_by("-id")[0].record_id
     if action == "update":
         api.books[changed_by_others].update(status="completed", title="By somebody else")
     before = list(started)
-    done = actions.resume(caller=alice, action_id=made.pk)
-    twice = [one for one in started[len(before) :] if one in before]
+    result = actions.resume(caller=alice, action_id=row.pk)
+    twice = [record_id for record_id in started[len(before) :] if record_id in before]
     assert twice == []
     if action == "update":
-        assert done.counts == {"succeeded": 23, "unknown": 1}
+        assert result.counts == {"succeeded": 23, "unknown": 1}
         assert api.books[changed_by_others]["status"] == "completed"
     else:
-        assert done.counts == {"succeeded": 24}
+        assert result.counts == {"succeeded": 24}
         assert len(api.books) == 96
 
 
-@pytest.mark.parametrize("one", ["", ".", ".."])
-def test_an_id_that_is_no_segment_is_never_acted_on(api: Api, alice: Caller, one: str) -> None:
-    api.books = {"x": {"id": one, "status": "reading"}}
+@pytest.mark.parametrize("record_id", ["", ".", ".."])
+def test_an_id_that_is_no_segment_is_never_acted_on(api: Api, alice: Caller, record_id: str) -> None:
+    api.books = {"x": {"id": record_id, "status": "reading"}}
     ingest(caller=alice, analysis_id="odd", model="book", ingest_all=True)
-    seen = actions.dry_run(**asked(alice, analysis_id="odd"))
-    assert (seen.matched, seen.without_id) == (0, 1)
-    actions.act(**asked(alice, analysis_id="odd"))
+    preview = actions.dry_run(**arguments(alice, analysis_id="odd"))
+    assert (preview.matched, preview.without_id) == (0, 1)
+    actions.act(**arguments(alice, analysis_id="odd"))
     assert writes(api) == []
 
 
 def test_what_is_unknown_is_looked_at_by_a_resume(api: Api, alice: Caller) -> None:
     api.drop_after_write = {"3"}
-    done = actions.act(**asked(alice))
+    result = actions.act(**arguments(alice))
     api.requests.clear()
-    again = actions.resume(caller=alice, action_id=done.action.pk)
+    again = actions.resume(caller=alice, action_id=result.action.pk)
     assert (again.counts, writes(api)) == ({"succeeded": 24}, [])  # it was done: read, and not sent again
 
 
 def test_going_on_takes_nothing_beside_it(api: Api, alice: Caller) -> None:
     api.fail_writes = {"3": [403]}
-    done = actions.act(**asked(alice))
+    result = actions.act(**arguments(alice))
     with pytest.raises(Invalid) as caught:
-        analysis_act(alice, action_id=done.action.pk.hex, dry_run=True)
+        analysis_act(alice, action_id=result.action.pk.hex, dry_run=True)
     assert caught.value.message == "dry_run: is not taken with action_id; allowed: action_id"

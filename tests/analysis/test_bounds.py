@@ -31,12 +31,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 # -- whom a source serves ------------------------------------------------------------------------------------
 
 
-def declare(**named: str) -> None:
+def declare(**personas: str) -> None:
     """The source, with these lines of its declaration in the place of act_personas."""
-    one = DeclaredSource.objects.get(name="books")
-    lines = "\n".join(f'{name} = ["{persona}"]' for name, persona in named.items())
-    one.declaration = one.declaration.replace('act_personas = ["sales"]', lines)
-    one.save()
+    source = DeclaredSource.objects.get(name="books")
+    lines = "\n".join(f'{name} = ["{persona}"]' for name, persona in personas.items())
+    source.declaration = source.declaration.replace('act_personas = ["sales"]', lines)
+    source.save()
 
 
 def test_a_source_is_read_by_the_personas_it_names(api: Api, alice: Caller, olga: Caller, ada: Caller) -> None:
@@ -52,13 +52,13 @@ def test_without_a_name_only_admins_act(api: Api, alice: Caller, ada: Caller) ->
     for caller in (alice, ada):
         ingest(caller=caller, analysis_id="a", model="book")
     api.requests.clear()
-    asked: dict[str, Any] = {"analysis_id": "a", "model": "book", "action": "delete", "where": {"id": 3}}
+    arguments: dict[str, Any] = {"analysis_id": "a", "model": "book", "action": "delete", "where": {"id": 3}}
     with pytest.raises(Forbidden, match="act_personas"):
-        actions.dry_run(caller=alice, **asked)
+        actions.dry_run(caller=alice, **arguments)
     with pytest.raises(Forbidden, match="act_personas"):
-        actions.act(caller=alice, **asked)
+        actions.act(caller=alice, **arguments)
     assert api.requests == []
-    assert actions.act(caller=ada, **asked).counts == {"succeeded": 1}
+    assert actions.act(caller=ada, **arguments).counts == {"succeeded": 1}
 
 
 def test_who_asks_is_always_told_where_the_source_wants_it(api: Api, alice: Caller) -> None:
@@ -79,16 +79,16 @@ def test_a_compressed_answer_is_read_to_its_limit_only(api: Api, alice: Caller) 
 
 
 @pytest.mark.parametrize(
-    ("where", "fault"),
+    ("conditions", "fault"),
     [
         ({"$or": [{"rating": n} for n in range(201)]}, "too many conditions"),
         ({"$and": [{"rating": {"$gt": n, "$lt": 9}} for n in range(101)]}, "too many conditions"),
         ({"$or": [{"rating": {"$in": list(range(600))}}, {"rating": {"$in": list(range(600))}}]}, "too many values"),
     ],
 )
-def test_conditions_have_a_limit(hold: Hold, where: dict[str, Any], fault: str) -> None:
+def test_conditions_have_a_limit(hold: Hold, conditions: dict[str, Any], fault: str) -> None:
     with pytest.raises(Invalid, match=fault):
-        scope(hold([{"id": 1, "rating": 1}]), "", where)
+        scope(hold([{"id": 1, "rating": 1}]), "", conditions)
 
 
 def test_describe_reads_each_value_once(alice: Caller, hold: Hold) -> None:
@@ -96,14 +96,14 @@ def test_describe_reads_each_value_once(alice: Caller, hold: Hold) -> None:
     session = hold([{"id": n, **{f"f{k:02d}": f"{n} {k} " + "x" * 80 for k in range(60)}} for n in range(600)])
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = '5s'")
-        told = description.describe(scope(session, "", None))
+        summary = description.describe(scope(session, "", None))
         cursor.execute("SET statement_timeout = 0")
-    assert [(field.distinct, field.missing) for field in told.fields] == [(600, 0)] * 61
+    assert [(field.distinct, field.missing) for field in summary.fields] == [(600, 0)] * 61
 
 
 def test_describe_of_countless_fields_fits_its_answer(alice: Caller, hold: Hold, settings: Any) -> None:
     session = hold([{"id": 1, **{f"field_{k}": "x" * 100 for k in range(1_000)}}])
-    answer = telling.described(alice, session, Describe(analysis_id="audit"))
+    answer = telling.describe_answer(alice, session, Describe(analysis_id="audit"))
     assert answer.data["omitted"] + len(answer.data["fields"]) == 1_001
     assert len(answer.text) < 2 * settings.ANSWER_BUDGET_BYTES
 
@@ -113,17 +113,17 @@ def test_describe_of_countless_fields_fits_its_answer(alice: Caller, hold: Hold,
 
 def test_a_field_that_no_record_holds_is_an_error_in_every_mode(alice: Caller, hold: Hold) -> None:
     session = hold([{"id": 1, "rating": 5, "at": "2026-01-01"}])
-    asked = scope(session, "", None)
+    selection = scope(session, "", None)
     near = {"field": "att", "origin": "2026-01-01", "window": "1 day"}
     for ask in (
         lambda: scope(session, "", {"ratign": 5}),
         lambda: scope(session, "", {"$or": [{"rating": 1}, {"$not": {"ratign": {"$gt": 2}}}]}),
-        lambda: query.filtered(asked, sort="-ratign"),
-        lambda: query.filtered(asked, fields=["ratign"]),
-        lambda: query.aggregate(asked, "ratign"),
-        lambda: query.aggregate(asked, "rating", metrics=[{"op": "sum", "field": "ratign"}]),
-        lambda: sampling.sample(asked, stratify_by="ratign"),
-        lambda: sampling.sample(asked, proximity=near),
+        lambda: query.filtered(selection, sort="-ratign"),
+        lambda: query.filtered(selection, fields=["ratign"]),
+        lambda: query.aggregate(selection, "ratign"),
+        lambda: query.aggregate(selection, "rating", metrics=[{"op": "sum", "field": "ratign"}]),
+        lambda: sampling.sample(selection, stratify_by="ratign"),
+        lambda: sampling.sample(selection, proximity=near),
         lambda: export.prepare(
             caller=alice, analysis_id="audit", model="", where=None, format="csv", fields=["ratign"]
         ),
@@ -137,16 +137,16 @@ def test_sums_are_exact(alice: Caller, hold: Hold) -> None:
     session = hold([{"id": 1, "kind": "a", "cents": 9_229_771}, {"id": 2, "kind": "a", "cents": 2**60}])
     metrics = [{"op": "sum", "field": "cents"}, {"op": "avg", "field": "cents"}]
     ask = Aggregate.read({"analysis_id": "audit", "group_by": "kind", "metrics": metrics, "top_n": 10})
-    answer = telling.aggregated(scope(session, "", {"id": 1}), ask)
+    answer = telling.aggregate_answer(scope(session, "", {"id": 1}), ask)
     assert "sum(cents)=9229771, avg(cents)=9229771" in answer.text
     (group,) = query.aggregate(scope(session, "", None), "kind", metrics=metrics).groups
     assert group.metrics["sum(cents)"] == 9_229_771 + 2**60
 
 
 def test_a_group_is_a_field_or_one_object(hold: Hold) -> None:
-    asked = scope(hold([{"id": n, "at": f"2026-0{n}-15"} for n in (1, 2, 2)]), "", None)
-    got = query.aggregate(asked, {"field": "at", "bucket": "month"})
-    assert [group.values for group in got.groups] == [["2026-01-01T00:00:00Z"], ["2026-02-01T00:00:00Z"]]
+    selection = scope(hold([{"id": n, "at": f"2026-0{n}-15"} for n in (1, 2, 2)]), "", None)
+    result = query.aggregate(selection, {"field": "at", "bucket": "month"})
+    assert [group.values for group in result.groups] == [["2026-01-01T00:00:00Z"], ["2026-02-01T00:00:00Z"]]
 
 
 def test_a_declared_association_is_kept_when_it_is_asked_for(api: Api, alice: Caller) -> None:
@@ -156,16 +156,16 @@ def test_a_declared_association_is_kept_when_it_is_asked_for(api: Api, alice: Ca
 
 
 def test_a_word_of_the_query_passes_the_threshold(alice: Caller) -> None:
-    given = [{"finding": "12 books rated 1: worth a re-read"}, {"finding": "x", "category": "quality_issue"}]
-    findings.store(caller=alice, analysis_id="a", findings=[*given, {"finding": "Authors come twice a day"}])
-    found = findings.search(sessions.find(alice, "a"), "issues with rating or quality", threshold=0.99)
-    assert {hit.finding.finding for hit in found.hits} == {"12 books rated 1: worth a re-read", "x"}
+    items = [{"finding": "12 books rated 1: worth a re-read"}, {"finding": "x", "category": "quality_issue"}]
+    findings.store(caller=alice, analysis_id="a", findings=[*items, {"finding": "Authors come twice a day"}])
+    result = findings.search(sessions.find(alice, "a"), "issues with rating or quality", threshold=0.99)
+    assert {hit.finding.finding for hit in result.hits} == {"12 books rated 1: worth a re-read", "x"}
 
 
 def test_column_names_are_inert_in_a_spreadsheet(alice: Caller, hold: Hold) -> None:
     hold([{"id": 1, "=HYPERLINK(1)": "x"}])
-    one, _ = export.prepare(caller=alice, analysis_id="audit", model="", where=None, format="csv", fields=[])
-    head = next(export.lines(one))
+    file, _ = export.prepare(caller=alice, analysis_id="audit", model="", where=None, format="csv", fields=[])
+    head = next(export.lines(file))
     assert "'=HYPERLINK(1)" in head
 
 
@@ -174,10 +174,13 @@ def test_the_page_of_an_analysis_asks_little(alice_user: User, hold: Hold) -> No
     page = reverse("analysis", args=[hold(rows).pk])
     browser = Client()
     browser.force_login(alice_user)
-    with CaptureQueriesContext(connection) as asked:
-        shown = browser.get(page)
-    assert [(name, others) for name, _, others in shown.context["distributions"]] == [("kind", 0), ("size", 0)]
-    assert len(asked) <= 12
+    with CaptureQueriesContext(connection) as queries:
+        answer = browser.get(page)
+    assert [(name, other_count) for name, _, other_count in answer.context["distributions"]] == [
+        ("kind", 0),
+        ("size", 0),
+    ]
+    assert len(queries) <= 12
 
 
 # -- an action that broke off --------------------------------------------------------------------------------
@@ -185,21 +188,21 @@ def test_the_page_of_an_analysis_asks_little(alice_user: User, hold: Hold) -> No
 
 def test_an_action_that_broke_off_is_named_before_it_is_repeated(api: Api, alice: Caller) -> None:
     ingest(caller=alice, analysis_id="a", model="book", per_page=120)
-    asked: dict[str, Any] = {"caller": alice, "analysis_id": "a", "model": "book", "action": "update"}
-    asked |= {"attributes": {"status": "unread"}, "where": {"status": "reading"}}
-    early = actions.dry_run(**asked).confirm
-    done = actions.act(**asked)
-    Action.objects.filter(pk=done.action.pk).update(state=ActionState.RUNNING)  # as a kill leaves it
-    done.action.items.filter(pk__in=done.action.items.values("pk")[20:]).update(outcome="planned")
-    again = {**asked, "where": {"status": "unread"}, "attributes": {"status": "reading"}}
-    with pytest.raises(Conflict, match=done.action.pk.hex):
+    arguments: dict[str, Any] = {"caller": alice, "analysis_id": "a", "model": "book", "action": "update"}
+    arguments |= {"attributes": {"status": "unread"}, "where": {"status": "reading"}}
+    early = actions.dry_run(**arguments).confirm
+    result = actions.act(**arguments)
+    Action.objects.filter(pk=result.action.pk).update(state=ActionState.RUNNING)  # as a kill leaves it
+    result.action.items.filter(pk__in=result.action.items.values("pk")[20:]).update(outcome="planned")
+    again = {**arguments, "where": {"status": "unread"}, "attributes": {"status": "reading"}}
+    with pytest.raises(Conflict, match=result.action.pk.hex):
         actions.act(**again)
     with pytest.raises(DomainError):
-        actions.act(**asked, confirm=early)  # a token from before it broke off knows nothing of it
-    seen = actions.dry_run(**again)
-    assert [made.pk for made in seen.interrupted] == [done.action.pk]
-    with locks.alone("action", done.action.pk, Conflict("busy")):
+        actions.act(**arguments, confirm=early)  # a token from before it broke off knows nothing of it
+    preview = actions.dry_run(**again)
+    assert [action.pk for action in preview.interrupted] == [result.action.pk]
+    with locks.alone("action", result.action.pk, Conflict("busy")):
         assert actions.dry_run(**again).interrupted == []  # it is under way, which is no break
-    assert actions.resume(caller=alice, action_id=done.action.pk).counts == {"succeeded": 24}
+    assert actions.resume(caller=alice, action_id=result.action.pk).counts == {"succeeded": 24}
     assert actions.dry_run(**again).interrupted == []
     assert actions.act(**again).action.state == ActionState.DONE

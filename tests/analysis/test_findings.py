@@ -20,29 +20,29 @@ ONE = {"finding": "Completed books rated 1 are outliers.", "category": "quality_
 TWO = {"finding": "Science fiction is over-represented in reading.", "category": "pattern"}
 
 
-def kept(caller: Caller, *given: dict[str, Any], **more: Any) -> list[Finding]:
-    rows, _ = findings.store(caller=caller, analysis_id="audit", findings=list(given), **more)
+def store(caller: Caller, *items: dict[str, Any], **options: Any) -> list[Finding]:
+    rows, _ = findings.store(caller=caller, analysis_id="audit", findings=list(items), **options)
     return rows
 
 
 def test_findings_are_found_by_meaning_in_their_own_session(alice: Caller, bob: Caller) -> None:
-    kept(alice, ONE, TWO)
-    kept(bob, {"finding": "Completed books rated 1 are Bob’s."})
-    got = findings.search(sessions.find(alice, "audit"), "completed books rated 1 outliers", threshold=0.1)
-    assert got.hits[0].finding.finding == ONE["finding"]
-    assert {hit.finding.session.owner for hit in got.hits} == {"alice@example.org"}
+    store(alice, ONE, TWO)
+    store(bob, {"finding": "Completed books rated 1 are Bob’s."})
+    result = findings.search(sessions.find(alice, "audit"), "completed books rated 1 outliers", threshold=0.1)
+    assert result.hits[0].finding.finding == ONE["finding"]
+    assert {hit.finding.session.owner for hit in result.hits} == {"alice@example.org"}
     narrowed = findings.search(sessions.find(alice, "audit"), "books", category="pattern", threshold=-1)
     assert [hit.finding.category for hit in narrowed.hits] == ["pattern"]
 
 
 def test_the_threshold_comes_before_the_limit(alice: Caller) -> None:
-    kept(alice, *[{"finding": f"Completed books number {n}."} for n in range(20)], ONE)
+    store(alice, *[{"finding": f"Completed books number {n}."} for n in range(20)], ONE)
     session = sessions.find(alice, "audit")
     everything = findings.search(session, "completed books", threshold=-1, top_k=200)
     least = everything.hits[9].similarity
-    got = findings.search(session, "completed books", threshold=least, top_k=5)
-    assert len(got.hits) == 5
-    assert all(hit.similarity >= least for hit in got.hits)
+    result = findings.search(session, "completed books", threshold=least, top_k=5)
+    assert len(result.hits) == 5
+    assert all(hit.similarity >= least for hit in result.hits)
 
 
 def test_without_embedder_words_find_them_and_it_says_so(alice: Caller, settings: Any) -> None:
@@ -50,8 +50,8 @@ def test_without_embedder_words_find_them_and_it_says_so(alice: Caller, settings
     embedding.forget()
     _, note = findings.store(caller=alice, analysis_id="audit", findings=[ONE, TWO])
     assert "until its vector is made" in note
-    got = findings.search(sessions.find(alice, "audit"), "outliers")
-    assert (got.degraded, got.ranking, len(got.hits)) == (True, "lexical", 1)
+    result = findings.search(sessions.find(alice, "audit"), "outliers")
+    assert (result.degraded, result.ranking, len(result.hits)) == (True, "lexical", 1)
     assert IndexJob.objects.filter(source_kind="finding").count() == 2
     settings.EMBEDDING_PROVIDER = "deterministic"
     embedding.forget()
@@ -60,8 +60,8 @@ def test_without_embedder_words_find_them_and_it_says_so(alice: Caller, settings
 
 
 def test_ephemeral_findings_go_and_persistent_ones_stay(alice: Caller) -> None:
-    kept(alice, ONE)
-    kept(alice, TWO, persistent=True)
+    store(alice, ONE)
+    store(alice, TWO, persistent=True)
     Finding.objects.filter(persistent=False).update(expires_at=timezone.now() - timedelta(seconds=1))
     session = sessions.find(alice, "audit")
     assert [row.finding for row in findings.living(session)] == [TWO["finding"]]
@@ -69,7 +69,7 @@ def test_ephemeral_findings_go_and_persistent_ones_stay(alice: Caller) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("items", "field"),
     [
         ([], "findings"),
         ([ONE] * 26, "findings"),
@@ -79,18 +79,18 @@ def test_ephemeral_findings_go_and_persistent_ones_stay(alice: Caller) -> None:
         ([{"finding": "x\x00"}], "findings[0].finding"),
     ],
 )
-def test_bad_findings_are_named_and_none_is_kept(alice: Caller, given: Any, field: str) -> None:
+def test_bad_findings_are_named_and_none_is_kept(alice: Caller, items: Any, field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        findings.store(caller=alice, analysis_id="audit", findings=given)
+        findings.store(caller=alice, analysis_id="audit", findings=items)
     assert caught.value.field == field
     assert not Finding.objects.exists()
 
 
 def test_a_finding_is_its_owner_s(alice: Caller, bob: Caller) -> None:
-    (row,) = kept(alice, ONE)
-    assert findings.one(alice, row.pk).pk == row.pk
+    (row,) = store(alice, ONE)
+    assert findings.find(alice, row.pk).pk == row.pk
     with pytest.raises(NotFound):
-        findings.one(bob, row.pk)
+        findings.find(bob, row.pk)
 
 
 # -- page summaries --------------------------------------------------------------------------------------------------
@@ -108,16 +108,16 @@ def test_a_summary_survives_what_pages_hold() -> None:
         row["at"] = ("2026-01-01T23:00:00-05:00", "2026-01-02T01:00:00+05:00")[n % 2]
         row["long"] = "x" * 300
         row["nested"] = {"a": [1]}
-    made = summary(rows)
-    assert made.text.startswith("Page 2/3 of deal records (10 records).")
-    assert made.metadata["numericStats"]["amount"]["n"] == 8  # a gap in the first row loses no statistics
-    assert made.metadata["distributions"]["state"] == {"constructor": 5, "open": 5}
-    assert "owner_id" not in made.metadata["numericStats"]
-    assert made.metadata["dateRanges"]["at"]["earliest"] == "2026-01-02T01:00:00+05:00"  # as times, not as texts
-    assert "x" * 100 not in made.text
+    result = summary(rows)
+    assert result.text.startswith("Page 2/3 of deal records (10 records).")
+    assert result.metadata["numericStats"]["amount"]["n"] == 8  # a gap in the first row loses no statistics
+    assert result.metadata["distributions"]["state"] == {"constructor": 5, "open": 5}
+    assert "owner_id" not in result.metadata["numericStats"]
+    assert result.metadata["dateRanges"]["at"]["earliest"] == "2026-01-02T01:00:00+05:00"  # as times, not as texts
+    assert "x" * 100 not in result.text
 
 
 def test_many_values_are_no_distribution_and_an_empty_page_is_told() -> None:
-    made = summary([{"id": n, "name": f"name {n}"} for n in range(50)], None)
-    assert made.text == "Page 2 of deal records (50 records)."
+    result = summary([{"id": n, "name": f"name {n}"} for n in range(50)], None)
+    assert result.text == "Page 2 of deal records (50 records)."
     assert summary([]).text == "Page 2/3 of deal records (0 records)."

@@ -23,13 +23,15 @@ from tests.stub_api import Api
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def everything(caller: Caller, **more: Any) -> ingesting.Ingested:
-    given = {"analysis_id": "audit", "model": "book", "ingest_all": True, "per_page": 50}
-    return ingest(caller=caller, **{**given, **more})
+def everything(caller: Caller, **overrides: Any) -> ingesting.Ingested:
+    arguments = {"analysis_id": "audit", "model": "book", "ingest_all": True, "per_page": 50}
+    return ingest(caller=caller, **{**arguments, **overrides})
 
 
 def ids() -> list[str]:
-    return sorted(IngestedRecord.objects.values_list("record_id", flat=True), key=lambda one: (len(one), one))
+    return sorted(
+        IngestedRecord.objects.values_list("record_id", flat=True), key=lambda record_id: (len(record_id), record_id)
+    )
 
 
 @pytest.mark.parametrize("envelope", ["data_meta", "array", "link", "drf", "hal", "cursor"])
@@ -44,12 +46,12 @@ def test_every_envelope_brings_every_record(alice: Caller, api: Api, envelope: s
 
 def test_pages_are_fetched_at_once_and_told(alice: Caller, api: Api) -> None:
     api.delay_s = 0.05
-    told: list[tuple[float, float | None, str]] = []
-    progress.listen(lambda *one: told.append(one))
+    reports: list[tuple[float, float | None, str]] = []
+    progress.listen(lambda *report: reports.append(report))
     everything(alice, per_page=10)
     assert api.most_at_once > 1
-    assert [done for done, _, _ in told] == [float(n) for n in range(1, 13)]
-    assert told[-1] == (12, 12, "Ingested page 12/12 (120 records)")
+    assert [position for position, _, _ in reports] == [float(n) for n in range(1, 13)]
+    assert reports[-1] == (12, 12, "Ingested page 12/12 (120 records)")
 
 
 def test_a_server_that_says_no_total_is_read_until_it_has_no_more(alice: Caller, api: Api) -> None:
@@ -89,12 +91,12 @@ def test_a_failing_page_keeps_what_came_and_resume_brings_only_the_rest(alice: C
     first = everything(alice, per_page=10)
     assert "not now" in first.error
     assert "4" not in first.error.replace("(404)", "")
-    done = Ingest.objects.get().pages_done
-    assert 5 not in done
+    pages = Ingest.objects.get().pages_done
+    assert 5 not in pages
     api.requests.clear()
     second = everything(alice, per_page=10, resume=True)
     assert len(ids()) == 120
-    assert second.pages == 12 - len(done)
+    assert second.pages == 12 - len(pages)
     assert second.resumed_from == 5
 
 
@@ -129,14 +131,14 @@ def test_a_cancelled_call_stops_and_resume_goes_on(alice: Caller, api: Api) -> N
     class Cancelled(BaseException):
         pass
 
-    def stop(done: float, total: float | None, message: str) -> None:
-        if done == 3:
+    def stop(position: float, total: float | None, message: str) -> None:
+        if position == 3:
             raise Cancelled
 
     progress.listen(stop)
     with pytest.raises(Cancelled):
         everything(alice, per_page=10)
-    progress.listen(lambda *one: None)
+    progress.listen(lambda *report: None)
     assert Ingest.objects.get().state == "partial"
     everything(alice, per_page=10, resume=True)
     assert len(ids()) == 120
@@ -156,10 +158,12 @@ def test_odd_records_are_kept_whole(alice: Caller, api: Api) -> None:
     api.books = {str(n): row for n, row in enumerate(rows)}
     assert everything(alice).records == 7
     assert everything(alice).records == 7  # a second time replaces, also the one without id
-    kept = {one.record_id: one for one in IngestedRecord.objects.all()}
-    assert {"0", "", "a/b", "twice", "nul", "long"} < set(kept)
-    assert kept["twice"].data["n"] == 5
-    assert {one for one, row in kept.items() if not row.has_id} - {""} == {next(one for one in kept if one[:1] == "~")}
+    records = {record.record_id: record for record in IngestedRecord.objects.all()}
+    assert {"0", "", "a/b", "twice", "nul", "long"} < set(records)
+    assert records["twice"].data["n"] == 5
+    assert {record_id for record_id, row in records.items() if not row.has_id} - {""} == {
+        next(record_id for record_id in records if record_id[:1] == "~")
+    }
 
 
 def test_ingesting_again_refreshes_the_snapshot_s_time_and_its_summaries(alice: Caller, api: Api) -> None:
@@ -197,7 +201,7 @@ def test_nobody_acts_for_others_without_the_right(alice: Caller, api: Api) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "says"),
+    ("arguments", "field", "says"),
     [
         ({"model": "boat"}, "model", "allowed: book"),
         ({"filters": {"colour": 1}}, "filters", "Unknown filter"),
@@ -211,10 +215,10 @@ def test_nobody_acts_for_others_without_the_right(alice: Caller, api: Api) -> No
     ],
 )
 def test_bad_requests_are_named_before_anything_is_sent(
-    alice: Caller, api: Api, given: dict[str, Any], field: str, says: str
+    alice: Caller, api: Api, arguments: dict[str, Any], field: str, says: str
 ) -> None:
     with pytest.raises(Invalid) as caught:
-        everything(alice, **given)
+        everything(alice, **arguments)
     assert caught.value.field == field
     assert says in caught.value.message
     assert api.requests == []
@@ -231,8 +235,8 @@ def test_the_built_in_source_is_one_s_own_view(alice: Caller, olga: Caller, db: 
     services.remember(caller=olga, content="Something of Olga’s persona.")
     answer = ingest(caller=alice, analysis_id="own", model="memory", ingest_all=True, per_page=3)
     assert (answer.records, answer.pages) == (7, 3)
-    one = ingest(caller=alice, analysis_id="own", model="memory", page=3, per_page=3)
-    assert (one.page, one.records, one.total_pages) == (3, 1, 3)
+    page = ingest(caller=alice, analysis_id="own", model="memory", page=3, per_page=3)
+    assert (page.page, page.records, page.total_pages) == (3, 1, 3)
 
 
 # -- nested ----------------------------------------------------------------------------------------------------
@@ -243,9 +247,9 @@ def reviews(count: int, shared: bool = False) -> list[dict[str, Any]]:
     return [{"id": f"r{n}", "stars": n % 5} for n in range(count)] + extra
 
 
-def children(caller: Caller, **more: Any) -> nested.Nested:
-    given = {"analysis_id": "audit", "parent_model": "book", "child_resource": "reviews"}
-    return nested.ingest(caller=caller, **{**given, **more})
+def children(caller: Caller, **overrides: Any) -> nested.Nested:
+    arguments = {"analysis_id": "audit", "parent_model": "book", "child_resource": "reviews"}
+    return nested.ingest(caller=caller, **{**arguments, **overrides})
 
 
 def test_children_of_all_parents_page_by_page(alice: Caller, api: Api) -> None:
@@ -253,9 +257,9 @@ def test_children_of_all_parents_page_by_page(alice: Caller, api: Api) -> None:
     api.children = {"1": reviews(130, shared=True), "2": [{"id": "shared", "stars": 5}]}
     answer = children(alice)
     assert (answer.parents, answer.failed) == (120, {})
-    kept = IngestedRecord.objects.filter(model="review")
-    assert kept.count() == 131
-    assert sorted(kept.get(record_id="shared").data["_parent_ids"]) == ["1", "2"]
+    rows = IngestedRecord.objects.filter(model="review")
+    assert rows.count() == 131
+    assert sorted(rows.get(record_id="shared").data["_parent_ids"]) == ["1", "2"]
 
 
 def test_a_broken_parent_is_named_and_the_others_are_kept(
@@ -274,16 +278,16 @@ def test_nine_thousand_children_at_once(alice: Caller, api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("arguments", "field"),
     [
         ({"child_resource": ""}, "child_resource"),
         ({"child_resource": "covers"}, "child_resource"),
         ({"parent_ids": [str(n) for n in range(26)]}, "parent_ids"),
     ],
 )
-def test_bad_nested_requests_are_named(alice: Caller, api: Api, given: dict[str, Any], field: str) -> None:
+def test_bad_nested_requests_are_named(alice: Caller, api: Api, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        children(alice, **given)
+        children(alice, **arguments)
     assert caught.value.field == field
 
 

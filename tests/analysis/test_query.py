@@ -35,12 +35,12 @@ ODD: list[dict[str, Any]] = [
 ]
 
 
-def found(session: Session, where: dict[str, Any]) -> set[int]:
-    return {row["id"] for row in query.filtered(scope(session, "", where), limit=200).rows}
+def matching_ids(session: Session, conditions: dict[str, Any]) -> set[int]:
+    return {row["id"] for row in query.filtered(scope(session, "", conditions), limit=200).rows}
 
 
 @pytest.mark.parametrize(
-    ("where", "ids"),
+    ("conditions", "ids"),
     [
         ({"amount": {"$gte": 10}}, {2, 5}),
         ({"amount": {"$gte": "10"}}, {2, 5}),  # not as text, where 5 would be more than 10
@@ -69,8 +69,8 @@ def found(session: Session, where: dict[str, Any]) -> set[int]:
         ({"$not": {"id": {"$gte": 2}}}, {1}),
     ],
 )
-def test_conditions(hold: Hold, where: dict[str, Any], ids: set[int]) -> None:
-    assert found(hold(ODD), where) == ids
+def test_conditions(hold: Hold, conditions: dict[str, Any], ids: set[int]) -> None:
+    assert matching_ids(hold(ODD), conditions) == ids
 
 
 def test_values_that_cannot_be_compared_are_counted_and_hide_nothing(hold: Hold) -> None:
@@ -83,7 +83,7 @@ def test_values_that_cannot_be_compared_are_counted_and_hide_nothing(hold: Hold)
 
 
 @pytest.mark.parametrize(
-    ("where", "field", "says"),
+    ("conditions", "field", "says"),
     [
         ({"a": {"$near": 1}}, "where.a", "$contains"),
         ({"a": {"$gte": 1, "$near": 1}}, "where.a", "no operator"),
@@ -100,19 +100,19 @@ def test_values_that_cannot_be_compared_are_counted_and_hide_nothing(hold: Hold)
         ({"a": math.nan}, "where.a", "finite"),
     ],
 )
-def test_bad_conditions_are_named(hold: Hold, where: dict[str, Any], field: str, says: str) -> None:
+def test_bad_conditions_are_named(hold: Hold, conditions: dict[str, Any], field: str, says: str) -> None:
     session = hold(ODD)
     with pytest.raises(Invalid) as caught:
-        scope(session, "", where)
+        scope(session, "", conditions)
     assert (caught.value.field, says in caught.value.message) == (field, True), caught.value.message
 
 
 @pytest.mark.parametrize("name", ["'; DROP TABLE ingested_records; --", "%s", "{x}", 'a" -> b', "a' OR '1'='1"])
 def test_hostile_names_and_values_are_data(hold: Hold, name: str) -> None:
     session = hold([{"id": 1, name: name}, {"id": 2}])
-    assert found(session, {name: name}) == {1}
-    assert found(session, {name: {"$contains": name}}) == {1}
-    assert found(session, {name: {"$exists": False}}) == {2}
+    assert matching_ids(session, {name: name}) == {1}
+    assert matching_ids(session, {name: {"$contains": name}}) == {1}
+    assert matching_ids(session, {name: {"$exists": False}}) == {2}
 
 
 json_values = st.recursive(
@@ -129,12 +129,12 @@ def test_no_value_breaks_a_comparison(hold: Hold, values: list[Any], pivot: int)
     IngestedRecord.objects.all().delete()
     session = hold([{"id": n, "v": value} for n, value in enumerate(values)])
     for condition in ({"$gte": pivot}, {"$lt": "2026-01-01"}, {"$contains": "a"}, {"$ne": None}, {"$in": [1, "x"]}):
-        yes, no = found(session, {"v": condition}), found(session, {"v": {"$not": condition}})
+        yes, no = matching_ids(session, {"v": condition}), matching_ids(session, {"v": {"$not": condition}})
         assert not yes & no
         if "$gte" not in condition and "$lt" not in condition:
             assert yes | no == set(range(len(values)))
     numbers = {n for n, value in enumerate(values) if isinstance(value, int) and not isinstance(value, bool)}
-    assert {n for n in numbers if values[n] >= pivot} <= found(session, {"v": {"$gte": pivot}})
+    assert {n for n in numbers if values[n] >= pivot} <= matching_ids(session, {"v": {"$gte": pivot}})
 
 
 # -- rows --------------------------------------------------------------------------------------------------------
@@ -142,28 +142,28 @@ def test_no_value_breaks_a_comparison(hold: Hold, values: list[Any], pivot: int)
 
 def test_rows_are_paged_sorted_and_projected(hold: Hold) -> None:
     session = hold([{"id": n, "rank": str(100 - n), "x": n} for n in range(45)])
-    asked = scope(session, "", {"x": {"$gte": 0}})
-    seen: list[int] = []
+    selection = scope(session, "", {"x": {"$gte": 0}})
+    ids: list[int] = []
     cursor = ""
     while True:
-        page = query.filtered(asked, sort="rank", cursor=cursor, fields=["id"])
-        seen += [row["id"] for row in page.rows]
+        page = query.filtered(selection, sort="rank", cursor=cursor, fields=["id"])
+        ids += [row["id"] for row in page.rows]
         assert page.total == 45
         cursor = page.cursor
         if not cursor:
             break
-    assert seen == list(range(44, -1, -1))  # "56" to "100" as numbers
+    assert ids == list(range(44, -1, -1))  # "56" to "100" as numbers
     assert set(page.rows[0]) == {"id"}
-    assert query.filtered(asked, sort="-rank").rows[0]["id"] == 0
+    assert query.filtered(selection, sort="-rank").rows[0]["id"] == 0
 
 
 @pytest.mark.parametrize(
-    ("given_", "field"),
+    ("arguments", "field"),
     [({"limit": 0}, "limit"), ({"limit": 201}, "limit"), ({"cursor": "x"}, "cursor"), ({"sort": "a b"}, "sort")],
 )
-def test_bad_pages_are_named(hold: Hold, given_: dict[str, Any], field: str) -> None:
+def test_bad_pages_are_named(hold: Hold, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        query.filtered(scope(hold(ODD), "", None), **given_)
+        query.filtered(scope(hold(ODD), "", None), **arguments)
     assert caught.value.field == field
 
 
@@ -171,18 +171,18 @@ def test_bad_pages_are_named(hold: Hold, given_: dict[str, Any], field: str) -> 
 
 
 def test_null_and_the_word_null_are_two_groups(hold: Hold) -> None:
-    got = query.aggregate(scope(hold(ODD), "", None), "gap")
-    assert {(group.values[0], group.count) for group in got.groups} == {(None, 7), ("null", 1)}
-    assert sum(group.count for group in got.groups) == got.total == 8
+    result = query.aggregate(scope(hold(ODD), "", None), "gap")
+    assert {(group.values[0], group.count) for group in result.groups} == {(None, 7), ("null", 1)}
+    assert sum(group.count for group in result.groups) == result.total == 8
 
 
 def test_metrics_are_those_of_python(hold: Hold) -> None:
     rows: list[dict[str, Any]] = [{"id": n, "g": n % 3, "v": n * 1.5 if n % 4 else "odd"} for n in range(60)]
     metrics: list[dict[str, Any]] = [{"op": op, "field": "v"} for op in ("count", "sum", "avg", "min", "max")]
     metrics[4] = {"op": "percentile", "field": "v", "p": 0.5}
-    got = query.aggregate(scope(hold(rows), "", None), "g", metrics=metrics)
-    assert got.uncastable == {"v": 15}
-    for group in got.groups:
+    result = query.aggregate(scope(hold(rows), "", None), "g", metrics=metrics)
+    assert result.uncastable == {"v": 15}
+    for group in result.groups:
         values = [row["v"] for row in rows if str(row["g"]) == group.values[0] and row["v"] != "odd"]
         assert group.metrics["count(v)"] == len([row for row in rows if str(row["g"]) == group.values[0]])
         assert math.isclose(group.metrics["sum(v)"], sum(values))
@@ -191,15 +191,15 @@ def test_metrics_are_those_of_python(hold: Hold) -> None:
 
 
 def test_the_rest_beyond_the_top_is_counted(hold: Hold) -> None:
-    got = query.aggregate(scope(hold([{"id": n, "v": n // 2} for n in range(500)]), "", None), "v", top_n=10)
-    assert (len(got.groups), got.total, got.other_groups, got.other_count) == (10, 500, 240, 480)
+    result = query.aggregate(scope(hold([{"id": n, "v": n // 2} for n in range(500)]), "", None), "v", top_n=10)
+    assert (len(result.groups), result.total, result.other_groups, result.other_count) == (10, 500, 240, 480)
 
 
 def test_several_fields_and_where(hold: Hold) -> None:
     rows = [{"id": n, "a": n % 2, "b": n % 3} for n in range(30)]
-    got = query.aggregate(scope(hold(rows), "", {"id": {"$lt": 12}}), ["a", "b"])
+    result = query.aggregate(scope(hold(rows), "", {"id": {"$lt": 12}}), ["a", "b"])
     expected = Counter((str(row["a"]), str(row["b"])) for row in rows if row["id"] < 12)
-    assert {tuple(group.values): group.count for group in got.groups} == expected
+    assert {tuple(group.values): group.count for group in result.groups} == expected
 
 
 @pytest.mark.parametrize(
@@ -216,11 +216,11 @@ def test_dates_fall_into_buckets_also_of_months(hold: Hold, bucket: str, expecte
     dates = ["2026-01-31T23:59:59Z", "2026-01-31", "2026-02-28T12:00:00Z", "2026-01-01T00:30:00+02:00", "never"]
     dates[3] = "2025-12-31T23:30:00Z"
     session = hold([{"id": n, "at": date} for n, date in enumerate(dates)])
-    got = query.aggregate(scope(session, "", None), [{"field": "at", "bucket": bucket}])
-    counts = {group.values[0]: group.count for group in got.groups}
+    result = query.aggregate(scope(session, "", None), [{"field": "at", "bucket": bucket}])
+    counts = {group.values[0]: group.count for group in result.groups}
     assert counts.pop(None) == 1
     assert counts == expected
-    assert got.uncastable == {"at": 1}
+    assert result.uncastable == {"at": 1}
 
 
 @pytest.mark.parametrize("bucket", ["0 days", "1 fortnight", "0 months", "1 day; DROP TABLE x", "-1 day"])
@@ -233,12 +233,12 @@ def test_bad_intervals_are_named(hold: Hold, bucket: str) -> None:
 
 
 def test_describe_tells_what_the_data_is(alice: Caller, hold: Hold) -> None:
-    told = description.describe(scope(hold(ODD), "", None))
-    by_name = {field.name: field for field in told.fields}
-    assert (told.looked, told.total, told.more_fields) == (8, 8, 0)
+    summary = description.describe(scope(hold(ODD), "", None))
+    by_name = {field.name: field for field in summary.fields}
+    assert (summary.looked, summary.total, summary.more_fields) == (8, 8, 0)
     assert by_name["amount"].types == {"number": 2, "string": 4, "boolean": 1}
     assert (by_name["amount"].missing, by_name["gap"].missing) == (1, 6)
-    text = telling.described(alice, Session.objects.get(), Describe(analysis_id="audit")).text
+    text = telling.describe_answer(alice, Session.objects.get(), Describe(analysis_id="audit")).text
     assert "| amount |" in text
     assert '"mode": "filter"' in text
 
@@ -249,7 +249,7 @@ def test_several_models_are_never_mixed(alice: Caller, hold: Hold) -> None:
     with pytest.raises(Invalid, match="book, review"):
         scope(session, "", None)
     assert query.filtered(scope(session, "review", None)).total == 2
-    assert "book: 1 records" in telling.described(alice, session, Describe(analysis_id="audit")).text
+    assert "book: 1 records" in telling.describe_answer(alice, session, Describe(analysis_id="audit")).text
 
 
 # -- samples -----------------------------------------------------------------------------------------------------------
@@ -264,22 +264,22 @@ def test_a_sample_keeps_its_promise(hold: Hold, groups: dict[str | None, int], s
     rows = [{"id": f"{name}{n}", "g": name} for name, count in groups.items() for n in range(count)]
     if None in groups and len(rows) > 1 and rows[-1]["g"] is None:
         rows[-1].pop("g")  # a missing value and a null are one group
-    asked = scope(hold(rows), "", None)
-    got = sampling.sample(asked, size=size, stratify_by="g", seed=seed)
-    drawn = Counter(row.get("g") for row in got.rows)
+    selection = scope(hold(rows), "", None)
+    result = sampling.sample(selection, size=size, stratify_by="g", seed=seed)
+    drawn = Counter(row.get("g") for row in result.rows)
     assert (
-        len(got.rows) == len({row["id"] for row in got.rows}) == min(size, len(rows))
+        len(result.rows) == len({row["id"] for row in result.rows}) == min(size, len(rows))
     )  # never smaller than it could be
     if size >= len(groups):
         assert set(drawn) == set(groups)  # every group is there
     even = [count for name, count in drawn.items() if count < groups[name]]
     assert not even or max(drawn.values()) - min(even) <= 1  # evenly, as far as groups reach
-    assert sampling.sample(asked, size=size, stratify_by="g", seed=seed).rows == got.rows
+    assert sampling.sample(selection, size=size, stratify_by="g", seed=seed).rows == result.rows
 
 
 def test_another_seed_draws_another_sample_and_all_rows_get_their_turn(hold: Hold) -> None:
-    asked = scope(hold([{"id": n} for n in range(40)]), "", None)
-    drawn = {row["id"] for seed in range(60) for row in sampling.sample(asked, size=5, seed=seed).rows}
+    selection = scope(hold([{"id": n} for n in range(40)]), "", None)
+    drawn = {row["id"] for seed in range(60) for row in sampling.sample(selection, size=5, seed=seed).rows}
     assert drawn == set(range(40))
 
 
@@ -290,22 +290,22 @@ def test_strata_where_and_proximity_compose(hold: Hold) -> None:
     ]
     rows.append({"id": 999, "s": "x", "v": 50, "at": "no date"})
     near = {"field": "at", "origin": "2026-03-15", "window": "14 days", "bucket": "1 week"}
-    asked = scope(hold(rows), "", {"v": {"$gte": 50}})
-    got = sampling.sample(asked, size=12, stratify_by="s", proximity=near, seed=1)
-    assert len(got.rows) == 12
-    for row in got.rows:
+    selection = scope(hold(rows), "", {"v": {"$gte": 50}})
+    result = sampling.sample(selection, size=12, stratify_by="s", proximity=near, seed=1)
+    assert len(result.rows) == 12
+    for row in result.rows:
         assert row["v"] >= 50
         assert abs(datetime.fromisoformat(row["at"]) - origin) <= timedelta(days=14)
-    weeks = {(row["s"], (datetime.fromisoformat(row["at"]) - origin).days // 7) for row in got.rows}
+    weeks = {(row["s"], (datetime.fromisoformat(row["at"]) - origin).days // 7) for row in result.rows}
     assert len(weeks) >= 6
-    assert got.uncastable == {"at": 1}
+    assert result.uncastable == {"at": 1}
 
 
 def test_a_window_of_months(hold: Hold) -> None:
     rows = [{"id": n, "at": f"2026-{n:02d}-15"} for n in range(1, 13)]
     near = {"field": "at", "origin": "2026-06-15", "window": "2 months", "bucket": "1 month"}
-    got = sampling.sample(scope(hold(rows), "", None), size=50, proximity=near)
-    assert sorted(row["id"] for row in got.rows) == [4, 5, 6, 7, 8]
+    result = sampling.sample(scope(hold(rows), "", None), size=50, proximity=near)
+    assert sorted(row["id"] for row in result.rows) == [4, 5, 6, 7, 8]
 
 
 @pytest.mark.parametrize(
@@ -329,10 +329,10 @@ def test_bad_proximity_is_named(hold: Hold, near: dict[str, Any], field: str) ->
 
 def test_a_session_is_its_owner_s_alone(alice: Caller, bob: Caller, ada: Caller, hold: Hold) -> None:
     hold(ODD)
-    for other in (bob, ada):  # not even an admin queries it
+    for stranger in (bob, ada):  # not even an admin queries it
         with pytest.raises(NotFound):
-            sessions.find(other, "audit")
-        assert sessions.clear(caller=other, analysis_id="audit") == (0, 0)
+            sessions.find(stranger, "audit")
+        assert sessions.clear(caller=stranger, analysis_id="audit") == (0, 0)
     assert IngestedRecord.objects.count() == 8
     assert sessions.clear(caller=alice, analysis_id="audit") == (8, 0)
 
@@ -341,5 +341,5 @@ def test_expired_records_are_neither_seen_nor_kept(alice: Caller, hold: Hold) ->
     session = hold(ODD)
     IngestedRecord.objects.filter(record_id="1").update(expires_at=session.created_at)
     assert sessions.models_of(session) == {"book": 7}
-    assert 1 not in found(session, {"id": {"$gte": 0}})
+    assert 1 not in matching_ids(session, {"id": {"$gte": 0}})
     assert sessions.sweep() == 1

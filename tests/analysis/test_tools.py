@@ -59,8 +59,8 @@ def test_the_workflow_of_eight_steps(api: Api, alice: Caller) -> None:
         ]
 
     results = as_caller(alice, act)
-    assert not [one for one in results if one.is_error]
-    texts = [one.content[0].text for one in results]
+    assert not [result for result in results if result.is_error]
+    texts = [result.content[0].text for result in results]
     assert texts[0].startswith("Stored 312 record(s) (6 fields per record) across 7 page(s).\nAnalysis: library-audit")
     assert "| rating |" in texts[1]
     assert texts[2].startswith('Distribution of "status" (312 total):\n  completed: 188 (60.3%)')
@@ -80,10 +80,10 @@ def test_the_workflow_of_eight_steps(api: Api, alice: Caller) -> None:
 
 def test_progress_and_cancellation_reach_the_work(api: Api, alice: Caller) -> None:
     api.delay_s = 0.15
-    told: list[tuple[float, float | None, str | None]] = []
+    reports: list[tuple[float, float | None, str | None]] = []
 
-    async def note(done: float, total: float | None, message: str | None) -> None:
-        told.append((done, total, message))
+    async def note(position: float, total: float | None, message: str | None) -> None:
+        reports.append((position, total, message))
 
     async def main() -> None:
         async with Client(build_server(identify=lambda request: alice)) as client:
@@ -94,18 +94,18 @@ def test_progress_and_cancellation_reach_the_work(api: Api, alice: Caller) -> No
 
             async with anyio.create_task_group() as group:
                 group.start_soon(work)
-                while len(told) < 3:
+                while len(reports) < 3:
                     await anyio.sleep(0.01)
                 group.cancel_scope.cancel()
             await anyio.sleep(1.5)
 
     asyncio.run(main())
-    assert told[0][1:] == (60, "Ingested page 1/60 (2 records)")
+    assert reports[0][1:] == (60, "Ingested page 1/60 (2 records)")
     row = Ingest.objects.get()
     assert row.state == "partial"
     assert 3 <= len(row.pages_done) < 60
-    asked = len(api.requests)
-    assert asked < 40  # nobody waits any more, so nothing more is fetched
+    request_count = len(api.requests)
+    assert request_count < 40  # nobody waits any more, so nothing more is fetched
     again = ingest(caller=alice, analysis_id="slow", model="book", ingest_all=True, per_page=2, resume=True)
     assert again.resumed_from == len(row.pages_done) + 1
 
@@ -120,12 +120,12 @@ def test_acting_through_the_tool(api: Api, alice: Caller) -> None:
         token = dry.structured_content["confirm"]
         return [dry, refused, await client.call_tool("analysis_act", {**change, "confirm": token})]
 
-    dry, refused, done = as_caller(alice, act)
+    dry, refused, answer = as_caller(alice, act)
     assert (dry.structured_content["matched_count"], len(dry.structured_content["sample_ids"])) == (120, 10)
     assert set(dry.structured_content["ingestedAtRange"]) == {"earliest", "latest"}
     assert refused.is_error
     assert json.loads(refused.content[0].text)["code"] == "invalid"
-    assert done.structured_content["summary"] == {"total": 120, "succeeded": 120, "failed": 0, "action": "update"}
+    assert answer.structured_content["summary"] == {"total": 120, "succeeded": 120, "failed": 0, "action": "update"}
 
 
 def test_analyses_can_be_switched_off(settings: Any) -> None:
@@ -149,20 +149,20 @@ def test_the_pages_show_what_was_found_and_done_to_their_owner(
     findings.store(caller=alice, analysis_id="audit", findings=[{"finding": "Few books are unread.", "category": "x"}])
     action = Action.objects.create(owner=alice.email, analysis_id="audit", model="book", kind="delete")
     session = sessions.find(alice, "audit")
-    mine = browser(alice_user)
-    assert "audit" in mine.get(reverse("analyses")).content.decode()
+    owner_browser = browser(alice_user)
+    assert "audit" in owner_browser.get(reverse("analyses")).content.decode()
     with django_assert_max_num_queries(26):  # two for each of the six distributions
-        page = mine.get(reverse("analysis", args=[session.pk])).content.decode()
+        page = owner_browser.get(reverse("analysis", args=[session.pk])).content.decode()
     assert "Few books are unread." in page
     assert '<svg class="chart"' in page
-    assert mine.get(reverse("analysis-action", args=[action.pk])).status_code == 200
-    for other in (bob_user, ada_user):
-        client = browser(other)
+    assert owner_browser.get(reverse("analysis-action", args=[action.pk])).status_code == 200
+    for stranger in (bob_user, ada_user):
+        client = browser(stranger)
         assert list(client.get(reverse("analyses")).context["page"].rows) == []
         assert client.get(reverse("analysis", args=[session.pk])).status_code == 404
         assert client.post(reverse("clear-analysis", args=[session.pk])).status_code == 404
     assert browser(bob_user).get(reverse("analysis-action", args=[action.pk])).status_code == 404
-    mine.post(reverse("clear-analysis", args=[session.pk]))
+    owner_browser.post(reverse("clear-analysis", args=[session.pk]))
     assert not IngestedRecord.objects.exists()
     assert Action.objects.exists()
 

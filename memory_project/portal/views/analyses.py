@@ -35,7 +35,7 @@ def listing(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
     found = page(Session.objects.owned_by(caller), request.GET.get("after", ""), by="last_used_at")
     done = Action.objects.owned_by(caller).order_by("-created_at")[:20]
-    context = {"page": found, "held": sessions.held(found.rows), "actions": done}
+    context = {"page": found, "held": sessions.count_contents(found.rows), "actions": done}
     return render(request, "analyses/list.html", context)
 
 
