@@ -22,7 +22,7 @@ from tests.knowledge.conftest import MART, ORDERS, REFUNDS, cora, cora_user, cur
 from tests.played import RECORDING, Session
 from tests.stub_api import Api
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, reset_sequences=True)  # a seed draws by row numbers
 API = "/api/v1/memories/"
 NOBODY = "0" * 32
 
