@@ -42,7 +42,7 @@ def main() -> None:
         alone = len(single) / (time.perf_counter() - began)
         began = time.perf_counter()
         *_, done = files.load(given[200:])
-        bulk = done.written / (time.perf_counter() - began)
+        bulk = done.writes / (time.perf_counter() - began)
         print(f"one at a time  {alone:8.0f} aspects/s\nin bulk        {bulk:8.0f} aspects/s, {bulk / alone:.0f} times")
 
 
