@@ -45,7 +45,7 @@ def main() -> None:
         alone = len(single) / (time.perf_counter() - began)
         began = time.perf_counter()
         *_, totals = files.load(proposals[200:])
-        bulk = totals.written / (time.perf_counter() - began)
+        bulk = totals.writes / (time.perf_counter() - began)
         print(f"one at a time  {alone:8.0f} aspects/s\nin bulk        {bulk:8.0f} aspects/s, {bulk / alone:.0f} times")
 
 

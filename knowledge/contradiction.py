@@ -20,9 +20,9 @@ SHARED = 0.5  # share of the shorter sentence's words that both have, from which
 
 def contradiction(claim: str, text: str) -> str:
     """Where a sentence of one says otherwise than one of the other: `6 against 24`, or a negation; "" if nowhere."""
-    for one in sentences(claim):
-        for other in sentences(text):
-            if why := _between(one, other):
+    for sentence in sentences(claim):
+        for other_sentence in sentences(text):
+            if why := _between(sentence, other_sentence):
                 return why
     return ""
 
@@ -31,16 +31,16 @@ def sentences(text: str) -> list[str]:
     return [part for part in re.split(r"(?<=[.!?;])\s+|\n+", text) if part.strip()]
 
 
-def _between(one: str, other: str) -> str:
-    ours, theirs = _words(one), _words(other)
-    fewer = min(len(ours), len(theirs))
-    if fewer < 2 or len(ours & theirs) / fewer < SHARED:
+def _between(first: str, second: str) -> str:
+    first_words, second_words = _words(first), _words(second)
+    fewer = min(len(first_words), len(second_words))
+    if fewer < 2 or len(first_words & second_words) / fewer < SHARED:
         return ""
-    numbers, others = set(NUMBER.findall(one)), set(NUMBER.findall(other))
-    if numbers and others and not numbers & others:
-        return f"{', '.join(sorted(numbers))} against {', '.join(sorted(others))}"
-    if bool(_negations(one)) != bool(_negations(other)):
-        return f"“{(_negations(one) or _negations(other))[0]}” on one side only"
+    numbers, other_numbers = set(NUMBER.findall(first)), set(NUMBER.findall(second))
+    if numbers and other_numbers and not numbers & other_numbers:
+        return f"{', '.join(sorted(numbers))} against {', '.join(sorted(other_numbers))}"
+    if bool(_negations(first)) != bool(_negations(second)):
+        return f"“{(_negations(first) or _negations(second))[0]}” on one side only"
     return ""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import facts
-from knowledge.catalog.baselines import hash_of, named
+from knowledge.catalog.baselines import hash_of, urns_of
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable
 from knowledge.contradiction import contradiction
 from knowledge.models import CatalogAspect, EntityBaseline, Insight
@@ -21,31 +21,31 @@ def of_entity(
 ) -> dict[str, Any]:
     """The entity's current description, columns, owners, tags and neighbours, with the names behind its URNs; of a
     document its text."""
-    seen = facts.read(catalog, urn)
-    shown: dict[str, Any] = {
+    entity = facts.read(catalog, urn)
+    summary: dict[str, Any] = {
         "urn": urn,
-        "exists": seen.is_known and not seen.removed,
-        "name": seen.qualified_name,
-        "description": seen.description,
-        "owners": seen.owners,
-        "tags": seen.tags,
-        "glossary_terms": seen.terms,
-        "domains": seen.domains,
-        "links": seen.links,
-        "deprecated": seen.deprecated,
-        "columns": [_column(one) for one in seen.columns[columns_from : columns_from + columns_most]],
-        "columns_total": len(seen.columns),
+        "exists": entity.is_known and not entity.removed,
+        "name": entity.qualified_name,
+        "description": entity.description,
+        "owners": entity.owners,
+        "tags": entity.tags,
+        "glossary_terms": entity.terms,
+        "domains": entity.domains,
+        "links": entity.links,
+        "deprecated": entity.deprecated,
+        "columns": [_column(column) for column in entity.columns[columns_from : columns_from + columns_most]],
+        "columns_total": len(entity.columns),
     }
-    if seen.deprecated:
-        shown["deprecation_note"] = seen.deprecation_note
-    if seen.document_text:
-        shown["text"] = seen.document_text
-    if seen.properties:
-        shown["structured_properties"] = seen.properties
+    if entity.deprecated:
+        summary["deprecation_note"] = entity.deprecation_note
+    if entity.document_text:
+        summary["text"] = entity.document_text
+    if entity.properties:
+        summary["structured_properties"] = entity.properties
     for direction in ("upstream", "downstream") if lineage else ():
         near = catalog.lineage(urn, direction=direction, hops=1, limit=NEIGHBOURS)
-        shown[direction] = [node.urn for node in near]
-    return shown
+        summary[direction] = [node.urn for node in near]
+    return summary
 
 
 def _column(column: facts.Column) -> dict[str, Any]:
@@ -83,44 +83,46 @@ def names_behind(catalog: CatalogPort, entity: Mapping[str, Any]) -> dict[str, s
 def beside(insight: Insight, *, catalog: CatalogPort | None = None) -> dict[str, Any]:
     """Evidence for every entity that the insight names, and where claim and catalog disagree. An outage is said.
     From a `catalog` at hand without lineage."""
-    urns = named(insight.record)
+    urns = urns_of(insight.record)
     lineage, catalog = catalog is None, catalog or catalogs.readable()
     try:
         entities = [of_entity(catalog, urn, lineage=lineage) for urn in urns]
     except (CatalogUnavailable, CatalogRefused) as error:
         return {"entities": [], "disagreements": [], "degraded": True, "note": error.message}
     by_urn = {entity["urn"]: entity for entity in entities}
-    shown: dict[str, Any] = {"entities": entities, "disagreements": _disagreements(insight, by_urn)}
+    evidence: dict[str, Any] = {"entities": entities, "disagreements": _disagreements(insight, by_urn)}
     if note := catalogs.copy_note(catalog):
-        shown |= {"degraded": True, "note": note}
-    return shown
+        evidence |= {"degraded": True, "note": note}
+    return evidence
 
 
 def _disagreements(insight: Insight, entities: dict[str, dict[str, Any]]) -> list[str]:
-    found = []
+    disagreements = []
     for urn, entity in entities.items():
         if not entity["exists"]:
-            found.append(f"{urn} is not in the catalog")
+            disagreements.append(f"{urn} is not in the catalog")
         elif entity["deprecated"]:
-            found.append(f"{entity['name']} is deprecated: {entity['deprecation_note'] or 'no note'}")
+            disagreements.append(f"{entity['name']} is deprecated: {entity['deprecation_note'] or 'no note'}")
     for column in insight.record.related_columns:
         entity = entities[column["urn"]]
-        known = {shown["column"] for shown in entity["columns"]}
+        names = {row["column"] for row in entity["columns"]}
         complete = entity["exists"] and 0 < entity["columns_total"] <= COLUMNS_SHOWN
-        if complete and facts.simple_path(column["column"]) not in known:
-            found.append(f"{entity['name']} has no column {column['column']}")
-    taken = dict(EntityBaseline.objects.filter(record=insight.pk).values_list("urn", "description_hash"))
+        if complete and facts.simple_path(column["column"]) not in names:
+            disagreements.append(f"{entity['name']} has no column {column['column']}")
+    hashes = dict(EntityBaseline.objects.filter(record=insight.pk).values_list("urn", "description_hash"))
     for urn, entity in entities.items():
-        if entity["exists"] and urn in taken and taken[urn] != hash_of(entity["description"]):
-            found.append(f"the description of {entity['name']} has changed since this was captured")
+        if entity["exists"] and urn in hashes and hashes[urn] != hash_of(entity["description"]):
+            disagreements.append(f"the description of {entity['name']} has changed since this was captured")
     for action in insight.suggested_actions:
         if action["action_type"] == "update_description" and not action["target"] and len(entities) == 1:
             (entity,) = entities.values()
             if why := contradiction(action["detail"], entity["description"]):
-                found.append(f"{entity['name']} is described otherwise ({why}): “{entity['description'][:200]}”")
+                disagreements.append(
+                    f"{entity['name']} is described otherwise ({why}): “{entity['description'][:200]}”"
+                )
     for entity in entities.values():
         if why := contradiction(insight.record.content, entity["description"]):
             line = f"{entity['name']} is described otherwise ({why}): “{entity['description'][:200]}”"
-            if line not in found:
-                found.append(line)
-    return found
+            if line not in disagreements:
+                disagreements.append(line)
+    return disagreements

@@ -42,15 +42,15 @@ def capture(ask: Capture, *, caller: Caller) -> Captured:
     provenance: dict[str, Any] = {}
     text = ask.insight_text
     if ask.finding_id:
-        found = findings.find(caller, ask.finding_id)
-        text = text or found.finding
-        provenance = {"finding_id": found.pk.hex, "analysis_id": found.session.analysis_id, "model": found.model}
+        finding = findings.find(caller, ask.finding_id)
+        text = text or finding.finding
+        provenance = {"finding_id": finding.pk.hex, "analysis_id": finding.session.analysis_id, "model": finding.model}
     actions = [action.as_action() for action in ask.suggested_actions]
     replaced = _replaceable(caller, ask.supersedes) if ask.supersedes else None
-    made: list[Insight] = []
+    proposals: list[Insight] = []
 
     def propose(record: MemoryRecord) -> None:
-        made.append(_propose(caller, record, actions, ask.visibility, replaced))
+        proposals.append(_propose(caller, record, actions, ask.visibility, replaced))
 
     try:
         answer = services.remember(
@@ -64,7 +64,7 @@ def capture(ask: Capture, *, caller: Caller) -> Captured:
     except Invalid as error:
         field_name = "insight_text" if error.field == "content" else error.field
         raise Invalid(error.fault, field=field_name, allowed=error.allowed) from None
-    return Captured(made[0], existing=answer.existing, similar=answer.similar, note=answer.note)
+    return Captured(proposals[0], existing=answer.existing, similar=answer.similar, note=answer.note)
 
 
 def _replaceable(caller: Caller, record_id: UUID) -> MemoryRecord:
@@ -84,9 +84,9 @@ def _propose(
     replaced: MemoryRecord | None,
 ) -> Insight:
     """The insight of a record. A plain memory with this very text becomes one: it is withdrawn until reviewed."""
-    known = Insight.objects.filter(pk=record.pk).first()
-    if known:
-        return known
+    insight = Insight.objects.filter(pk=record.pk).first()
+    if insight:
+        return insight
     if record.visibility != Visibility.PRIVATE:
         locked = MemoryRecord.objects.select_for_update().get(pk=record.pk)
         with revised(caller, locked, "capture", "proposed as an insight"):

@@ -31,10 +31,10 @@ TITLE = 80  # characters of a proposed document's title
 
 def insight(caller: Caller, insight_id: UUID | str) -> Insight:
     pk = checked(Id, insight_id, "insight_id")
-    found = Insight.objects.visible_to(caller).select_related("record").filter(pk=pk).first()
-    if found is None:
+    row = Insight.objects.visible_to(caller).select_related("record").filter(pk=pk).first()
+    if row is None:
         raise NotFound("no such insight", field="insight_id")
-    return found
+    return row
 
 
 def may_curate(caller: Caller) -> bool:
@@ -99,8 +99,8 @@ def curated_prompts() -> list[CuratedPrompt]:
     living = LocalCatalog().existing([row.urn for row in rows])
     values = [row.value or {} for row in rows if row.urn in living]
     fields = ("name", "title", "text", "by", "curator")
-    found = [CuratedPrompt(*(str(value.get(field, "")) for field in fields)) for value in values]
-    return sorted(found, key=lambda one: one.name)
+    prompts = [CuratedPrompt(*(str(value.get(field, "")) for field in fields)) for value in values]
+    return sorted(prompts, key=lambda prompt: prompt.name)
 
 
 def overview(caller: Caller) -> dict[str, Any]:
@@ -159,8 +159,8 @@ def proposals(insights: Sequence[Insight]) -> list[dict[str, Any]]:
     """The changes that insights ask for, deterministically: their suggested actions, equal ones together; a document
     for those that suggest nothing."""
     proposed: dict[tuple[str, ...], dict[str, Any]] = {}
-    for one in insights:
-        for action in one.suggested_actions or [_document(one)]:
+    for source in insights:
+        for action in source.suggested_actions or [_document(source)]:
             names = ("action_type", "target", "detail", "query_sql", "query_description")
             texts = tuple(str(action.get(name, "")) for name in names)
             proposal = proposed.setdefault(
@@ -175,17 +175,17 @@ def proposals(insights: Sequence[Insight]) -> list[dict[str, Any]]:
             for name in ("query_sql", "query_description"):
                 if action.get(name):
                     proposal[name] = action[name]
-            proposal["source_insight_ids"].append(one.pk.hex)
+            proposal["source_insight_ids"].append(source.pk.hex)
     return list(proposed.values())
 
 
-def _document(one: Insight) -> dict[str, str]:
+def _document(source: Insight) -> dict[str, str]:
     """An insight without suggestion ("we have two selling seasons") is promoted as a document of its own."""
-    first = one.record.content.split(". ")[0].strip()
+    first = source.record.content.split(". ")[0].strip()
     title = first if len(first) <= TITLE else f"{first[: TITLE - 1].rsplit(' ', 1)[0]}…"
     return {
         "action_type": "add_context_document",
         "target": title,
-        "detail": one.record.content,
-        "query_description": one.record.category,
+        "detail": source.record.content,
+        "query_description": source.record.category,
     }

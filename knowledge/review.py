@@ -15,7 +15,7 @@ from pgvector.django import CosineDistance
 from knowledge import catalog as catalogs
 from knowledge import queries
 from knowledge.catalog import facts
-from knowledge.catalog.baselines import named
+from knowledge.catalog.baselines import urns_of
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.changes.change_request import CHANGE_TYPES, Request
@@ -67,17 +67,17 @@ class Queue:
 
     @property
     def query_string(self) -> str:
-        kept = {name: value for name, value in (("entity", self.entity), ("category", self.category)) if value}
-        return f"?{urlencode(kept)}" if kept else ""
+        filters = {name: value for name, value in (("entity", self.entity), ("category", self.category)) if value}
+        return f"?{urlencode(filters)}" if filters else ""
 
-    def place(self, insight: Insight | None = None) -> Place:
+    def locate(self, insight: Insight | None = None) -> Place:
         """Where an insight stands; what is not in the queue stands before its first."""
         ids = list(self.rows.values_list("pk", flat=True)[: COUNT_MOST + 1])
         if insight is None or insight.pk not in ids:
             return Place(0, len(ids), next_id=ids[0] if ids else None)
         at = ids.index(insight.pk)
-        others = [*ids[at + 1 :], *ids[:at]]
-        return Place(at + 1, len(ids), others[0] if others else None, ids[at - 1] if at else None)
+        other_ids = [*ids[at + 1 :], *ids[:at]]
+        return Place(at + 1, len(ids), other_ids[0] if other_ids else None, ids[at - 1] if at else None)
 
 
 def decided_today(caller: Caller) -> InsightQuerySet:
@@ -125,7 +125,7 @@ def case(caller: Caller, insight: Insight) -> Case:
         replaced = MemoryRecord.objects.visible_to(caller).filter(pk=insight.replaces_id).first()
     catalog = Snapshot(catalogs.readable())
     with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # said by the evidence
-        catalog.read(named(record), facts.ASPECTS)
+        catalog.read(urns_of(record), facts.ASPECTS)
     return Case(
         insight=insight,
         evidence=beside(insight, catalog=catalog),
@@ -146,30 +146,30 @@ def effect(insight: Insight, catalog: CatalogPort) -> Effect:
         if not urn and any(CHANGE_TYPES[request.change_type].kinds for request in requests):
             return Effect(changes=changes, error="it names no catalog entity, so there is nothing to change")
         planned = plan(catalog, urn, requests, "preview", "preview")
-        known = {}
+        entities = {}
         if urn:
             read = catalog.read([urn], facts.ASPECTS)[urn]
-            known[urn] = facts.of(urn, {name: a.value for name, a in read.items() if a.value is not None})
+            entities[urn] = facts.of(urn, {name: a.value for name, a in read.items() if a.value is not None})
     except DomainError as error:
         return Effect(urn, changes, error=error.message)
-    return Effect(urn, changes, of_planned(planned, known))
+    return Effect(urn, changes, of_planned(planned, entities))
 
 
 def problems_of(insight: Insight) -> list[str]:
     """What keeps each suggested action from being applied as it stands, told to who suggests it."""
     urn, problems = next(iter(insight.record.entity_urns), ""), []
     catalog = Snapshot(catalogs.readable())
-    for place, action in enumerate(insight.suggested_actions):
+    for index, action in enumerate(insight.suggested_actions):
         try:
             request = checked(Request, action, "")
             if urn or not CHANGE_TYPES[request.change_type].kinds:
                 plan(catalog, urn, [request], "preview", "preview")
             else:
-                problems.append(f"suggested_actions[{place}]: the insight names no entity that it would change")
+                problems.append(f"suggested_actions[{index}]: the insight names no entity that it would change")
         except (CatalogUnavailable, CatalogRefused):
             return []  # said by the evidence
         except DomainError as error:
-            problems.append(f"suggested_actions[{place}]: {error.message}")
+            problems.append(f"suggested_actions[{index}]: {error.message}")
     return problems
 
 
@@ -181,11 +181,11 @@ def _neighbours(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -
     if record.entity_urns:
         rows = rows.filter(entity_urns__overlap=record.entity_urns)
     rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).exclude(pk__in=[pk for pk in skip if pk])
-    others = rows.exclude(insight__state=InsightState.REJECTED).defer("embedding", "search")
-    own = record.embedding
-    if own is not None:
-        near = others.filter(embedding__isnull=False).annotate(distance=CosineDistance("embedding", own))
+    candidates = rows.exclude(insight__state=InsightState.REJECTED).defer("embedding", "search")
+    vector = record.embedding
+    if vector is not None:
+        near = candidates.filter(embedding__isnull=False).annotate(distance=CosineDistance("embedding", vector))
         if not record.entity_urns:
             near = near.filter(distance__lt=1 - ALIKE)
         return list(near.order_by("distance", "id")[:NEIGHBOURS])
-    return list(others.order_by("-created_at", "id")[:NEIGHBOURS]) if record.entity_urns else []
+    return list(candidates.order_by("-created_at", "id")[:NEIGHBOURS]) if record.entity_urns else []

@@ -57,7 +57,7 @@ class InsightReview(Review):
 
 def ground(record: MemoryRecord) -> None:
     """How the named entities are now, once the memory is saved: at once from our own tables, otherwise by a worker."""
-    if not baselines.named(record) and not EntityBaseline.objects.filter(record=record).exists():
+    if not baselines.urns_of(record) and not EntityBaseline.objects.filter(record=record).exists():
         return
     if settings.DATAHUB_GMS_URL:
         transaction.on_commit(partial(async_task, "knowledge.tasks.ground", record.pk.hex))

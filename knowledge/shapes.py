@@ -110,11 +110,11 @@ def insight_shape(insight: Insight) -> InsightShape:
     return shape
 
 
-def planned_shape(planned: Planned, known: Mapping[str, Facts] | None = None) -> ChangeShape:
+def planned_shape(planned: Planned, entities: Mapping[str, Facts] | None = None) -> ChangeShape:
     """A write as it would be. A description that only ingestion wrote is what stands there now."""
     write = planned.step.write
     before = planned.before
-    ingested = ingested_description((known or {}).get(write.urn), write.path) if before is ABSENT else ABSENT
+    ingested = ingested_description((entities or {}).get(write.urn), write.path) if before is ABSENT else ABSENT
     before = before if ingested is ABSENT else ingested
     absent = before is ABSENT
     shape: ChangeShape = {

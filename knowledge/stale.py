@@ -49,8 +49,8 @@ class Case:
 
 
 def rows(caller: Caller, *, everyone: bool, cause: str = "") -> MemoryRecordQuerySet:
-    found = stale(caller) if everyone else mine_to_review(caller)
-    return found.filter(stale_reason=cause) if cause else found
+    records = stale(caller) if everyone else mine_to_review(caller)
+    return records.filter(stale_reason=cause) if cause else records
 
 
 def second_looks(caller: Caller) -> MemoryRecordQuerySet:
@@ -72,22 +72,22 @@ class Look:
     may_verify: bool
 
 
-def looks(caller: Caller, most: int) -> list[Look]:
-    records = list(second_looks(caller)[:most])
+def looks(caller: Caller, limit: int) -> list[Look]:
+    records = list(second_looks(caller)[:limit])
     ids = [record.pk for record in records]
-    told = staleness.hints(ids) if ids else {}
+    hints = staleness.hints(ids) if ids else {}
     doubts = _doubts(ids) if ids else {}
     return [
-        Look(record, told.get(record.pk, ""), doubts.get(record.pk, []), caller.acts_for(record.created_by))
+        Look(record, hints.get(record.pk, ""), doubts.get(record.pk, []), caller.acts_for(record.created_by))
         for record in records
     ]
 
 
 def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:
-    found: dict[UUID, list[Feedback]] = {}
+    by_record: dict[UUID, list[Feedback]] = {}
     for doubt in Feedback.objects.filter(record__in=ids, verdict=Verdict.WRONG):
-        found.setdefault(doubt.record_id, []).append(doubt)
-    return found
+        by_record.setdefault(doubt.record_id, []).append(doubt)
+    return by_record
 
 
 def causes(caller: Caller) -> list[tuple[str, int]]:
@@ -103,12 +103,12 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
     for baseline in EntityBaseline.objects.filter(record__in=ids):
         baselines.setdefault(baseline.record_id, []).append(baseline)
     doubts = _doubts(ids)
-    seen, note = {}, ""
-    urns = {baseline.urn for found in baselines.values() for baseline in found}
+    entities, note = {}, ""
+    urns = {baseline.urn for group in baselines.values() for baseline in group}
     if urns:
         try:
             catalog = catalogs.readable()
-            seen = looking.look(catalog, urns)
+            entities = looking.look(catalog, urns)
             note = catalogs.copy_note(catalog)
         except (CatalogUnavailable, CatalogRefused) as error:
             note = error.message
@@ -117,7 +117,11 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
             record=record,
             may_decide=may_decide(caller, record),
             may_edit=caller.acts_for(record.created_by),
-            entities=[_entity(one, seen[one.urn]) for one in baselines.get(record.pk, []) if one.urn in seen],
+            entities=[
+                _entity(baseline, entities[baseline.urn])
+                for baseline in baselines.get(record.pk, [])
+                if baseline.urn in entities
+            ],
             doubts=doubts.get(record.pk, []),
         )
         for record in records

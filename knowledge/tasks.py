@@ -17,5 +17,5 @@ def watch_staleness() -> str:
     """Compares memories with the catalog; what it could not do is in the result, for the operator."""
     swept = staleness.sweep(settings.STALENESS_BATCH)
     staleness.report(swept.note)
-    said = f"{swept.checked} checked, {swept.stale} stale, {swept.to_verify} to verify"
-    return f"{said}; degraded: {swept.note}" if swept.note else said
+    summary = f"{swept.checked} checked, {swept.stale} stale, {swept.to_verify} to verify"
+    return f"{summary}; degraded: {swept.note}" if swept.note else summary

@@ -92,9 +92,9 @@ class Handler(BaseHTTPRequestHandler):
             return CONFIG
         if path.startswith("/entitiesV2/"):
             urn = unquote(path.removeprefix("/entitiesV2/"))
-            named = re.findall(r"[A-Za-z]+", query.get("aspects", ["List()"])[0].removeprefix("List"))
-            shown = self.store.latest(urn, set(named) or None)
-            aspects = {name: {"name": name, "type": "VERSIONED", **aspect} for name, aspect in shown.items()}
+            names = re.findall(r"[A-Za-z]+", query.get("aspects", ["List()"])[0].removeprefix("List"))
+            latest = self.store.latest(urn, set(names) or None)
+            aspects = {name: {"name": name, "type": "VERSIONED", **aspect} for name, aspect in latest.items()}
             return {"urn": urn, "entityName": urn.split(":")[2], "aspects": aspects}
         if path.startswith("/aspects/"):
             urn, name = unquote(path.removeprefix("/aspects/")), query["aspect"][0]
@@ -119,13 +119,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def _post(self, path: str, query: dict[str, list[str]], body: Any) -> Any:
         if path == "/aspects":
-            given = body["proposals"] if query["action"] == ["ingestProposalBatch"] else [body["proposal"]]
-            for proposal in given:
+            proposals = body["proposals"] if query["action"] == ["ingestProposalBatch"] else [body["proposal"]]
+            for proposal in proposals:
                 self._ingest(proposal)
             return {"value": "ok"}
         if path.endswith("/batchGet"):
             lagging = self._lags()
-            return [{"urn": one["urn"], **self.store.latest(one["urn"], set(one) - {"urn"}, lagging)} for one in body]
+            return [
+                {"urn": request["urn"], **self.store.latest(request["urn"], set(request) - {"urn"}, lagging)}
+                for request in body
+            ]
         if path == "/api/graphql":
             return {"data": graphql(self.store, body["query"], body["variables"]["input"])}
         raise Answer(404, {"message": f"no {path}"})
@@ -160,7 +163,7 @@ class Handler(BaseHTTPRequestHandler):
         self.faults.proposals.append(proposal)
         self._faulty_write()
         urn, aspect = proposal["entityUrn"], proposal["aspectName"]
-        given = json.loads(proposal["aspect"]["value"])
+        value = json.loads(proposal["aspect"]["value"])
         stamp = proposal.get("systemMetadata") or {}
         stamp = dict(json.loads(stamp) if isinstance(stamp, str) else stamp)  # the command line sends a text
         with self.lock:
@@ -168,26 +171,26 @@ class Handler(BaseHTTPRequestHandler):
             if proposal["changeType"] == "PATCH":
                 if aspect in self.faults.no_patch_template:
                     raise Answer(500, {"message": "no template for this aspect"})
-                is_generic = isinstance(given, dict)
+                is_generic = isinstance(value, dict)
                 generic: dict[tuple[str, ...], list[str]] = {}
                 if is_generic:
-                    generic = {(name,): fields for name, fields in given["arrayPrimaryKeys"].items()}
+                    generic = {(name,): fields for name, fields in value["arrayPrimaryKeys"].items()}
                 keys = generic or KEYS.get(aspect, {})
-                operations = given["patch"] if is_generic else given
-                given = patch(self.store.value(urn, aspect) or default(aspect), operations, keys)
+                operations = value["patch"] if is_generic else value
+                value = patch(self.store.value(urn, aspect) or default(aspect), operations, keys)
                 stamp = {} if is_generic else stamp  # the server loses it on this way
-            self.store.put(urn, aspect, given, stamp)
+            self.store.put(urn, aspect, value, stamp)
         if self.faults.drop_after_write:
             self.faults.drop_after_write -= 1
             raise ConnectionAbortedError
 
     def _precondition(self, urn: str, aspect: str, headers: dict[str, str]) -> None:
-        wanted = headers.get("If-Version-Match")
-        if wanted is None or self.faults.ignore_preconditions:
+        expected = headers.get("If-Version-Match")
+        if expected is None or self.faults.ignore_preconditions:
             return
         actual = str(self.store.version(urn, aspect)) if self.store.value(urn, aspect) is not None else "-1"
-        if wanted != actual:
-            raise Answer(412, {"message": f"expected version {wanted}, actual {actual}"})
+        if expected != actual:
+            raise Answer(412, {"message": f"expected version {expected}, actual {actual}"})
 
 
 def key_of(urn: str) -> Any:
@@ -210,37 +213,38 @@ def record_name(aspect: str) -> str:
     return str(ASPECT_NAME_MAP[aspect].RECORD_SCHEMA.fullname).replace("pegasus2avro.", "")
 
 
-def graphql(store: Store, query: str, given: dict[str, Any]) -> dict[str, Any]:
+def graphql(store: Store, query: str, variables: dict[str, Any]) -> dict[str, Any]:
     if "searchAcrossEntities" in query:
-        words = "" if given["query"] == "*" else given["query"].casefold()
-        found = [urn for kind in kinds(given) for urn in store.urns(kind) if matches(store, urn, words)]
-        entities = [{"entity": {"urn": urn, "type": "X"}} for urn in found[: given["count"]]]
+        words = "" if variables["query"] == "*" else variables["query"].casefold()
+        hits = [urn for kind in kinds(variables) for urn in store.urns(kind) if matches(store, urn, words)]
+        entities = [{"entity": {"urn": urn, "type": "X"}} for urn in hits[: variables["count"]]]
         return {"searchAcrossEntities": {"searchResults": entities}}
     if "scrollAcrossEntities" in query:
-        urns = [urn for kind in kinds(given) for urn in store.urns(f"{kind}:")]
-        start = int(given.get("scrollId") or 0)
-        page = urns[start : start + given["count"]]
+        urns = [urn for kind in kinds(variables) for urn in store.urns(f"{kind}:")]
+        start = int(variables.get("scrollId") or 0)
+        page = urns[start : start + variables["count"]]
         end = start + len(page)
-        listed = [{"entity": {"urn": urn, "type": "X"}} for urn in page]
+        entries = [{"entity": {"urn": urn, "type": "X"}} for urn in page]
         following = str(end) if end < len(urns) else None
-        return {"scrollAcrossEntities": {"nextScrollId": following, "searchResults": listed}}
-    near = around(store, given["urn"], given["direction"])
+        return {"scrollAcrossEntities": {"nextScrollId": following, "searchResults": entries}}
+    near = around(store, variables["urn"], variables["direction"])
     results: list[dict[str, Any]] = [
-        {"degree": min(distance, 3), "entity": {"urn": urn, "type": "X"}} for urn, distance in near[: given["count"]]
+        {"degree": min(distance, 3), "entity": {"urn": urn, "type": "X"}}
+        for urn, distance in near[: variables["count"]]
     ]
     return {"searchAcrossLineage": {"searchResults": results}}
 
 
-def kinds(given: dict[str, Any]) -> list[str]:
+def kinds(variables: dict[str, Any]) -> list[str]:
     """GLOSSARY_TERM as glossaryTerm; without any, all."""
-    parts = [kind.split("_") for kind in given["types"]]
+    parts = [kind.split("_") for kind in variables["types"]]
     return [first.lower() + "".join(part.title() for part in rest) for first, *rest in parts] or [""]
 
 
 def matches(store: Store, urn: str, words: str) -> bool:
     """In the urn, or in what its properties say; never in its neighbours."""
-    said = [aspect for name, aspect in store.latest(urn).items() if name.endswith(("Properties", "Info", "Key"))]
-    text = json.dumps([urn, said]).casefold()
+    texts = [aspect for name, aspect in store.latest(urn).items() if name.endswith(("Properties", "Info", "Key"))]
+    text = json.dumps([urn, texts]).casefold()
     return all(word in text for word in re.findall(r"\w+", words))
 
 
@@ -255,9 +259,9 @@ def around(store: Store, urn: str, direction: str) -> list[tuple[str, int]]:
     pairs = pairs if direction == "UPSTREAM" else [(up, down) for down, up in pairs]
     distances = {urn: 0}
     for distance in range(1, 20):
-        edge = {to for one, to in pairs if distances.get(one) == distance - 1} - set(distances)
+        edge = {to for table, to in pairs if distances.get(table) == distance - 1} - set(distances)
         distances |= dict.fromkeys(edge, distance)
-    return sorted(((one, far) for one, far in distances.items() if far), key=lambda item: (item[1], item[0]))
+    return sorted(((table, far) for table, far in distances.items() if far), key=lambda item: (item[1], item[0]))
 
 
 @contextmanager

@@ -39,8 +39,8 @@ class Store:
             self.versions.setdefault((urn, aspect), []).append((copy.deepcopy(value), system_metadata or {}))
 
     def value(self, urn: str, aspect: str) -> Any:
-        kept = self.versions.get((urn, aspect))
-        return copy.deepcopy(kept[-1][0]) if kept else None
+        versions = self.versions.get((urn, aspect))
+        return copy.deepcopy(versions[-1][0]) if versions else None
 
     def version(self, urn: str, aspect: str) -> int:
         return len(self.versions.get((urn, aspect), []))
@@ -50,17 +50,17 @@ class Store:
 
     def latest(self, urn: str, aspects: set[str] | None = None, lagging: bool = False) -> dict[str, Any]:
         """Each aspect as the server sends it; lagging, as it was before the newest write of a changeset."""
-        shown = {}
-        for (one, aspect), kept in self.versions.items():
-            if one != urn or (aspects is not None and aspect not in aspects):
+        answer = {}
+        for (entity, aspect), versions in self.versions.items():
+            if entity != urn or (aspects is not None and aspect not in aspects):
                 continue
-            rows = list(enumerate(kept, 1))
+            rows = list(enumerate(versions, 1))
             if lagging:
                 rows = [row for row in rows if not str(row[1][1].get("runId", "")).startswith("cs-")]
             if rows and rows[-1][1][0] is not None:
                 version, (value, stamp) = rows[-1]
-                shown[aspect] = {"value": value, "systemMetadata": {**stamp, "version": str(version)}}
-        return shown
+                answer[aspect] = {"value": value, "systemMetadata": {**stamp, "version": str(version)}}
+        return answer
 
 
 def validate(aspect: str, value: Any) -> None:
@@ -74,9 +74,9 @@ def validate(aspect: str, value: Any) -> None:
         parsed = cls.from_obj(copy.deepcopy(value))
         if not parsed.validate():
             raise ValueError("does not validate")
-        lost = {key for key, item in value.items() if item is not None} - set(parsed.to_obj())
-        if lost:
-            raise ValueError(f"unknown fields {sorted(lost)}")
+        unknown_fields = {key for key, item in value.items() if item is not None} - set(parsed.to_obj())
+        if unknown_fields:
+            raise ValueError(f"unknown fields {sorted(unknown_fields)}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Answer(422, {"message": f"{aspect} is invalid: {error}"}) from None
 
@@ -86,15 +86,15 @@ def patch(value: Any, operations: list[dict[str, Any]], keys: dict[tuple[str, ..
     tree = as_maps(value or {}, keys, ())
     for operation in operations:
         *steps, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
-        here = tree
+        node = tree
         for step in steps:
-            here = here.setdefault(step, {})
+            node = node.setdefault(step, {})
         if operation["op"] == "remove":
-            if last not in here:
+            if last not in node:
                 raise Answer(500, {"message": f"nothing to remove at {operation['path']}"})
-            del here[last]
+            del node[last]
         else:
-            here[last] = as_maps(operation["value"], keys, tuple(steps))
+            node[last] = as_maps(operation["value"], keys, tuple(steps))
     return as_lists(tree, keys, ())
 
 
@@ -102,11 +102,11 @@ def as_maps(value: Any, keys: dict[tuple[str, ...], list[str]], path: tuple[str,
     if isinstance(value, list) and path in keys:
         tree: dict[str, Any] = {}
         for element in value:
-            here = tree
+            node = tree
             *outer, last = [str(element.get(name, "")) for name in keys[path]]
             for step in outer:
-                here = here.setdefault(step, {})
-            here[last] = as_maps(element, keys, path)
+                node = node.setdefault(step, {})
+            node[last] = as_maps(element, keys, path)
         return tree
     if isinstance(value, dict):
         return {name: as_maps(inner, keys, (*path, name)) for name, inner in value.items()}
@@ -115,7 +115,7 @@ def as_maps(value: Any, keys: dict[tuple[str, ...], list[str]], path: tuple[str,
 
 def as_lists(value: Any, keys: dict[tuple[str, ...], list[str]], path: tuple[str, ...]) -> Any:
     if path in keys and isinstance(value, dict):
-        names, below = keys[path], {place: fields for place, fields in keys.items() if place != path}
+        names, below = keys[path], {position: fields for position, fields in keys.items() if position != path}
         return [
             {**dict(zip(names, key, strict=True)), **as_lists(element, below, path)}
             for key, element in leaves(value, len(names))
@@ -136,8 +136,8 @@ def leaves(tree: dict[str, Any], depth: int) -> Iterator[tuple[tuple[str, ...], 
 def default(aspect: str) -> dict[str, Any]:
     """What an absent aspect begins as under a patch template."""
     stamp = {"time": 0, "actor": "urn:li:corpuser:unknown"}
-    begun: dict[str, dict[str, Any]] = {
+    defaults: dict[str, dict[str, Any]] = {
         "glossaryTerms": {"terms": [], "auditStamp": stamp},
         "ownership": {"owners": [], "lastModified": stamp},
     }
-    return begun.get(aspect, {})
+    return defaults.get(aspect, {})

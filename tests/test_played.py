@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from knowledge.operations import CATEGORIES
@@ -22,7 +23,7 @@ from tests.knowledge.conftest import MART, ORDERS, REFUNDS, cora, cora_user, cur
 from tests.played import RECORDING, Session
 from tests.stub_api import Api
 
-pytestmark = pytest.mark.django_db(transaction=True, reset_sequences=True)  # a seed draws by row numbers
+pytestmark = pytest.mark.django_db(transaction=True)
 API = "/api/v1/memories/"
 NOBODY = "0" * 32
 
@@ -37,6 +38,8 @@ def session(
     cora_user: User,  # noqa: F811
 ) -> Session:
     fill_catalog()
+    with connection.cursor() as cursor:  # a seed draws by the rows' numbers
+        cursor.execute("ALTER SEQUENCE ingested_records_id_seq RESTART")
     users = {"alice": alice_user, "bob": bob_user, "olga": olga_user, "ada": ada_user, "cora": cora_user}
     callers: dict[str, Caller] = {name: request.getfixturevalue(name) for name in users}
     clients = {name: _client(user) for name, user in users.items()}

@@ -18,7 +18,7 @@ from knowledge.models import EntityBaseline
 from memories.models import MemoryRecord
 
 # What staleness looks at, and the descriptions, which claims are held against.
-DESCRIBING = {aspect for places in facts.DESCRIPTIONS.values() for aspect, _ in places}
+DESCRIBING = {aspect for texts in facts.DESCRIPTIONS.values() for aspect, _ in texts}
 WATCHED = tuple(sorted({"status", "deprecation", "schemaMetadata", "glossaryTermInfo", "documentInfo"} | DESCRIBING))
 
 
@@ -41,29 +41,29 @@ class Seen:
 
 def look(catalog: CatalogPort, urns: Iterable[str]) -> dict[str, Seen]:
     """One bulk read for all. Raises CatalogUnavailable or CatalogRefused."""
-    wanted = sorted(set(urns))
-    seen = {}
-    for urn, read in catalog.read(wanted, WATCHED).items():
+    unique_urns = sorted(set(urns))
+    entities = {}
+    for urn, read in catalog.read(unique_urns, WATCHED).items():
         aspects = {name: aspect.value for name, aspect in read.items() if aspect.value is not None}
-        known = facts.of(urn, aspects)
-        columns = {column.simple_path: [column.native_type, column.nullable] for column in known.columns}
+        entity = facts.of(urn, aspects)
+        columns = {column.simple_path: [column.native_type, column.nullable] for column in entity.columns}
         deprecation = aspects.get("deprecation") or {}
-        seen[urn] = Seen(
-            exists=bool(aspects) and not known.removed,
-            deprecated=known.deprecated,
-            note=known.deprecation_note,
+        entities[urn] = Seen(
+            exists=bool(aspects) and not entity.removed,
+            deprecated=entity.deprecated,
+            note=entity.deprecation_note,
             replacement=str(deprecation.get("replacement") or ""),
             columns=columns,
-            description_hash=hash_of(known.description),
+            description_hash=hash_of(entity.description),
         )
-    return seen
+    return entities
 
 
 def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
-def take(records: Sequence[MemoryRecord], seen: Mapping[str, Seen]) -> int:
+def take(records: Sequence[MemoryRecord], entities: Mapping[str, Seen]) -> int:
     """Notes how the entities of these records are now; earlier baselines of entities no longer named go."""
     now, catalog = timezone.now(), catalogs.identity()
     rows = [
@@ -71,17 +71,17 @@ def take(records: Sequence[MemoryRecord], seen: Mapping[str, Seen]) -> int:
             record=record,
             catalog=catalog,
             urn=urn,
-            existed=seen[urn].exists,
-            deprecated=seen[urn].deprecated,
-            columns=seen[urn].columns,
-            mentioned=mentioned(record.content, seen[urn].columns),
-            description_hash=seen[urn].description_hash,
+            existed=entities[urn].exists,
+            deprecated=entities[urn].deprecated,
+            columns=entities[urn].columns,
+            mentioned=mentioned(record.content, entities[urn].columns),
+            description_hash=entities[urn].description_hash,
             taken_at=now,
             checked_at=now,
         )
         for record in records
-        for urn in named(record)
-        if urn in seen
+        for urn in urns_of(record)
+        if urn in entities
     ]
     columns = ["catalog", "existed", "deprecated", "columns", "mentioned", "description_hash"]
     EntityBaseline.objects.bulk_create(
@@ -92,26 +92,26 @@ def take(records: Sequence[MemoryRecord], seen: Mapping[str, Seen]) -> int:
         batch_size=500,
     )
     for record in records:
-        EntityBaseline.objects.filter(record=record).exclude(urn__in=named(record)).delete()
+        EntityBaseline.objects.filter(record=record).exclude(urn__in=urns_of(record)).delete()
     return len(rows)
 
 
 def ground(record_ids: Iterable[UUID]) -> int:
     """Takes the baselines of these memories from the catalog; 0 when it is away (the watcher makes up for it)."""
     records = list(MemoryRecord.objects.filter(pk__in=list(record_ids)).defer("embedding", "search"))
-    about_nothing = [record.pk for record in records if not named(record)]
+    about_nothing = [record.pk for record in records if not urns_of(record)]
     EntityBaseline.objects.filter(record__in=about_nothing).delete()
-    records = [record for record in records if named(record)]
+    records = [record for record in records if urns_of(record)]
     if not records:
         return 0
     try:
-        seen = look(catalogs.current(), {urn for record in records for urn in named(record)})
+        entities = look(catalogs.current(), {urn for record in records for urn in urns_of(record)})
     except (CatalogUnavailable, CatalogRefused):
         return 0
-    return take(records, seen)
+    return take(records, entities)
 
 
-def named(record: MemoryRecord) -> list[str]:
+def urns_of(record: MemoryRecord) -> list[str]:
     return list(dict.fromkeys([*record.entity_urns, *(column["urn"] for column in record.related_columns)]))
 
 
@@ -119,13 +119,13 @@ def mentioned(text: str, columns: Iterable[str]) -> list[str]:
     """Columns that the text names as whole words: by their path, or by its last step where that is no mere letter."""
     words = {word.casefold() for word in re.findall(r"\w+", text)}
     lowered = text.casefold()
-    found = []
+    mentions = []
     for path in columns:
         last = path.rpartition(".")[2].casefold()
         by_path = "." in path and re.search(rf"(?<!\w){re.escape(path.casefold())}(?!\w)", lowered)
         if by_path or (len(last) > 1 and (last in words or _stands_in(last, lowered))):
-            found.append(path)
-    return sorted(found)
+            mentions.append(path)
+    return sorted(mentions)
 
 
 def _stands_in(name: str, text: str) -> bool:

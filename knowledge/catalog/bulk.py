@@ -30,54 +30,54 @@ class Put:
 
 @dataclass
 class Written:
-    written: int = 0
+    writes: int = 0
     unchanged: int = 0
     urns: set[str] = field(default_factory=set)  # entities that changed
 
 
 def put_many(puts: Iterable[Put]) -> Written:
     """Writes them in order; what is unchanged makes no new version."""
-    done, chunk = Written(), []
+    count, chunk = Written(), []
     for put in puts:
         chunk.append(put)
         if len(chunk) == CHUNK:
-            _write(chunk, done)
+            _write(chunk, count)
             chunk = []
     if chunk:
-        _write(chunk, done)
-    return done
+        _write(chunk, count)
+    return count
 
 
 @transaction.atomic
-def _write(chunk: Sequence[Put], done: Written) -> None:
-    places = sorted({(put.urn, put.aspect) for put in chunk})
+def _write(chunk: Sequence[Put], count: Written) -> None:
+    keys = sorted({(put.urn, put.aspect) for put in chunk})
     with connection.cursor() as cursor:  # as LocalCatalog locks one, in one order for all
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(place, 1)) FROM unnest(%s::text[]) AS place",
-            [[f"{urn} {aspect}" for urn, aspect in places]],
+            [[f"{urn} {aspect}" for urn, aspect in keys]],
         )
-    rows = CatalogAspect.objects.filter(urn__in={urn for urn, _ in places}, is_latest=True)
-    latest = {(row.urn, row.aspect): row for row in rows if (row.urn, row.aspect) in set(places)}
+    rows = CatalogAspect.objects.filter(urn__in={urn for urn, _ in keys}, is_latest=True)
+    latest = {(row.urn, row.aspect): row for row in rows if (row.urn, row.aspect) in set(keys)}
     now: dict[tuple[str, str], tuple[Value | None, int]] = {p: (row.value, row.version) for p, row in latest.items()}
-    made: dict[tuple[str, str], list[CatalogAspect]] = {}
+    new_versions: dict[tuple[str, str], list[CatalogAspect]] = {}
     for put in chunk:
         value, version = now.get((put.urn, put.aspect), (None, 0))
         after = put.value if put.path is None else patched(put.aspect, value, put.path, put.operation, put.value)
         if canonical(value) == canonical(after):
-            done.unchanged += 1
+            count.unchanged += 1
             continue
         now[put.urn, put.aspect] = after, version + 1
         row = CatalogAspect(
             urn=put.urn, aspect=put.aspect, version=version + 1, value=after, system_metadata=put.system_metadata
         )
-        made.setdefault((put.urn, put.aspect), []).append(row)
-    for versions in made.values():
+        new_versions.setdefault((put.urn, put.aspect), []).append(row)
+    for versions in new_versions.values():
         for earlier in versions[:-1]:
             earlier.is_latest = False
-    replaced = [latest[place].pk for place in made if place in latest]
+    replaced = [latest[key].pk for key in new_versions if key in latest]
     CatalogAspect.objects.filter(pk__in=replaced).update(is_latest=False)
-    CatalogAspect.objects.bulk_create([row for versions in made.values() for row in versions])
-    changed = sorted({urn for urn, _ in made})
+    CatalogAspect.objects.bulk_create([row for versions in new_versions.values() for row in versions])
+    changed = sorted({urn for urn, _ in new_versions})
     refresh_entities(changed)
-    done.written += sum(map(len, made.values()))
-    done.urns.update(changed)
+    count.writes += sum(map(len, new_versions.values()))
+    count.urns.update(changed)

@@ -81,17 +81,17 @@ class DataHubCatalog:
     # -- reading -----------------------------------------------------------------------------------------
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
-        found = {urn: {aspect: Aspect() for aspect in aspects} for urn in urns}
+        answer = {urn: {aspect: Aspect() for aspect in aspects} for urn in urns}
         by_type: dict[str, list[str]] = {}
         for urn in dict.fromkeys(urns):
             by_type.setdefault(entity_type(urn), []).append(urn)
-        for kind, same in by_type.items():
-            for start in range(0, len(same), READ_TOGETHER):
-                for entity in self._batch(kind, same[start : start + READ_TOGETHER], aspects):
+        for kind, group in by_type.items():
+            for start in range(0, len(group), READ_TOGETHER):
+                for entity in self._batch(kind, group[start : start + READ_TOGETHER], aspects):
                     for aspect in aspects:
-                        if isinstance(given := entity.get(aspect), dict):
-                            found[str(entity["urn"])][aspect] = _aspect(given)
-        return found
+                        if isinstance(envelope := entity.get(aspect), dict):
+                            answer[str(entity["urn"])][aspect] = _aspect(envelope)
+        return answer
 
     def _batch(self, kind: str, urns: Sequence[str], aspects: Sequence[str]) -> list[dict[str, Any]]:
         address = f"{self._server}/openapi/v3/entity/{quote(kind, safe='')}/batchGet?systemMetadata=true"
@@ -102,24 +102,24 @@ class DataHubCatalog:
     def existing(self, urns: Sequence[str]) -> set[str]:
         """The key aspect alone would also stand for the soft-deleted, so something else has to be there."""
         read = self.read(urns, facts.ASPECTS)
-        found = set()
+        entities = set()
         for urn, aspects in read.items():
             removed = (aspects["status"].value or {}).get("removed")
             if not removed and any(aspect.value is not None for aspect in aspects.values()):
-                found.add(urn)
-        return found
+                entities.add(urn)
+        return entities
 
     def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:
         kinds = [_graphql_type(kind) for kind in types]
-        given = {"input": {"query": query or "*", "types": kinds, "start": 0, "count": limit}}
-        answer = self._graphql(SEARCH, given)["searchAcrossEntities"]["searchResults"]
+        variables = {"input": {"query": query or "*", "types": kinds, "start": 0, "count": limit}}
+        answer = self._graphql(SEARCH, variables)["searchAcrossEntities"]["searchResults"]
         urns = [str(result["entity"]["urn"]) for result in answer]
         read = self.read(urns, facts.ASPECTS)
         return [_summary(urn, read[urn]) for urn in urns]
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
-        given = {"urn": urn, "direction": direction.upper(), "query": "*", "start": 0, "count": limit}
-        results = self._graphql(LINEAGE, {"input": given})["searchAcrossLineage"]["searchResults"]
+        arguments = {"urn": urn, "direction": direction.upper(), "query": "*", "start": 0, "count": limit}
+        results = self._graphql(LINEAGE, {"input": arguments})["searchAcrossLineage"]["searchResults"]
         # More than two hops are "3 and more" to the server: the bound is kept here.
         nodes = [LineageNode(str(r["entity"]["urn"]), direction, int(r.get("degree") or 1)) for r in results]
         return sorted((node for node in nodes if node.distance <= hops), key=lambda node: (node.distance, node.urn))
@@ -128,8 +128,8 @@ class DataHubCatalog:
         """Every entity of a type, page by page."""
         scroll = None
         while True:
-            given = {"query": "*", "types": [_graphql_type(kind)], "count": at_once, "scrollId": scroll}
-            answer = self._graphql(SCROLL, {"input": given})["scrollAcrossEntities"]
+            arguments = {"query": "*", "types": [_graphql_type(kind)], "count": at_once, "scrollId": scroll}
+            answer = self._graphql(SCROLL, {"input": arguments})["scrollAcrossEntities"]
             if urns := [str(result["entity"]["urn"]) for result in answer["searchResults"]]:
                 yield urns
             scroll = answer.get("nextScrollId")
@@ -174,9 +174,9 @@ class DataHubCatalog:
             except _Overtaken:
                 continue
             now = self.read([write.urn], [write.aspect])[write.urn][write.aspect].value
-            wanted = value_at(write.aspect, after, write.path)
-            there = value_at(write.aspect, now, write.path)
-            if (wanted is ABSENT) == (there is ABSENT) and (wanted is ABSENT or equal(wanted, there)):
+            expected = value_at(write.aspect, after, write.path)
+            actual = value_at(write.aspect, now, write.path)
+            if (expected is ABSENT) == (actual is ABSENT) and (expected is ABSENT or equal(expected, actual)):
                 return
         raise CatalogRefused(f"{write.aspect} of {write.urn} keeps changing under us: try again")
 
@@ -246,12 +246,12 @@ class DataHubCatalog:
             raise CatalogUnavailable(f"DataHub at {self._server} did not answer: {type(error).__name__}") from error
 
     def _ask(self, request: Callable[[Any], Any], *, empty: bool = False) -> Any:
-        def sent(graph: Any) -> Any:
+        def send(graph: Any) -> Any:
             response = request(graph)
             response.raise_for_status()
             return None if empty else response.json()
 
-        return self._try(sent)
+        return self._try(send)
 
     def _graphql(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
         address = f"{self._server}/api/graphql"
@@ -270,12 +270,12 @@ def _translated(response: Any, error: Exception) -> Exception:
     status = getattr(response, "status_code", None)
     if status is None:
         return CatalogUnavailable(f"DataHub did not answer: {type(error).__name__}")
-    said = f"DataHub answered {status}: {_message(response)}"
+    message = f"DataHub answered {status}: {_message(response)}"
     if status == 412:
-        return _Overtaken(said)
+        return _Overtaken(message)
     if status == 429 or status in (502, 503, 504):
-        return CatalogUnavailable(said)
-    return CatalogRefused(said)
+        return CatalogUnavailable(message)
+    return CatalogRefused(message)
 
 
 def _message(response: Any) -> str:
@@ -298,21 +298,21 @@ def _changed_entity(event: dict[str, Any]) -> str:
         return ""
 
 
-def _aspect(given: dict[str, Any]) -> Aspect:
-    value: Value | None = given.get("value")
-    version = (given.get("systemMetadata") or {}).get("version") or 1
+def _aspect(envelope: dict[str, Any]) -> Aspect:
+    value: Value | None = envelope.get("value")
+    version = (envelope.get("systemMetadata") or {}).get("version") or 1
     return Aspect(value, int(version))
 
 
 def _summary(urn: str, aspects: dict[str, Aspect]) -> EntitySummary:
-    seen = facts.of(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
+    entity = facts.of(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
     return EntitySummary(
         urn=urn,
         entity_type=entity_type(urn),
-        name=seen.qualified_name,
-        description=seen.description,
-        platform=seen.platform,
-        deprecated=seen.deprecated,
+        name=entity.qualified_name,
+        description=entity.description,
+        platform=entity.platform,
+        deprecated=entity.deprecated,
     )
 
 

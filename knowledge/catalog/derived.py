@@ -19,35 +19,35 @@ def refresh_entities(urns: Sequence[str]) -> None:
     newest = CatalogAspect.objects.filter(urn__in=list(urns), is_latest=True, value__isnull=False)
     for urn, aspect, value in newest.values_list("urn", "aspect", "value"):
         aspects[urn][aspect] = value or {}
-    CatalogEntity.objects.filter(urn__in=[urn for urn, said in aspects.items() if not said]).delete()
+    CatalogEntity.objects.filter(urn__in=[urn for urn, values in aspects.items() if not values]).delete()
     CatalogEntity.objects.bulk_create(
-        [_entity(urn, said) for urn, said in aspects.items() if said],
+        [_entity(urn, values) for urn, values in aspects.items() if values],
         update_conflicts=True,
         unique_fields=["urn"],
         update_fields=DERIVED,
     )
-    told = {(down, up, urn) for urn, said in aspects.items() for down, up in edges(urn, said)}
-    known = set(
+    current_edges = {(down, up, urn) for urn, values in aspects.items() for down, up in edges(urn, values)}
+    stored_edges = set(
         LineageEdge.objects.filter(said_by__in=list(urns)).values_list("downstream", "upstream", "said_by", "pk")
     )
-    LineageEdge.objects.filter(pk__in=[pk for *edge, pk in known if tuple(edge) not in told]).delete()
-    new = told - {(down, up, said_by) for down, up, said_by, _ in known}
+    LineageEdge.objects.filter(pk__in=[pk for *edge, pk in stored_edges if tuple(edge) not in current_edges]).delete()
+    new = current_edges - {(down, up, said_by) for down, up, said_by, _ in stored_edges}
     rows = [LineageEdge(downstream=down, upstream=up, said_by=said_by) for down, up, said_by in sorted(new)]
     LineageEdge.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:
-    seen = facts.of(urn, aspects)
+    entity = facts.of(urn, aspects)
     return CatalogEntity(
         urn=urn,
         entity_type=entity_type(urn),
-        name=seen.name[:500],
-        qualified_name=seen.qualified_name[:500],
-        description=seen.description or seen.document_text[: facts.TEXT_FOUND],
-        columns=" ".join(column.path for column in seen.columns),
-        platform=seen.platform[:100],
-        removed=seen.removed,
-        deprecated=seen.deprecated,
+        name=entity.name[:500],
+        qualified_name=entity.qualified_name[:500],
+        description=entity.description or entity.document_text[: facts.TEXT_FOUND],
+        columns=" ".join(column.path for column in entity.columns),
+        platform=entity.platform[:100],
+        removed=entity.removed,
+        deprecated=entity.deprecated,
     )
 
 

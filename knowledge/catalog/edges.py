@@ -23,17 +23,17 @@ MADE: dict[str, tuple[str, ...]] = {"dataJobInputOutput": ("outputDatasets", "ou
 
 def edges(urn: str, aspects: Aspects) -> set[tuple[str, str]]:
     """(downstream, upstream) pairs that this entity's aspects tell of."""
-    found = {(urn, upstream) for upstream in upstreams(aspects)}
+    pairs = {(urn, upstream) for upstream in upstreams(aspects)}
     for aspect, keys in FROM.items():
-        found |= {(urn, other) for key in keys for other in urns_in((aspects.get(aspect) or {}).get(key))}
+        pairs |= {(urn, neighbour) for key in keys for neighbour in urns_in((aspects.get(aspect) or {}).get(key))}
     for aspect, keys in MADE.items():
-        found |= {(other, urn) for key in keys for other in urns_in((aspects.get(aspect) or {}).get(key))}
-    return {(down, up) for down, up in found | fine_grained(urn, aspects) if down != up}
+        pairs |= {(neighbour, urn) for key in keys for neighbour in urns_in((aspects.get(aspect) or {}).get(key))}
+    return {(down, up) for down, up in pairs | fine_grained(urn, aspects) if down != up}
 
 
 def upstreams(aspects: Aspects) -> list[str]:
-    found = (aspects.get("upstreamLineage") or {}).get("upstreams") or []
-    return [str(upstream["dataset"]) for upstream in found if upstream.get("dataset")]
+    entries = (aspects.get("upstreamLineage") or {}).get("upstreams") or []
+    return [str(upstream["dataset"]) for upstream in entries if upstream.get("dataset")]
 
 
 def fine_grained(urn: str, aspects: Aspects) -> set[tuple[str, str]]:
@@ -43,9 +43,9 @@ def fine_grained(urn: str, aspects: Aspects) -> set[tuple[str, str]]:
         up = {table_of(column) for column in line["from"]}
         down = {table_of(column) for column in line["to"]}
         if urn.startswith("urn:li:dataJob:"):
-            pairs |= {(urn, one) for one in up if one} | {(one, urn) for one in down if one}
+            pairs |= {(urn, table) for table in up if table} | {(table, urn) for table in down if table}
         else:
-            pairs |= {(urn, one) for one in up if one}
+            pairs |= {(urn, table) for table in up if table}
     return pairs
 
 

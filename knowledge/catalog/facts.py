@@ -88,8 +88,8 @@ class Facts:
 
 def read(catalog: CatalogPort, urn: str) -> Facts:
     """What the catalog says of one entity now. Raises CatalogUnavailable or CatalogRefused."""
-    found = catalog.read([urn], ASPECTS)[urn]
-    return of(urn, {name: aspect.value for name, aspect in found.items() if aspect.value is not None})
+    aspects = catalog.read([urn], ASPECTS)[urn]
+    return of(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
 
 
 def of(urn: str, aspects: Aspects) -> Facts:
@@ -111,8 +111,8 @@ def of(urn: str, aspects: Aspects) -> Facts:
         is_known=bool(aspects),
         document_text=str((at("documentInfo", "contents", {}) or {}).get("text") or ""),
         properties={
-            str(one.get("propertyUrn", "")): [_plain(value) for value in one.get("values") or []]
-            for one in at("structuredProperties", "properties", [])
+            str(assignment.get("propertyUrn", "")): [_plain(value) for value in assignment.get("values") or []]
+            for assignment in at("structuredProperties", "properties", [])
         },
         owners=[str(owner.get("owner", "")) for owner in at("ownership", "owners", [])],
         tags=[str(tag.get("tag", "")) for tag in at("globalTags", "tags", [])],
@@ -128,8 +128,8 @@ def of(urn: str, aspects: Aspects) -> Facts:
 
 def name_of(aspects: Aspects) -> str:
     """What people call it; nothing where no aspect says."""
-    named = ((aspects.get(aspect) or {}).get(key) for aspect, key in NAMES)
-    return next((str(name) for name in named if name), "")
+    names = ((aspects.get(aspect) or {}).get(key) for aspect, key in NAMES)
+    return next((str(name) for name in names if name), "")
 
 
 def _plain(value: Any) -> str | float:
@@ -144,15 +144,15 @@ def columns(aspects: Aspects) -> Iterator[Column]:
         str(info.get("fieldPath", "")): info
         for info in (aspects.get("editableSchemaMetadata") or {}).get("editableSchemaFieldInfo") or []
     }
-    for found in (aspects.get("schemaMetadata") or {}).get("fields") or []:
-        path = str(found.get("fieldPath", ""))
+    for entry in (aspects.get("schemaMetadata") or {}).get("fields") or []:
+        path = str(entry.get("fieldPath", ""))
         info = edited.get(path, {})
         yield Column(
             path=path,
             simple_path=simple_path(path),
-            native_type=str(found.get("nativeDataType", "")),
-            nullable=bool(found.get("nullable", False)),
-            description=str(info.get("description") or found.get("description") or ""),
+            native_type=str(entry.get("nativeDataType", "")),
+            nullable=bool(entry.get("nullable", False)),
+            description=str(info.get("description") or entry.get("description") or ""),
             tags=tuple(str(tag.get("tag", "")) for tag in (info.get("globalTags") or {}).get("tags") or []),
             terms=tuple(str(term.get("urn", "")) for term in (info.get("glossaryTerms") or {}).get("terms") or []),
         )

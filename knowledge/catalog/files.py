@@ -38,7 +38,7 @@ class Loaded:
     records: int = 0
     stale: int = 0  # memories that what was loaded made stale
     urns: set[str] = field(default_factory=set)  # entities that changed
-    written: int = 0
+    writes: int = 0
     unchanged: int = 0
     unknown: Counter[str] = field(default_factory=Counter)  # kept, or skipped where asked for
     skipped: Counter[str] = field(default_factory=Counter)  # why
@@ -59,10 +59,10 @@ def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded
     changed is compared with the memories about it at the end."""
     count = Loaded()
     for chunk in batched(records, CHUNK):
-        done = put_many(_puts(chunk, count, known_only))
-        count.written += done.written
-        count.unchanged += done.unchanged
-        count.urns |= done.urns
+        result = put_many(_puts(chunk, count, known_only))
+        count.writes += result.writes
+        count.unchanged += result.unchanged
+        count.urns |= result.urns
         count.records += len(chunk)
         yield count
     maintain(CatalogAspect, CatalogEntity)
@@ -71,8 +71,8 @@ def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded
 
 
 def batched(records: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    left = iter(records)
-    while chunk := list(islice(left, size)):
+    iterator = iter(records)
+    while chunk := list(islice(iterator, size)):
         yield chunk
 
 
@@ -87,9 +87,9 @@ def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[P
             if proposal.kind != "PATCH":
                 yield Put(proposal.urn, proposal.aspect, proposal.payload, stamp)
                 continue
-            for one in proposal.payload:
-                path = from_pointer(one["path"])
-                yield Put(proposal.urn, proposal.aspect, one.get("value"), stamp, path, one["op"])
+            for operation in proposal.payload:
+                path = from_pointer(operation["path"])
+                yield Put(proposal.urn, proposal.aspect, operation.get("value"), stamp, path, operation["op"])
 
 
 def proposals(record: Any, count: Loaded) -> Iterator[Proposal]:
@@ -117,9 +117,9 @@ def _of_snapshot(snapshot: Any, count: Loaded) -> Iterator[Proposal]:
 
 def _of_proposal(record: dict[str, Any], count: Loaded) -> Iterator[Proposal]:
     urn, kind = str(record["entityUrn"]), str(record.get("changeType") or "UPSERT")
-    given = record.get("aspect") or {}
+    aspect = record.get("aspect") or {}
     try:
-        payload = given["json"] if "json" in given else json.loads(given["value"])
+        payload = aspect["json"] if "json" in aspect else json.loads(aspect["value"])
     except (KeyError, TypeError, ValueError):
         count.skipped["no readable aspect"] += 1
         return
@@ -145,11 +145,11 @@ def aspect_name(class_name: str) -> str:
 
 def as_proposals(changes: Iterable[Change]) -> list[dict[str, Any]]:
     """The writes as MCPs for a metadata file. Run ids and preconditions are the replaying side's."""
-    written = []
+    records = []
     for change in changes:
         whole = not change.path
         operation = {"op": change.operation, "path": pointer(change.path), "value": change.written}
-        written.append(
+        records.append(
             {
                 "entityType": entity_type(change.urn),
                 "entityUrn": change.urn,
@@ -158,4 +158,4 @@ def as_proposals(changes: Iterable[Change]) -> list[dict[str, Any]]:
                 "aspect": {"json": change.written if whole else [operation]},
             }
         )
-    return written
+    return records

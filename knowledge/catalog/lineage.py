@@ -44,8 +44,10 @@ def columns(urn: str) -> list[dict[str, Any]]:
     """Which columns are made from which others, where the catalog knows: of the entity, and of data jobs around it."""
     catalog = catalogs.readable()
     near = [n.urn for d in DIRECTIONS for n in catalog.lineage(urn, direction=d, hops=1, limit=JOBS)]
-    jobs = [one for one in near if one.startswith("urn:li:dataJob:")]
+    jobs = [neighbour for neighbour in near if neighbour.startswith("urn:li:dataJob:")]
     read = catalog.read([urn, *jobs], ["upstreamLineage", "dataJobInputOutput"])
-    lines = {one: edges.columns({n: a.value for n, a in read[one].items() if a.value is not None}) for one in read}
+    lines = {
+        source: edges.columns({n: a.value for n, a in read[source].items() if a.value is not None}) for source in read
+    }
     by_jobs = [line for job in jobs for line in lines[job] if any(urn in c for c in (*line["from"], *line["to"]))]
     return [*lines[urn], *by_jobs]

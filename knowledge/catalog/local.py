@@ -33,11 +33,11 @@ class LocalCatalog:
     name = "local"
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
-        found = {urn: {aspect: Aspect() for aspect in aspects} for urn in urns}
+        answer = {urn: {aspect: Aspect() for aspect in aspects} for urn in urns}
         rows = CatalogAspect.objects.filter(urn__in=urns, aspect__in=aspects, is_latest=True)
         for urn, aspect, value, version in rows.values_list("urn", "aspect", "value", "version"):
-            found[urn][aspect] = Aspect(value, version)
-        return found
+            answer[urn][aspect] = Aspect(value, version)
+        return answer
 
     def existing(self, urns: Sequence[str]) -> set[str]:
         return set(CatalogEntity.objects.filter(urn__in=urns, removed=False).values_list("urn", flat=True))
@@ -86,9 +86,9 @@ class LocalCatalog:
         terms = lexicon.query_terms(query) if query else []
         if query:
             words = lexicon.any_of(terms)
-            found = RawSQL("search @@ %s::tsquery", [words], output_field=BooleanField())
+            matches = RawSQL("search @@ %s::tsquery", [words], output_field=BooleanField())
             rank = RawSQL("ts_rank_cd(search, %s::tsquery, 1)", [words], output_field=FloatField())
-            rows = rows.annotate(found=found, rank=rank).filter(found=True).order_by("-rank", "name", "urn")
+            rows = rows.annotate(found=matches, rank=rank).filter(found=True).order_by("-rank", "name", "urn")
         return [summary(row) for row in rows[:limit]]
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
@@ -96,7 +96,7 @@ class LocalCatalog:
         with connection.cursor() as cursor:
             # The column names are the two constants above; the URN and the bounds are parameters.
             cursor.execute(LINEAGE.format(from_=from_, to=to), {"start": urn, "hops": hops, "limit": limit})
-            return [LineageNode(found, direction, distance) for found, distance in cursor.fetchall()]
+            return [LineageNode(neighbour, direction, distance) for neighbour, distance in cursor.fetchall()]
 
 
 def summary(row: CatalogEntity) -> EntitySummary:

@@ -35,8 +35,8 @@ class Mirrorable(Protocol):
 @dataclass
 class Mirrored:
     entities: int = 0
-    written: int = 0  # aspects that were new or had changed
-    gone: int = 0
+    writes: int = 0  # aspects that were new or had changed
+    removals: int = 0
 
 
 def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirrored]:
@@ -47,15 +47,15 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
     """
     local, count, started = LocalCatalog(), Mirrored(), timezone.now()
     for kind in types:
-        seen: set[str] = set()
+        source_urns: set[str] = set()
         for urns in catalog.all_urns(kind, AT_ONCE):
-            count.written += copy(catalog, urns)
-            seen.update(urns)
+            count.writes += copy(catalog, urns)
+            source_urns.update(urns)
             count.entities += len(urns)
             yield replace(count)
-        gone = sorted(local.urns(kind) - seen)
-        count.gone += put_many(Put(urn, "status", {"removed": True}, {"runId": "mirror"}) for urn in gone).written
-        check_entities(gone)
+        missing = sorted(local.urns(kind) - source_urns)
+        count.removals += put_many(Put(urn, "status", {"removed": True}, {"runId": "mirror"}) for urn in missing).writes
+        check_entities(missing)
     defaults = {"value": started.isoformat(), "updated_at": timezone.now()}
     CatalogCursor.objects.update_or_create(name=CURSOR, defaults=defaults)
     yield count
@@ -64,9 +64,9 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
 def copy(catalog: Mirrorable, urns: Sequence[str]) -> int:
     """Copies these entities as they are now; answers how many aspects were new or had changed. Memories about what
     changed are compared at once."""
-    done = put_many(_puts(catalog.read(urns, facts.ASPECTS)))
-    check_entities(done.urns)
-    return done.written
+    result = put_many(_puts(catalog.read(urns, facts.ASPECTS)))
+    check_entities(result.urns)
+    return result.writes
 
 
 def _puts(read: dict[str, dict[str, Aspect]]) -> Iterator[Put]:
@@ -93,32 +93,32 @@ class MirroredCatalog:
         self._copy = LocalCatalog()
         self.copied_at: datetime | None = None  # set while the copy answers
 
-    def _ask(self, method: str, *args: Any, **named: Any) -> Any:
+    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
         try:
-            answer = getattr(self._catalog, method)(*args, **named)
+            answer = getattr(self._catalog, method)(*args, **options)
         except CatalogUnavailable:
             self.copied_at = age()
             if self.copied_at is None:
                 raise
-            return getattr(self._copy, method)(*args, **named)
+            return getattr(self._copy, method)(*args, **options)
         self.copied_at = None
         return answer
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
-        found: dict[str, dict[str, Aspect]] = self._ask("read", urns, aspects)
-        return found
+        answer: dict[str, dict[str, Aspect]] = self._ask("read", urns, aspects)
+        return answer
 
     def existing(self, urns: Sequence[str]) -> set[str]:
-        found: set[str] = self._ask("existing", urns)
-        return found
+        answer: set[str] = self._ask("existing", urns)
+        return answer
 
     def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:
-        found: list[EntitySummary] = self._ask("search", query, types=types, limit=limit)
-        return found
+        answer: list[EntitySummary] = self._ask("search", query, types=types, limit=limit)
+        return answer
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
-        found: list[LineageNode] = self._ask("lineage", urn, direction=direction, hops=hops, limit=limit)
-        return found
+        answer: list[LineageNode] = self._ask("lineage", urn, direction=direction, hops=hops, limit=limit)
+        return answer
 
     def write(self, write: Write, run: Run) -> None:
         self._catalog.write(write, run)

@@ -16,19 +16,19 @@ class WithOwnEntities:
     def __init__(self, catalog: CatalogPort) -> None:
         self.name = catalog.name
         self._catalog = catalog
-        self._own = LocalCatalog()
+        self._local = LocalCatalog()
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
-        own, others = _split(urns)
-        found = self._own.read(own, aspects) if own else {}
-        return found | (self._catalog.read(others, aspects) if others else {})
+        local_urns, other_urns = _split(urns)
+        answer = self._local.read(local_urns, aspects) if local_urns else {}
+        return answer | (self._catalog.read(other_urns, aspects) if other_urns else {})
 
     def existing(self, urns: Sequence[str]) -> set[str]:
-        own, others = _split(urns)
-        return self._own.existing(own) | (self._catalog.existing(others) if others else set())
+        local_urns, other_urns = _split(urns)
+        return self._local.existing(local_urns) | (self._catalog.existing(other_urns) if other_urns else set())
 
     def write(self, write: Write, run: Run) -> None:
-        (self._own if entity_type(write.urn) in OWN_TYPES else self._catalog).write(write, run)
+        (self._local if entity_type(write.urn) in OWN_TYPES else self._catalog).write(write, run)
 
     def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:
         return self._catalog.search(query, types=types, limit=limit)
@@ -38,5 +38,5 @@ class WithOwnEntities:
 
 
 def _split(urns: Sequence[str]) -> tuple[list[str], list[str]]:
-    own = [urn for urn in urns if entity_type(urn) in OWN_TYPES]
-    return own, [urn for urn in urns if entity_type(urn) not in OWN_TYPES]
+    local_urns = [urn for urn in urns if entity_type(urn) in OWN_TYPES]
+    return local_urns, [urn for urn in urns if entity_type(urn) not in OWN_TYPES]

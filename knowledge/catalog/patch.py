@@ -38,9 +38,9 @@ REQUIRED: dict[str, dict[str, Any]] = {
 ABSENT = object()
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(first: Any, second: Any) -> bool:
     """Equality of JSON values as canonical JSON: the order of keys does not matter, 1 and true differ."""
-    return canonical(one) == canonical(other)
+    return canonical(first) == canonical(second)
 
 
 def canonical(value: Any) -> str:
@@ -52,27 +52,27 @@ def value_at(aspect: str, value: dict[str, Any] | None, path: Sequence[str]) -> 
     if value is None:
         return ABSENT
     keys = KEYED.get(aspect, {})
-    here: Any = value
+    node: Any = value
     steps = list(path)
     while steps:
-        if isinstance(here, dict) and steps[0] in keys and "key" in keys[steps[0]]:
+        if isinstance(node, dict) and steps[0] in keys and "key" in keys[steps[0]]:
             rule = keys[steps[0]]
-            taken = len(rule["key"])
-            wanted, elements = steps[1 : 1 + taken], here.get(steps[0]) or []
-            if not wanted:
-                return here.get(steps[0], ABSENT)
-            found = [element for element in elements if _key(element, rule["key"]) == wanted]
-            if not found:
+            length = len(rule["key"])
+            key, elements = steps[1 : 1 + length], node.get(steps[0]) or []
+            if not key:
+                return node.get(steps[0], ABSENT)
+            matches = [element for element in elements if _key(element, rule["key"]) == key]
+            if not matches:
                 return ABSENT
-            here, steps, keys = found[0], steps[1 + taken :], rule.get("inside", {})
-        elif isinstance(here, dict):
-            if steps[0] not in here:
+            node, steps, keys = matches[0], steps[1 + length :], rule.get("inside", {})
+        elif isinstance(node, dict):
+            if steps[0] not in node:
                 return ABSENT
             keys = keys.get(steps[0], {})
-            here, steps = here[steps[0]], steps[1:]
+            node, steps = node[steps[0]], steps[1:]
         else:
             return ABSENT
-    return here
+    return node
 
 
 def patched(aspect: str, value: dict[str, Any] | None, path: Sequence[str], operation: str, new: Any) -> Any:
@@ -87,43 +87,43 @@ def patched(aspect: str, value: dict[str, Any] | None, path: Sequence[str], oper
     return start or None  # an aspect of which nothing is left is gone: an empty one may lack what it has to have
 
 
-def _patch(here: dict[str, Any], keys: Keys, steps: list[str], operation: str, new: Any) -> None:
+def _patch(node: dict[str, Any], keys: Keys, steps: list[str], operation: str, new: Any) -> None:
     name, rest = steps[0], steps[1:]
     rule = keys.get(name, {})
     if "key" in rule:
-        _patch_list(here.setdefault(name, []), rule, rest, operation, new)
+        _patch_list(node.setdefault(name, []), rule, rest, operation, new)
     elif rest:
-        if name not in here and operation == "remove":
+        if name not in node and operation == "remove":
             return
-        needed = REQUIRED[name] if name in NESTED else {}
-        inner = here.setdefault(name, {})
-        for key, value in needed.items():
+        defaults = REQUIRED[name] if name in NESTED else {}
+        inner = node.setdefault(name, {})
+        for key, value in defaults.items():
             inner.setdefault(key, value)
         _patch(inner, rule, rest, operation, new)
     elif operation == "add":
-        here[name] = new
+        node[name] = new
     else:
-        here.pop(name, None)
+        node.pop(name, None)
 
 
 def _patch_list(elements: list[Any], rule: Keys, steps: list[str], operation: str, new: Any) -> None:
     fields = rule["key"]
-    wanted, rest = steps[: len(fields)], steps[len(fields) :]
-    place = next((n for n, element in enumerate(elements) if _key(element, fields) == wanted), None)
+    key, rest = steps[: len(fields)], steps[len(fields) :]
+    index = next((n for n, element in enumerate(elements) if _key(element, fields) == key), None)
     if rest:
-        if place is None:
+        if index is None:
             if operation == "remove":
                 return
-            elements.append(dict(zip(fields, wanted, strict=True)))
-            place = len(elements) - 1
-        _patch(elements[place], rule.get("inside", {}), rest, operation, new)
+            elements.append(dict(zip(fields, key, strict=True)))
+            index = len(elements) - 1
+        _patch(elements[index], rule.get("inside", {}), rest, operation, new)
     elif operation == "add":
-        if place is None:
+        if index is None:
             elements.append(new)
         else:
-            elements[place] = new
-    elif place is not None:
-        del elements[place]
+            elements[index] = new
+    elif index is not None:
+        del elements[index]
 
 
 def _key(element: dict[str, Any], fields: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import baselines, facts
-from knowledge.catalog.baselines import Seen, look, named
+from knowledge.catalog.baselines import Seen, look, urns_of
 from knowledge.catalog.port import CatalogPort, CatalogRefused, CatalogUnavailable
 from knowledge.models import CatalogCursor, Changeset, EntityBaseline, EntityState
 from memories import services
@@ -56,19 +56,19 @@ class Difference:
     hints: Sequence[str] = ()
 
 
-def difference(baseline: EntityBaseline, seen: Seen, named_columns: set[str]) -> Difference:
+def difference(baseline: EntityBaseline, entity: Seen, named_columns: set[str]) -> Difference:
     name = facts.short_name(baseline.urn)
     if not baseline.existed:
         return Difference()  # it was unknown, and what is unknown can't have changed
-    if not seen.exists:
+    if not entity.exists:
         return Difference([f"{name} is no longer in the catalog"])
     stale: list[str] = []
     verify: list[str] = []
     hints: list[str] = []
-    if seen.deprecated and not baseline.deprecated:
-        instead = f", replaced by {facts.short_name(seen.replacement)}" if seen.replacement else ""
-        stale.append(f"{name} was deprecated{instead}: {seen.note or 'no note'}")
-    for column, change in columns_changed(baseline.columns, seen.columns):
+    if entity.deprecated and not baseline.deprecated:
+        instead = f", replaced by {facts.short_name(entity.replacement)}" if entity.replacement else ""
+        stale.append(f"{name} was deprecated{instead}: {entity.note or 'no note'}")
+    for column, change in columns_changed(baseline.columns, entity.columns):
         (stale if column in named_columns else verify).append(f"{name}: {change}")
         if column in baseline.mentioned and column not in named_columns:
             hints.append(f"{name}: {change}")
@@ -131,25 +131,25 @@ def _due(limit: int) -> list[str]:
 
 def _ground_new(catalog: CatalogPort, swept: Swept) -> None:
     """Memories of which nothing is known in this catalog."""
-    known = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=catalogs.identity())
-    waiting = _living().filter(~Exists(known), status=Status.ACTIVE).order_by("created_at", "pk")[:NEW_MOST]
+    own_baselines = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=catalogs.identity())
+    waiting = _living().filter(~Exists(own_baselines), status=Status.ACTIVE).order_by("created_at", "pk")[:NEW_MOST]
     records = list(waiting.defer("embedding", "search"))
     for start in range(0, len(records), CHUNK):
         chunk = records[start : start + CHUNK]
-        swept.baselines_taken += baselines.take(chunk, look(catalog, {u for one in chunk for u in named(one)}))
+        swept.baselines_taken += baselines.take(chunk, look(catalog, {u for record in chunk for u in urns_of(record)}))
 
 
 def _look_at(catalog: CatalogPort, urns: Sequence[str], swept: Swept) -> bool:
     """False when the catalog is empty, and so says nothing."""
-    seen = look(catalog, urns)
-    if not any(one.exists for one in seen.values()) and not catalog.search("", limit=1):
+    entities = look(catalog, urns)
+    if not any(entity.exists for entity in entities.values()) and not catalog.search("", limit=1):
         return False
     states = EntityState.objects.filter(catalog=catalogs.identity(), urn__in=urns)
     before = dict(states.values_list("urn", "fingerprint"))
-    changed = [urn for urn in urns if before.get(urn) != seen[urn].fingerprint]
+    changed = [urn for urn in urns if before.get(urn) != entities[urn].fingerprint]
     swept.checked += _count_active(urns)
-    compare(changed, seen, swept)
-    _remember(seen)
+    compare(changed, entities, swept)
+    _remember(entities)
     return True
 
 
@@ -157,9 +157,9 @@ def _count_active(urns: Sequence[str]) -> int:
     return _living().filter(status=Status.ACTIVE, baselines__urn__in=urns).distinct().count()
 
 
-def _remember(seen: Mapping[str, Seen]) -> None:
+def _remember(entities: Mapping[str, Seen]) -> None:
     now, catalog = timezone.now(), catalogs.identity()
-    rows = [EntityState(catalog=catalog, urn=u, fingerprint=s.fingerprint, checked_at=now) for u, s in seen.items()]
+    rows = [EntityState(catalog=catalog, urn=u, fingerprint=s.fingerprint, checked_at=now) for u, s in entities.items()]
     EntityState.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["catalog", "urn"], update_fields=["fingerprint", "checked_at"]
     )
@@ -168,32 +168,32 @@ def _remember(seen: Mapping[str, Seen]) -> None:
 def check_entities(urns: Iterable[str]) -> Swept:
     """Compares all memories about these entities now, as an event, a load or a write of ours asks for."""
     swept, catalog = Swept(), catalogs.current()
-    told = set(urns)
-    about = EntityBaseline.objects.filter(urn__in=told, catalog=catalogs.identity())
-    known = sorted(set(about.values_list("urn", flat=True)))
-    for start in range(0, len(known), CHUNK):
-        chunk = known[start : start + CHUNK]
+    unique_urns = set(urns)
+    about = EntityBaseline.objects.filter(urn__in=unique_urns, catalog=catalogs.identity())
+    known_urns = sorted(set(about.values_list("urn", flat=True)))
+    for start in range(0, len(known_urns), CHUNK):
+        chunk = known_urns[start : start + CHUNK]
         try:
-            seen = look(catalog, chunk)
+            entities = look(catalog, chunk)
         except (CatalogUnavailable, CatalogRefused) as error:
             swept.note = error.message
             return swept
         swept.checked += _count_active(chunk)
-        compare(chunk, seen, swept)
-        _remember(seen)
+        compare(chunk, entities, swept)
+        _remember(entities)
     return swept
 
 
-def compare(urns: Sequence[str], seen: Mapping[str, Seen], swept: Swept) -> None:
+def compare(urns: Sequence[str], entities: Mapping[str, Seen], swept: Swept) -> None:
     """Every living memory about these entities against its baselines."""
     records = list(_living().filter(baselines__urn__in=urns).distinct().defer("embedding", "search"))
     for start in range(0, len(records), CHUNK):
         chunk = {record.pk: record for record in records[start : start + CHUNK]}
-        own: dict[UUID, list[EntityBaseline]] = {}
+        by_record: dict[UUID, list[EntityBaseline]] = {}
         for baseline in EntityBaseline.objects.filter(record__in=chunk, catalog=catalogs.identity()):
-            own.setdefault(baseline.record_id, []).append(baseline)
-        for pk, taken in own.items():
-            _compare_one(chunk[pk], taken, seen, swept)
+            by_record.setdefault(baseline.record_id, []).append(baseline)
+        for pk, rows in by_record.items():
+            _compare_one(chunk[pk], rows, entities, swept)
 
 
 def _living() -> MemoryRecordQuerySet:
@@ -201,10 +201,12 @@ def _living() -> MemoryRecordQuerySet:
     return living.exclude(entity_urns=[], related_columns=[])
 
 
-def _compare_one(record: MemoryRecord, taken: Sequence[EntityBaseline], seen: Mapping[str, Seen], swept: Swept) -> None:
+def _compare_one(
+    record: MemoryRecord, rows: Sequence[EntityBaseline], entities: Mapping[str, Seen], swept: Swept
+) -> None:
     stale: list[str] = []
-    for baseline in taken:
-        now = seen.get(baseline.urn)
+    for baseline in rows:
+        now = entities.get(baseline.urn)
         if now is None:
             if record.status == Status.STALE:
                 return  # another entity may have made it stale, and was not looked at
@@ -213,9 +215,9 @@ def _compare_one(record: MemoryRecord, taken: Sequence[EntityBaseline], seen: Ma
             swept.baselines_taken += baselines.take([record], {baseline.urn: now})
             continue
         columns = {facts.simple_path(c["column"]) for c in record.related_columns if c["urn"] == baseline.urn}
-        found = difference(baseline, now, columns)
-        stale += found.stale
-        note, hint = "; ".join(found.verify), "; ".join(found.hints)
+        changes = difference(baseline, now, columns)
+        stale += changes.stale
+        note, hint = "; ".join(changes.verify), "; ".join(changes.hints)
         if (note, hint) != (baseline.to_verify, baseline.hint):
             EntityBaseline.objects.filter(pk=baseline.pk).update(to_verify=note, hint=hint)
             swept.to_verify += bool(note)
@@ -253,10 +255,10 @@ def degraded() -> str:
 def hints(record_ids: Sequence[UUID]) -> dict[UUID, str]:
     """What changed of columns that these memories' texts name: it may concern what they say."""
     rows = EntityBaseline.objects.filter(record__in=record_ids).exclude(hint="").order_by("urn")
-    found: dict[UUID, list[str]] = {}
+    by_record: dict[UUID, list[str]] = {}
     for pk, hint in rows.values_list("record_id", "hint"):
-        found.setdefault(pk, []).append(hint)
-    return {pk: "; ".join(told) for pk, told in found.items()}
+        by_record.setdefault(pk, []).append(hint)
+    return {pk: "; ".join(texts) for pk, texts in by_record.items()}
 
 
 # -- our own writes ----------------------------------------------------------------------------------------------
@@ -269,12 +271,14 @@ def our_own(changeset: Changeset) -> Iterator[None]:
     urns = set(changeset.changes.values_list("urn", flat=True))
     before = _look_if_there(urns)
     yield
-    for urn, seen in _look_if_there(before).items():
+    for urn, entity in _look_if_there(before).items():
         old = before[urn]
-        if old != seen:
-            own = EntityBaseline.objects.filter(urn=urn, record__in=changeset.insight_ids, catalog=catalogs.identity())
-            same = own.filter(existed=old.exists, deprecated=old.deprecated)
-            same.update(existed=seen.exists, deprecated=seen.deprecated, description_hash=seen.description_hash)
+        if old != entity:
+            rows = EntityBaseline.objects.filter(urn=urn, record__in=changeset.insight_ids, catalog=catalogs.identity())
+            matches = rows.filter(existed=old.exists, deprecated=old.deprecated)
+            matches.update(
+                existed=entity.exists, deprecated=entity.deprecated, description_hash=entity.description_hash
+            )
     check_entities(urns)
 
 

@@ -38,12 +38,12 @@ class Request(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _named(cls, value: Any) -> Any:
+    def _rename(cls, value: Any) -> Any:
         """The same under the names that insights and syntheses give it."""
         if not isinstance(value, Mapping):
             return value
-        named = {OLDER_NAMES.get(name, name): item for name, item in value.items() if name not in PROPOSED_ONLY}
-        return {name: "" if item is None else item for name, item in named.items()}
+        fields = {OLDER_NAMES.get(name, name): item for name, item in value.items() if name not in PROPOSED_ONLY}
+        return {name: "" if item is None else item for name, item in fields.items()}
 
     @field_validator("query_sql")
     @classmethod
@@ -55,8 +55,8 @@ class Request(BaseModel):
     def as_action(self) -> dict[str, str]:
         """As an insight keeps it."""
         extras = {"query_sql": self.query_sql, "query_description": self.query_description}
-        kept = {name: text for name, text in extras.items() if text}
-        return {"action_type": self.change_type, "target": self.target, "detail": self.detail, **kept}
+        texts = {name: text for name, text in extras.items() if text}
+        return {"action_type": self.change_type, "target": self.target, "detail": self.detail, **texts}
 
 
 class Action(Request):
@@ -110,7 +110,7 @@ def remove(urn: str, aspect: str, path: tuple[str, ...]) -> Step:
     return Step(Write(urn, aspect, path, "remove"))
 
 
-def detail_of(request: Request, what: str) -> str:
+def detail_of(request: Request, allowed: str) -> str:
     if not request.detail.strip():
-        raise Invalid("is missing", field="detail", allowed=what)
+        raise Invalid("is missing", field="detail", allowed=allowed)
     return request.detail.strip()

@@ -53,11 +53,11 @@ def _column(request: Request, context: Context) -> str:
     if not request.target.startswith(COLUMN):
         return ""
     name = request.target.removeprefix(COLUMN).strip()
-    found = context.facts.column(name) if context.facts else None
-    if found is None:
-        known = ", ".join(column.simple_path for column in (context.facts.columns if context.facts else [])[:30])
-        raise Invalid(f"there is no column {name!r}", field="target", allowed=known or "none: it has no schema")
-    return found.path
+    match = context.facts.column(name) if context.facts else None
+    if match is None:
+        names = ", ".join(column.simple_path for column in (context.facts.columns if context.facts else [])[:30])
+        raise Invalid(f"there is no column {name!r}", field="target", allowed=names or "none: it has no schema")
+    return match.path
 
 
 # -- the plans -----------------------------------------------------------------------------------------------
@@ -71,16 +71,18 @@ def update_description(request: Request, context: Context) -> list[Step]:
     return [add(context.urn, aspect, (key,), text)]
 
 
-def _association(aspect: str, listed: str, key: str, kind: str, adds: bool) -> Callable[[Request, Context], list[Step]]:
+def _association(
+    aspect: str, list_name: str, key: str, kind: str, adds: bool
+) -> Callable[[Request, Context], list[Step]]:
     """Tags and terms, of an entity or of a column."""
 
     def plan(request: Request, context: Context) -> list[Step]:
         urn = make_urn(kind, detail_of(request, f"a {kind}'s name or URN"))
-        path: tuple[str, ...] = (listed, urn)
-        where = aspect
+        path: tuple[str, ...] = (list_name, urn)
+        target_aspect = aspect
         if column := _column(request, context):
-            where, path = "editableSchemaMetadata", ("editableSchemaFieldInfo", column, aspect, *path)
-        return [add(context.urn, where, path, {key: urn}) if adds else remove(context.urn, where, path)]
+            target_aspect, path = "editableSchemaMetadata", ("editableSchemaFieldInfo", column, aspect, *path)
+        return [add(context.urn, target_aspect, path, {key: urn}) if adds else remove(context.urn, target_aspect, path)]
 
     return plan
 
@@ -127,15 +129,15 @@ def set_structured_property(request: Request, context: Context) -> list[Step]:
     """The whole list of values: one, or a JSON array of texts and numbers."""
     text = detail_of(request, "a value, or a JSON array of values")
     try:
-        given = json.loads(text)
+        value = json.loads(text)
     except ValueError:
-        given = text
-    values = given if isinstance(given, list) else [given]
+        value = text
+    values = value if isinstance(value, list) else [value]
     if not values or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in values):
         raise Invalid("is neither a value nor a list of values", field="detail", allowed="texts and numbers")
     urn = _structured_property(request, context)
-    kept = [{"string": v} if isinstance(v, str) else {"double": float(v)} for v in values]
-    return [add(context.urn, "structuredProperties", ("properties", urn), {"propertyUrn": urn, "values": kept})]
+    elements = [{"string": v} if isinstance(v, str) else {"double": float(v)} for v in values]
+    return [add(context.urn, "structuredProperties", ("properties", urn), {"propertyUrn": urn, "values": elements})]
 
 
 def remove_structured_property(request: Request, context: Context) -> list[Step]:
@@ -143,17 +145,17 @@ def remove_structured_property(request: Request, context: Context) -> list[Step]
 
 
 def _owner(request: Request) -> tuple[str, str]:
-    who = detail_of(request, "an e-mail address or a corpuser's or corpGroup's URN")
-    if not who.startswith("urn:li:corp") and not EMAIL.fullmatch(who):
+    owner = detail_of(request, "an e-mail address or a corpuser's or corpGroup's URN")
+    if not owner.startswith("urn:li:corp") and not EMAIL.fullmatch(owner):
         raise Invalid(
-            f"{who[:60]!r} is nobody",
+            f"{owner[:60]!r} is nobody",
             field="detail",
             allowed="an e-mail address, urn:li:corpuser:…, urn:li:corpGroup:…",
         )
     kind = request.target.strip() or "TECHNICAL_OWNER"
     if kind not in OWNERSHIP_TYPES:
         raise Invalid(f"{kind[:60]!r} is unknown", field="target", allowed=", ".join(OWNERSHIP_TYPES))
-    return make_urn("corpuser", who), kind
+    return make_urn("corpuser", owner), kind
 
 
 def add_owner(request: Request, context: Context) -> list[Step]:

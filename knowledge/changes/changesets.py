@@ -36,7 +36,7 @@ class Preview:
 
     entity_urn: str
     planned: list[Planned]
-    known: Mapping[str, facts.Facts]  # the entity as the catalog has it now
+    entities: Mapping[str, facts.Facts]  # the entity as the catalog has it now
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def apply(ask: Apply, *, caller: Caller) -> Applied:
     planned = plan(catalog, urn, requests, caller.email, changeset.pk.hex, authors_of(bound))
     with transaction.atomic():
         changeset.save(force_insert=True)
-        Change.objects.bulk_create([_row(changeset, position, one) for position, one in enumerate(planned)])
+        Change.objects.bulk_create([_row(changeset, position, change) for position, change in enumerate(planned)])
         insights.claim([insight.pk for insight in bound], changeset)
     return _carry_out(caller, catalog, changeset)
 
@@ -106,8 +106,8 @@ def _checked(caller: Caller, ask: Apply) -> tuple[str, list[Request], list[Insig
     if len(bound) != len(ids):
         raise NotFound(f"{len(ids) - len(bound)} of these insights do not exist", field="insight_ids")
     if wrong := [insight for insight in bound if insight.state != InsightState.APPROVED]:
-        listed = ", ".join(f"{insight.pk.hex} is {insight.state}" for insight in wrong[:5])
-        raise Conflict(f"only approved insights are applied: {listed}", field="insight_ids")
+        states = ", ".join(f"{insight.pk.hex} is {insight.state}" for insight in wrong[:5])
+        raise Conflict(f"only approved insights are applied: {states}", field="insight_ids")
     for insight in bound:
         insights.require_curator_of(caller, insight.record)
         if insight.record.status not in (Status.ACTIVE, Status.STALE):

@@ -27,8 +27,8 @@ TAKEN_BACK: dict[str, tuple[tuple[str, ...], str]] = {"incidentInfo": (("status"
 def create_glossary_term(request: Request, context: Context) -> list[Step]:
     name = checked(Annotated[str, Text(2, 150)], request.target, "target")
     definition = detail_of(request, "the term's definition")
-    if known := context.find_term(name):
-        raise Conflict(f"the term {name!r} is there already: add_glossary_term {known}", field="target")
+    if term_urn := context.find_term(name):
+        raise Conflict(f"the term {name!r} is there already: add_glossary_term {term_urn}", field="target")
     urn = f"urn:li:glossaryTerm:{uuid.uuid5(NAMESPACE, name.casefold())}"
     info = {"name": name, "definition": definition, "termSource": "INTERNAL"}
     steps = [Step(Write(urn, "glossaryTermInfo", (), "add", info), creates=True)]
@@ -92,7 +92,7 @@ def define_structured_property(request: Request, context: Context) -> list[Step]
         "description": detail_of(request, "what the property means"),
         "valueType": f"urn:li:dataType:datahub.{kind}",
         "cardinality": "MULTIPLE",
-        "entityTypes": [f"urn:li:entityType:datahub.{one}" for one in PROPERTY_OF],
+        "entityTypes": [f"urn:li:entityType:datahub.{carrier}" for carrier in PROPERTY_OF],
     }
     urn = f"urn:li:structuredProperty:{name}"
     return [Step(Write(urn, "propertyDefinition", (), "add", definition), creates=True)]

@@ -49,7 +49,7 @@ def plan(
         actor,
         changeset,
         lambda name: _term(catalog, name),
-        lambda one: bool(catalog.existing([one])),
+        lambda target: bool(catalog.existing([target])),
         tuple(authors),
     )
     steps = [
@@ -61,53 +61,53 @@ def plan(
     planned = []
     revived = {step.write.urn for _, _, step in steps if step.write.aspect == "status"}
     for number, request, step in steps:
-        write, place = step.write, (step.write.urn, step.write.aspect)
-        before = value_at(write.aspect, values[place], write.path)
+        write, key = step.write, (step.write.urn, step.write.aspect)
+        before = value_at(write.aspect, values[key], write.path)
         is_there = step.creates and before is not ABSENT and write.urn not in revived
         if is_there and not equal(before, write.value):
             raise Conflict(f"{write.urn} is there already", field="changes")
         planned.append(Planned(number, request.change_type, step, before))
-        values[place] = patched(write.aspect, values[place], write.path, write.operation, write.value)
+        values[key] = patched(write.aspect, values[key], write.path, write.operation, write.value)
     _require_documents(catalog, planned)
     return planned
 
 
 def _revived(catalog: CatalogPort, steps: Sequence[Step]) -> list[Step]:
     """Steps that make an entity which was there and is soft-deleted, for example by a roll-back, bring it back."""
-    made = [step for step in steps if step.creates and step.write.aspect not in TAKEN_BACK]
-    read = catalog.read([step.write.urn for step in made], ["status"]) if made else {}
-    gone = [urn for urn, aspects in read.items() if (aspects["status"].value or {}).get("removed")]
-    return [*steps, *(add(urn, "status", ("removed",), False) for urn in gone)]
+    creations = [step for step in steps if step.creates and step.write.aspect not in TAKEN_BACK]
+    read = catalog.read([step.write.urn for step in creations], ["status"]) if creations else {}
+    removed_urns = [urn for urn, aspects in read.items() if (aspects["status"].value or {}).get("removed")]
+    return [*steps, *(add(urn, "status", ("removed",), False) for urn in removed_urns)]
 
 
 def _facts(catalog: CatalogPort, urn: str) -> facts.Facts | None:
     if not urn:
         return None
-    seen = facts.read(catalog, urn)
-    if not seen.is_known or seen.removed:
-        fault = "was removed from the catalog" if seen.is_known else "is not in the catalog"
+    entity = facts.read(catalog, urn)
+    if not entity.is_known or entity.removed:
+        fault = "was removed from the catalog" if entity.is_known else "is not in the catalog"
         raise NotFound(f"{urn} {fault}", field="entity_urn")
-    return seen
+    return entity
 
 
 def _values(catalog: CatalogPort, steps: Sequence[Step]) -> dict[tuple[str, str], Value | None]:
     """What each touched aspect holds now."""
-    wanted: dict[str, set[str]] = {}
+    names_by_urn: dict[str, set[str]] = {}
     for step in steps:
-        wanted.setdefault(step.write.urn, set()).add(step.write.aspect)
-    aspects = sorted(set().union(*wanted.values()))
-    read: dict[str, dict[str, Aspect]] = catalog.read(list(wanted), aspects)
-    return {(urn, aspect): read[urn][aspect].value for urn, names in wanted.items() for aspect in names}
+        names_by_urn.setdefault(step.write.urn, set()).add(step.write.aspect)
+    aspects = sorted(set().union(*names_by_urn.values()))
+    read: dict[str, dict[str, Aspect]] = catalog.read(list(names_by_urn), aspects)
+    return {(urn, aspect): read[urn][aspect].value for urn, names in names_by_urn.items() for aspect in names}
 
 
 def _term(catalog: CatalogPort, name: str) -> str:
-    found = catalog.search(name, types=["glossaryTerm"], limit=20)
-    return next((term.urn for term in found if term.name.casefold() == name.casefold()), "")
+    matches = catalog.search(name, types=["glossaryTerm"], limit=20)
+    return next((term.urn for term in matches if term.name.casefold() == name.casefold()), "")
 
 
 def _require_documents(catalog: CatalogPort, planned: Sequence[Planned]) -> None:
     """A document that is to be changed or removed has to be there."""
     changing = {"update_context_document", "remove_context_document"}
-    documents = {one.step.write.urn for one in planned if one.change_type in changing}
+    documents = {change.step.write.urn for change in planned if change.change_type in changing}
     for missing in documents - catalog.existing(sorted(documents)) if documents else set():
         raise NotFound(f"there is no {entity_type(missing) or 'document'} {missing}", field="changes.target")

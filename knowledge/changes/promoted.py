@@ -35,15 +35,15 @@ class Promoted:
     sources: list[MemoryRecord] = field(default_factory=list)
 
 
-def _written() -> Any:
+def _written_changes() -> Any:
     states = [ChangesetState.APPLIED, ChangesetState.PARTIAL]
-    done = [ChangeOutcome.LANDED, ChangeOutcome.NOOP]
-    return Change.objects.filter(changeset__state__in=states, outcome__in=done)
+    outcomes = [ChangeOutcome.LANDED, ChangeOutcome.NOOP]
+    return Change.objects.filter(changeset__state__in=states, outcome__in=outcomes)
 
 
 def counts() -> dict[str, int]:
     """How many entities of each kind carry something that was promoted."""
-    row: dict[str, int] = _written().aggregate(
+    row: dict[str, int] = _written_changes().aggregate(
         glossary=Count("urn", distinct=True, filter=GLOSSARY),
         documents=Count("urn", distinct=True, filter=DOCUMENTS),
         entities=Count("urn", distinct=True, filter=~GLOSSARY & ~DOCUMENTS),
@@ -55,7 +55,7 @@ def newest(caller: Caller, kind: str) -> list[Promoted]:
     """The entities changed last, with the memories that the changes came from."""
     narrowed = {"glossary": GLOSSARY, "documents": DOCUMENTS}.get(kind, ~GLOSSARY & ~DOCUMENTS)
     rows = list(
-        _written()
+        _written_changes()
         .filter(narrowed)
         .values("urn")
         .annotate(last=Max("changeset__created_at"), n=Count("pk"), sets=ArrayAgg("changeset_id", distinct=True))
@@ -77,12 +77,12 @@ def newest(caller: Caller, kind: str) -> list[Promoted]:
 
 
 def _sources(caller: Caller, changesets: Sequence[UUID]) -> dict[UUID, list[MemoryRecord]]:
-    found: dict[UUID, list[MemoryRecord]] = {}
+    by_changeset: dict[UUID, list[MemoryRecord]] = {}
     applied = Insight.objects.visible_to(caller).filter(changeset__in=changesets, state=InsightState.APPLIED)
     for insight in applied.select_related("record").defer("record__embedding", "record__search"):
         if insight.changeset_id:
-            found.setdefault(insight.changeset_id, []).append(insight.record)
-    return found
+            by_changeset.setdefault(insight.changeset_id, []).append(insight.record)
+    return by_changeset
 
 
 def about(caller: Caller, urn: str) -> tuple[MemoryRecordQuerySet, InsightQuerySet]:

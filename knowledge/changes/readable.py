@@ -62,19 +62,19 @@ class Readable:
         return entity_type(self.urn)
 
 
-def of_planned(planned: Sequence[Planned], known: Mapping[str, facts.Facts] | None = None) -> list[Readable]:
+def of_planned(planned: Sequence[Planned], entities: Mapping[str, facts.Facts] | None = None) -> list[Readable]:
     """Changes not made yet. A description that only ingestion wrote is shown as what stands there now."""
-    shown = []
-    names = names_in([(one.step.write.urn, one.step.write.value) for one in planned])
-    for place, one in enumerate(planned):
-        write = one.step.write
+    changes = []
+    names = names_in([(change.step.write.urn, change.step.write.value) for change in planned])
+    for position, change in enumerate(planned):
+        write = change.step.write
         if write.aspect in BOOKKEEPING:
             continue
-        before, ingested = one.before, False
+        before, ingested = change.before, False
         if before is ABSENT and write.path[-1:] == ("description",):
-            before = ingested_description((known or {}).get(write.urn), write.path)
+            before = ingested_description((entities or {}).get(write.urn), write.path)
             ingested = before is not ABSENT
-        shown.append(
+        changes.append(
             Readable(
                 title=title(write.aspect, write.path),
                 urn=write.urn,
@@ -82,13 +82,13 @@ def of_planned(planned: Sequence[Planned], known: Mapping[str, facts.Facts] | No
                 after=text_of(write.value, names),
                 had_before=before is not ABSENT,
                 removes=write.operation == "remove",
-                outcome=ChangeOutcome.NOOP if one.is_noop else ChangeOutcome.PLANNED,
-                position=place,
+                outcome=ChangeOutcome.NOOP if change.is_noop else ChangeOutcome.PLANNED,
+                position=position,
                 ingested=ingested,
                 name=names.get(write.urn, ""),
             )
         )
-    return shown
+    return changes
 
 
 def ingested_description(entity: facts.Facts | None, path: Sequence[str]) -> Any:
@@ -131,8 +131,8 @@ def names_in(writes: Sequence[tuple[str, Any]]) -> dict[str, str]:
     urns = set(re.findall(r"urn:li:(?:glossaryTerm|document|incident|query|prompt):[^\"\\,)\s]+", text))
     if not urns:
         return {}
-    known = CatalogEntity.objects.filter(urn__in=urns).exclude(name="")
-    names = {urn: qualified or name for urn, qualified, name in known.values_list("urn", "qualified_name", "name")}
+    entities = CatalogEntity.objects.filter(urn__in=urns).exclude(name="")
+    names = {urn: qualified or name for urn, qualified, name in entities.values_list("urn", "qualified_name", "name")}
     for urn, value in writes:
         if isinstance(value, Mapping) and (name := value.get("name") or value.get("title")):
             names[urn] = str(name)
@@ -142,8 +142,8 @@ def names_in(writes: Sequence[tuple[str, Any]]) -> dict[str, str]:
 def title(aspect: str, path: Sequence[str]) -> str:
     """What a path of an aspect is called: `Description of column amount`."""
     if aspect == "editableSchemaMetadata" and len(path) > 2:
-        what = "Description" if path[2] == "description" else TITLES.get(path[2], words(path[2]))
-        return f"{what} of column {facts.simple_path(path[1])}"
+        label = "Description" if path[2] == "description" else TITLES.get(path[2], words(path[2]))
+        return f"{label} of column {facts.simple_path(path[1])}"
     if path and path[-1] in ("description", "definition"):
         return path[-1].capitalize()
     return TITLES.get(aspect, words(aspect))
@@ -168,14 +168,16 @@ def text_of(value: Any, names: Mapping[str, str] = MappingProxyType({})) -> str:
 
 
 def _lines(value: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    told = {name: item for name, item in value.items() if name not in STAMPS and item not in (None, "", [], {})}
+    fields = {name: item for name, item in value.items() if name not in STAMPS and item not in (None, "", [], {})}
     keys = {
-        text_of(item, names) for name, item in told.items() if name in ("tag", "urn", "propertyUrn", "string", "double")
+        text_of(item, names)
+        for name, item in fields.items()
+        if name in ("tag", "urn", "propertyUrn", "string", "double")
     }
-    if len(told) == 1:
-        return text_of(next(iter(told.values())), names)
-    if len(told) == 2 and keys and "values" not in told:
+    if len(fields) == 1:
+        return text_of(next(iter(fields.values())), names)
+    if len(fields) == 2 and keys and "values" not in fields:
         (name,) = keys
-        rest = next(text_of(item, names) for key, item in told.items() if key not in ("tag", "urn", "propertyUrn"))
+        rest = next(text_of(item, names) for key, item in fields.items() if key not in ("tag", "urn", "propertyUrn"))
         return f"{name}: {rest}"
-    return "\n".join(f"{words(name)}: {text_of(item, names)}" for name, item in told.items())
+    return "\n".join(f"{words(name)}: {text_of(item, names)}" for name, item in fields.items())

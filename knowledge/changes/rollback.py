@@ -53,31 +53,31 @@ def _landed(changeset: Changeset) -> list[Change]:
     states = [ChangeOutcome.LANDED, ChangeOutcome.SENDING, ChangeOutcome.REVERTING]
     newest: dict[tuple[Any, ...], Change] = {}
     for change in changeset.changes.filter(outcome__in=states).order_by("position"):
-        place = (change.urn, change.aspect, tuple(change.path))
-        if first := newest.get(place):
+        key = (change.urn, change.aspect, tuple(change.path))
+        if first := newest.get(key):
             change.had_before, change.before, change.creates = first.had_before, first.before, first.creates
-        newest[place] = change
+        newest[key] = change
     return sorted(newest.values(), key=lambda change: -change.position)
 
 
 def _put_back(caller: Caller, catalog: CatalogPort, changeset: Changeset, skip_conflicts: bool) -> RolledBack:
     changes = _landed(changeset)
     created = {change.urn for change in changes if change.creates}
-    ours: list[Change] = []
+    own_changes: list[Change] = []
     conflicts: list[Change] = []
     for change in changes:
         current = value_now(catalog, change)
         resumed = (change.outcome != ChangeOutcome.LANDED and as_before(change, current)) or is_taken_back(
             change, current
         )
-        (ours if resumed or as_written(change, current) else conflicts).append(change)
+        (own_changes if resumed or as_written(change, current) else conflicts).append(change)
     if conflicts and not skip_conflicts:
-        places = "; ".join(f"{change.urn} {change}" for change in conflicts[:5])
+        paths = "; ".join(f"{change.urn} {change}" for change in conflicts[:5])
         raise Conflict(
-            f"others have changed since: {places}", field="changeset_id", allowed="skip_conflicts to leave those"
+            f"others have changed since: {paths}", field="changeset_id", allowed="skip_conflicts to leave those"
         )
     run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
-    for change in ours:
+    for change in own_changes:
         _revert(catalog, change, run, with_its_entity=change.urn in created and not change.creates)
     for change in conflicts:
         note(change, ChangeOutcome.CONFLICT, "changed by others since; left as it is")
@@ -88,7 +88,7 @@ def _put_back(caller: Caller, catalog: CatalogPort, changeset: Changeset, skip_c
         changeset.rolled_back_by, changeset.rolled_back_at = caller.email, timezone.now()
         changeset.save(update_fields=["state", "rolled_back_by", "rolled_back_at"])
     skipped = list(changeset.changes.filter(outcome=ChangeOutcome.NOOP))
-    return RolledBack(changeset, ours, conflicts, skipped, returned)
+    return RolledBack(changeset, own_changes, conflicts, skipped, returned)
 
 
 def _revert(catalog: CatalogPort, change: Change, run: Run, *, with_its_entity: bool) -> None:
@@ -122,13 +122,13 @@ def replay(*, caller: Caller, changeset_id: UUID | str) -> tuple[int, int]:
         raise Conflict(f"is {changeset.state}: only an applied changeset is replayed", field="changeset_id")
     catalog = catalog_of(changeset)
     run = Run(changeset.run_id, caller.email, {"replays": changeset.pk.hex})
-    written = 0
+    count = 0
     with alone(changeset):
-        wanted = list(changeset.changes.filter(outcome__in=DONE).order_by("position"))
-        for change in wanted:
+        changes = list(changeset.changes.filter(outcome__in=DONE).order_by("position"))
+        for change in changes:
             if not as_written(change, value_now(catalog, change)):
                 catalog.write(
                     Write(change.urn, change.aspect, tuple(change.path), change.operation, change.written), run
                 )
-                written += 1
-    return written, len(wanted) - written
+                count += 1
+    return count, len(changes) - count

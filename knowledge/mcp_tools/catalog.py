@@ -69,9 +69,9 @@ def catalog_entity(caller: Caller, ask: ShowEntity) -> EntityShape:
         entity["products"] = products
     if names := evidence.names_behind(catalog, entity):
         entity["names"] = names
-    left = entity["columns_total"] - ask.columns_from - len(entity["columns"])
-    if left > 0:
-        entity["columns_left"] = left
+    columns_left = entity["columns_total"] - ask.columns_from - len(entity["columns"])
+    if columns_left > 0:
+        entity["columns_left"] = columns_left
     rows = queries.about(caller, ask.urn)[:20]
     return {"entity": entity, "insights": [shapes.insight_shape(row) for row in rows], "about": QUOTED}
 
@@ -83,14 +83,14 @@ def catalog_lineage(caller: Caller, ask: FollowLineage) -> LineageShape:
         raise NotFound(f"{ask.urn} is not in the catalog", field="urn")
     directions = lineage.DIRECTIONS if ask.direction == "both" else [ask.direction]
     nodes = lineage.around(ask.urn, directions, ask.hops, ask.limit + 1)
-    shown = [
+    page = [
         {"urn": node.urn, "name": short_name(node.urn), "direction": node.direction, "distance": node.distance}
         for node in nodes[: ask.limit]
     ]
     return {
         "urn": ask.urn,
-        "nodes": shown,
-        "count": len(shown),
+        "nodes": page,
+        "count": len(page),
         "more": len(nodes) > ask.limit,
         "columns": lineage.columns(ask.urn),
     }

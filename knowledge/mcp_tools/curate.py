@@ -127,11 +127,11 @@ def _review(caller: Caller, ask: operations.ReviewEntity) -> EntityReviewShape:
     with_evidence: list[Any] = [
         {**shapes.insight_shape(insight), "evidence": evidence.beside(insight)} for insight in rows[: ask.limit]
     ]
-    shown, omitted = within_budget(with_evidence)
+    shown_insights, omitted = within_budget(with_evidence)
     shape: EntityReviewShape = {
         "entity_urn": ask.entity_urn,
         "current_metadata": current,
-        "insights": shown,
+        "insights": shown_insights,
         "total": rows.count(),
         "omitted": omitted,
     }
@@ -140,7 +140,7 @@ def _review(caller: Caller, ask: operations.ReviewEntity) -> EntityReviewShape:
     return shape
 
 
-def _each(insight_ids: Sequence[str], act: Callable[[str], Insight]) -> DecidedShape:
+def _decide_each(insight_ids: Sequence[str], act: Callable[[str], Insight]) -> DecidedShape:
     """One decision an insight; what is refused is said, the rest is done."""
     updated, overturns = 0, []
     errors: list[RefusedShape] = []
@@ -153,14 +153,14 @@ def _each(insight_ids: Sequence[str], act: Callable[[str], Insight]) -> DecidedS
         except DomainError as error:
             errors.append(RefusedShape(id=insight_id, error=error.message, code=error.code))
     if not updated and len(errors) == 1:
-        raise _same(errors[0])
+        raise _error_of(errors[0])
     shape: DecidedShape = {"updated": updated, "total": len(insight_ids), "errors": errors}
     if overturns:
         shape["note"] = "; ".join(overturns)
     return shape
 
 
-def _same(refused: RefusedShape) -> DomainError:
+def _error_of(refused: RefusedShape) -> DomainError:
     """A single refusal is the call's."""
     kinds = {"not_found": NotFound, "forbidden": Forbidden}
     kind: type[DomainError] = kinds.get(refused["code"], DomainError)
@@ -171,16 +171,16 @@ def _same(refused: RefusedShape) -> DomainError:
 
 def _approve(caller: Caller, ask: operations.Approve) -> DecidedShape:
     notes = ask.review_notes
-    return _each(ask.insight_ids, lambda pk: decisions.approve(caller=caller, insight_id=pk, notes=notes))
+    return _decide_each(ask.insight_ids, lambda pk: decisions.approve(caller=caller, insight_id=pk, notes=notes))
 
 
 def _reject(caller: Caller, ask: operations.Reject) -> DecidedShape:
     notes = ask.review_notes
-    return _each(ask.insight_ids, lambda pk: decisions.reject(caller=caller, insight_id=pk, notes=notes))
+    return _decide_each(ask.insight_ids, lambda pk: decisions.reject(caller=caller, insight_id=pk, notes=notes))
 
 
 def _undo(caller: Caller, ask: operations.UndoReview) -> DecidedShape:
-    return _each(ask.insight_ids, lambda pk: decisions.undo_review(caller=caller, insight_id=pk))
+    return _decide_each(ask.insight_ids, lambda pk: decisions.undo_review(caller=caller, insight_id=pk))
 
 
 def _edit(caller: Caller, ask: operations.EditInsight) -> EditedShape:
@@ -201,10 +201,10 @@ def _edit_and_approve(caller: Caller, ask: operations.EditAndApprove) -> EditedS
 
 
 def _synthesize(caller: Caller, ask: operations.Synthesize) -> SynthesisShape:
-    chosen = [queries.insight(caller, insight_id) for insight_id in ask.insight_ids]
-    if not chosen and ask.entity_urn:
-        chosen = list(queries.about(caller, ask.entity_urn)[: operations.AT_ONCE])
-    approved = [insight for insight in chosen if insight.state == InsightState.APPROVED and not insight.changeset_id]
+    selection = [queries.insight(caller, insight_id) for insight_id in ask.insight_ids]
+    if not selection and ask.entity_urn:
+        selection = list(queries.about(caller, ask.entity_urn)[: operations.AT_ONCE])
+    approved = [insight for insight in selection if insight.state == InsightState.APPROVED and not insight.changeset_id]
     urn = ask.entity_urn or ""
     proposed, note = queries.synthesize(caller, urn, approved)
     return {"entity_urn": urn, "proposed_changes": proposed, "note": note}
@@ -223,7 +223,7 @@ def _apply(caller: Caller, ask: operations.Apply) -> AppliedShape | PreviewShape
         "dry_run": ask.dry_run,
         "entity_urn": preview.entity_urn,
         "changes_count": len(ask.changes),
-        "preview": [shapes.planned_shape(planned, preview.known) for planned in preview.planned],
+        "preview": [shapes.planned_shape(planned, preview.entities) for planned in preview.planned],
         "message": "nothing was written; repeat with confirm=true to write this",
     }
 
@@ -299,9 +299,9 @@ def _list_changesets(caller: Caller, ask: operations.ListChangesets) -> Changese
         return {"changesets": [shapes.changeset_shape(changeset, list(changeset.changes.all()))], "total": 1}
     rows = queries.changesets(caller, ask.entity_urn or "")
     page = [shapes.changeset_shape(row) for row in rows[ask.offset : ask.offset + ask.limit]]
-    shown, omitted = within_budget(page)
+    shown_changesets, omitted = within_budget(page)
     return {
-        "changesets": shown,
+        "changesets": shown_changesets,
         "total": rows.count(),
         "omitted": omitted,
         "limit": ask.limit,

@@ -92,5 +92,5 @@ class Insight(models.Model):
     @property
     def is_withdrawn(self) -> bool:
         """Whether its owner has taken it back before it was applied."""
-        gone = self.record.status in (Status.ARCHIVED, Status.SUPERSEDED)
-        return gone and self.state in (InsightState.PENDING, InsightState.APPROVED)
+        is_gone = self.record.status in (Status.ARCHIVED, Status.SUPERSEDED)
+        return is_gone and self.state in (InsightState.PENDING, InsightState.APPROVED)

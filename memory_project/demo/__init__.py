@@ -106,7 +106,7 @@ def make_memories(people: dict[str, User]) -> Iterator[bool]:
 def load_demo_catalog() -> int:
     """The retailer's data sets; answers how many aspects were new."""
     counts = list(files.load(files.read_file(FOLDER / "catalog.json")))
-    return counts[-1].written if counts else 0
+    return counts[-1].writes if counts else 0
 
 
 def make_insights(people: dict[str, User]) -> int:

@@ -22,8 +22,8 @@ def approved(owner: Caller, curator: Caller, **fields: Any) -> Insight:
     return approve(caller=curator, insight_id=insight.pk)
 
 
-def change(kind: str, target: str = "", detail: str = "", **more: str) -> dict[str, str]:
-    return {"change_type": kind, "target": target, "detail": detail, **more}
+def change(kind: str, target: str = "", detail: str = "", **extra_fields: str) -> dict[str, str]:
+    return {"change_type": kind, "target": target, "detail": detail, **extra_fields}
 
 
 def apply(owner: Caller, curator: Caller, *changes: dict[str, str], urn: str = ORDERS) -> changesets.Applied:
@@ -39,25 +39,25 @@ def snapshot() -> str:
     incidents = {urn: value for (urn, aspect), value in newest.items() if aspect == "incidentInfo"}
     removed |= {urn for urn, value in incidents.items() if value["status"]["state"] == "RESOLVED"}
     rows = {f"{urn} {aspect}": value for (urn, aspect), value in newest.items() if urn not in removed and value}
-    said = {name: settled(value) for name, value in rows.items()}
-    return canonical({name: value for name, value in said.items() if any(value.values())})
+    values = {name: settled(value) for name, value in rows.items()}
+    return canonical({name: value for name, value in values.items() if any(value.values())})
 
 
 def settled(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: settled(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        kept = [settled(item) for item in value if not (isinstance(item, dict) and is_bare(item))]
-        return sorted(kept, key=canonical)
+        items = [settled(item) for item in value if not (isinstance(item, dict) and is_bare(item))]
+        return sorted(items, key=canonical)
     return value
 
 
 def is_bare(item: dict[str, Any]) -> bool:
     """A column's entry without anything but its key, emptied lists and their stamps."""
-    said = [inner for key, inner in item.items() if key != "fieldPath"]
+    parts = [inner for key, inner in item.items() if key != "fieldPath"]
     return "fieldPath" in item and not any(
         any(value for key, value in inner.items() if key != "auditStamp") if isinstance(inner, dict) else inner
-        for inner in said
+        for inner in parts
     )
 
 

@@ -29,8 +29,8 @@ V2_COLUMN = "[version=2.0].[type=struct].[type=long].customer.id"
 
 def column(path: str, kind: str = "VARCHAR") -> dict[str, Any]:
     family: dict[str, Any] = {"type": {"com.linkedin.schema.StringType": {}}}
-    more = {"recursive": False, "isPartOfKey": False, "type": family}
-    return {"fieldPath": path, "nullable": True, "nativeDataType": kind, "description": f"the {path}", **more}
+    extra_fields = {"recursive": False, "isPartOfKey": False, "type": family}
+    return {"fieldPath": path, "nullable": True, "nativeDataType": kind, "description": f"the {path}", **extra_fields}
 
 
 def put(urn: str, aspect: str, value: Any) -> None:
@@ -46,9 +46,9 @@ def everything() -> dict[tuple[str, str], Any]:
     newest = CatalogAspect.objects.filter(is_latest=True, value__isnull=False)
     if not settings.DATAHUB_GMS_URL:
         return {(row.urn, row.aspect): row.value for row in newest}
-    own = {(row.urn, row.aspect): row.value for row in newest.filter(urn__startswith="urn:li:prompt:")}
-    kept = {place: versions[-1][0] for place, versions in Handler.store.versions.items()}
-    return own | {place: value for place, value in kept.items() if value is not None}
+    local_aspects = {(row.urn, row.aspect): row.value for row in newest.filter(urn__startswith="urn:li:prompt:")}
+    remote_aspects = {key: versions[-1][0] for key, versions in Handler.store.versions.items()}
+    return local_aspects | {key: value for key, value in remote_aspects.items() if value is not None}
 
 
 def fill_catalog() -> None:
@@ -57,8 +57,8 @@ def fill_catalog() -> None:
         (REFUNDS, "sales.refunds", [column("refund_id")]),
         (MART, "sales.mart", []),
     ):
-        said = {"name": name, "qualifiedName": name, "description": f"Table {name}."}
-        put(urn, "datasetProperties", {**said, "customProperties": {}, "tags": []})
+        properties = {"name": name, "qualifiedName": name, "description": f"Table {name}."}
+        put(urn, "datasetProperties", {**properties, "customProperties": {}, "tags": []})
         if fields:
             put(urn, "schemaMetadata", schema_of(name, fields))
     owners = [{"owner": "urn:li:corpuser:maya@example.org", "type": "TECHNICAL_OWNER"}]
@@ -78,8 +78,8 @@ def upstream(urn: str) -> dict[str, Any]:
 def schema_of(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
     """A whole schemaMetadata, as ingestion writes it."""
     platform = {"com.linkedin.schema.MySqlDDL": {"tableSchema": ""}}
-    more = {"version": 0, "hash": "", "platform": "urn:li:dataPlatform:snowflake", "platformSchema": platform}
-    return {"schemaName": name, **more, "created": STAMP, "lastModified": STAMP, "fields": fields}
+    extra_fields = {"version": 0, "hash": "", "platform": "urn:li:dataPlatform:snowflake", "platformSchema": platform}
+    return {"schemaName": name, **extra_fields, "created": STAMP, "lastModified": STAMP, "fields": fields}
 
 
 @pytest.fixture

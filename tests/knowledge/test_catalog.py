@@ -117,8 +117,8 @@ def test_existing_leaves_out_the_soft_deleted(either_catalog: CatalogPort) -> No
 
 
 def test_search_finds_names_and_descriptions(either_catalog: CatalogPort) -> None:
-    assert [found.urn for found in either_catalog.search("refunds", types=["dataset"])] == [REFUNDS]
-    assert [found.name for found in either_catalog.search("net revenue", types=["glossaryTerm"])] == ["Net revenue"]
+    assert [match.urn for match in either_catalog.search("refunds", types=["dataset"])] == [REFUNDS]
+    assert [match.name for match in either_catalog.search("net revenue", types=["glossaryTerm"])] == ["Net revenue"]
     assert either_catalog.search("nothing like this") == []
 
 
@@ -236,8 +236,8 @@ def test_records_that_can_not_be_used_are_counted(db: None, tmp_path: Path, caps
                {"entityUrn": ORDERS, "aspectName": "status", "aspect": {"json": {"removed": False}}}]  # fmt: skip
     (tmp_path / "file.json").write_text(json.dumps(records))
     call_command("load_catalog", str(tmp_path / "file.json"), verbosity=0)
-    assert "1 aspects written" in (said := capsys.readouterr().out)
-    assert "5 left out: change type DELETE 1, neither MCE nor MCP 1, no readable aspect 1, no usable URN 1" in said
+    assert "1 aspects written" in (output := capsys.readouterr().out)
+    assert "5 left out: change type DELETE 1, neither MCE nor MCP 1, no readable aspect 1, no usable URN 1" in output
 
 
 # -- parts ------------------------------------------------------------------------------------------------
@@ -250,9 +250,9 @@ def test_class_names_become_aspect_names() -> None:
 
 def test_columns_are_found_by_exact_and_by_simple_path(small_catalog: None) -> None:
     read = LocalCatalog().read([ORDERS], facts.ASPECTS)[ORDERS]
-    seen = facts.of(ORDERS, {name: aspect.value for name, aspect in read.items() if aspect.value})
-    assert [found.path for name in ("customer.id", V2_COLUMN) if (found := seen.column(name))] == [V2_COLUMN] * 2
-    assert seen.column("customer") is None
+    entity = facts.of(ORDERS, {name: aspect.value for name, aspect in read.items() if aspect.value})
+    assert [match.path for name in ("customer.id", V2_COLUMN) if (match := entity.column(name))] == [V2_COLUMN] * 2
+    assert entity.column("customer") is None
 
 
 def test_derived_rows_can_be_rebuilt(small_catalog: None) -> None:

@@ -35,15 +35,15 @@ def test_every_change_type_has_a_case() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_is_applied_and_taken_back(name: str, lived_in: CatalogPort, alice: Caller, cora: Caller) -> None:
     before = snapshot()
-    done = apply(alice, cora, CASES[name])
-    assert done.changeset.state == ChangesetState.APPLIED, done.changeset.error
-    assert done.changeset.catalog == lived_in.name
+    result = apply(alice, cora, CASES[name])
+    assert result.changeset.state == ChangesetState.APPLIED, result.changeset.error
+    assert result.changeset.catalog == lived_in.name
     after = snapshot()
     assert after != before
-    for one in done.changes:
-        now = value_at(one.aspect, lived_in.read([one.urn], [one.aspect])[one.urn][one.aspect].value, one.path)
-        assert (one.operation == "remove") or canonical(now) == canonical(one.written)
-    back = rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    for row in result.changes:
+        now = value_at(row.aspect, lived_in.read([row.urn], [row.aspect])[row.urn][row.aspect].value, row.path)
+        assert (row.operation == "remove") or canonical(now) == canonical(row.written)
+    back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert (back.changeset.state, back.conflicts) == (ChangesetState.ROLLED_BACK, [])
     assert snapshot() == before
 
@@ -53,9 +53,9 @@ def test_several_changes_of_one_path_go_back_to_the_first_state(
 ) -> None:
     before = snapshot()
     texts = [change("update_description", detail=f"Version {n}.") for n in range(3)]
-    done = apply(alice, cora, *texts, change("add_tag", detail="New"), change("remove_tag", detail="New"))
-    assert done.changeset.state == ChangesetState.APPLIED
-    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    result = apply(alice, cora, *texts, change("add_tag", detail="New"), change("remove_tag", detail="New"))
+    assert result.changeset.state == ChangesetState.APPLIED
+    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert snapshot() == before
 
 
@@ -65,15 +65,19 @@ def test_several_changes_of_one_path_go_back_to_the_first_state(
 def test_from_capture_to_roll_back(small_catalog: None, alice: Caller, olga: Caller, cora: Caller) -> None:
     old = services.remember(caller=alice, content="Training stores are 9001 to 9050.").record
     insight = approved(alice, cora, supersedes=old.pk.hex)
-    done = changesets.apply(
+    result = changesets.apply(
         caller=cora, insight_ids=[insight.pk.hex], changes=[change("add_tag", detail="Training")], entity_urn=ORDERS
     )
     insight.refresh_from_db()
     old.refresh_from_db()
-    assert (insight.state, insight.applied_by, insight.changeset) == (InsightState.APPLIED, cora.email, done.changeset)
+    assert (insight.state, insight.applied_by, insight.changeset) == (
+        InsightState.APPLIED,
+        cora.email,
+        result.changeset,
+    )
     assert (old.status, old.superseded_by) == (Status.SUPERSEDED, insight.pk)
     assert MemoryRecord.objects.visible_to(olga).get().pk == insight.pk
-    back = rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     insight = Insight.objects.select_related("record").get()
     old.refresh_from_db()
     assert back.insights_returned == 1
@@ -98,16 +102,16 @@ def test_only_approved_insights_are_applied(small_catalog: None, alice: Caller, 
 
 
 def test_applying_twice_is_refused(small_catalog: None, alice: Caller, cora: Caller) -> None:
-    done = apply(alice, cora, CASES["add_tag"])
+    result = apply(alice, cora, CASES["add_tag"])
     with pytest.raises(Conflict):
         changesets.apply(
-            caller=cora, insight_ids=done.changeset.insight_ids, changes=[CASES["add_tag"]], entity_urn=ORDERS
+            caller=cora, insight_ids=result.changeset.insight_ids, changes=[CASES["add_tag"]], entity_urn=ORDERS
         )
     with pytest.raises(Conflict):
-        changesets.resume(caller=cora, changeset_id=done.changeset.pk)
-    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+        changesets.resume(caller=cora, changeset_id=result.changeset.pk)
+    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     with pytest.raises(Conflict, match="rolled back already"):
-        rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+        rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
 
 
 def test_analysts_apply_nothing_and_outsiders_find_nothing(
@@ -116,18 +120,18 @@ def test_analysts_apply_nothing_and_outsiders_find_nothing(
     insight = approved(alice, cora)
     with pytest.raises(Forbidden):
         changesets.apply(caller=alice, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
-    done = changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
+    result = changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
     with pytest.raises(Forbidden):
-        rollback.roll_back(caller=alice, changeset_id=done.changeset.pk)
+        rollback.roll_back(caller=alice, changeset_id=result.changeset.pk)
     with pytest.raises(NotFound):
-        changesets.find(olga, done.changeset.pk)
+        changesets.find(olga, result.changeset.pk)
 
 
 # -- all or nothing before anything is sent -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error", "said"),
+    ("wrong", "error", "message"),
     [
         (change("update_description", "column:nowhere", "x"), Invalid, "amount, status, customer.id"),
         (change("update_description"), Invalid, "detail"),
@@ -141,12 +145,12 @@ def test_analysts_apply_nothing_and_outsiders_find_nothing(
     ],
 )
 def test_one_wrong_change_stops_all(
-    small_catalog: None, alice: Caller, cora: Caller, wrong: dict[str, str], error: type[Exception], said: str
+    small_catalog: None, alice: Caller, cora: Caller, wrong: dict[str, str], error: type[Exception], message: str
 ) -> None:
     before = snapshot()
     with pytest.raises(error) as refused:
         apply(alice, cora, CASES["add_tag"], wrong)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert snapshot() == before
     assert not Changeset.objects.exists()
 
@@ -165,7 +169,7 @@ def test_a_preview_writes_nothing_and_tells_absent_from_empty(small_catalog: Non
     before = snapshot()
     put(ORDERS, "editableDatasetProperties", {"description": ""})
     insight = approved(alice, cora)
-    shown = changesets.preview(
+    preview = changesets.preview(
         caller=cora,
         insight_ids=[insight.pk.hex],
         changes=[CASES["update_description"], CASES["add_tag"]],
@@ -173,7 +177,7 @@ def test_a_preview_writes_nothing_and_tells_absent_from_empty(small_catalog: Non
     )
     from knowledge.shapes import planned_shape
 
-    description, tag = [planned_shape(one) for one in shown.planned]
+    description, tag = [planned_shape(planned) for planned in preview.planned]
     assert (description["before"], description["was_absent"]) == ("", False)
     assert (tag["before"], tag["was_absent"]) == (None, True)
     assert snapshot() == before
@@ -184,9 +188,9 @@ def test_what_is_there_already_is_recorded_and_never_taken_back(
     small_catalog: None, alice: Caller, cora: Caller
 ) -> None:
     LocalCatalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("x", "x"))
-    done = apply(alice, cora, CASES["add_tag"])
-    assert [one.outcome for one in done.changes] == ["noop"]
-    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    result = apply(alice, cora, CASES["add_tag"])
+    assert [row.outcome for row in result.changes] == ["noop"]
+    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert TAG in snapshot()
 
 
@@ -197,11 +201,11 @@ def test_a_changeset_is_exported_as_proposals_and_replayed(
 
     from django.core.management import call_command
 
-    done = apply(alice, cora, CASES["add_tag"], CASES["set_domain"], CASES["deprecate"])
+    result = apply(alice, cora, CASES["add_tag"], CASES["set_domain"], CASES["deprecate"])
     after = snapshot()
-    exported = as_proposals(done.changes)
-    assert [one["changeType"] for one in exported] == ["PATCH", "PATCH", "UPSERT"]
-    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    exported = as_proposals(result.changes)
+    assert [proposal["changeType"] for proposal in exported] == ["PATCH", "PATCH", "UPSERT"]
+    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     (tmp_path / "cs.json").write_text(json.dumps(exported))
     call_command("load_catalog", str(tmp_path / "cs.json"), verbosity=0)
     assert snapshot() == after
@@ -210,10 +214,10 @@ def test_a_changeset_is_exported_as_proposals_and_replayed(
 def test_replaying_through_the_adapter_writes_only_what_is_missing(
     lived_in: CatalogPort, alice: Caller, cora: Caller
 ) -> None:
-    done = apply(alice, cora, CASES["add_tag"], CASES["set_domain"])
+    result = apply(alice, cora, CASES["add_tag"], CASES["set_domain"])
     after = snapshot()
-    assert rollback.replay(caller=cora, changeset_id=done.changeset.pk) == (0, 2)
+    assert rollback.replay(caller=cora, changeset_id=result.changeset.pk) == (0, 2)
     lived_in.write(Write(ORDERS, "globalTags", ("tags", TAG), "remove"), Run("ui", "x"))
-    assert rollback.replay(caller=cora, changeset_id=done.changeset.pk) == (1, 1)
+    assert rollback.replay(caller=cora, changeset_id=result.changeset.pk) == (1, 1)
     assert snapshot() == after
     assert V2_COLUMN in snapshot()

@@ -28,15 +28,18 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_roll_back_stops_where_others_have_changed_the_value(
     lived_in: CatalogPort, alice: Caller, cora: Caller
 ) -> None:
-    done = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
+    result = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
     lived_in.write(Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now."), Run("ui", "x"))
-    shown = rollback.roll_back_preview(caller=cora, changeset_id=done.changeset.pk)
-    assert {change.aspect: ours for change, ours in shown} == {"globalTags": True, "editableDatasetProperties": False}
+    preview = rollback.roll_back_preview(caller=cora, changeset_id=result.changeset.pk)
+    assert {change.aspect: is_own for change, is_own in preview} == {
+        "globalTags": True,
+        "editableDatasetProperties": False,
+    }
     with pytest.raises(Conflict, match="description"):
-        rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+        rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert TAG in snapshot()
-    back = rollback.roll_back(caller=cora, changeset_id=done.changeset.pk, skip_conflicts=True)
-    assert [one.aspect for one in back.conflicts] == ["editableDatasetProperties"]
+    back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk, skip_conflicts=True)
+    assert [row.aspect for row in back.conflicts] == ["editableDatasetProperties"]
     assert TAG not in snapshot()
     assert "Mine now." in snapshot()
 
@@ -44,11 +47,11 @@ def test_roll_back_stops_where_others_have_changed_the_value(
 def test_other_elements_written_since_are_kept_by_a_roll_back(
     lived_in: CatalogPort, alice: Caller, cora: Caller
 ) -> None:
-    done = apply(alice, cora, CASES["add_tag"])
+    result = apply(alice, cora, CASES["add_tag"])
     lived_in.write(
         Write(ORDERS, "globalTags", ("tags", "urn:li:tag:ui"), "add", {"tag": "urn:li:tag:ui"}), Run("ui", "x")
     )
-    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert "urn:li:tag:ui" in snapshot()
     assert TAG not in snapshot()
 
@@ -116,40 +119,40 @@ THREE = [CASES["add_tag"], CASES["update_description"], CASES["add_documentation
 
 def test_a_failure_half_way_is_partial_and_resumed(gms: Faults, alice: Caller, cora: Caller) -> None:
     gms.after_writes, gms.write_status, gms.write_status_times = 1, 503, 50
-    done = apply(alice, cora, *THREE)
-    assert done.changeset.state == ChangesetState.PARTIAL
-    assert [one.outcome for one in done.changes] == ["landed", "planned", "planned"]
-    assert "503" in done.changeset.error
+    result = apply(alice, cora, *THREE)
+    assert result.changeset.state == ChangesetState.PARTIAL
+    assert [row.outcome for row in result.changes] == ["landed", "planned", "planned"]
+    assert "503" in result.changeset.error
     assert Insight.objects.get().state == InsightState.APPROVED
     gms.write_status_times = 0
-    resumed = changesets.resume(caller=cora, changeset_id=done.changeset.pk)
+    resumed = changesets.resume(caller=cora, changeset_id=result.changeset.pk)
     assert resumed.changeset.state == ChangesetState.APPLIED
-    assert [one.outcome for one in resumed.changes] == ["landed"] * 3
+    assert [row.outcome for row in resumed.changes] == ["landed"] * 3
     assert Insight.objects.get().state == InsightState.APPLIED
 
 
 def test_a_partial_changeset_can_be_taken_back(gms: Faults, alice: Caller, cora: Caller) -> None:
     before = snapshot()
     gms.after_writes, gms.write_status, gms.write_status_times = 2, 503, 50
-    done = apply(alice, cora, *THREE)
+    result = apply(alice, cora, *THREE)
     gms.write_status_times = 0
-    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert snapshot() == before
     assert Insight.objects.get().state == InsightState.PENDING
 
 
 def test_nothing_landed_frees_the_insights(gms: Faults, alice: Caller, cora: Caller) -> None:
     gms.write_status, gms.write_status_times = 400, 50
-    done = apply(alice, cora, *THREE)
-    assert done.changeset.state == ChangesetState.FAILED
+    result = apply(alice, cora, *THREE)
+    assert result.changeset.state == ChangesetState.FAILED
     insight = Insight.objects.get()
     assert (insight.state, insight.changeset) == (InsightState.APPROVED, None)
 
 
 def test_a_write_whose_answer_was_lost_is_read_and_not_repeated(gms: Faults, alice: Caller, cora: Caller) -> None:
     gms.drop_after_write = 2  # the SDK's own second try included
-    done = apply(alice, cora, CASES["add_tag"])
-    assert done.changeset.state == ChangesetState.APPLIED
+    result = apply(alice, cora, CASES["add_tag"])
+    assert result.changeset.state == ChangesetState.APPLIED
     assert Handler.store.version(ORDERS, "globalTags") == 1
 
 
@@ -158,10 +161,10 @@ def test_a_catalog_whose_reads_lag_is_waited_for(gms: Faults, alice: Caller, cor
     assert apply(alice, cora, CASES["add_tag"]).changeset.state == ChangesetState.APPLIED
     gms.proposals.clear()
     gms.lagging_reads = 50
-    done = apply(alice, cora, CASES["flag_quality_issue"])
-    assert done.changeset.state == ChangesetState.PARTIAL
+    result = apply(alice, cora, CASES["flag_quality_issue"])
+    assert result.changeset.state == ChangesetState.PARTIAL
     gms.lagging_reads = 0
-    assert changesets.resume(caller=cora, changeset_id=done.changeset.pk).changeset.state == ChangesetState.APPLIED
+    assert changesets.resume(caller=cora, changeset_id=result.changeset.pk).changeset.state == ChangesetState.APPLIED
 
 
 @pytest.mark.parametrize("status", [412, 429])
@@ -169,13 +172,13 @@ def test_a_catalog_that_is_overtaken_or_busy_is_asked_again(
     gms: Faults, alice: Caller, cora: Caller, status: int
 ) -> None:
     gms.write_status, gms.write_status_times = status, 1
-    done = apply(alice, cora, CASES["set_domain"])
-    if done.changeset.state != ChangesetState.APPLIED:
-        assert done.changeset.state == ChangesetState.FAILED
-        done = changesets.apply(
-            caller=cora, insight_ids=done.changeset.insight_ids, changes=[CASES["set_domain"]], entity_urn=ORDERS
+    result = apply(alice, cora, CASES["set_domain"])
+    if result.changeset.state != ChangesetState.APPLIED:
+        assert result.changeset.state == ChangesetState.FAILED
+        result = changesets.apply(
+            caller=cora, insight_ids=result.changeset.insight_ids, changes=[CASES["set_domain"]], entity_urn=ORDERS
         )
-    assert done.changeset.state == ChangesetState.APPLIED
+    assert result.changeset.state == ChangesetState.APPLIED
 
 
 def test_a_kill_between_intent_and_answer_is_resumed(
@@ -191,9 +194,9 @@ def test_a_kill_between_intent_and_answer_is_resumed(
             changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=THREE, entity_urn=ORDERS)
     changeset = Changeset.objects.get()
     assert changeset.state == ChangesetState.PARTIAL
-    assert [one.outcome for one in changeset.changes.all()] == ["sending", "planned", "planned"]
+    assert [row.outcome for row in changeset.changes.all()] == ["sending", "planned", "planned"]
     # Whatever the killed process had achieved: here, its first write was under way and landed.
     catalogs.current().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("cs", "x"))
     resumed = changesets.resume(caller=cora, changeset_id=changeset.pk)
     assert resumed.changeset.state == ChangesetState.APPLIED
-    assert [one.outcome for one in resumed.changes] == ["landed"] * 3
+    assert [row.outcome for row in resumed.changes] == ["landed"] * 3

@@ -32,12 +32,12 @@ def holding(text: str) -> dict[str, int]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
         tables = [name for (name,) in cursor.fetchall()]
-        found = {}
+        counts = {}
         for table in tables:
             cursor.execute(f'SELECT count(*) FROM "{table}" AS line WHERE line::text LIKE %s', [f"%{text}%"])  # noqa: S608
             if count := cursor.fetchone()[0]:
-                found[table] = count
-    return found
+                counts[table] = count
+    return counts
 
 
 def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Caller, bob: Caller, cora: Caller) -> None:
@@ -50,8 +50,8 @@ def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Call
     findings.store(
         caller=bob, analysis_id="b", findings=[{"finding": f"Interesting: {SECRET}", "metadata": {"q": SECRET}}]
     )
-    other = services.remember(caller=alice, content="Something else altogether.").record
-    batches.start(caller=alice, act="forget", unit_ids=[other.pk], note=f"because {SECRET}")
+    memory = services.remember(caller=alice, content="Something else altogether.").record
+    batches.start(caller=alice, act="forget", unit_ids=[memory.pk], note=f"because {SECRET}")
     applied = changesets.apply(
         caller=cora,
         insight_ids=[captured.pk.hex],
@@ -67,9 +67,9 @@ def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Call
     erasing.erase(caller=alice, record_id=captured.pk, confirm=True)
 
     assert holding(SECRET) == {}
-    (written,) = Change.objects.filter(changeset=applied.changeset).values_list("written", flat=True)
-    assert str(written).startswith("sha256:")
-    assert MemoryRecord.objects.filter(pk=other.pk).exists()
+    (value,) = Change.objects.filter(changeset=applied.changeset).values_list("written", flat=True)
+    assert str(value).startswith("sha256:")
+    assert MemoryRecord.objects.filter(pk=memory.pk).exists()
 
 
 def copies(owner: Caller) -> list[str]:
@@ -116,46 +116,46 @@ def test_a_replacement_needs_both_sides(
     small_catalog: None, alice: Caller, olga: Caller, cora: Caller, ada: Caller
 ) -> None:
     """A curator of one persona does not take away what belongs to another."""
-    theirs = services.remember(caller=olga, content="Stock is counted on Fridays.", visibility="everyone").record
-    made = insights.capture(
-        caller=alice, insight_text="Stock is counted on Mondays.", category="correction", supersedes=theirs.pk.hex
+    memory = services.remember(caller=olga, content="Stock is counted on Fridays.", visibility="everyone").record
+    insight = insights.capture(
+        caller=alice, insight_text="Stock is counted on Mondays.", category="correction", supersedes=memory.pk.hex
     ).insight
-    decisions.approve(caller=cora, insight_id=made.pk)
-    asked: dict[str, Any] = {"insight_ids": [made.pk.hex], "changes": [change("add_tag", "", "Counted")]}
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    arguments: dict[str, Any] = {"insight_ids": [insight.pk.hex], "changes": [change("add_tag", "", "Counted")]}
     with pytest.raises(Forbidden, match="replaces a memory that is not yours to decide"):
-        changesets.apply(caller=cora, entity_urn=ORDERS, **asked)
-    theirs.refresh_from_db()
-    assert theirs.status == "active"
-    applied = changesets.apply(caller=ada, entity_urn=ORDERS, **asked)
-    theirs.refresh_from_db()
-    assert theirs.status == "superseded"
+        changesets.apply(caller=cora, entity_urn=ORDERS, **arguments)
+    memory.refresh_from_db()
+    assert memory.status == "active"
+    applied = changesets.apply(caller=ada, entity_urn=ORDERS, **arguments)
+    memory.refresh_from_db()
+    assert memory.status == "superseded"
     assert set(applied.changeset.personas) == {"sales", "supply"}
     rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)  # a curator of either side
-    theirs.refresh_from_db()
-    assert theirs.status == "active"
+    memory.refresh_from_db()
+    assert memory.status == "active"
 
 
 # -- a rejection ---------------------------------------------------------------------------------------------
 
 
 def test_a_rejection_is_appealed_and_not_undone_by_its_owner(alice: Caller, bob: Caller, cora: Caller) -> None:
-    made = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
-    decisions.reject(caller=cora, insight_id=made.pk, notes="not true")
+    insight = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    decisions.reject(caller=cora, insight_id=insight.pk, notes="not true")
     with pytest.raises(Conflict, match="appeal"):
-        services.restore(caller=alice, record_id=made.pk)
+        services.restore(caller=alice, record_id=insight.pk)
     with pytest.raises(Forbidden, match="its owner appeals"):
-        decisions.appeal(caller=cora, insight_id=made.pk, notes="no")
-    appealed = decisions.appeal(caller=alice, insight_id=made.pk, notes="The till says so.")
+        decisions.appeal(caller=cora, insight_id=insight.pk, notes="no")
+    appealed = decisions.appeal(caller=alice, insight_id=insight.pk, notes="The till says so.")
     assert (appealed.state, appealed.record.status) == ("pending", "active")
     assert appealed.record.visibility == "private"  # as it waited before: shared only once it is approved
 
 
 def test_an_edit_of_an_approved_claim_waits_while_the_text_stays_in_force(alice: Caller, cora: Caller) -> None:
-    made = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
-    decisions.approve(caller=cora, insight_id=made.pk)
-    services.revise(caller=alice, record_id=made.pk, content="Orders come three times a day.")
-    record = MemoryRecord.objects.get(pk=made.pk)
+    insight = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    services.revise(caller=alice, record_id=insight.pk, content="Orders come three times a day.")
+    record = MemoryRecord.objects.get(pk=insight.pk)
     assert record.content == "Orders come twice a day."
-    decisions.approve(caller=cora, insight_id=made.pk)
+    decisions.approve(caller=cora, insight_id=insight.pk)
     record.refresh_from_db()
     assert record.content == "Orders come three times a day."

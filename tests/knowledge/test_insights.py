@@ -44,9 +44,9 @@ def test_plain_memories_never_enter_the_queue(alice: Caller, cora: Caller, fact:
 def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, curators: Any, personas: Any) -> None:
     from memories.access import caller_for
 
-    other = person("carl@example.org", personas["supply"])
-    other.groups.add(curators)
-    carl = caller_for(type(other).objects.get(pk=other.pk), door="test")
+    user = person("carl@example.org", personas["supply"])
+    user.groups.add(curators)
+    carl = caller_for(type(user).objects.get(pk=user.pk), door="test")
     assert "curate" in carl.rights
     assert not queries.waiting(carl).exists()
     with pytest.raises(NotFound):
@@ -69,9 +69,9 @@ def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, c
     ],
 )
 def test_capture_names_what_is_wrong(alice: Caller, arguments: dict[str, Any], field: str) -> None:
-    given = {"insight_text": TEXT, "category": "data_quality", **arguments}
+    values = {"insight_text": TEXT, "category": "data_quality", **arguments}
     with pytest.raises(DomainError) as refused:
-        capture(caller=alice, **given)
+        capture(caller=alice, **values)
     assert refused.value.field == field
     assert not MemoryRecord.objects.exists()
 
@@ -98,9 +98,9 @@ def test_rejection_takes_it_out_of_recall(alice: Caller, cora: Caller, insight: 
 
 
 def test_nobody_but_an_admin_approves_their_own(cora: Caller, ada: Caller) -> None:
-    own = capture(caller=cora, insight_text=TEXT, category="data_quality").insight
+    captured = capture(caller=cora, insight_text=TEXT, category="data_quality").insight
     with pytest.raises(Forbidden, match="your own"):
-        approve(caller=cora, insight_id=own.pk)
+        approve(caller=cora, insight_id=captured.pk)
     admins = capture(caller=ada, insight_text="Another insight, by an admin.", category="correction").insight
     assert approve(caller=ada, insight_id=admins.pk).state == InsightState.APPROVED
 
@@ -176,12 +176,12 @@ def test_editing_before_approval(alice: Caller, bob: Caller, cora: Caller, insig
 
 
 def test_the_overview_counts_what_is_pending_only(alice: Caller, cora: Caller, insight: Insight) -> None:
-    other = capture(
+    second = capture(
         caller=alice, insight_text="Another thing about orders.", category="correction", entity_urns=[ORDERS]
     )
-    reject(caller=cora, insight_id=other.insight.pk)
-    shown = queries.overview(cora)
-    assert shown["total_pending"] == 1
-    assert [(e["urn"], e["count"], e["categories"]) for e in shown["by_entity"]] == [(ORDERS, 1, ["data_quality"])]
-    assert shown["by_category"] == {"data_quality": 1}
-    assert shown["by_confidence"] == {"medium": 1}
+    reject(caller=cora, insight_id=second.insight.pk)
+    overview = queries.overview(cora)
+    assert overview["total_pending"] == 1
+    assert [(e["urn"], e["count"], e["categories"]) for e in overview["by_entity"]] == [(ORDERS, 1, ["data_quality"])]
+    assert overview["by_category"] == {"data_quality": 1}
+    assert overview["by_confidence"] == {"medium": 1}

@@ -35,8 +35,8 @@ def table(number: int) -> str:
 
 
 def load(*records: dict[str, Any]) -> files.Loaded:
-    *_, done = files.load(records)
-    return done
+    *_, count = files.load(records)
+    return count
 
 
 def test_loading_takes_a_few_statements_a_chunk(db: None) -> None:
@@ -45,12 +45,12 @@ def test_loading_takes_a_few_statements_a_chunk(db: None) -> None:
     ]
     with CaptureQueriesContext(
         connection,
-    ) as asked:
-        done = load(*rows)
-    assert (done.written, len(done.urns)) == (400, 400)
-    assert len(asked) < 60  # two chunks; one aspect alone used to take six
+    ) as statements:
+        count = load(*rows)
+    assert (count.writes, len(count.urns)) == (400, 400)
+    assert len(statements) < 60  # two chunks; one aspect alone used to take six
     again = load(*rows)
-    assert (again.written, again.unchanged) == (0, 400)
+    assert (again.writes, again.unchanged) == (0, 400)
     assert CatalogAspect.objects.filter(aspect="datasetProperties", is_latest=True).count() == 400
 
 
@@ -64,9 +64,9 @@ def test_two_versions_in_one_chunk_leave_one_that_is_latest(db: None) -> None:
     }
 
 
-def nodes(caller: Caller, urn: str, **asked: Any) -> set[tuple[str, str, int]]:
-    found = catalog_lineage(caller, urn=urn, **asked)
-    return {(node["urn"], node["direction"], node["distance"]) for node in found["nodes"]}
+def nodes(caller: Caller, urn: str, **options: Any) -> set[tuple[str, str, int]]:
+    answer = catalog_lineage(caller, urn=urn, **options)
+    return {(node["urn"], node["direction"], node["distance"]) for node in answer["nodes"]}
 
 
 def test_lineage_goes_through_jobs_charts_and_dashboards(small_catalog: None, alice: Caller) -> None:
@@ -114,7 +114,7 @@ def test_an_entity_is_shown_whole_and_its_columns_page_by_page(small_catalog: No
     first = catalog_entity(alice, urn=table(1))["entity"]
     assert (len(first["columns"]), first["columns_total"], first["columns_left"]) == (50, 120, 70)
     last = catalog_entity(alice, urn=table(1), columns_from=100, columns_limit=50)["entity"]
-    assert [one["column"] for one in last["columns"]] == [f"c{n:03d}" for n in range(100, 120)]
+    assert [row["column"] for row in last["columns"]] == [f"c{n:03d}" for n in range(100, 120)]
     assert "columns_left" not in last
     assert first["names"]["urn:li:domain:sales"] == "Sales"
     assert first["names"][first["products"][0]] == "The books"
@@ -128,7 +128,7 @@ def test_documents_are_searched_and_unknown_types_are_named(small_catalog: None,
         "status": {"state": "PUBLISHED"},
     }
     load(record("urn:li:document:closing", "documentInfo", text))
-    assert [one["urn"] for one in catalog_search(alice, query="books of Ghent")["entities"]] == [
+    assert [entity["urn"] for entity in catalog_search(alice, query="books of Ghent")["entities"]] == [
         "urn:li:document:closing"
     ]
     assert "Ghent" in str(catalog_entity(alice, urn="urn:li:document:closing")["entity"])
@@ -146,21 +146,21 @@ def test_a_structured_property_can_be_defined_and_set(small_catalog: None, alice
 
 
 def test_loading_checks_at_once_what_changed(small_catalog: None, alice: Caller) -> None:
-    told = services.remember(
+    by_column = services.remember(
         caller=alice,
         content="Amounts are with tax.",
         entity_urns=[ORDERS],
         related_columns=[{"urn": ORDERS, "column": "amount", "relevance": "measured"}],
     ).record
-    named = services.remember(
+    by_text = services.remember(
         caller=alice, content="The status of orders is set at night.", entity_urns=[ORDERS]
     ).record
     staleness.sweep(100)
-    done = load(record(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("total", "NUMBER")])))
-    assert done.stale == 1
-    assert MemoryRecord.objects.get(pk=told.pk).status == "stale"
-    assert MemoryRecord.objects.get(pk=named.pk).status == "active"
-    (hit,) = [hit for hit in recall(caller=alice, query="status of orders").hits if hit.record.pk == named.pk]
+    count = load(record(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("total", "NUMBER")])))
+    assert count.stale == 1
+    assert MemoryRecord.objects.get(pk=by_column.pk).status == "stale"
+    assert MemoryRecord.objects.get(pk=by_text.pk).status == "active"
+    (hit,) = [hit for hit in recall(caller=alice, query="status of orders").hits if hit.record.pk == by_text.pk]
     assert "status" in recall(caller=alice, query="status of orders").hints[hit.record.pk]
 
 
@@ -183,23 +183,23 @@ def test_applying_a_deprecation_leaves_others_memories_to_the_comparison(
     small_catalog: None, alice: Caller, bob: Caller, cora: Caller
 ) -> None:
     """The insight that it came from is not stale by it; what others believe of the entity is."""
-    theirs = services.remember(caller=bob, content="Orders are loaded at night.", entity_urns=[ORDERS]).record
+    other_memory = services.remember(caller=bob, content="Orders are loaded at night.", entity_urns=[ORDERS]).record
     staleness.sweep(100)
     applied = apply(alice, cora, change("deprecate", "", "use the mart"))
-    own = MemoryRecord.objects.get(pk=applied.changeset.insight_ids[0])
-    theirs.refresh_from_db()
-    assert (own.status, theirs.status) == ("active", "stale")
-    assert "use the mart" in theirs.stale_reason
+    own_memory = MemoryRecord.objects.get(pk=applied.changeset.insight_ids[0])
+    other_memory.refresh_from_db()
+    assert (own_memory.status, other_memory.status) == ("active", "stale")
+    assert "use the mart" in other_memory.stale_reason
 
 
 def test_a_suggestion_that_can_t_be_applied_is_told_when_it_is_captured(small_catalog: None, alice: Caller) -> None:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "insight_text": "The column amout is in cents.",
         "category": "data_quality",
         "entity_urns": [ORDERS],
     }
     typo = {"action_type": "update_description", "target": "column:amout", "detail": "In cents."}
-    assert "amout" in str(capture_insight(alice, **given, suggested_actions=[typo]).get("problems"))
+    assert "amout" in str(capture_insight(alice, **arguments, suggested_actions=[typo]).get("problems"))
     query = {"action_type": "add_curated_query", "target": "", "detail": "Totals"}
     with pytest.raises(Invalid, match="query_sql: is missing"):
-        capture_insight(alice, **given, suggested_actions=[query])
+        capture_insight(alice, **arguments, suggested_actions=[query])

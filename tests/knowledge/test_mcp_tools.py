@@ -21,8 +21,8 @@ TAG = {"change_type": "add_tag", "detail": "Training"}
 
 
 def capture(caller: Caller, **fields: Any) -> Any:
-    given = {"category": "data_quality", "insight_text": "Test stores are 9001 to 9099.", "entity_urns": [ORDERS]}
-    return capture_insight(caller, **{**given, **fields})
+    values = {"category": "data_quality", "insight_text": "Test stores are 9001 to 9099.", "entity_urns": [ORDERS]}
+    return capture_insight(caller, **{**values, **fields})
 
 
 def test_evidence_comes_beside_the_claim(small_catalog: None, alice: Caller) -> None:
@@ -60,23 +60,25 @@ def test_the_whole_way_over_the_tools(
     assert (queue["total_pending"], queue["by_category"]) == (1, {"data_quality": 1})
     review = apply_knowledge(cora, "review", entity_urn=ORDERS)
     assert (review["current_metadata"] or {})["description"] == "Table sales.orders."
-    assert [one["id"] for one in review["insights"]] == [id]
+    assert [insight["id"] for insight in review["insights"]] == [id]
     assert apply_knowledge(cora, "approve", insight_ids=[id], review_notes="checked")["updated"] == 1
     proposed = apply_knowledge(cora, "synthesize", entity_urn=ORDERS)["proposed_changes"]
-    assert [(one["change_type"], one["suggested_value"]) for one in proposed] == [("add_tag", "Training")]
-    asked = apply_knowledge(cora, "apply", entity_urn=ORDERS, insight_ids=[id], changes=proposed)
-    assert asked["confirmation_required"] is True
-    assert asked["preview"][0]["was_absent"] is True
+    assert [(proposal["change_type"], proposal["suggested_value"]) for proposal in proposed] == [
+        ("add_tag", "Training")
+    ]
+    preview = apply_knowledge(cora, "apply", entity_urn=ORDERS, insight_ids=[id], changes=proposed)
+    assert preview["confirmation_required"] is True
+    assert preview["preview"][0]["was_absent"] is True
     assert catalog_entity(cora, urn=ORDERS)["entity"]["tags"] == []
-    done = apply_knowledge(cora, "apply", entity_urn=ORDERS, insight_ids=[id], changes=proposed, confirm=True)
-    assert (done["state"], done["changes_applied"], done["insights_marked_applied"]) == ("applied", 1, 1)
-    assert (done["resulting_state"] or {})["tags"] == ["urn:li:tag:Training"]
+    result = apply_knowledge(cora, "apply", entity_urn=ORDERS, insight_ids=[id], changes=proposed, confirm=True)
+    assert (result["state"], result["changes_applied"], result["insights_marked_applied"]) == ("applied", 1, 1)
+    assert (result["resulting_state"] or {})["tags"] == ["urn:li:tag:Training"]
     assert memory_recall(olga, query="test stores")["count"] == 1
-    listed = apply_knowledge(cora, "list_changesets", entity_urn=ORDERS)
-    assert [one["state"] for one in listed["changesets"]] == ["applied"]
-    shown = apply_knowledge(cora, "rollback", changeset_id=done["changeset_id"])
-    assert shown["confirmation_required"] is True
-    back = apply_knowledge(cora, "rollback", changeset_id=done["changeset_id"], confirm=True)
+    changesets = apply_knowledge(cora, "list_changesets", entity_urn=ORDERS)
+    assert [changeset["state"] for changeset in changesets["changesets"]] == ["applied"]
+    back_preview = apply_knowledge(cora, "rollback", changeset_id=result["changeset_id"])
+    assert back_preview["confirmation_required"] is True
+    back = apply_knowledge(cora, "rollback", changeset_id=result["changeset_id"], confirm=True)
     assert (back["state"], back["insights_rolled_back"], back["rolled_back_by"]) == ("rolled_back", 1, cora.email)
     assert catalog_entity(cora, urn=ORDERS)["entity"]["tags"] == []
     assert memory_recall(olga, query="test stores")["count"] == 0
@@ -87,10 +89,10 @@ def test_an_insight_without_entity_becomes_a_document(small_catalog: None, alice
     apply_knowledge(cora, "approve", insight_ids=[id])
     (proposed,) = apply_knowledge(cora, "synthesize", insight_ids=[id])["proposed_changes"]
     assert (proposed["change_type"], proposed["target"]) == ("add_context_document", "We have two selling seasons")
-    done = apply_knowledge(cora, "apply", insight_ids=[id], changes=[proposed], confirm=True)
-    (document,) = done["created_ids"]
-    found = catalog_search(alice, query="selling seasons", types=["document"])["entities"]
-    assert [one["urn"] for one in found] == [document]
+    result = apply_knowledge(cora, "apply", insight_ids=[id], changes=[proposed], confirm=True)
+    (document,) = result["created_ids"]
+    hits = catalog_search(alice, query="selling seasons", types=["document"])["entities"]
+    assert [hit["urn"] for hit in hits] == [document]
 
 
 def test_edit_and_approve_and_undo(small_catalog: None, alice: Caller, cora: Caller) -> None:
@@ -121,10 +123,10 @@ def test_analysts_may_call_no_action_and_an_outsiders_call_is_audited(action: st
     id = capture(alice)["insight_id"]
     with pytest.raises(Forbidden, match="only curators"):
         apply_knowledge(alice, action, insight_ids=[id], entity_urn=ORDERS)
-    given = {"action": action} | (
+    arguments = {"action": action} | (
         {"insight_ids": [id]} if "insight_ids" in apply_knowledge.operation(action).model_fields else {}
     )
-    answer = as_caller(olga, lambda client: client.call_tool("apply_knowledge", given))
+    answer = as_caller(olga, lambda client: client.call_tool("apply_knowledge", arguments))
     assert told(answer)["code"] == "forbidden"
     assert AuditEvent.objects.get(email=olga.email).outcome == "refused"
 
@@ -154,11 +156,11 @@ def test_prompts_are_offered_and_curated_ones_come_and_go(small_catalog: None, a
     id = capture(alice)["insight_id"]
     apply_knowledge(cora, "approve", insight_ids=[id])
     prompt = {"change_type": "add_prompt", "target": "monday-review", "detail": "Compare the last two weeks."}
-    done = apply_knowledge(cora, "apply", insight_ids=[id], changes=[prompt], confirm=True)
+    result = apply_knowledge(cora, "apply", insight_ids=[id], changes=[prompt], confirm=True)
     assert as_caller(alice, offered)[-1] == "monday-review"
     answer = as_caller(alice, lambda client: client.get_prompt("monday-review"))
     assert answer.messages[0].content.text == "Compare the last two weeks."
     guidance = as_caller(alice, lambda client: client.get_prompt("capture_this", {"topic": "refunds"}))
     assert "about refunds" in guidance.messages[0].content.text
-    apply_knowledge(cora, "rollback", changeset_id=done["changeset_id"], confirm=True)
+    apply_knowledge(cora, "rollback", changeset_id=result["changeset_id"], confirm=True)
     assert "monday-review" not in as_caller(alice, offered)

@@ -106,11 +106,11 @@ def test_what_is_elsewhere_is_copied_kept_up_to_date_and_marked_when_gone(db: No
     assert list(mirror(elsewhere))[-1].entities == 2
     assert local.existing([ORDERS, MART]) == {ORDERS, MART}
     versions = CatalogAspect.objects.count()
-    assert list(mirror(elsewhere))[-1].written == 0
+    assert list(mirror(elsewhere))[-1].writes == 0
     assert CatalogAspect.objects.count() == versions
     elsewhere.descriptions = {ORDERS: "Orders after payment."}
     last = list(mirror(elsewhere))[-1]
-    assert (last.written, last.gone) == (1, 1)
+    assert (last.writes, last.removals) == (1, 1)
     assert local.existing([ORDERS, MART]) == {ORDERS}
     assert local.search("payment")[0].urn == ORDERS
     elsewhere.descriptions[MART] = "Mart."

@@ -238,8 +238,8 @@ def test_an_entity_s_page_has_all_about_it(alice: Caller, cora: Caller, alice_us
     changeset = applied(alice, cora)
     address = f"{reverse('entity')}?urn={ORDERS}"
     page = text(browser(alice_user), address)
-    for shown in ("Orders of test stores", "loaded at night", "amount", "sales.mart", str(changeset.pk)):
-        assert shown in page, shown
+    for phrase in ("Orders of test stores", "loaded at night", "amount", "sales.mart", str(changeset.pk)):
+        assert phrase in page, phrase
     outside = text(browser(olga_user), address)
     assert "Orders of test stores" not in outside
     assert "loaded at night" not in outside

@@ -82,13 +82,13 @@ def test_facets_count_and_filter(alice: Caller, alice_user: User, fact: MemoryRe
 def test_lists_are_paged_by_key(alice: Caller, alice_user: User) -> None:
     for n in range(25):
         services.remember(caller=alice, content=f"Fact number {n} of many facts.")
-    client, seen, url = browser(alice_user), [], HOME
+    client, ids, url = browser(alice_user), [], HOME
     for size in (20, 5):
         result = client.get(url).context["result"]
         assert len(result.records) == size
-        seen += [record.pk for record in result.records]
+        ids += [record.pk for record in result.records]
         url = HOME + result.next_page
-    assert len(set(seen)) == 25
+    assert len(set(ids)) == 25
 
 
 def test_nonsense_in_the_query_string_is_survived(alice_user: User, fact: MemoryRecord) -> None:

@@ -87,8 +87,10 @@ def test_a_diff_escapes_both_sides() -> None:
 
 def test_entities_are_called_by_the_names_that_are_written(db: None) -> None:
     urn = "urn:li:glossaryTerm:6631f08c-21c5-4f6e-9b0e-0a4a5a0d1c11"
-    made = Change(urn=urn, aspect="glossaryTermInfo", written={"name": "Net revenue", "definition": "After refunds."})
-    used = Change(urn="urn:li:dataset:(x,y,z)", aspect="glossaryTerms", path=["terms", urn], written={"urn": urn})
-    kept = Change(urn=urn, aspect="subTypes", written={"typeNames": ["Insight"]})
-    first, second = readable.of_changes([made, used, kept])
+    creation = Change(
+        urn=urn, aspect="glossaryTermInfo", written={"name": "Net revenue", "definition": "After refunds."}
+    )
+    usage = Change(urn="urn:li:dataset:(x,y,z)", aspect="glossaryTerms", path=["terms", urn], written={"urn": urn})
+    bookkeeping = Change(urn=urn, aspect="subTypes", written={"typeNames": ["Insight"]})
+    first, second = readable.of_changes([creation, usage, bookkeeping])
     assert (first.entity, second.after) == ("Net revenue", "Net revenue")

@@ -27,9 +27,9 @@ CLAIM = "Closed orders include cancelled ones since the new till."
 DESCRIBE = {"action_type": "update_description", "target": "column:status", "detail": "Closed includes cancelled."}
 
 
-def propose(caller: Caller, text: str = CLAIM, **more: Any) -> Insight:
-    given: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], "suggested_actions": [DESCRIBE]}
-    return insights.capture(caller=caller, insight_text=text, **{**given, **more}).insight
+def propose(caller: Caller, text: str = CLAIM, **fields: Any) -> Insight:
+    values: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], "suggested_actions": [DESCRIBE]}
+    return insights.capture(caller=caller, insight_text=text, **{**values, **fields}).insight
 
 
 def browser(user: User) -> Client:
@@ -51,8 +51,8 @@ def test_the_queue_leads_to_the_oldest_insight_and_says_where_one_is(alice: Call
     first, second = propose(alice), propose(alice, "Refunds come a day late from the Danish stores.")
     assert desk.get(reverse("review"))["Location"] == reverse("review-one", args=[first.pk])
     page = desk.get(reverse("review-one", args=[first.pk]))
-    place = page.context["place"]
-    assert (place.number, place.total, place.next_id, place.previous_id) == (1, 2, second.pk, None)
+    position = page.context["place"]
+    assert (position.number, position.total, position.next_id, position.previous_id) == (1, 2, second.pk, None)
     assert CLAIM in page.content.decode()
     for key in "arepj":
         assert f"<kbd>{key}</kbd>" in page.content.decode(), key
@@ -153,17 +153,17 @@ def test_the_queue_wraps_and_narrows(alice: Caller, cora: Caller) -> None:
         for n in range(4)
     ]
     queue = review.Queue(cora)
-    assert [queue.place(row).number for row in rows] == [1, 2, 3, 4]
-    assert queue.place(rows[-1]).next_id == rows[0].pk
-    assert review.Queue(cora, entity=MART).place().total == 2
-    assert review.Queue(cora, category="correction").place() == review.Place(0, 0)
+    assert [queue.locate(row).number for row in rows] == [1, 2, 3, 4]
+    assert queue.locate(rows[-1]).next_id == rows[0].pk
+    assert review.Queue(cora, entity=MART).locate().total == 2
+    assert review.Queue(cora, category="correction").locate() == review.Place(0, 0)
 
 
 def test_equal_cases_are_decided_together_and_undone_together(alice: Caller, desk: Client, cora: Caller) -> None:
     rows = [propose(alice, f"Fact number {n} about the tills of Ghent.") for n in range(3)]
     decisions.reject(caller=cora, insight_id=rows[2].pk)
-    given = {"act": "approve", "ids": [row.pk.hex for row in rows], "note": "all alike", "back_to": "/review/all/"}
-    answer = desk.post(reverse("start-batch"), given, follow=True)
+    form = {"act": "approve", "ids": [row.pk.hex for row in rows], "note": "all alike", "back_to": "/review/all/"}
+    answer = desk.post(reverse("start-batch"), form, follow=True)
     batch = Batch.objects.get()
     assert sorted(bool(outcome) for outcome in batch.outcomes) == [False, False, True]
     assert "is rejected already" in answer.content.decode()
@@ -199,13 +199,13 @@ def test_a_curator_of_another_persona_finds_nothing(alice: Caller, olga_user: Us
 
 
 def test_nobody_decides_their_own(cora: Caller, desk: Client) -> None:
-    own = propose(cora)
+    insight = propose(cora)
     assert desk.get(reverse("review")).status_code == 200  # the empty page: it is not in her queue
-    page = desk.get(reverse("review-one", args=[own.pk]))
+    page = desk.get(reverse("review-one", args=[insight.pk]))
     assert "your own insight" in page.content.decode()
-    decide(desk, own, "approve")
-    own.refresh_from_db()
-    assert own.state == "pending"
+    decide(desk, insight, "approve")
+    insight.refresh_from_db()
+    assert insight.state == "pending"
 
 
 def test_hostile_text_stays_text(alice: Caller, desk: Client) -> None:
@@ -217,8 +217,8 @@ def test_hostile_text_stays_text(alice: Caller, desk: Client) -> None:
 
 
 def test_the_number_of_queries_does_not_grow(alice: Caller, desk: Client, django_assert_max_num_queries: Any) -> None:
-    many = [{**DESCRIBE, "target": f"column:{name}"} for name in ("status", "amount")]
-    insight = propose(alice, entity_urns=[ORDERS, MART], suggested_actions=many)
+    actions = [{**DESCRIBE, "target": f"column:{name}"} for name in ("status", "amount")]
+    insight = propose(alice, entity_urns=[ORDERS, MART], suggested_actions=actions)
     for n in range(12):
         propose(alice, f"Fact number {n} about the tills of Ghent.")
         services.remember(caller=alice, content=f"Neighbour number {n} of the orders.", entity_urns=[ORDERS])
@@ -339,8 +339,8 @@ def test_curators_decide_for_their_own_personas_only(
 def test_the_tables_show_no_private_text_of_others(alice: Caller, cora_user: User) -> None:
     secret = services.remember(caller=alice, content="A private thought of Alice.", visibility="private").record
     shared = services.supersede(caller=alice, record_id=secret.pk, content="A shared correction.", visibility="persona")
-    other = services.remember(caller=alice, content="Another private thought.", visibility="private").record
-    insight = propose(alice, supersedes=other.pk.hex)
+    replaced = services.remember(caller=alice, content="Another private thought.", visibility="private").record
+    insight = propose(alice, supersedes=replaced.pk.hex)
     User.objects.get(pk=cora_user.pk).groups.first().permissions.add(  # type: ignore[union-attr]
         *Permission.objects.filter(codename__in=["view_memoryrecord", "view_insight", "view_tombstone"])
     )
@@ -357,8 +357,8 @@ def test_the_tables_show_no_private_text_of_others(alice: Caller, cora_user: Use
 
 @pytest.mark.parametrize("address", ["/batches/", "/connect/tokens/"])
 def test_what_cannot_be_stored_is_refused_in_words(alice_user: User, address: str) -> None:
-    given = {"cause": "\x00", "back_to": "/a\x00", "act": "verify", "persona": "\x00", "name": "x"}
-    assert browser(alice_user).post(address, given).status_code in (302, 400, 403)
+    form = {"cause": "\x00", "back_to": "/a\x00", "act": "verify", "persona": "\x00", "name": "x"}
+    assert browser(alice_user).post(address, form).status_code in (302, 400, 403)
 
 
 @pytest.mark.parametrize("page", ["foo", "//evil.example", "https://evil.example/", "/\\evil.example"])

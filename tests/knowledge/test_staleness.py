@@ -37,8 +37,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def about(caller: Caller, text: str, *columns: str, urn: str = ORDERS) -> MemoryRecord:
-    named = [{"urn": urn, "column": name, "relevance": "what it is about"} for name in columns]
-    return services.remember(caller=caller, content=text, entity_urns=[urn], related_columns=named).record
+    related_columns = [{"urn": urn, "column": name, "relevance": "what it is about"} for name in columns]
+    return services.remember(caller=caller, content=text, entity_urns=[urn], related_columns=related_columns).record
 
 
 def schema(*fields: dict[str, Any], urn: str = ORDERS) -> None:
@@ -100,11 +100,11 @@ def test_what_was_said_of_a_deprecation_is_not_stale_by_it(small_catalog: None, 
 
 def test_an_entity_that_goes_makes_stale_and_one_never_seen_does_not(small_catalog: None, alice: Caller) -> None:
     unknown = about(alice, "A table that nobody has catalogued.", urn=ORDERS.replace("orders", "nowhere"))
-    known = about(alice, "Orders come in with two days of delay.")
+    memory = about(alice, "Orders come in with two days of delay.")
     LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", True), Run("x", "x"))
     staleness.sweep(50)
     assert status(unknown)[0] == Status.ACTIVE
-    assert status(known) == (Status.STALE, "sales.orders is no longer in the catalog")
+    assert status(memory) == (Status.STALE, "sales.orders is no longer in the catalog")
 
 
 def test_an_empty_catalog_says_nothing(small_catalog: None, alice: Caller) -> None:
@@ -152,20 +152,20 @@ def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice:
 def test_our_own_apply_leaves_the_insight_s_memory_and_no_other(
     small_catalog: None, alice: Caller, cora: Caller
 ) -> None:
-    other = about(alice, "Orders come in with two days of delay.")
+    memory = about(alice, "Orders come in with two days of delay.")
     insight = capture(
         caller=alice, insight_text="Orders are replaced by the mart.", category="correction", entity_urns=[ORDERS]
     ).insight
     approve(caller=cora, insight_id=insight.pk)
     changes = [{"change_type": "deprecate", "target": MART, "detail": "Use the mart."}]
-    done = changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=changes, entity_urn=ORDERS)
-    assert done.changeset.state == "applied"
-    assert status(other) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: Use the mart.")
+    result = changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=changes, entity_urn=ORDERS)
+    assert result.changeset.state == "applied"
+    assert status(memory) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: Use the mart.")
     assert staleness.sweep(50).stale == 0
     assert status(insight.record)[0] == Status.ACTIVE
-    rollback.roll_back(caller=cora, changeset_id=done.changeset.pk)
+    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert staleness.sweep(50).stale == 0
-    assert status(other)[0] == Status.ACTIVE  # what had made it stale is as it was
+    assert status(memory)[0] == Status.ACTIVE  # what had made it stale is as it was
 
 
 def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Caller) -> None:
@@ -181,9 +181,9 @@ def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Cal
     staleness.sweep(2000)
     gms.requests.clear()
     swept = staleness.sweep(1200)
-    asked = [path for _, path in gms.requests if path.endswith("batchGet")]
+    paths = [path for _, path in gms.requests if path.endswith("batchGet")]
     assert swept.checked == 1200
-    assert len(asked) <= 3  # one for every 500 memories
+    assert len(paths) <= 3  # one for every 500 memories
 
 
 def test_the_longest_unchecked_entities_come_first(small_catalog: None, alice: Caller) -> None:
@@ -248,8 +248,8 @@ def test_another_catalog_knows_nothing_of_what_was_seen_in_this_one(
 ) -> None:
     only_here = about(alice, "The mart is built at five in the morning.", urn=MART)
     with datahub(settings):
-        for place in [place for place in Handler.store.versions if place[0] == MART]:
-            del Handler.store.versions[place]  # the other catalog has never had it
+        for key in [key for key in Handler.store.versions if key[0] == MART]:
+            del Handler.store.versions[key]  # the other catalog has never had it
         assert staleness.sweep(50).stale == 0
         assert staleness.check_entities([MART]).stale == 0
     assert status(only_here)[0] == Status.ACTIVE
@@ -266,15 +266,15 @@ def test_curators_decide_stale_memories_of_their_personas(
     small_catalog: None, alice: Caller, cora: Caller, olga: Caller, act: str
 ) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
-    more = {"content": "Amounts are on the order lines."} if act == "supersede" else {}
+    arguments = {"content": "Amounts are on the order lines."} if act == "supersede" else {}
     with pytest.raises(Forbidden):
-        getattr(services, act)(caller=cora, record_id=record.pk, **more)  # not while it is active
+        getattr(services, act)(caller=cora, record_id=record.pk, **arguments)  # not while it is active
     schema(column("status"))
     staleness.sweep(50)
     outsider = replace(cora, email="otto@example.org", personas=frozenset({"supply"}))
     with pytest.raises((Forbidden, NotFound)):
-        getattr(services, act)(caller=outsider, record_id=record.pk, **more)
-    getattr(services, act)(caller=cora, record_id=record.pk, **more)
+        getattr(services, act)(caller=outsider, record_id=record.pk, **arguments)
+    getattr(services, act)(caller=cora, record_id=record.pk, **arguments)
     assert status(record)[0] != Status.STALE
 
 

@@ -49,9 +49,9 @@ def test_the_sdk_s_patch_builders_land_as_on_a_server(gms: Faults) -> None:
     )
     emit(DatasetPatchBuilder(ORDERS).add_tag(schema.TagAssociationClass("urn:li:tag:B")))
     emit(DatasetPatchBuilder(ORDERS).remove_tag("urn:li:tag:A"))
-    assert [one["tag"] for one in value("globalTags")["tags"]] == ["urn:li:tag:B"]
-    assert [one["urn"] for one in value("glossaryTerms")["terms"]] == ["urn:li:glossaryTerm:net"]
-    assert "urn:li:corpuser:x" in [one["owner"] for one in value("ownership")["owners"]]
+    assert [tag["tag"] for tag in value("globalTags")["tags"]] == ["urn:li:tag:B"]
+    assert [term["urn"] for term in value("glossaryTerms")["terms"]] == ["urn:li:glossaryTerm:net"]
+    assert "urn:li:corpuser:x" in [owner["owner"] for owner in value("ownership")["owners"]]
     assert value("upstreamLineage")["upstreams"][0]["type"] == "COPY"
     assert value("structuredProperties")["properties"][0]["values"] == [{"string": "none"}]
     # and our adapter reads what they wrote
@@ -76,15 +76,15 @@ def test_what_stands_at_a_column_is_whole(gms: Faults, kind: str) -> None:
     )
     path = ("editableSchemaFieldInfo", "amount", aspect, kind, urn)
     catalogs.current().write(Write(ORDERS, "editableSchemaMetadata", path, "add", {key: urn}), RUN)
-    kept = value("editableSchemaMetadata")
-    assert schema.EditableSchemaMetadataClass.from_obj(kept, tuples=True).validate()
-    (field,) = kept["editableSchemaFieldInfo"]
-    assert [one[key] for one in field[aspect][kind]] == [urn]
+    metadata = value("editableSchemaMetadata")
+    assert schema.EditableSchemaMetadataClass.from_obj(metadata, tuples=True).validate()
+    (field,) = metadata["editableSchemaFieldInfo"]
+    assert [element[key] for element in field[aspect][kind]] == [urn]
 
 
 def test_the_command_line_gets_and_puts(gms: Faults, tmp_path: Path) -> None:
-    given = tmp_path / "tags.json"
-    given.write_text(json.dumps({"tags": [{"tag": "urn:li:tag:ByHand"}]}))
+    file = tmp_path / "tags.json"
+    file.write_text(json.dumps({"tags": [{"tag": "urn:li:tag:ByHand"}]}))
     environment = {
         **os.environ,
         "DATAHUB_GMS_URL": settings.DATAHUB_GMS_URL,
@@ -94,11 +94,11 @@ def test_the_command_line_gets_and_puts(gms: Faults, tmp_path: Path) -> None:
 
     def datahub(*arguments: str) -> str:
         command = [sys.executable, "-m", "datahub", *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr[-2_000:]
-        return done.stdout
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        assert process.returncode == 0, process.stderr[-2_000:]
+        return process.stdout
 
-    datahub("put", "--urn", ORDERS, "--aspect", "globalTags", "-d", str(given))
+    datahub("put", "--urn", ORDERS, "--aspect", "globalTags", "-d", str(file))
     assert value("globalTags") == {"tags": [{"tag": "urn:li:tag:ByHand"}]}
     assert "urn:li:tag:ByHand" in datahub("get", "--urn", ORDERS, "--aspect", "globalTags")
 

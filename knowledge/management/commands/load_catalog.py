@@ -35,7 +35,7 @@ class Command(BaseCommand):
             with tqdm(total=len(records), disable=verbosity < 1, leave=False) as bar:
                 for count in load(records, known_only=known_only):
                     bar.update(count.records - bar.n)
-            self.stdout.write(f"{file.name}: {count.written} aspects written, {count.unchanged} unchanged")
+            self.stdout.write(f"{file.name}: {count.writes} aspects written, {count.unchanged} unchanged")
             if count.stale:
                 self.stdout.write(f"  {count.stale} memories are stale by that")
             self.say(
@@ -44,10 +44,10 @@ class Command(BaseCommand):
             self.say("left out", count.skipped)
 
         if rebuild:
-            done = max(derived.rebuild(), default=0)
-            self.stdout.write(f"{done} entities derived anew")
+            total = max(derived.rebuild(), default=0)
+            self.stdout.write(f"{total} entities derived anew")
 
-    def say(self, what: str, counted: dict[str, int]) -> None:
+    def say(self, label: str, counted: dict[str, int]) -> None:
         if counted:
-            listed = ", ".join(f"{name} {number}" for name, number in sorted(counted.items()))
-            self.stdout.write(f"  {sum(counted.values())} {what}: {listed}")
+            details = ", ".join(f"{name} {number}" for name, number in sorted(counted.items()))
+            self.stdout.write(f"  {sum(counted.values())} {label}: {details}")

@@ -23,8 +23,8 @@ class Command(BaseCommand):
     def handle(self, *, id: str, export: Path | None, **options: Any) -> None:
         try:
             if export is None:
-                written, there = rollback.replay(caller=operator(), changeset_id=id)
-                self.stdout.write(f"{written} values written, {there} were there already")
+                written_count, present_count = rollback.replay(caller=operator(), changeset_id=id)
+                self.stdout.write(f"{written_count} values written, {present_count} were there already")
                 return
             proposals = as_proposals(changesets.find(operator(), id).changes.filter(outcome="landed"))
             export.write_text(json.dumps(proposals, indent=1, ensure_ascii=False))

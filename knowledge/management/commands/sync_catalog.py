@@ -26,4 +26,4 @@ class Command(BaseCommand):
             except DomainError as error:
                 copied = f"{count.entities} entities were copied until then; run it again to go on"
                 raise CommandError(f"{error.message}; {copied}") from None
-        self.stdout.write(f"{count.entities} entities, {count.written} aspects new or changed, {count.gone} gone")
+        self.stdout.write(f"{count.entities} entities, {count.writes} aspects new or changed, {count.removals} gone")

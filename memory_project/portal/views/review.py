@@ -36,7 +36,7 @@ def queue(request: HttpRequest) -> HttpResponse:
     """Goes to the first waiting insight; with none, says what was done."""
     caller = curator(request)
     given = _queue(caller, request)
-    place = given.place()
+    place = given.locate()
     if place.next_id:
         return redirect(_address(place.next_id, given))
     approved = queries.in_state(caller, InsightState.APPROVED)
@@ -63,7 +63,7 @@ def one(request: HttpRequest, insight_id: UUID) -> HttpResponse:
         "record": insight.record,
         "decisions": list(insight.decisions.all()),
         "queue": given,
-        "place": given.place(insight),
+        "place": given.locate(insight),
         "reasons": REASONS,
         "is_own": insight.record.created_by == caller.email and not caller.is_admin,
         "last": request.session.get(LAST),
@@ -81,7 +81,7 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
         raise NotFound(f"there is nothing called {act!r} to decide")
     given = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
-    following = given.place(insight).next_id
+    following = given.locate(insight).next_id
     try:
         said, extra = DECISIONS[act](caller, insight_id, _note(request))
     except DomainError as error:
