@@ -101,8 +101,8 @@ def act(ask: Act, *, caller: Caller) -> Acted:
     if len(ids) > UNCONFIRMED_MOST or ask.confirm:
         _require_confirmed(caller, request, ids, ask.confirm)
     elif broken := interrupted(caller, request.session, request.model.name):
-        hint = "go on with it by action_id, or do a dry run and pass its confirm to act anew"
-        raise Conflict(f"an action broke off here, {broken[0].pk.hex}: {hint}", field="action_id")
+        hint = "resume it with action_id, or do a dry run and pass its confirm to start anew"
+        raise Conflict(f"an action was interrupted here, {broken[0].pk.hex}: {hint}", field="action_id")
     with closing(sources.open_upstream(caller, request.model, as_user=as_user)) as upstream:
         with transaction.atomic():
             action = Action.objects.create(
@@ -247,7 +247,7 @@ def _require_confirmed(caller: Caller, request: Request, ids: Sequence[str], con
         agreed = signing.loads(confirm, salt=SALT, max_age=TOKEN_HOURS * 3600)
     except signing.BadSignature:
         raise Invalid(
-            "is no valid token, or older than an hour", field="confirm", allowed="that of a dry run"
+            "is not a valid token, or is older than an hour", field="confirm", allowed="that of a dry run"
         ) from None
     if agreed != _digest(caller, request, ids):
         raise Conflict(

@@ -47,7 +47,7 @@ NAMES = {
 
 
 def carry_out(action: Action, upstream: Upstream, session: Session | None, *, again: bool = False) -> Acted:
-    busy = Conflict("is being carried out right now", field="action_id")
+    busy = Conflict("is being carried out", field="action_id")
     ledger = Ledger(action.items.all(), "id", NAMES)
     with locks.alone("action", action.pk, busy):
         if again:

@@ -62,7 +62,7 @@ def opened(caller: Caller, token: str) -> Export:
     try:
         payload = signing.loads(token, salt=SALT, max_age=VALID_S)
     except signing.BadSignature:
-        raise Invalid("is no valid address of an export, or older than an hour", field="export") from None
+        raise Invalid("is not a valid export address, or is older than an hour", field="export") from None
     session = sessions.by_key(caller, payload["session"])
     if session is None:
         raise NotFound("no such export of yours", field="export")

@@ -47,7 +47,7 @@ class SearchResult:
 
 @carries_out(StoreFindings)
 def store(ask: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
-    """Keeps all of the findings or none; answers them and a note about what is degraded."""
+    """Keeps all of the findings or none; returns them and a note about what is degraded."""
     session = sessions.begin(caller, ask.analysis_id)
     expires_at = None if ask.persistent else timezone.now() + sessions.FINDING_TTL
     rows = [Finding(session=session, persistent=ask.persistent, expires_at=expires_at, **item) for item in ask.findings]
@@ -74,12 +74,12 @@ def keep_summary(session: Session, model: str, page_key: str, summary: Summary) 
 
 
 def index(rows: Sequence[Finding]) -> str:
-    """Gives the rows their vectors; without embedder, jobs are left for later. Answers a note."""
+    """Gives the rows their vectors; without embedder, jobs are left for later. Returns a note."""
     try:
         vectors, model = embedding.embed([row.finding for row in rows])
     except embedding.EmbedderUnavailable as error:
         indexing.enqueue("finding", [row.pk for row in rows], Trigger.WRITE)
-        return f"stored; {error}; found by its words until its vector is made"
+        return f"stored; {error}; found by its words until its vector is computed"
     for row, vector in zip(rows, vectors, strict=True):
         indexing.store_vector("finding", row.pk, row.finding, vector.tolist(), model)
     return ""

@@ -46,7 +46,7 @@ def store(
     expires_at: datetime,
     origin: str = "",
 ) -> int:
-    """Writes or refreshes the rows; answers how many different records they were. `origin` says which page they are:
+    """Writes or refreshes the rows; returns how many different records they were. `origin` says which page they are:
     rows without id are told apart by it and by their place, so that equal ones stay several."""
     ids, has_ids, texts = [], [], []
     for index, row in enumerate(rows):

@@ -51,7 +51,7 @@ def find(caller: Caller, analysis_id: str) -> Session:
         Session.objects.owned_by(caller).filter(analysis_id=checked(AnalysisId, analysis_id, "analysis_id")).first()
     )
     if session is None:
-        raise NotFound("you have no such analysis: analysis_ingest begins one", field="analysis_id")
+        raise NotFound("you have no such analysis: start one with analysis_ingest", field="analysis_id")
     touch(session)
     return session
 
@@ -99,7 +99,7 @@ def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
 
 
 def sweep() -> int:
-    """Removes what has expired, and sessions that hold nothing any more; answers how many rows."""
+    """Removes what has expired, and sessions that hold nothing any more; returns how many rows."""
     now = timezone.now()
     count: int = IngestedRecord.objects.filter(expires_at__lte=now)._raw_delete("default")
     count += Finding.objects.filter(expires_at__lte=now)._raw_delete("default")

@@ -23,8 +23,8 @@ from memories.contract.toolset import Answer
 FAILED_SHOWN = 50
 CONSUMED = {"consumed": True}  # what was fetched for this may leave the client's context
 BROKE_OFF = (
-    "an earlier {action.kind} broke off: go on with action_id {action.pk.hex} instead of asking again; "
-    "this confirm acts anew and may repeat what was done"
+    "an earlier {action.kind} was interrupted: resume it with action_id {action.pk.hex} instead of repeating it; "
+    "this confirm starts anew and may repeat requests"
 )
 TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
 
@@ -55,7 +55,7 @@ def ingest_text(result: Ingested) -> str:
     if result.resumed_from:
         lines.append(f"Resumed from page {result.resumed_from}.")
     if result.error:
-        lines.append(f"Stopped: {result.error}. What came before is kept; resume goes on from there.")
+        lines.append(f"Stopped: {result.error}. Earlier records are kept; resume continues from there.")
     lines += [f"{note[0].upper()}{note[1:]}." for note in result.notes]
     return "\n".join([*lines, f"Analysis: {result.analysis_id}", f"Model: {result.model}"])
 

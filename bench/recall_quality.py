@@ -43,7 +43,7 @@ def scores(relevant: set[str], ranked: list[str]) -> dict[str, float]:
 
 
 def store(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
-    """Writes the turns; answers the data set's id of each memory."""
+    """Writes the turns; returns the data set's id of each memory."""
     from memories.conversation.turns import Turn, store_turns  # noqa: PLC0415
     from memories.retrieval import lexicon  # noqa: PLC0415 - after setup()
 

@@ -72,7 +72,7 @@ def _replaceable(caller: Caller, record_id: UUID) -> MemoryRecord:
     if record is None:
         raise NotFound("no such memory", field="supersedes")
     if record.superseded_by:
-        raise Conflict(f"was corrected already, by {record.superseded_by.hex}", field="supersedes")
+        raise Conflict(f"was already corrected, by {record.superseded_by.hex}", field="supersedes")
     return record
 
 

@@ -15,7 +15,7 @@ from memories.writing import erasing, feedback
 
 def _remember(caller: Caller, ask: operations.Remember) -> RememberedShape:
     answer = services.remember(ask, caller=caller)
-    return _remembered(answer, "this is remembered already" if answer.existing else "remembered")
+    return _remembered(answer, "this is already remembered" if answer.existing else "remembered")
 
 
 def _update(caller: Caller, ask: operations.Revise) -> ChangedShape:

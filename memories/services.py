@@ -82,14 +82,14 @@ def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime
     with transaction.atomic():
         old = locked(caller, ask.record_id, deciding=True)
         if successor := living_successor(old):
-            raise Conflict(f"was corrected already, by {successor.pk.hex}: correct that one", field="id")
+            raise Conflict(f"was already corrected, by {successor.pk.hex}: correct that one", field="id")
         if old.status == Status.ARCHIVED:
-            raise Conflict("is forgotten: restore it before correcting it", field="id")
+            raise Conflict("is archived: restore it before correcting it", field="id")
         moment = created_at or timezone.now()  # read once the lock is ours, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
         fields = {**inherited, **ask.stated_values(*EDITABLE)}
         if fields["content"] == old.content:
-            raise Invalid("is what the memory says already", field="content", allowed="the corrected text")
+            raise Invalid("is what the memory already says", field="content", allowed="the corrected text")
         reviews = plugs.REVIEWS.values()
         waits = plugs.first_word([review.hold_correction(caller, old, fields) for review in reviews])
         new = MemoryRecord(
@@ -179,7 +179,7 @@ def restore(ask: operations.Restore, *, caller: Caller) -> MemoryRecord:
             raise Conflict(f"what it corrected is corrected by {rival.pk.hex} now", field="id")
         twin = None if successor else living_twin(record)
         if twin:
-            raise Conflict(f"the same is remembered already, as {twin.pk.hex}", field="id")
+            raise Conflict(f"the same text is already remembered, as {twin.pk.hex}", field="id")
         with revised(caller, record, "restore", ask.reason):
             if successor:  # it was corrected, and only then forgotten
                 mark_superseded(record, successor)
@@ -267,7 +267,7 @@ def _what_differs(twin: MemoryRecord, fields: Mapping[str, Any]) -> str:
     compared = ("visibility", "dimension", "category", "confidence", "tags", "entity_urns")
     differences = [name for name in compared if fields[name] != getattr(twin, name) and fields[name] != []]
     details = ", ".join(f"{name} is {getattr(twin, name)!r}" for name in differences)
-    return f"kept as it is there ({details}): update it to change that" if differences else ""
+    return f"kept as it was ({details}): update it to change that" if differences else ""
 
 
 def living_twin(record: MemoryRecord) -> MemoryRecord | None:
@@ -297,7 +297,7 @@ def index_now(caller: Caller, record: MemoryRecord) -> Remembered:
         vector, model = embedding.embed_one(record.content)
     except embedding.EmbedderUnavailable as error:
         indexing.enqueue("memory", [record.pk], Trigger.WRITE)
-        return Remembered(record, note=f"saved; {error}; it is found by its words until its vector is made")
+        return Remembered(record, note=f"saved; {error}; until its vector is computed it is found by its words")
     indexing.store_vector("memory", record.pk, record.content, vector, model)
     near = similar_to(caller, vector, threshold=settings.NEAR_DUPLICATE_COSINE, besides=record)
     return Remembered(record, similar=near)

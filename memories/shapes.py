@@ -190,7 +190,7 @@ def page_shape(rows: QuerySet[MemoryRecord], limit: int, offset: int) -> PageSha
     page: PageShape = {"records": records, "total": rows.count(), "limit": limit, "offset": offset}
     if omitted:
         page["omitted"] = omitted
-        page["note"] = f"{omitted} did not fit the answer: go on with offset {offset + len(records)}"
+        page["note"] = f"{omitted} did not fit the answer: continue with offset {offset + len(records)}"
     return page
 
 

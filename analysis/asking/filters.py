@@ -131,7 +131,7 @@ def _exact(name: str, value: Any, clause: Where, path: str) -> str:
 
 def _clean(name: str) -> str:
     if len(name) > 200 or UNSTORABLE.search(name):
-        raise Invalid("is no field’s name", field="where", allowed="at most 200 characters, none of them NUL")
+        raise Invalid("is not a valid field name", field="where", allowed="at most 200 characters, none of them NUL")
     return name
 
 
@@ -209,7 +209,7 @@ def _not(name: str, operator: str, operand: Any, clause: Where, path: str, depth
 
 
 def _unknown(operator: str, path: str, allowed: tuple[str, ...]) -> Invalid:
-    return Invalid(f"{operator[:40]!r} is no operator", field=path, allowed=", ".join(allowed))
+    return Invalid(f"{operator[:40]!r} is not an operator", field=path, allowed=", ".join(allowed))
 
 
 _OPERATORS: dict[str, Callable[[str, str, Any, Where, str, int], str]] = {

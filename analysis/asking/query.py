@@ -172,7 +172,7 @@ def _offset(cursor: str) -> int:
     except (ValueError, binascii.Error, UnicodeError):
         offset = -1
     if not 0 <= offset <= OFFSET_MAX:
-        raise Invalid("is no cursor of this list", field="cursor", allowed="what the last page said")
+        raise Invalid("is not a cursor of this list", field="cursor", allowed="what the last page said")
     return offset
 
 
@@ -285,7 +285,7 @@ def _metric(metric: Mapping[str, Any], path: str) -> tuple[str, str, list[Any], 
     if op == "percentile":
         share = metric.get("p", 0.5)
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise Invalid(f"{share!r} is no share", field=f"{path}.p", allowed="0 to 1")
+            raise Invalid(f"{share!r} is not between 0 and 1", field=f"{path}.p", allowed="0 to 1")
         return (
             f"p{share * 100:g}({name})",
             sql,

@@ -47,7 +47,7 @@ def _value(resource: Resource, name: str, declared: Filter, value: Any) -> Any:
             values = value if isinstance(value, list) else [value]
             for item in values:
                 if not isinstance(item, str | int | float) or UNSTORABLE.search(str(item)) or len(str(item)) > 500:
-                    raise Invalid(f"{str(item)[:60]!r} is no text", field=path, allowed="a text or a list of texts")
+                    raise Invalid(f"{str(item)[:60]!r} is not a text", field=path, allowed="a text or a list of texts")
             return value
 
 
@@ -65,7 +65,7 @@ def _enum(resource: Resource, name: str, declared: Filter, value: Any) -> Any:
 
 def _range(kind: str, path: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not value or set(value) - {"from", "to"}:
-        raise Invalid(f"{str(value)[:60]!r} is no range", field=path, allowed='{"from": …, "to": …}')
+        raise Invalid(f"{str(value)[:60]!r} is not a range", field=path, allowed='{"from": …, "to": …}')
     ends: dict[str, Any] = {}
     for end, bound in value.items():
         if bound is None:
@@ -82,5 +82,5 @@ def _range(kind: str, path: str, value: Any) -> dict[str, Any]:
 
 def _number(path: str, value: Any) -> int:
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
-        raise Invalid(f"{str(value)[:60]!r} is no whole number", field=path)
+        raise Invalid(f"{str(value)[:60]!r} is not a whole number", field=path)
     return int(value)

@@ -126,7 +126,7 @@ def parse(name: str, text: str) -> Source:
     try:
         declaration: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Invalid(f"is no TOML: {error}", field=name) from None
+        raise Invalid(f"is not valid TOML: {error}", field=name) from None
     models = declaration.get("models")
     if not isinstance(models, dict) or not models:
         raise Invalid("is missing: declare at least one model", field=f"{name}.models", allowed="[models.NAME] tables")

@@ -92,7 +92,7 @@ class RestUpstream:
                 return None
             raise
         except ValueError:
-            raise UpstreamFailed("the upstream’s answer is no JSON") from None
+            raise UpstreamFailed("the upstream’s answer is not JSON") from None
         if isinstance(body, dict) and isinstance(body.get("data"), dict) and self.resource.id_field not in body:
             body = body["data"]
         return body if isinstance(body, dict) else None
@@ -139,7 +139,7 @@ class RestUpstream:
             address = urljoin(urljoin(self._base, path), link)
             base, target = urlsplit(self._base), urlsplit(address)
         except ValueError:
-            raise UpstreamFailed("the upstream’s next page is no address") from None
+            raise UpstreamFailed("the upstream’s link to the next page is not an address") from None
         if (base.scheme, base.netloc) != (target.scheme, target.netloc):
             raise UpstreamFailed(f"the upstream’s next page is on another host ({target.netloc})")
         return address

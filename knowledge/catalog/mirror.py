@@ -62,7 +62,7 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
 
 
 def copy(catalog: Mirrorable, urns: Sequence[str]) -> int:
-    """Copies these entities as they are now; answers how many aspects were new or had changed. Memories about what
+    """Copies these entities as they are now; returns how many aspects were new or had changed. Memories about what
     changed are compared at once."""
     result = put_many(_puts(catalog.read(urns, facts.ASPECTS)))
     check_entities(result.urns)

@@ -1,4 +1,4 @@
-"""A requested change, what a plan for it may look at, and the steps it answers."""
+"""A requested change, what a plan for it may look at, and the steps it returns."""
 
 from __future__ import annotations
 

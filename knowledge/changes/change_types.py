@@ -95,7 +95,7 @@ def flag_quality_issue(request: Request, context: Context) -> list[Step]:
 def add_documentation(request: Request, context: Context) -> list[Step]:
     url = checked(Annotated[str, Text(8, TARGET_MAX)], request.target, "target")
     if not re.fullmatch(r"https?://\S+", url):
-        raise Invalid(f"{url[:60]!r} is no web address", field="target", allowed="http:// or https://")
+        raise Invalid(f"{url[:60]!r} is not a web address", field="target", allowed="http:// or https://")
     link = {"url": url, "description": request.detail.strip() or url, "createStamp": context.stamp}
     return [add(context.urn, "institutionalMemory", ("elements", url), link)]
 
@@ -148,7 +148,7 @@ def _owner(request: Request) -> tuple[str, str]:
     owner = detail_of(request, "an e-mail address or a corpuser's or corpGroup's URN")
     if not owner.startswith("urn:li:corp") and not EMAIL.fullmatch(owner):
         raise Invalid(
-            f"{owner[:60]!r} is nobody",
+            f"{owner[:60]!r} is not a person or group",
             field="detail",
             allowed="an e-mail address, urn:li:corpuser:…, urn:li:corpGroup:…",
         )

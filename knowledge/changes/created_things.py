@@ -82,7 +82,7 @@ def define_structured_property(request: Request, context: Context) -> list[Step]
     """A property that entities may carry: its values are of one type, a string unless it says otherwise."""
     name = checked(Annotated[str, Text(2, 200)], request.target, "target")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
-        raise Invalid(f"{name!r} is no name of a property", field="target", allowed="letters, digits, . - and _")
+        raise Invalid(f"{name!r} is not a valid property name", field="target", allowed="letters, digits, . - and _")
     kind = request.query_description.strip() or "string"
     if kind not in VALUE_TYPES:
         raise Invalid(f"{kind[:40]!r} is unknown", field="query_description", allowed=", ".join(VALUE_TYPES))
@@ -143,7 +143,9 @@ def add_prompt(request: Request, context: Context) -> list[Step]:
     """A prompt that our own MCP server offers to everybody; it is kept in our tables, whichever catalog is used."""
     name = checked(Annotated[str, Text(3, 60)], request.target, "target")
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-        raise Invalid(f"{name!r} is no name of a prompt", field="target", allowed="lower-case letters, digits, - and _")
+        raise Invalid(
+            f"{name!r} is not a valid prompt name", field="target", allowed="lower-case letters, digits, - and _"
+        )
     if name in RESERVED_PROMPTS:
         raise Conflict(f"{name!r} is a prompt of Commonplace's own", field="target", allowed="another name")
     info = {

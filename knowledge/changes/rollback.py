@@ -80,7 +80,7 @@ def _put_back(caller: Caller, catalog: CatalogPort, changeset: Changeset, skip_c
     for change in own_changes:
         _revert(catalog, change, run, with_its_entity=change.urn in created and not change.creates)
     for change in conflicts:
-        note(change, ChangeOutcome.CONFLICT, "changed by others since; left as it is")
+        note(change, ChangeOutcome.CONFLICT, "changed by others since then; left as it is")
     changeset.changes.filter(outcome=ChangeOutcome.LANDED).update(outcome=ChangeOutcome.REVERTED)
     with transaction.atomic():
         returned = insights.return_to_review(caller, changeset)

@@ -54,8 +54,8 @@ class CatalogWrite:
             if sight == Sight.AS_ASKED:
                 return Result(Fate.LANDED)
             if sight == Sight.OTHERWISE:
-                return Result(Fate.MOVED, "it was written, and something else stands there now")
-        return Result(Fate.BEGUN, "it was written, and can't be read back yet: resume looks again")
+                return Result(Fate.MOVED, "it was written, but another value stands there now")
+        return Result(Fate.BEGUN, "it was written but can't be read back yet: resume looks again")
 
     def fate_of(self, change: Change, error: Exception, stage: Stage) -> Result:
         """A catalog that did not answer: did the write land? If that can't be said, it stays open."""
@@ -122,7 +122,7 @@ def catalog_of(changeset: Changeset) -> CatalogPort:
 @contextmanager
 def alone(changeset: Changeset) -> Iterator[None]:
     """Nobody else carries out or rolls back this changeset meanwhile."""
-    busy = Conflict("somebody else is working on it right now", field="changeset_id")
+    busy = Conflict("somebody else is working on it", field="changeset_id")
     with locks.alone("changeset", changeset.pk, busy):
         changeset.refresh_from_db()
         yield

@@ -29,7 +29,7 @@ class CaptureShape(AppealShape):
 
 def _appeal(caller: Caller, ask: Appeal) -> AppealShape:
     insight = decisions.appeal(ask, caller=caller)
-    return {"insight_id": insight.pk.hex, "status": insight.state, "message": "appealed; a curator looks again"}
+    return {"insight_id": insight.pk.hex, "status": insight.state, "message": "appealed; a curator will look again"}
 
 
 def _capture(caller: Caller, ask: Capture) -> CaptureShape:
@@ -38,7 +38,7 @@ def _capture(caller: Caller, ask: Capture) -> CaptureShape:
     shape: CaptureShape = {
         "insight_id": insight.pk.hex,
         "status": insight.state,
-        "message": "this is captured already" if captured.existing else "captured; a curator will review it",
+        "message": "this is already captured" if captured.existing else "captured; a curator will review it",
         "existing": captured.existing,
         "evidence": evidence.beside(insight),
     }

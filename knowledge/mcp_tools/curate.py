@@ -149,7 +149,7 @@ def _decide_each(insight_ids: Sequence[str], act: Callable[[str], Insight]) -> D
             last = act(insight_id).decisions.last()
             updated += 1
             if last is not None and last.overturns:
-                overturns.append(f"{insight_id} had been approved by {last.overturns}, who is told")
+                overturns.append(f"{insight_id} was approved by {last.overturns}, who is told")
         except DomainError as error:
             errors.append(RefusedShape(id=insight_id, error=error.message, code=error.code))
     if not updated and len(errors) == 1:
@@ -230,7 +230,7 @@ def _apply(caller: Caller, ask: operations.Apply) -> AppliedShape | PreviewShape
 
 MESSAGES = {
     "applied": "applied",
-    "partial": "not all of it landed: resume goes on, rollback takes it back",
+    "partial": "some changes were not written: resume continues, rollback reverts them",
     "failed": "nothing was written; the insights are approved and free",
 }
 
@@ -289,7 +289,7 @@ def _rollback_preview(caller: Caller, ask: operations.RollBack) -> PreviewShape:
         "confirmation_required": not ask.dry_run,
         "dry_run": ask.dry_run,
         "preview": changes,
-        "message": "nothing was written; repeat with confirm=true to take this back",
+        "message": "nothing was written; repeat with confirm=true to roll this back",
     }
 
 

@@ -49,7 +49,7 @@ def fit(answer: dict[str, Any]) -> dict[str, Any]:
         omitted += dropped
     answer["omitted"] = int(answer.get("omitted") or 0) + omitted
     answer["note"] = "; ".join(
-        filter(None, [str(answer.get("note") or ""), "cut to the answer's budget: ask for less"])
+        filter(None, [str(answer.get("note") or ""), "shortened to fit the answer's budget: ask for less"])
     )
     return answer
 

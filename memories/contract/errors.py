@@ -90,15 +90,15 @@ TIMED_OUT, DISK_FULL = "57014", "53100"  # PostgreSQL's SQLSTATEs query_canceled
 def of_database(error: Exception) -> DomainError | None:
     """What a fault of the database means to who asked; None for any other error."""
     if isinstance(error, UnicodeError):
-        return Invalid("holds characters that can't be stored", allowed="Unicode text without NUL")
+        return Invalid("contains characters that can't be stored", allowed="Unicode text without NUL")
     if not isinstance(error, DatabaseError):
         return None
     state = getattr(error.__cause__, "sqlstate", None)
     if state == TIMED_OUT:
-        return LimitReached("took longer than a call may, and was ended: ask for less, or narrow it with a condition")
+        return LimitReached("took longer than a call may and was stopped: ask for less, or narrow it with a condition")
     if state == DISK_FULL:
-        return Degraded("the database's disk is full: an operator has to make room")
+        return Degraded("the database's disk is full: an operator has to free space")
     if isinstance(error, DataError):
-        return Invalid("a value is out of range, or holds characters that can't be stored")
+        return Invalid("a value is out of range, or contains characters that can't be stored")
     why = getattr(error.__cause__, "says", "")  # of the embedded server, in a line for people
     return Degraded(f"the database is away: {why}" if why else "the database did not answer; try again")

@@ -33,7 +33,7 @@ def page(
         try:
             pk = rows.model._meta.pk.to_python(key)
         except ValidationError as error:
-            raise Invalid("is no cursor of this list", field="after", allowed="what the last page said") from error
+            raise Invalid("is not a cursor of this list", field="after", allowed="what the last page said") from error
         instant = checked(Moment, at or "missing", "after")
         beyond = {f"{by}__lt" if newest else f"{by}__gt": instant}
         rows = rows.filter(Q(**beyond) | Q(**{by: instant, "pk__gt": pk}))

@@ -159,7 +159,7 @@ def usage_of(operation: type[Operation]) -> str:
 
 @functools.cache
 def signature_of(handler: Handler) -> tuple[Any, type[Operation]]:
-    """The shape that a handler answers and the operation it takes, from its annotations."""
+    """The shape that a handler returns and the operation it takes, from its annotations."""
     function = inspect.unwrap(handler)
     hints = get_type_hints(function, include_extras=True)
     answer = hints["return"]

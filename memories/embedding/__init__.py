@@ -120,7 +120,7 @@ def embed(
 ) -> tuple[Vectors, str]:
     """Vectors (len(texts), EMBEDDING_DIMENSIONS) and the name to stamp beside them.
 
-    Raises EmbedderUnavailable, at once while the model failed several times in a row, and also when it answers vectors
+    Raises EmbedderUnavailable, at once while the model failed several times in a row, and also when it returns vectors
     of another length than the column holds, or none at all: a zero vector is like everything and nothing.
     """
     connections.release()
@@ -141,7 +141,7 @@ def _checked(model: Embedder, vectors: Vectors, count: int) -> Vectors:
     expected = (count, settings.EMBEDDING_DIMENSIONS)
     if vectors.shape != expected:
         raise EmbedderUnavailable(
-            f"{model.name} answers {vectors.shape[-1]} dimensions, EMBEDDING_DIMENSIONS is {expected[1]}: "
+            f"{model.name} returns {vectors.shape[-1]} dimensions, EMBEDDING_DIMENSIONS is {expected[1]}: "
             f"set it to {vectors.shape[-1]} and run `manage.py embed --dimension {vectors.shape[-1]}`, "
             "or choose another model"
         )

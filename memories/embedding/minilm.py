@@ -100,7 +100,7 @@ def graph_file(model: Path, cache: Path) -> Path:
 
 
 class _Graph:
-    """Collects nodes and weights; each call adds one operator and answers its output's name."""
+    """Collects nodes and weights; each call adds one operator and returns its output's name."""
 
     def __init__(self, weights: dict[str, Any]) -> None:
         import onnx  # noqa: PLC0415 - needed once per machine

@@ -108,7 +108,7 @@ def causes() -> list[dict[str, Any]]:
 
 
 def retry(*, caller: Caller, kind: str, cause: str) -> int:
-    """Queues again what failed for this cause; answers how many."""
+    """Queues again what failed for this cause; returns how many."""
     failed = _failed(caller, kind, cause)
     units = list(failed.values_list("source_id", flat=True))
     count = enqueue(kind, units, Trigger.MANUAL_RETRY)
@@ -117,13 +117,13 @@ def retry(*, caller: Caller, kind: str, cause: str) -> int:
 
 
 def dismiss(*, caller: Caller, kind: str, cause: str) -> int:
-    """Says that these failures don't matter; answers how many."""
+    """Says that these failures don't matter; returns how many."""
     dismissed: int = _failed(caller, kind, cause).update(resolved_at=timezone.now())
     return dismissed
 
 
 def reindex(*, caller: Caller, kind: str) -> int:
-    """Queues every row of a kind anew; answers how many jobs were asked for."""
+    """Queues every row of a kind anew; returns how many jobs were asked for."""
     check_reindex(caller=caller, kind=kind)
     units: list[UUID] = list(SOURCES[kind].rows().values_list("pk", flat=True))
     return enqueue(kind, units, Trigger.MANUAL_RETRY)

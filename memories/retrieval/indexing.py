@@ -98,7 +98,7 @@ def store_vector(kind: str, unit: UUID, text: str, vector: Sequence[float], mode
 
 
 def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
-    """Opens a job per unit that has none open; answers how many jobs were asked for."""
+    """Opens a job per unit that has none open; returns how many jobs were asked for."""
     jobs = [IndexJob(source_kind=kind, source_id=unit, trigger_kind=trigger) for unit in units]
     IndexJob.objects.bulk_create(jobs, ignore_conflicts=True, batch_size=1000)
     return len(jobs)
@@ -108,7 +108,7 @@ def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
 
 
 def reconcile(model: str, *, limit: int = 10_000) -> int:
-    """Opens jobs for gaps, oldest units that nobody works on; answers how many. Run periodically."""
+    """Opens jobs for gaps, oldest units that nobody works on; returns how many. Run periodically."""
     opened = 0
     for source in SOURCES.values():
         has_open_job = IndexJob.objects.filter(

@@ -136,7 +136,7 @@ def selective(terms: Sequence[Term]) -> str:
 
 
 def refresh() -> int:
-    """Counts all lexemes anew; answers how many there are. Readers see the old table until this commits."""
+    """Counts all lexemes again; returns how many there are. Readers see the old table until this commits."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('memory_lexemes'))")
         cursor.execute("DELETE FROM memory_lexemes")

@@ -29,7 +29,7 @@ def mark(ask: MarkFeedback, *, caller: Caller) -> Feedback:
     with transaction.atomic():
         record = _readable(caller, ask.record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(f"is {record.status}: there is nothing to say of it", field="id")
+            raise Conflict(f"is {record.status}: there is nothing to rate", field="id")
         _take_back(caller, record)
         reason = ""
         if verdict == Verdict.WRONG and record.status == Status.ACTIVE and _counts(caller, record):

@@ -12,14 +12,14 @@ from memories.models import MemoryRecord
 
 def move_ownership(*, caller: Caller, old: str, new: str) -> int:
     """Gives all that `old` owns to `new`, keeping the first owner in metadata.legacy_created_by; moving it back
-    removes that mark again. Answers how many records moved. Admins only."""
+    removes that mark again. Returns how many records moved. Admins only."""
     if not caller.is_admin:
         raise Forbidden("only an admin moves ownership")
     old, new = old.strip(), new.strip().lower()
     if not old or not new or old == new:
         raise Invalid("must be two different identities", field="new", allowed="an e-mail address")
     if len(new) > 254 or "@" not in new:
-        raise Invalid(f"{new[:60]!r} is no e-mail address", field="new", allowed="an e-mail address")
+        raise Invalid(f"{new[:60]!r} is not an e-mail address", field="new", allowed="an e-mail address")
     owned = MemoryRecord.objects.filter(created_by=old)
     coming_back = owned.filter(metadata__legacy_created_by=new)
     with transaction.atomic():

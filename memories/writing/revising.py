@@ -45,7 +45,7 @@ def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> 
     if record is None:
         raise NotFound("no such memory", field="id")
     if not (may_decide(caller, record) if deciding else caller.acts_for(record.created_by)):
-        raise Forbidden("belongs to somebody else: only its owner or an admin changes it", field="id")
+        raise Forbidden("belongs to somebody else: only its owner or an admin can change it", field="id")
     return record
 
 

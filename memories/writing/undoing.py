@@ -29,7 +29,7 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
             raise NotFound("no such memory", field="id")
         last = MemoryRevision.objects.filter(record=record).order_by("-valid_to", "-id").first()
         if last is None or last.change != change or change not in UNDOABLE:
-            raise Conflict("was changed since: that can't be undone any more", field="id")
+            raise Conflict("was changed since then and can no longer be undone", field="id")
         if last.changed_by != caller.email and not caller.is_admin:
             raise Forbidden(f"was done by {last.changed_by}", field="id")
         if change == "forget":
@@ -74,7 +74,7 @@ def _require_room(record: MemoryRecord, last: MemoryRevision) -> None:
         created_by=record.created_by, persona=record.persona, content_key=record.content_key
     )
     if twin := twins.filter(status__in=[Status.ACTIVE, Status.STALE]).first():
-        raise Conflict(f"the same is remembered already, as {twin.pk.hex}", field="id")
+        raise Conflict(f"the same text is already remembered, as {twin.pk.hex}", field="id")
     rivals = other_records.filter(supersedes=record.supersedes_id).exclude(status=Status.ARCHIVED)
     if record.supersedes_id and (rival := rivals.first()):
         raise Conflict(f"what it corrected is corrected by {rival.pk.hex} now", field="id")

@@ -49,7 +49,7 @@ def test_without_embedder_words_find_them_and_it_says_so(alice: Caller, settings
     settings.EMBEDDING_PROVIDER = "none"
     embedding.forget()
     _, note = findings.store(caller=alice, analysis_id="audit", findings=[ONE, TWO])
-    assert "until its vector is made" in note
+    assert "until its vector is computed" in note
     result = findings.search(sessions.find(alice, "audit"), "outliers")
     assert (result.degraded, result.ranking, len(result.hits)) == (True, "lexical", 1)
     assert IndexJob.objects.filter(source_kind="finding").count() == 2

@@ -206,7 +206,7 @@ def test_nobody_acts_for_others_without_the_right(alice: Caller, api: Api) -> No
         ({"model": "boat"}, "model", "allowed: book"),
         ({"filters": {"colour": 1}}, "filters", "Unknown filter"),
         ({"filters": {"status": "novel"}}, "filters.status", "did you mean the filter kind"),
-        ({"filters": {"updated": "2026"}}, "filters.updated", "no range"),
+        ({"filters": {"updated": "2026"}}, "filters.updated", "not a range"),
         ({"filters": {"updated": {"from": "soon"}}}, "filters.updated.from", "not a time"),
         ({"model": "shelf", "filters": {"a": 1}}, "filters", "does not support"),
         ({"per_page": 0}, "per_page", "1 to 1000"),

@@ -86,8 +86,8 @@ def test_values_that_cannot_be_compared_are_counted_and_hide_nothing(hold: Hold)
     ("conditions", "field", "says"),
     [
         ({"a": {"$near": 1}}, "where.a", "$contains"),
-        ({"a": {"$gte": 1, "$near": 1}}, "where.a", "no operator"),
-        ({"$nor": []}, "where", "no operator"),
+        ({"a": {"$gte": 1, "$near": 1}}, "where.a", "not an operator"),
+        ({"$nor": []}, "where", "not an operator"),
         ({"$or": []}, "where.$or", "list of conditions"),
         ({"a-b": {"$gt": 1}}, "where.a-b.$gt", "Invalid field name"),
         ({"a": {"$gt": None}}, "where.a.$gt", "no order"),

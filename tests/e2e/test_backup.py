@@ -86,7 +86,7 @@ def test_what_is_no_backup_is_refused_in_one_line(empty: Path, content: str) -> 
     file.write_text(content)
     process = run(empty, "restore", str(file))
     assert process.returncode == 1
-    assert "is no backup of ours" in process.stderr
+    assert "is not a Commonplace backup" in process.stderr
     assert len(process.stderr.strip().splitlines()) == 1
     assert not (empty / "postgres").exists()
 

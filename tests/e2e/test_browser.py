@@ -209,7 +209,7 @@ def test_a_token_and_the_first_agent_call(sign_in: SignIn, site: str) -> None:
     page.goto("/connect/")
     assert page.locator("#token").count() == 0
     page.click("button:has-text('Revoke') >> nth=0")
-    page.wait_for_selector("text=opens nothing any more")
+    page.wait_for_selector("text=no longer works")
 
 
 async def recall(site: str, token: str) -> str:
