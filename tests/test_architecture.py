@@ -58,9 +58,9 @@ ROOMS = {".".join(file.parent.relative_to(ROOT).parts) for app in APPS for file 
 def test_a_nested_app_imports_no_sibling_and_no_ground_floor_imports_it(file: Path) -> None:
     """The composition root alone may: it puts the rooms together."""
     app, *inner = file.relative_to(ROOT).parts
-    own = f"{app}.{inner[0]}"
-    rooms = {room for room in ROOMS if room.startswith(f"{app}.") and room != own}
-    allowed = rooms if app == "memory_project" and own not in ROOMS else set()
+    own_room = f"{app}.{inner[0]}"
+    rooms = {room for room in ROOMS if room.startswith(f"{app}.") and room != own_room}
+    allowed = rooms if app == "memory_project" and own_room not in ROOMS else set()
     wrong = [name for name in imported(file) if any(f"{name}.".startswith(f"{room}.") for room in rooms - allowed)]
     assert wrong == []
 
