@@ -45,7 +45,7 @@ class CommonplaceAdminSite(AdminSite):
             path("audit/export/", view(activity.export), name="audit-export"),
             path("people/", view(people.listing), name="people"),
             path("people/invite/", view(people.invite), name="invite"),
-            path("people/<int:person_id>/", view(people.one), name="person"),
+            path("people/<int:person_id>/", view(people.detail), name="person"),
             path("people/<int:person_id>/<slug:act>/", view(people.act), name="person-act"),
             path("tables/", view(self.tables), name="tables"),
             *super().get_urls(),

@@ -47,7 +47,7 @@ def erased_list(backup: Path) -> Path:
 def note_erased(record_id: UUID) -> None:
     """Into the list beside each backup that is still where it was written. One that was moved needs its list moved
     too; one that can't be written to is named in the log."""
-    for backup in _known():
+    for backup in _list_backups():
         if not backup.exists():
             continue
         try:
@@ -56,7 +56,7 @@ def note_erased(record_id: UUID) -> None:
             log.error("%s was erased, and the backup %s was not told: %s", record_id.hex, backup, error)
 
 
-def _known() -> list[Path]:
+def _list_backups() -> list[Path]:
     registry = settings.COMMONPLACE_HOME / REGISTRY
     return [Path(line) for line in registry.read_text().splitlines()] if registry.exists() else []
 
@@ -71,11 +71,11 @@ def _append(file: Path, text: str) -> None:
 
 def erased_since(backup: Path) -> list[UUID]:
     """Raises BackupFailed for a list that is none."""
-    kept = erased_list(backup)
+    file = erased_list(backup)
     try:
-        return [UUID(line) for line in kept.read_text().split()] if kept.exists() else []
+        return [UUID(line) for line in file.read_text().split()] if file.exists() else []
     except ValueError:
-        raise BackupFailed(f"{kept} is no list of erased memories: each line is an id") from None
+        raise BackupFailed(f"{file} is no list of erased memories: each line is an id") from None
 
 
 # -- writing ---------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def _manifest() -> dict[str, Any]:
     return {
         "version": version("commonplace"),
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "migrations": sorted(".".join(one) for one in MigrationLoader(connection).applied_migrations),
+        "migrations": sorted(".".join(key) for key in MigrationLoader(connection).applied_migrations),
     }
 
 
@@ -148,10 +148,10 @@ def _unpack(backup: Path, folder: Path) -> None:
 
 
 def refuse_newer(manifest: dict[str, Any]) -> None:
-    known = {".".join(key) for key in MigrationLoader(None).disk_migrations}
-    if newer := sorted(set(manifest["migrations"]) - known):
-        wanted = manifest["version"]
-        raise BackupFailed(f"it was made by a newer version ({wanted}; {newer[0]}): install that one first")
+    migrations = {".".join(key) for key in MigrationLoader(None).disk_migrations}
+    if newer := sorted(set(manifest["migrations"]) - migrations):
+        release = manifest["version"]
+        raise BackupFailed(f"it was made by a newer version ({release}; {newer[0]}): install that one first")
 
 
 def refuse_full_database() -> None:
@@ -177,22 +177,22 @@ def load(folder: Path) -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
     connection.close()
-    listed = _output("pg_restore", "--list", str(folder / DUMP), connects=False)
-    chosen = folder / "entries"
-    chosen.write_text(
-        "\n".join(line for line in listed.splitlines() if not any(one in line for one in SET_UP_ELSEWHERE))
+    entries = _output("pg_restore", "--list", str(folder / DUMP), connects=False)
+    selection = folder / "entries"
+    selection.write_text(
+        "\n".join(line for line in entries.splitlines() if not any(mark in line for mark in SET_UP_ELSEWHERE))
     )
-    options = ("--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error", f"--use-list={chosen}")
+    options = ("--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error", f"--use-list={selection}")
     _run("pg_restore", *options, f"--dbname={connection.settings_dict['NAME']}", str(folder / DUMP))
 
 
 def keep_key(folder: Path) -> None:
     """The key of the backup signs here too: what was handed out by then stays valid."""
-    kept: Path = settings.COMMONPLACE_HOME / KEY
-    draft = kept.with_suffix(".restored")
+    key: Path = settings.COMMONPLACE_HOME / KEY
+    draft = key.with_suffix(".restored")
     draft.unlink(missing_ok=True)
     _append(draft, (folder / KEY).read_text())
-    draft.replace(kept)
+    draft.replace(key)
 
 
 @contextmanager
@@ -210,11 +210,11 @@ def _run(program: str, *arguments: str) -> None:
 
 
 def _output(program: str, *arguments: str, connects: bool = True) -> str:
-    environment = {**os.environ, **(_place() if connects else {})}
-    done = subprocess.run([_binary(program), *arguments], env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise BackupFailed(f"{program} failed: {_first_fault(done.stderr)}")
-    return done.stdout
+    environment = {**os.environ, **(_libpq_variables() if connects else {})}
+    process = subprocess.run([_binary(program), *arguments], env=environment, capture_output=True, text=True)
+    if process.returncode:
+        raise BackupFailed(f"{program} failed: {_first_fault(process.stderr)}")
+    return process.stdout
 
 
 def _binary(program: str) -> str:
@@ -231,8 +231,8 @@ def _binary(program: str) -> str:
 
 def _major(program: str) -> int:
     """18 of `pg_dump (PostgreSQL) 18.1 (Debian …)`."""
-    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
-    version_number = re.search(r"\) (\d+)", said)
+    output = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    version_number = re.search(r"\) (\d+)", output)
     return int(version_number[1]) if version_number else 0
 
 
@@ -250,7 +250,7 @@ LIBPQ = {
 }
 
 
-def _place() -> dict[str, str]:
+def _libpq_variables() -> dict[str, str]:
     """How libpq finds the database, as its owner; a password is in the environment and in no command line."""
     owner = {name.lower(): value for name, value in settings.DATABASE_OWNER.items() if value}
     parameters = {**connection.get_connection_params(), **owner}

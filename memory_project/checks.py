@@ -38,9 +38,9 @@ def database_faults() -> list[CheckMessage]:
             (may_create,) = cursor.fetchone()
     except (DatabaseError, NotSupportedError) as error:
         return [unanswered(error)]
-    found: list[CheckMessage] = []
+    faults: list[CheckMessage] = []
     if server < POSTGRES_MIN:
-        found.append(
+        faults.append(
             Error(
                 "PostgreSQL is older than 16.",
                 hint="Upgrade it, or unset DATABASE_URL.",
@@ -49,16 +49,16 @@ def database_faults() -> list[CheckMessage]:
         )
     if vector is None:
         hint = "Install the package pgvector for this PostgreSQL (≥ 0.8), or unset DATABASE_URL."
-        return [*found, Error("The extension pgvector is not there.", hint=hint, id="commonplace.E003")]
+        return [*faults, Error("The extension pgvector is not there.", hint=hint, id="commonplace.E003")]
     available, installed = vector
     version = installed or available
     if tuple(int(part) for part in version.split(".")[:2]) < PGVECTOR_MIN:
         hint = "Install pgvector ≥ 0.8, then ALTER EXTENSION vector UPDATE."
-        found.append(Error(f"pgvector is {version}, older than 0.8.", hint=hint, id="commonplace.E004"))
+        faults.append(Error(f"pgvector is {version}, older than 0.8.", hint=hint, id="commonplace.E004"))
     if installed is None and not may_create:
         hint = "Let a superuser run CREATE EXTENSION vector in this database once."
-        found.append(Error("This role may not install pgvector.", hint=hint, id="commonplace.E005"))
-    return found
+        faults.append(Error("This role may not install pgvector.", hint=hint, id="commonplace.E005"))
+    return faults
 
 
 def unanswered(error: Exception) -> Error:
@@ -68,9 +68,9 @@ def unanswered(error: Exception) -> Error:
 
 def newer_migrations() -> list[str]:
     """Migrations of ours that the database has and this version does not: it is older than its data."""
-    own = {config.label for config in apps.get_app_configs() if Path(config.path).is_relative_to(settings.BASE_DIR)}
+    labels = {config.label for config in apps.get_app_configs() if Path(config.path).is_relative_to(settings.BASE_DIR)}
     loader = MigrationLoader(connection)
-    applied = {(app, name) for app, name in loader.applied_migrations if app in own}
+    applied = {(app, name) for app, name in loader.applied_migrations if app in labels}
     return sorted(f"{app}.{name}" for app, name in applied - set(loader.disk_migrations))
 
 
@@ -118,12 +118,12 @@ def check_text_search(*, databases: Sequence[str] | None = None, **extra: Any) -
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT array_agg(cfgname::text) FROM pg_ts_config")
-            (known,) = cursor.fetchone()
+            (configurations,) = cursor.fetchone()
     except (DatabaseError, NotSupportedError):
         return []  # check_database has said so
-    if settings.TEXT_SEARCH_CONFIG in known:
+    if settings.TEXT_SEARCH_CONFIG in configurations:
         return []
-    hint = f"Set it to one of: {', '.join(sorted(known))}."
+    hint = f"Set it to one of: {', '.join(sorted(configurations))}."
     return [Error(f"TEXT_SEARCH_CONFIG={settings.TEXT_SEARCH_CONFIG!r} is unknown.", hint=hint, id="commonplace.E008")]
 
 

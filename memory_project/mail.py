@@ -42,9 +42,9 @@ def send_digest() -> str:
     now = timezone.localtime()
     if now.weekday() != 0 or _sent_since(DIGEST, now - timedelta(days=2)):
         return "not due"
-    sent = sum(_digest_to(person) for person in User.objects.filter(is_active=True))
-    _note(DIGEST, {"sent": sent})
-    return f"{sent} sent"
+    count = sum(_digest_to(person) for person in User.objects.filter(is_active=True))
+    _note(DIGEST, {"sent": count})
+    return f"{count} sent"
 
 
 def _digest_to(person: User) -> bool:
@@ -80,17 +80,17 @@ def alert_about_reviews() -> str:
     late = curation.waiting(operator()).filter(record__created_at__lt=limit)
     if not late.exists() or _sent_since(ALERT, timezone.now() - timedelta(days=1)):
         return "not due"
-    sent = 0
+    count = 0
     for person in User.objects.filter(is_active=True, is_staff=True):
         caller = caller_for(person, door="mail")
         if not curation.may_curate(caller):
             continue
-        theirs = curation.waiting(caller).filter(record__created_at__lt=limit)
-        if oldest := theirs.first():
-            context = {"oldest": oldest, "count": queries.capped_count(theirs), "hours": settings.REVIEW_ALERT_HOURS}
-            sent += notices.send([person.email], "Insights wait for review", "mail/review_alert.txt", context)
-    _note(ALERT, {"sent": sent})
-    return f"{sent} sent"
+        insights = curation.waiting(caller).filter(record__created_at__lt=limit)
+        if oldest := insights.first():
+            context = {"oldest": oldest, "count": queries.capped_count(insights), "hours": settings.REVIEW_ALERT_HOURS}
+            count += notices.send([person.email], "Insights wait for review", "mail/review_alert.txt", context)
+    _note(ALERT, {"sent": count})
+    return f"{count} sent"
 
 
 def tell_overturned(insight: Insight, decision: Decision) -> int:

@@ -70,8 +70,8 @@ class User(AbstractBaseUser, PermissionsMixin):
         if self.is_superuser:
             return frozenset({CURATE})
         # Django's has_perm asks twice; every page and call asks this once.
-        given = Permission.objects.filter(Q(user=self) | Q(group__user=self))
-        may = given.filter(codename=CURATE, content_type__app_label="knowledge").exists()
+        permissions = Permission.objects.filter(Q(user=self) | Q(group__user=self))
+        may = permissions.filter(codename=CURATE, content_type__app_label="knowledge").exists()
         return frozenset({CURATE}) if may else frozenset()
 
     def get_short_name(self) -> str:

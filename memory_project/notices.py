@@ -41,8 +41,8 @@ def send(people: Sequence[str], subject: str, template: str, context: dict[str, 
         return False
     text = render_to_string(template, {**context, "site": settings.COMMONPLACE_URL})
     connections.release()  # other servers are waited for without a database connection
-    taken = [_handed_over(name, notifier, people, " ".join(subject.split()), text) for name, notifier in ways]
-    return any(taken)
+    deliveries = [_handed_over(name, notifier, people, " ".join(subject.split()), text) for name, notifier in ways]
+    return any(deliveries)
 
 
 def _handed_over(name: str, notifier: Notifier, people: Sequence[str], subject: str, text: str) -> bool:

@@ -36,8 +36,8 @@ def personas(db: None) -> dict[str, Persona]:
 
 def person(email: str, *personas: Persona, **fields: Any) -> User:
     user = User.objects.create_user(email, "a long password", **fields)
-    for place, persona in enumerate(personas):
-        PersonaMembership.objects.create(user=user, persona=persona, is_default=place == 0)
+    for index, persona in enumerate(personas):
+        PersonaMembership.objects.create(user=user, persona=persona, is_default=index == 0)
     return user
 
 

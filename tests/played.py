@@ -25,29 +25,29 @@ class Session:
     """Plays calls and keeps what came back."""
 
     def __init__(self, callers: Mapping[str, Caller], clients: Mapping[str, Client]) -> None:
-        self.servers = {who: build_server(toolsets=["all"], identify=lambda _, c=caller: c)  # type: ignore[misc]
-                        for who, caller in callers.items()}  # fmt: skip
+        self.servers = {person: build_server(toolsets=["all"], identify=lambda _, c=caller: c)  # type: ignore[misc]
+                        for person, caller in callers.items()}  # fmt: skip
         self.clients = clients
         self.answers: list[dict[str, Any]] = []
         self._ids: dict[str, str] = {}
 
-    def tool(self, who: str, tool: str, **arguments: Any) -> dict[str, Any]:
-        result = asyncio.run(self.servers[who].call_tool(tool, arguments))
+    def tool(self, person: str, tool: str, **arguments: Any) -> dict[str, Any]:
+        result = asyncio.run(self.servers[person].call_tool(tool, arguments))
         (block,) = result.content
         assert isinstance(block, TextContent)
         text = block.text
         data = result.structured_content
-        same = data is not None and text == json.dumps(data, ensure_ascii=False)
-        self._keep(f"{who} {tool}", arguments, {
-            "is_error": bool(result.is_error), "data": data, "text": "the data as JSON" if same else _parsed(text),
+        is_json = data is not None and text == json.dumps(data, ensure_ascii=False)
+        self._keep(f"{person} {tool}", arguments, {
+            "is_error": bool(result.is_error), "data": data, "text": "the data as JSON" if is_json else _parsed(text),
         })  # fmt: skip
         return dict(data or {})
 
-    def rest(self, who: str, method: str, path: str, body: Any = None) -> Any:
-        send = getattr(self.clients[who], method)
+    def rest(self, person: str, method: str, path: str, body: Any = None) -> Any:
+        send = getattr(self.clients[person], method)
         answer = send(path) if body is None else send(path, body, content_type="application/json")
         content = answer.json() if answer.content else None
-        self._keep(f"{who} {method} {path}", body, {"status": answer.status_code, "body": content})
+        self._keep(f"{person} {method} {path}", body, {"status": answer.status_code, "body": content})
         return content
 
     def _keep(self, call: str, arguments: Any, answer: dict[str, Any]) -> None:

@@ -22,8 +22,8 @@ def table_contents(before: dict[str, Any] | None = None) -> dict[str, Any]:
         tables = {name: note["columns"] for name, note in before.items()} if before else dict(cursor.fetchall())
         contents = {}
         for name, columns in tables.items():
-            listed = ", ".join(f'"{column}"' for column in columns)
-            cursor.execute(f"SELECT ROW({listed})::text FROM {name} ORDER BY 1")  # noqa: S608 - the catalog's own names
+            column_list = ", ".join(f'"{column}"' for column in columns)
+            cursor.execute(f"SELECT ROW({column_list})::text FROM {name} ORDER BY 1")  # noqa: S608 - the catalog's own names
             rows = [row for (row,) in cursor.fetchall()]
             digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()
             contents[name] = {

@@ -27,18 +27,18 @@ def table(document: str, heading: str) -> dict[str, list[str]]:
 def test_every_setting_is_listed_with_its_default() -> None:
     source = (ROOT / "memory_project" / "settings.py").read_text()
     read = dict(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"(?:,\s*([^,)\n]+))?', source))
-    listed = table("docs/operating.md", "| variable |")
-    assert set(listed) == set(read)
+    defaults = table("docs/operating.md", "| variable |")
+    assert set(defaults) == set(read)
     for name, default in read.items():
         plain = default.strip('"').replace("_", "") if default else ""
         if re.fullmatch(r"\d+(\.\d+)?", plain):
-            assert float(listed[name][0].replace("`", "")) == float(plain), name
+            assert float(defaults[name][0].replace("`", "")) == float(plain), name
 
 
 def test_the_readme_s_tools_are_the_server_s() -> None:
-    listed = table("README.md", "| tool |")
+    descriptions = table("README.md", "| tool |")
     tools = {tool.name: tool.description.split("\n")[0] for tool in enabled_tools(["all"])}
-    assert {name: cells[0] for name, cells in listed.items()} == tools
+    assert {name: cells[0] for name, cells in descriptions.items()} == tools
 
 
 def test_every_command_of_ours_is_listed() -> None:
@@ -47,8 +47,8 @@ def test_every_command_of_ours_is_listed() -> None:
         for file in ROOT.glob("*/management/commands/*.py")
         if file.stem != "__init__" and ".venv" not in file.parts
     }
-    listed = {row.split()[1] for row in table("docs/operating.md", "| command | does")}
-    assert listed == commands
+    names = {row.split()[1] for row in table("docs/operating.md", "| command | does")}
+    assert names == commands
 
 
 def test_links_between_documents_lead_somewhere() -> None:
@@ -66,7 +66,7 @@ def test_the_reference_of_the_tools_is_what_they_take() -> None:
 
 
 def test_every_registry_is_listed_with_its_module() -> None:
-    listed = {name: cells[0].strip("`") for name, cells in table("docs/decisions.md", "| point |").items()}
+    modules = {name: cells[0].strip("`") for name, cells in table("docs/decisions.md", "| point |").items()}
     apps = ("memories", "analysis", "knowledge", "memory_project")
     sources = [file for app in apps for file in (ROOT / app).rglob("*.py")]
     registries = {
@@ -74,4 +74,4 @@ def test_every_registry_is_listed_with_its_module() -> None:
         for file in sources
         for name in re.findall(r'= Registry\(\s*"([^"]+)"', file.read_text())
     }
-    assert listed == registries
+    assert modules == registries

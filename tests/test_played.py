@@ -140,8 +140,8 @@ def look(play: Session) -> None:
 
 
 def recall(play: Session) -> None:
-    for who in ("alice", "bob", "olga"):
-        play.tool(who, "memory_recall", query="refunds in revenue")
+    for person in ("alice", "bob", "olga"):
+        play.tool(person, "memory_recall", query="refunds in revenue")
     for strategy in ("auto", "semantic", "lexical", "entity", "graph"):
         play.tool("bob", "memory_recall", query="revenue refunds", strategy=strategy, entity_urns=[ORDERS], limit=3)
     play.tool("bob", "memory_recall", query="fact", dimension="event", tags=["played"], k=2)
@@ -196,8 +196,8 @@ def refuse(play: Session) -> None:
 
 
 def rest(play: Session) -> None:
-    made = play.rest("alice", "post", API, {"content": "Costs include freight.", "tags": ["costs"]})
-    id = made["memory"]["id"]
+    answer = play.rest("alice", "post", API, {"content": "Costs include freight.", "tags": ["costs"]})
+    id = answer["memory"]["id"]
     play.rest("alice", "post", API, {"content": "Costs include freight.", "category": "correction"})
     play.rest("bob", "get", f"{API}{id}/")
     play.rest("olga", "get", f"{API}{id}/")
@@ -269,13 +269,13 @@ def capture(play: Session) -> None:
 
 
 def curate(play: Session) -> None:
-    def curate(action: str = "", who: str = "cora", **arguments: Any) -> dict[str, Any]:
-        return play.tool(who, "apply_knowledge", **({"action": action} if action else {}), **arguments)
+    def curate(action: str = "", person: str = "cora", **arguments: Any) -> dict[str, Any]:
+        return play.tool(person, "apply_knowledge", **({"action": action} if action else {}), **arguments)
 
     curate()
-    curate("bulk_review", who="alice")
+    curate("bulk_review", person="alice")
     curate("bulk_review")
-    ids = [one["id"] for one in curate("review", entity_urn=REFUNDS)["insights"]]
+    ids = [insight["id"] for insight in curate("review", entity_urn=REFUNDS)["insights"]]
     curate("review", entity_urn="refunds")
     curate("ponder")
     curate("approve")
@@ -303,7 +303,7 @@ def apply(play: Session) -> None:
     def curate(action: str, **arguments: Any) -> dict[str, Any]:
         return play.tool("cora", "apply_knowledge", action=action, **arguments)
 
-    (id,) = [one["id"] for one in curate("review", entity_urn=ORDERS)["insights"]]
+    (id,) = [insight["id"] for insight in curate("review", entity_urn=ORDERS)["insights"]]
     changes = [
         {"change_type": "add_tag", "target": "", "detail": "Training"},
         {"change_type": "update_description", "target": "column:amount", "detail": "The net amount."},
@@ -314,17 +314,17 @@ def apply(play: Session) -> None:
     curate("apply", insight_ids=[id], changes=changes, entity_urn=ORDERS)
     curate("apply", insight_ids=[id], changes=[{"change_type": "explode"}], entity_urn=ORDERS, confirm=True)
     curate("apply", insight_ids=[id], changes=[], entity_urn=ORDERS, confirm=True)
-    done = curate("apply", insight_ids=[id], changes=changes, entity_urn=ORDERS, confirm=True)["changeset_id"]
+    changeset_id = curate("apply", insight_ids=[id], changes=changes, entity_urn=ORDERS, confirm=True)["changeset_id"]
     curate("apply", insight_ids=[id], changes=changes, entity_urn=ORDERS, confirm=True)
     play.tool("alice", "catalog_entity", urn=ORDERS)
     curate("list_changesets")
-    curate("list_changesets", changeset_id=done)
+    curate("list_changesets", changeset_id=changeset_id)
     curate("list_changesets", changeset_id=NOBODY)
-    curate("export_changeset", changeset_id=done)
-    curate("resume", changeset_id=done)
-    curate("rollback", changeset_id=done)
-    curate("rollback", changeset_id=done, confirm=True)
-    curate("rollback", changeset_id=done, confirm=True)
+    curate("export_changeset", changeset_id=changeset_id)
+    curate("resume", changeset_id=changeset_id)
+    curate("rollback", changeset_id=changeset_id)
+    curate("rollback", changeset_id=changeset_id, confirm=True)
+    curate("rollback", changeset_id=changeset_id, confirm=True)
     curate("rollback")
 
 
@@ -375,17 +375,17 @@ def act(play: Session) -> None:
     def act(**arguments: Any) -> dict[str, Any]:
         return play.tool("alice", "analysis_act", analysis_id="audit", model="book", **arguments)
 
-    few = {"rating": 1}
-    dry = act(action="update", where=few, attributes={"status": "unread"}, dry_run=True)
-    act(action="explode", where=few)
-    act(action="update", where=few)
-    act(action="update", where=few, attributes={"secret": "x"})
-    act(action="update", where=few, attributes={"status": "unread"}, confirm=dry["confirm"])
+    condition = {"rating": 1}
+    dry = act(action="update", where=condition, attributes={"status": "unread"}, dry_run=True)
+    act(action="explode", where=condition)
+    act(action="update", where=condition)
+    act(action="update", where=condition, attributes={"secret": "x"})
+    act(action="update", where=condition, attributes={"status": "unread"}, confirm=dry["confirm"])
     act(action="delete", where={"rating": {"$gt": 90}}, dry_run=True)
     play.tool("alice", "analysis_act", action_id=NOBODY)
     play.tool("alice", "analysis_act", action_id=NOBODY, dry_run=True)
-    play.tool("bob", "analysis_act", analysis_id="audit", model="book", action="delete", where=few)
-    play.tool("alice", "analysis_export", analysis_id="audit", where=few, format="jsonl")
+    play.tool("bob", "analysis_act", analysis_id="audit", model="book", action="delete", where=condition)
+    play.tool("alice", "analysis_export", analysis_id="audit", where=condition, format="jsonl")
     play.tool("alice", "analysis_export", analysis_id="audit", format="xlsx")
     play.tool("alice", "analysis_clear", analysis_id="audit")
     play.tool("alice", "analysis_clear", analysis_id="audit")

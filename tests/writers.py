@@ -75,8 +75,8 @@ def services_alone_write() -> Iterator[None]:
     rows = {
         name: checked(getattr(QuerySet, name), False) for name in ("update", "delete", "bulk_create", "bulk_update")
     }
-    own = {model._default_manager.all().__class__ for model in apps.get_models()} - {QuerySet}
-    overridden = [kind for kind in own if set(rows) & set(vars(kind))]
+    querysets = {model._default_manager.all().__class__ for model in apps.get_models()} - {QuerySet}
+    overridden = [kind for kind in querysets if set(rows) & set(vars(kind))]
     assert not overridden, overridden
     with ExitStack() as stack:
         for owner, methods in ((Model, models), (QuerySet, rows)):

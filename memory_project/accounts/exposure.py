@@ -26,5 +26,5 @@ def is_loopback(host: str) -> bool:
 
 def open_demo_accounts() -> list[str]:
     """Demo accounts that can be signed in to with the password that everybody can read in the source."""
-    people = User.objects.filter(email__in=[address(who) for who in PEOPLE], is_active=True)
+    people = User.objects.filter(email__in=[address(login) for login in PEOPLE], is_active=True)
     return [person.email for person in people if person.check_password(PASSWORD)]

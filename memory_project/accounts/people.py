@@ -41,22 +41,22 @@ def invite(
         validate_email(address)
     except ValidationError:
         raise Invalid(f"{address[:80]!r} is no e-mail address", field="email") from None
-    held = list(Persona.objects.filter(name__in=personas))
-    if missing := set(personas) - {persona.name for persona in held}:
+    rows = list(Persona.objects.filter(name__in=personas))
+    if missing := set(personas) - {persona.name for persona in rows}:
         raise NotFound(f"there is no persona {sorted(missing)[0]!r}", field="personas")
     try:
         with transaction.atomic():
             user = User.objects.create_user(address, None, name=checked(Annotated[str, Text(0, 120)], name, "name"))
-            set_personas(user, held)
+            set_personas(user, rows)
             if is_curator:
                 make_curator(user)
     except IntegrityError:
         raise Conflict("has an account already", field="email") from None
     link = start_link(user)
-    sent = notices.send(
+    is_sent = notices.send(
         [address], "You are invited to Commonplace", "mail/invitation.txt", {"link": link, "by": caller.email}
     )
-    return user, link, sent
+    return user, link, is_sent
 
 
 def set_personas(user: User, personas: Sequence[Persona]) -> None:
@@ -148,8 +148,8 @@ def end_sessions(*, caller: Caller, person: User) -> None:
 
 def attempted_address(request: HttpRequest, credentials: Mapping[str, Any] | None = None) -> str:
     """The address that somebody tries to sign in with, in the one spelling that attempts are counted under."""
-    given = (credentials or {}).get("username") or request.POST.get("username") or ""
-    return str(given).strip().lower()[:254]
+    address = (credentials or {}).get("username") or request.POST.get("username") or ""
+    return str(address).strip().lower()[:254]
 
 
 def _require_admin(caller: Caller) -> None:

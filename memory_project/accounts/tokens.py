@@ -66,8 +66,8 @@ def expiry(days: int) -> datetime | None:
 
 def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
     """Ends a token at once. Revoking twice changes nothing."""
-    mine = Q() if caller.is_admin else Q(user__email=caller.email)
-    token = ApiToken.objects.filter(mine, pk=token_id).first()
+    condition = Q() if caller.is_admin else Q(user__email=caller.email)
+    token = ApiToken.objects.filter(condition, pk=token_id).first()
     if token is None:
         raise NotFound("no such token of yours", field="token")
     ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())

@@ -51,14 +51,14 @@ def _clean(text: str) -> str:
 
 def named_records(*values: Any) -> list[UUID]:
     """Ids of memories that a call or its answer names, so that erasing one finds what was written about it."""
-    found: set[UUID] = set()
+    ids: set[UUID] = set()
     for value in values:
         if isinstance(value, Mapping):
             for key in ID_KEYS:
-                given = value.get(key)
-                texts = given if isinstance(given, list) else [given]
-                found.update(UUID(text) for text in texts if isinstance(text, str) and ID.fullmatch(text))
-    return sorted(found)
+                entry = value.get(key)
+                texts = entry if isinstance(entry, list) else [entry]
+                ids.update(UUID(text) for text in texts if isinstance(text, str) and ID.fullmatch(text))
+    return sorted(ids)
 
 
 def record(

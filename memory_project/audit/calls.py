@@ -26,7 +26,7 @@ class Percentile(Aggregate):
 
 
 @dataclass(frozen=True)
-class Asked:
+class CallFilter:
     """Which events a page is about."""
 
     person: str = ""
@@ -36,16 +36,16 @@ class Asked:
     span: str = "week"
 
     @classmethod
-    def of(cls, params: Mapping[str, str], **fixed: str) -> Asked:
-        def given(name: str) -> str:
+    def of(cls, params: Mapping[str, str], **fixed: str) -> CallFilter:
+        def read(name: str) -> str:
             return UNSTORABLE.sub("", params.get(name, "")).strip()[:254]
 
-        span = given("span")
-        outcome = given("outcome")
+        span = read("span")
+        outcome = read("outcome")
         return cls(
-            person=fixed.get("person", given("person")),
-            tool=given("tool"),
-            door=given("door"),
+            person=fixed.get("person", read("person")),
+            tool=read("tool"),
+            door=read("door"),
             outcome=outcome if outcome in AuditEvent.Outcome.values else "",
             span=span if span in SPANS else "week",
         )
@@ -60,8 +60,8 @@ class Asked:
         return rows.filter(**{name: value for name, value in exact.items() if value})
 
     def params(self) -> dict[str, str]:
-        given = {name: str(getattr(self, name)) for name in ("person", "tool", "door", "outcome", "span")}
-        return {name: value for name, value in given.items() if value}
+        values = {name: str(getattr(self, name)) for name in ("person", "tool", "door", "outcome", "span")}
+        return {name: value for name, value in values.items() if value}
 
 
 def by_tool(rows: QuerySet[AuditEvent]) -> list[dict[str, Any]]:
@@ -79,19 +79,19 @@ def times() -> dict[str, Percentile]:
     return {"p50": Percentile("duration_ms", fraction=0.5), "p95": Percentile("duration_ms", fraction=0.95)}
 
 
-def timeline(asked: Asked) -> list[tuple[datetime, int, int]]:
+def timeline(call_filter: CallFilter) -> list[tuple[datetime, int, int]]:
     """Calls and failed ones per hour or day of the span, without gaps, oldest first."""
-    hourly = SPANS[asked.span] <= timedelta(days=1)
+    hourly = SPANS[call_filter.span] <= timedelta(days=1)
     step = timedelta(hours=1) if hourly else timedelta(days=1)
     trunc = TruncHour if hourly else TruncDay
-    counted = asked.rows().order_by().annotate(slot=trunc("at")).values("slot")
-    found = {
+    counted = call_filter.rows().order_by().annotate(slot=trunc("at")).values("slot")
+    counts = {
         row["slot"]: (row["n"], row["bad"]) for row in counted.annotate(n=Count("pk"), bad=Count("pk", filter=FAILED))
     }
-    start = timezone.localtime(asked.since).replace(minute=0, second=0, microsecond=0)
+    start = timezone.localtime(call_filter.since).replace(minute=0, second=0, microsecond=0)
     start = start if hourly else start.replace(hour=0)
     slots = []
     while start <= timezone.now():
-        slots.append((start, *found.get(start, (0, 0))))
+        slots.append((start, *counts.get(start, (0, 0))))
         start += step
     return slots

@@ -50,8 +50,8 @@ FINDINGS: list[dict[str, Any]] = [
 MARK = "demo"  # the key in metadata that tells demo content, with its line's number
 
 
-def address(who: str) -> str:
-    return f"{who}@{DOMAIN}"
+def address(login: str) -> str:
+    return f"{login}@{DOMAIN}"
 
 
 def dataset(name: str) -> str:
@@ -68,37 +68,37 @@ def make_people() -> dict[str, User]:
     }
     curators, _ = Group.objects.get_or_create(name="Curators")
     people = {}
-    for who, (name, held, part) in PEOPLE.items():
-        user = User.objects.filter(email=address(who)).first()
+    for login, (name, persona_names, part) in PEOPLE.items():
+        user = User.objects.filter(email=address(login)).first()
         if user is None:
             is_admin = part == "admin"
             user = User.objects.create_user(
-                address(who), PASSWORD, name=name, is_superuser=is_admin, is_staff=part != "analyst"
+                address(login), PASSWORD, name=name, is_superuser=is_admin, is_staff=part != "analyst"
             )
-            for place, persona in enumerate(held):
-                PersonaMembership.objects.create(user=user, persona=personas[persona], is_default=place == 0)
+            for index, persona in enumerate(persona_names):
+                PersonaMembership.objects.create(user=user, persona=personas[persona], is_default=index == 0)
         if part == "curator":
             user.groups.add(curators)
-        people[who] = user
+        people[login] = user
     return people
 
 
 def make_memories(people: dict[str, User]) -> Iterator[bool]:
     """Writes line by line; yields whether each was new."""
-    callers = {who: caller_for(user, door="demo") for who, user in people.items()}
+    callers = {login: caller_for(user, door="demo") for login, user in people.items()}
     rows = [json.loads(line) for line in (FOLDER / "memories.jsonl").read_text().splitlines()]
-    known = {
+    records = {
         record.metadata[MARK]: record
         for record in MemoryRecord.objects.filter(metadata__has_key=MARK).only("pk", "metadata")
     }
-    named: dict[str, MemoryRecord] = {}
+    keyed_records: dict[str, MemoryRecord] = {}
     # What corrects comes after what it corrects, whatever the order of the lines.
     for number, row in sorted(enumerate(rows), key=lambda item: -item[1]["days_ago"]):
-        record = known.get(number)
+        record = records.get(number)
         if new := record is None:
-            record = _write(callers[row["by"]], row, number, named)
+            record = _write(callers[row["by"]], row, number, keyed_records)
         if key := row.get("key"):
-            named[key] = record
+            keyed_records[key] = record
         yield new
     lexicon.refresh()
 
@@ -111,7 +111,7 @@ def load_demo_catalog() -> int:
 
 def make_insights(people: dict[str, User]) -> int:
     """Proposals in every state of review. Those that are there are left as they are."""
-    callers = {who: caller_for(user, door="demo") for who, user in people.items()}
+    callers = {login: caller_for(user, door="demo") for login, user in people.items()}
     curator, new = callers["priya"], 0
     for row in json.loads((FOLDER / "insights.json").read_text()):
         captured = insights.capture(
@@ -142,18 +142,18 @@ def make_insights(people: dict[str, User]) -> int:
 
 def make_analyses(people: dict[str, User]) -> int:
     """An analysis of one's own memories, with findings that stay; left alone where there is one."""
-    made = 0
-    for who in ("maya", "sam"):
-        caller = caller_for(people[who], door="demo")
+    count = 0
+    for login in ("maya", "sam"):
+        caller = caller_for(people[login], door="demo")
         if Session.objects.owned_by(caller).filter(analysis_id=ANALYSIS).exists():
             continue
         ingest(caller=caller, analysis_id=ANALYSIS, model="memory", ingest_all=True, per_page=100)
         findings.store(caller=caller, analysis_id=ANALYSIS, findings=FINDINGS, persistent=True)
-        made += 1
-    return made
+        count += 1
+    return count
 
 
-def _write(caller: Caller, row: dict[str, Any], number: int, named: dict[str, MemoryRecord]) -> MemoryRecord:
+def _write(caller: Caller, row: dict[str, Any], number: int, keyed_records: dict[str, MemoryRecord]) -> MemoryRecord:
     fields: dict[str, Any] = {
         "content": row["content"],
         "dimension": row["dimension"],
@@ -171,7 +171,7 @@ def _write(caller: Caller, row: dict[str, Any], number: int, named: dict[str, Me
     }
     if corrected := row.get("corrects"):
         record = services.supersede(
-            caller=caller, record_id=named[corrected].pk, reason="we looked again", **fields
+            caller=caller, record_id=keyed_records[corrected].pk, reason="we looked again", **fields
         ).record
     else:
         record = services.remember(caller=caller, source=row.get("source", "user"), **fields).record

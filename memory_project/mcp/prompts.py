@@ -37,9 +37,9 @@ def capture_this(topic: str = "") -> str:
 
 def analyse_data_set(model: str = "memory", question: str = "") -> str:
     """How to analyse a data set that is too large to read."""
-    asked = f" The question: {question}" if question else ""
+    question_line = f" The question: {question}" if question else ""
     return (
-        f"Analyse the model {model} without reading it whole.{asked}\n\n"
+        f"Analyse the model {model} without reading it whole.{question_line}\n\n"
         "1. analysis_ingest it once, with ingest_all, under an analysis_id that says what this is about.\n"
         "2. analysis_query describe, then aggregate the fields that matter, before you conclude.\n"
         "3. Look at rows: filter one segment, and sample stratified, so that you do not see the majority alone.\n"
@@ -64,9 +64,9 @@ def offered() -> list[OfferedPrompt]:
     close_old_connections()
     try:
         return [
-            OfferedPrompt(name=one.name, title=one.title, description=one.provenance)
-            for one in curated_prompts()
-            if one.name not in BUILT_IN_NAMES
+            OfferedPrompt(name=prompt.name, title=prompt.title, description=prompt.provenance)
+            for prompt in curated_prompts()
+            if prompt.name not in BUILT_IN_NAMES
         ]
     finally:
         close_old_connections()
@@ -76,10 +76,10 @@ def answer(name: str) -> GetPromptResult | None:
     """A curated prompt as a message of the user; None if there is none by that name."""
     close_old_connections()
     try:
-        found = next((one for one in curated_prompts() if one.name == name), None)
+        prompt = next((candidate for candidate in curated_prompts() if candidate.name == name), None)
     finally:
         close_old_connections()
-    if found is None:
+    if prompt is None:
         return None
-    message = PromptMessage(role="user", content=TextContent(type="text", text=found.text))
-    return GetPromptResult(description=f"{found.title}. {found.provenance}", messages=[message])
+    message = PromptMessage(role="user", content=TextContent(type="text", text=prompt.text))
+    return GetPromptResult(description=f"{prompt.title}. {prompt.provenance}", messages=[message])

@@ -20,27 +20,27 @@ def _section(tool: Tool) -> Iterator[str]:
     yield " ".join(tool.description.split()) + "\n"
     yield f"| {tool.chooser or 'with'} | takes | does |"
     yield "|---|---|---|"
-    told: set[str] = set()
+    earlier_notes: set[str] = set()
     for choice in tool.choices:
         operation = tool.operation(choice)
         name = f"`{choice}`" if choice else ""
-        yield f"| {name} | {_takes(operation, told)} | {operation.says()} |"
+        yield f"| {name} | {_takes(operation, earlier_notes)} | {operation.says()} |"
     yield ""
 
 
-def _takes(operation: type[Operation], told: set[str]) -> str:
+def _takes(operation: type[Operation], earlier_notes: set[str]) -> str:
     """The required fields first, in bold; limits where they are first met."""
     schema = operation.takes()
     required, properties = schema.get("required", []), schema.get("properties", {})
-    parts = [_field(name, properties[name], told, is_required=True) for name in required]
+    parts = [_field(name, properties[name], earlier_notes, is_required=True) for name in required]
     optional = {name: value for name, value in properties.items() if name not in required}
-    parts += [_field(name, value, told, is_required=False) for name, value in optional.items()]
+    parts += [_field(name, value, earlier_notes, is_required=False) for name, value in optional.items()]
     return ", ".join(parts)
 
 
-def _field(name: str, schema: Mapping[str, Any], told: set[str], *, is_required: bool) -> str:
-    notes = [note for note in (_limit(schema), _default(schema)) if note and f"{name} {note}" not in told]
-    told.update(f"{name} {note}" for note in notes)
+def _field(name: str, schema: Mapping[str, Any], earlier_notes: set[str], *, is_required: bool) -> str:
+    notes = [note for note in (_limit(schema), _default(schema)) if note and f"{name} {note}" not in earlier_notes]
+    earlier_notes.update(f"{name} {note}" for note in notes)
     text = f"**{name}**" if is_required else name
     return f"{text} ({'; '.join(notes)})" if notes else text
 
@@ -49,8 +49,8 @@ def _limit(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(schema["enum"])
     if schema.get("type") == "array":
-        least, most = schema.get("minItems", 0), schema.get("maxItems", 0)
-        return f"{least}–{most}" if least < most and least else f"≤ {most}" if most > 1 else "one" if most else ""
+        low, high = schema.get("minItems", 0), schema.get("maxItems", 0)
+        return f"{low}–{high}" if low < high and low else f"≤ {high}" if high > 1 else "one" if high else ""
     if "maximum" in schema and (schema.get("minimum", 0), schema["maximum"]) != (0, 1_000_000):
         return f"{schema.get('minimum', 0)}–{schema['maximum']}"
     if schema.get("type") == "string" and "maxLength" in schema and schemas.ALLOWED not in schema:

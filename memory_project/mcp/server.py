@@ -223,10 +223,10 @@ def as_result(answer: Answer[Any], *, structured: bool) -> CallToolResult:
     return CallToolResult(content=content, structured_content=fitting, is_error=answer.is_error, _meta=meta)
 
 
-def tell_client(context: Context[Any, Any], done: float, total: float | None, message: str) -> None:
+def tell_client(context: Context[Any, Any], completed: float, total: float | None, message: str) -> None:
     """Progress from the worker thread. When the client has cancelled, ends the work there."""
     from_thread.check_cancelled()
-    from_thread.run(context.report_progress, done, total, message)
+    from_thread.run(context.report_progress, completed, total, message)
 
 
 class Cancelled(DomainError):
@@ -268,14 +268,14 @@ def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:
     if unknown := sorted(set(toolsets) - {*TOOLSETS, "all"}):
         raise ImproperlyConfigured(f"unknown toolset {unknown[0]!r}; allowed: {', '.join(TOOLSETS)}, all")
     every = [tool for tools in TOOLS.values() for tool in tools()]
-    chosen = [tool for tool in every if "all" in toolsets or tool.toolset in toolsets]
+    selection = [tool for tool in every if "all" in toolsets or tool.toolset in toolsets]
     if not settings.ANALYSIS_ENABLED:
-        chosen = [tool for tool in chosen if tool.toolset != "analysis"]
-    empty = [name for name in toolsets if name != "all" and not any(tool.toolset == name for tool in chosen)]
+        selection = [tool for tool in selection if tool.toolset != "analysis"]
+    empty = [name for name in toolsets if name != "all" and not any(tool.toolset == name for tool in selection)]
     if empty:
-        known = ", ".join(name for name in TOOLSETS if any(tool.toolset == name for tool in every))
-        raise ImproperlyConfigured(f"the toolset {empty[0]!r} offers no tools here; those that do: {known}")
-    return sorted(chosen, key=lambda tool: TOOLSETS.index(tool.toolset))
+        names = ", ".join(name for name in TOOLSETS if any(tool.toolset == name for tool in every))
+        raise ImproperlyConfigured(f"the toolset {empty[0]!r} offers no tools here; those that do: {names}")
+    return sorted(selection, key=lambda tool: TOOLSETS.index(tool.toolset))
 
 
 def build_server(*, toolsets: Sequence[str] | None = None, identify: Identify = caller_of_request) -> CommonplaceServer:

@@ -45,14 +45,14 @@ class Option:
     value: str
     label: str
     count: int | None  # None: not counted
-    chosen: bool
+    is_chosen: bool
     is_least: bool = False  # there are more rows than were counted
 
     @property
     def count_text(self) -> str:
         if self.count is None or (self.is_least and self.count <= 1):
             return ""
-        return f"{self.count:,}+" if self.is_least else shown(self.count)
+        return f"{self.count:,}+" if self.is_least else format_count(self.count)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Stage:
 
     @property
     def count_text(self) -> str:
-        return shown(self.count)
+        return format_count(self.count)
 
 
 @dataclass(frozen=True)
@@ -88,51 +88,51 @@ class Result:
 
     @property
     def total_text(self) -> str:
-        return shown(self.total)
+        return format_count(self.total)
 
 
 @dataclass(frozen=True)
 class Browse:
     caller: Caller
     q: str
-    chosen: dict[str, str]
+    choices: dict[str, str]
     sort: str
     after: str
     as_of: str = ""
 
     @classmethod
     def of(cls, caller: Caller, params: Mapping[str, str]) -> Browse:
-        def given(name: str, most: int = 500) -> str:
-            return UNSTORABLE.sub("", params.get(name, "")).strip()[:most]
+        def read(name: str, limit: int = 500) -> str:
+            return UNSTORABLE.sub("", params.get(name, "")).strip()[:limit]
 
-        chosen = {name: given(name) for name in FACETS}
-        chosen["owner"] = "me" if chosen["owner"] == "me" else ""
-        chosen["status"] = chosen["status"] if chosen["status"] in Status.values else Status.ACTIVE.value
+        choices = {name: read(name) for name in FACETS}
+        choices["owner"] = "me" if choices["owner"] == "me" else ""
+        choices["status"] = choices["status"] if choices["status"] in Status.values else Status.ACTIVE.value
         sort = "oldest" if params.get("sort") == "oldest" else "newest"
         return cls(
             caller,
-            given("q", QUERY_MAX),
-            chosen,
+            read("q", QUERY_MAX),
+            choices,
             sort,
-            given("after"),
-            given("as_of", 40),
+            read("after"),
+            read("as_of", 40),
         )
 
     @cached_property
     def filters(self) -> Filters:
         return Filters(
-            statuses=[self.chosen["status"]],
-            owner=self.caller.email if self.chosen["owner"] == "me" else "",
-            dimension=self.chosen["dimension"],
-            category=self.chosen["category"],
-            persona=self.chosen["persona"],
-            tags=[self.chosen["tag"]] if self.chosen["tag"] else [],
-            entity=self.chosen["entity"],
+            statuses=[self.choices["status"]],
+            owner=self.caller.email if self.choices["owner"] == "me" else "",
+            dimension=self.choices["dimension"],
+            category=self.choices["category"],
+            persona=self.choices["persona"],
+            tags=[self.choices["tag"]] if self.choices["tag"] else [],
+            entity=self.choices["entity"],
         )
 
     def result(self) -> Result:
         try:
-            return self._searched() if self.q else self._listed()
+            return self._search() if self.q else self._list()
         except DomainError as error:
             return Result([], [], [], 0, "", None, error.message)
 
@@ -140,57 +140,57 @@ class Browse:
         """Memory → Insight → Knowledge: how much is in each, and what waits."""
         week = timezone.now() - timedelta(days=7)
         scope = in_scope(self.caller, Filters())
-        mine = curation.proposed_by(self.caller)
+        proposals = curation.proposed_by(self.caller)
         numbers = queries.capped_counts(
             known=scope,
             new=scope.filter(created_at__gte=week),
-            proposed=mine.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
+            proposed=proposals.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
             applied=Insight.objects.visible_to(self.caller).filter(state=InsightState.APPLIED),
         )
         return [
-            Stage("Memory", numbers["known"], f"{shown(numbers['new'])} new this week", "my-knowledge"),
+            Stage("Memory", numbers["known"], f"{format_count(numbers['new'])} new this week", "my-knowledge"),
             Stage("Insight", numbers["proposed"], "of yours on their way", "my-insights"),
             Stage("Knowledge", numbers["applied"], "insights in the catalog", "knowledge"),
         ]
 
-    def _searched(self) -> Result:
+    def _search(self) -> Result:
         then = checked(Moment, self.as_of, "as_of") if self.as_of else None
         answer = recall(caller=self.caller, query=self.q, filters=self.filters, as_of=then, limit=BEST)
-        found = [hit.record for hit in answer.hits]
+        records = [hit.record for hit in answer.hits]
         counts: dict[str, list[tuple[str, int | None]]] = {
-            name: [*queries.facet_counts_of(found, COLUMNS.get(name, name))] for name in COUNTED
+            name: [*queries.facet_counts_of(records, COLUMNS.get(name, name))] for name in COUNTED
         }
         # A search has counted only what it found under the chosen values.
         counts["status"] = [(status, None) for status in Status.values]
         counts["owner"] = [("", None), ("me", None)]
-        return Result(answer.hits, [], self._facets(counts), len(found), "", answer)
+        return Result(answer.hits, [], self._facets(counts), len(records), "", answer)
 
-    def _listed(self) -> Result:
-        found = page(
+    def _list(self) -> Result:
+        current_page = page(
             in_scope(self.caller, self.filters).defer("embedding", "search"),
             self.after,
             newest=self.sort == "newest",
         )
         counts = facets.counts(self.caller, self.filters)
-        total = dict(counts["status"])[self.chosen["status"]]
-        more = self.query_string(after=found.after) if found.after else ""
-        return Result([], list(found.rows), self._facets(counts), total, more, None)
+        total = dict(counts["status"])[self.choices["status"]]
+        next_query = self.query_string(after=current_page.after) if current_page.after else ""
+        return Result([], list(current_page.rows), self._facets(counts), total, next_query, None)
 
     def _facets(self, counts: Mapping[str, Sequence[tuple[str, int | None]]]) -> list[Facet]:
         answer, least = [], dict(counts.get("least", []))
         for name, title in FACETS.items():
-            chosen = self.chosen[name]
+            choice = self.choices[name]
             values = list(counts[name])
             if name == "owner":
-                options = [Option(v, WHOSE[v], count, v == chosen) for v, count in values]
+                options = [Option(v, WHOSE[v], count, v == choice) for v, count in values]
             else:
-                if chosen and chosen not in dict(values):
-                    values = [(chosen, None), *values]
-                options = [Option(v, label(name, v), count, v == chosen, name in least) for v, count in values]
+                if choice and choice not in dict(values):
+                    values = [(choice, None), *values]
+                options = [Option(v, label(name, v), count, v == choice, name in least) for v, count in values]
             if name in ("dimension", "category", "persona"):
                 options.sort(key=lambda option: option.label)  # a place of its own, whatever is counted
             if name in COUNTED and options:
-                options = [Option("", "Any", None, not chosen), *options]
+                options = [Option("", "Any", None, not choice), *options]
             answer.append(Facet(name, title, options))
         return answer
 
@@ -198,13 +198,13 @@ class Browse:
     def address(self) -> str:
         return reverse("my-knowledge") + self.query_string(as_of=self.as_of)
 
-    def query_string(self, **more: str) -> str:
-        params = {"q": self.q, **self.chosen, "sort": self.sort, **more}
+    def query_string(self, **changes: str) -> str:
+        params = {"q": self.q, **self.choices, "sort": self.sort, **changes}
         defaults = {"status": Status.ACTIVE.value, "sort": "newest"}
         return "?" + urlencode({k: v for k, v in params.items() if v and defaults.get(k) != v})
 
 
-def shown(count: int) -> str:
+def format_count(count: int) -> str:
     return f"{queries.COUNT_MOST:,}+" if count > queries.COUNT_MOST else f"{count:,}"
 
 

@@ -16,13 +16,13 @@ def form_field(
     rows: int = 0,
     autofocus: bool = False,
     labels: dict[str, str] | None = None,
-    **more: Any,
+    **extra: Any,
 ) -> forms.Field:
     """The field of this name, with its choices, its default and its limit in characters; `rows` makes room for a long
     text, `labels` says what people call the choices. The operation judges what is sent."""
     schema = operation.takes(by_alias=False)
     described = schema["properties"][name]
-    options = {"required": name in schema.get("required", []), **more}
+    options = {"required": name in schema.get("required", []), **extra}
     if "enum" in described:
         values = sorted(described["enum"], key=list(labels).index) if labels else described["enum"]
         choices = [(value, (labels or {}).get(value) or value.replace("_", " ").title()) for value in values]
@@ -33,7 +33,7 @@ def form_field(
     return forms.CharField(widget=widget, **options)
 
 
-def lines_field(**more: Any) -> forms.CharField:
+def lines_field(**extra: Any) -> forms.CharField:
     """A list of URNs, one a line."""
     widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
-    return forms.CharField(required=False, widget=widget, **more)
+    return forms.CharField(required=False, widget=widget, **extra)

@@ -71,12 +71,12 @@ class InsightForm(forms.Form):
         record = insight.record
         initial = {name: getattr(record, name) for name in ("content", "category", "confidence")}
         super().__init__(data, initial={**initial, "entity_urns": "\n".join(record.entity_urns)})
-        self.kept = [*insight.suggested_actions, *[{}] * ACTIONS_MAX][:ACTIONS_MAX]
+        self.initial_actions = [*insight.suggested_actions, *[{}] * ACTIONS_MAX][:ACTIONS_MAX]
         kinds = [("", "No change"), *((name, entry.says) for name, entry in CHANGE_TYPES.items())]
-        for place, action in enumerate(self.kept):
-            labels = {"action_type": f"Change {place + 1}", "target": "Where", "detail": "New text or value"}
+        for index, action in enumerate(self.initial_actions):
+            labels = {"action_type": f"Change {index + 1}", "target": "Where", "detail": "New text or value"}
             for name, label in labels.items():
-                self.fields[f"{name}-{place}"] = (
+                self.fields[f"{name}-{index}"] = (
                     forms.ChoiceField(choices=kinds, required=False, label=label, initial=action.get(name, ""))
                     if name == "action_type"
                     else forms.CharField(
@@ -91,13 +91,13 @@ class InsightForm(forms.Form):
     def actions(self) -> list[list[forms.BoundField]]:
         """The fields of each suggested action."""
         return [
-            [self[f"{name}-{place}"] for name in ("action_type", "target", "detail")] for place in range(ACTIONS_MAX)
+            [self[f"{name}-{index}"] for name in ("action_type", "target", "detail")] for index in range(ACTIONS_MAX)
         ]
 
     @property
-    def shown(self) -> int:
+    def shown_count(self) -> int:
         """Changes that are shown at once: those that there are, and room for another."""
-        return min(sum(bool(action) for action in self.kept) + 1, ACTIONS_MAX)
+        return min(sum(bool(action) for action in self.initial_actions) + 1, ACTIONS_MAX)
 
     @property
     def claim(self) -> list[forms.BoundField]:
@@ -106,12 +106,16 @@ class InsightForm(forms.Form):
     def values(self) -> dict[str, Any]:
         data = self.cleaned_data
         actions = []
-        for place, kept in enumerate(self.kept):
-            given = {name: data[f"{name}-{place}"] for name in ("action_type", "target", "detail")}
-            if given["action_type"]:
-                same = given["action_type"] == kept.get("action_type")
-                more = {name: kept[name] for name in ("query_sql", "query_description") if same and name in kept}
-                actions.append(given | more)
+        for index, initial_action in enumerate(self.initial_actions):
+            action = {name: data[f"{name}-{index}"] for name in ("action_type", "target", "detail")}
+            if action["action_type"]:
+                is_same_type = action["action_type"] == initial_action.get("action_type")
+                query_fields = {
+                    name: initial_action[name]
+                    for name in ("query_sql", "query_description")
+                    if is_same_type and name in initial_action
+                }
+                actions.append(action | query_fields)
         return {
             "content": data["content"],
             "category": data["category"],
@@ -122,6 +126,6 @@ class InsightForm(forms.Form):
 
     def refuse(self, error: Invalid) -> None:
         """Shows a service's refusal beside the field it is about: `suggested_actions[1].detail` is detail-1."""
-        found = re.fullmatch(r"suggested_actions\[(\d+)\](?:\.(\w+))?", error.field)
-        name = f"{found[2] or 'action_type'}-{found[1]}" if found else error.field.split("[")[0]
+        match = re.fullmatch(r"suggested_actions\[(\d+)\](?:\.(\w+))?", error.field)
+        name = f"{match[2] or 'action_type'}-{match[1]}" if match else error.field.split("[")[0]
         self.add_error(name if name in self.fields else None, beside_its_field(error))

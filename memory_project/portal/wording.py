@@ -45,10 +45,10 @@ def for_people(error: DomainError) -> str:
     """The whole message."""
     if not error.field:
         return error.message
-    place = PLACE.fullmatch(error.field)
-    name = place[2] if place else error.field.split(".")[0].split("[")[0]
+    match = PLACE.fullmatch(error.field)
+    name = match[2] if match else error.field.split(".")[0].split("[")[0]
     label = LABELS.get(name, name.replace("_", " ").capitalize())
-    label = f"{label} (number {int(place[1]) + 1})" if place else label
+    label = f"{label} (number {int(match[1]) + 1})" if match else label
     return f"{label} {beside_its_field(error)}"
 
 

@@ -100,11 +100,13 @@ class EmbeddedPostgres:
                 "run as another user, or set DATABASE_URL."
             )
         command = [useradd, "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
-        made = subprocess.run(command, capture_output=True, text=True)
+        process = subprocess.run(command, capture_output=True, text=True)
         try:
             return pwd.getpwnam(SYSTEM_USER)  # also when another process won the race to create it
         except KeyError:
-            raise EmbeddedPostgresError(f"could not create the user {SYSTEM_USER!r}: {made.stderr.strip()}") from None
+            raise EmbeddedPostgresError(
+                f"could not create the user {SYSTEM_USER!r}: {process.stderr.strip()}"
+            ) from None
 
     @cached_property
     def root(self) -> Path:
@@ -158,8 +160,8 @@ class EmbeddedPostgres:
             self._require_owned(folder)
 
     def _require_owned(self, folder: Path) -> None:
-        ours = {os.geteuid(), self.account.pw_uid if self.account else -1}
-        if folder.is_symlink() or folder.stat().st_uid not in ours:
+        owners = {os.geteuid(), self.account.pw_uid if self.account else -1}
+        if folder.is_symlink() or folder.stat().st_uid not in owners:
             raise EmbeddedPostgresError(f"{folder} belongs to somebody else: remove it or set COMMONPLACE_HOME")
 
     def status(self) -> Status:
@@ -261,7 +263,7 @@ class EmbeddedPostgres:
         )
         # Output goes to a file, not a pipe: the server inherits it and would hold a pipe open for ever.
         with tempfile.TemporaryFile("w+") as output:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -272,7 +274,7 @@ class EmbeddedPostgres:
                 **as_account,  # type: ignore[call-overload]
             )
             output.seek(0)
-            return subprocess.CompletedProcess(command, done.returncode, output.read())
+            return subprocess.CompletedProcess(command, process.returncode, output.read())
 
     def _initialise(self) -> None:
         self._owned_dir(self.socket_dir)
@@ -282,7 +284,7 @@ class EmbeddedPostgres:
             # initdb was interrupted: nothing of value can be in a cluster that has no version yet.
             shutil.rmtree(self.data)
         self._owned_dir(self.data)
-        made = self._run(
+        process = self._run(
             str(self.binaries / "initdb"),
             f"--pgdata={self.data}",
             f"--username={SUPERUSER}",
@@ -292,8 +294,8 @@ class EmbeddedPostgres:
             "--locale=C.UTF-8",
             "--no-instructions",
         )
-        if made.returncode:
-            raise EmbeddedPostgresError(f"initdb failed in {self.data}: {last_line(made.stdout)}")
+        if process.returncode:
+            raise EmbeddedPostgresError(f"initdb failed in {self.data}: {last_line(process.stdout)}")
 
     def _recorded_pid(self) -> int | None:
         try:
@@ -308,7 +310,7 @@ class EmbeddedPostgres:
             (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def _pg_ctl(self, verb: str, *options: str) -> None:
-        done = self._run(
+        process = self._run(
             str(self.binaries / "pg_ctl"),
             verb,
             f"--pgdata={self.data}",
@@ -316,9 +318,9 @@ class EmbeddedPostgres:
             f"--timeout={START_TIMEOUT_S}",
             *options,
         )
-        if done.returncode:
+        if process.returncode:
             raise EmbeddedPostgresError(
-                f"pg_ctl {verb} failed: {last_line(done.stdout)}; see {self.data / 'server.log'}"
+                f"pg_ctl {verb} failed: {last_line(process.stdout)}; see {self.data / 'server.log'}"
             )
 
     def _start(self) -> None:
@@ -369,8 +371,8 @@ def others_can_enter(folder: Path) -> bool:
 
 def is_postgres(pid: int, data: Path) -> bool:
     """Whether this process is a PostgreSQL server of that data folder."""
-    done = subprocess.run(["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
-    return "postgres" in done.stdout and str(data) in done.stdout
+    process = subprocess.run(["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
+    return "postgres" in process.stdout and str(data) in process.stdout
 
 
 def fingerprint(path: Path) -> str:

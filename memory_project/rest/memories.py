@@ -34,7 +34,7 @@ def caller_using(request: Request, tool: str) -> Caller:
     return caller
 
 
-def asked(operation: type[Ask], request: Request, **fields: object) -> Ask:
+def read_operation(operation: type[Ask], request: Request, **fields: object) -> Ask:
     """The operation of a body, or of the query string of a GET; `fields` are those that the address names."""
     data = request.query_params.dict() if request.method == "GET" else request.data
     if not isinstance(data, dict):
@@ -48,13 +48,13 @@ class Memories(APIView):
     @extend_schema(operation_id="list_memories", parameters=query_of(ListMemories), responses=answers(PageShape))
     def get(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
-        ask = asked(ListMemories, request)
+        ask = read_operation(ListMemories, request)
         return Response(shapes.page_shape(queries.listing(caller, ask), ask.limit, ask.offset))
 
     @extend_schema(operation_id="remember", request=body_of(Remember), responses=answers(KeptShape, 200, 201))
     def post(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
-        answer = services.remember(asked(Remember, request), caller=caller)
+        answer = services.remember(read_operation(Remember, request), caller=caller)
         body: KeptShape = {
             "memory": shapes.memory_shape(answer.record),
             "existing": answer.existing,
@@ -91,7 +91,7 @@ class SupersedeMemory(APIView):
     )
     def post(self, request: Request, record_id: UUID) -> Response:
         caller = caller_using(request, "memory_manage")
-        answer = services.supersede(asked(Supersede, request, id=record_id), caller=caller)
+        answer = services.supersede(read_operation(Supersede, request, id=record_id), caller=caller)
         similar = [shapes.similar_shape(near) for near in answer.similar]
         body: CorrectedShape = {
             "memory": shapes.memory_shape(answer.record),
@@ -107,4 +107,4 @@ class RecallMemory(APIView):
     @extend_schema(operation_id="recall", request=body_of(RecallMemories), responses=answers(RecallShape))
     def post(self, request: Request) -> Response:
         caller = caller_using(request, "memory_recall")
-        return Response(shapes.recall_shape(recall(asked(RecallMemories, request), caller=caller)))
+        return Response(shapes.recall_shape(recall(read_operation(RecallMemories, request), caller=caller)))

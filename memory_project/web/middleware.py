@@ -82,15 +82,15 @@ def sign_in_again(get_response: GetResponse) -> GetResponse:
         sign_in = resolve_url(settings.LOGIN_URL)
         location = response.headers.get("Location", "")
         if request.htmx and response.status_code == 302 and location.split("?")[0] == sign_in:  # type: ignore[attr-defined]
-            here = request.headers.get("HX-Current-URL", "")
-            page = request.get_full_path() if request.method == "GET" else local_path(here) or "/"
+            url = request.headers.get("HX-Current-URL", "")
+            page = request.get_full_path() if request.method == "GET" else local_path(url) or "/"
             away = HttpResponse(status=204)
             away["HX-Redirect"] = f"{sign_in}?{urlencode({'next': page})}"
             return away
         if request.method == "POST" and response.status_code == 302 and location.split("?")[0] == sign_in:
-            here = request.headers.get("Referer", "")  # an address that takes a POST alone is no page to come back to
-            if url_has_allowed_host_and_scheme(here, allowed_hosts={request.get_host()}):
-                return HttpResponseRedirect(f"{sign_in}?{urlencode({'next': local_path(here)})}")
+            url = request.headers.get("Referer", "")  # an address that takes a POST alone is no page to come back to
+            if url_has_allowed_host_and_scheme(url, allowed_hosts={request.get_host()}):
+                return HttpResponseRedirect(f"{sign_in}?{urlencode({'next': local_path(url)})}")
         return response
 
     return middleware
@@ -110,12 +110,12 @@ def audited(get_response: GetResponse) -> GetResponse:
     def middleware(request: HttpRequest) -> HttpResponse:
         started = time.perf_counter()
         response = get_response(request)
-        found = request.resolver_match
+        match = request.resolver_match
         user = getattr(request, "user", None)
         is_signed_in = user is not None and user.is_authenticated
         is_api = request.path.startswith("/api/")
         is_download = response.headers.get("Content-Disposition", "").startswith("attachment")
-        if found and (is_api or (is_signed_in and (request.method == "POST" or is_download))):
+        if match and (is_api or (is_signed_in and (request.method == "POST" or is_download))):
             try:
                 _record(request, response, (time.perf_counter() - started) * 1000)
             except DatabaseError:
@@ -126,23 +126,23 @@ def audited(get_response: GetResponse) -> GetResponse:
 
 
 def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) -> None:
-    found, is_api = request.resolver_match, request.path.startswith("/api/")
-    assert found is not None  # there was an answer
-    door = "rest" if is_api else "admin" if found.app_name == "admin" else "portal"
-    verb = (request.method or "").lower() if is_api else str(found.kwargs.get("act", ""))
+    match, is_api = request.resolver_match, request.path.startswith("/api/")
+    assert match is not None  # there was an answer
+    door = "rest" if is_api else "admin" if match.app_name == "admin" else "portal"
+    verb = (request.method or "").lower() if is_api else str(match.kwargs.get("act", ""))
     answer = getattr(response, "data", None) if is_api else None
-    named = str(found.kwargs.get("record_id") or found.kwargs.get("insight_id") or "")
+    record_id = str(match.kwargs.get("record_id") or match.kwargs.get("insight_id") or "")
     user = getattr(request, "user", None)  # None for a REST request without a good token
     is_signed_in = user is not None and user.is_authenticated and user.is_active
     is_fault = isinstance(answer, Mapping) and response.status_code >= 400
     audit.record(
         caller=caller_of(request, door=door) if is_signed_in else None,
-        tool=".".join(part for part in (door, found.url_name or "page", verb) if part),
+        tool=".".join(part for part in (door, match.url_name or "page", verb) if part),
         outcome=_outcome(response.status_code, is_api),
         code=str(answer.get("code", "")) if is_fault and answer else "",
         duration_ms=duration_ms,
-        arguments=_arguments(request, response, found.kwargs),
-        answer=_ids(answer) or {"id": named},
+        arguments=_arguments(request, response, match.kwargs),
+        answer=_ids(answer) or {"id": record_id},
         request_chars=int(request.headers.get("Content-Length") or 0),
         response_chars=len(response.content) if not response.streaming else 0,
         door=door,
@@ -172,8 +172,8 @@ def _ids(answer: Any) -> dict[str, Any]:
     if not isinstance(answer, Mapping):
         return {}
     inner = [answer.get("memory"), *(answer.get("memories") or []), *(answer.get("records") or [])]
-    found = [one["id"] for one in inner if isinstance(one, Mapping) and "id" in one]
-    return {"ids": found} if found else {}
+    ids = [memory["id"] for memory in inner if isinstance(memory, Mapping) and "id" in memory]
+    return {"ids": ids} if ids else {}
 
 
 class domain_errors:

@@ -14,7 +14,7 @@ from memories.contract.errors import DomainError, Forbidden, Invalid, NotFound
 from memories.mcp_tools import memory_recall
 from memory_project.models import AuditEvent
 from tests.knowledge.conftest import MART, ORDERS
-from tests.memory_project.test_mcp_server import as_caller, told
+from tests.memory_project.test_mcp_server import as_caller, content_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TAG = {"change_type": "add_tag", "detail": "Training"}
@@ -127,7 +127,7 @@ def test_analysts_may_call_no_action_and_an_outsiders_call_is_audited(action: st
         {"insight_ids": [id]} if "insight_ids" in apply_knowledge.operation(action).model_fields else {}
     )
     answer = as_caller(olga, lambda client: client.call_tool("apply_knowledge", arguments))
-    assert told(answer)["code"] == "forbidden"
+    assert content_of(answer)["code"] == "forbidden"
     assert AuditEvent.objects.get(email=olga.email).outcome == "refused"
 
 

@@ -67,11 +67,11 @@ def test_the_admin_has_no_sign_in_of_its_own(alice_user: User) -> None:
 
 
 def test_other_sessions_and_tokens_end_in_one_place(alice_user: User) -> None:
-    here, there = browser(alice_user), browser(alice_user)
+    this_browser, other_browser = browser(alice_user), browser(alice_user)
     create_token(caller=operator(), user=alice_user, name="laptop")
-    assert here.post(reverse("account"), {"act": "end", "revoke_tokens": "on"}).status_code == 302
-    assert here.get(reverse("account")).status_code == 200
-    assert there.get(reverse("account")).status_code == 302
+    assert this_browser.post(reverse("account"), {"act": "end", "revoke_tokens": "on"}).status_code == 302
+    assert this_browser.get(reverse("account")).status_code == 200
+    assert other_browser.get(reverse("account")).status_code == 302
     assert ApiToken.objects.get().revoked_at
 
 
@@ -86,10 +86,10 @@ def test_a_new_password_offers_to_revoke_tokens(alice_user: User, form: dict[str
 
 
 def test_an_admin_ends_what_somebody_else_has_open(ada_user: User, alice_user: User, bob_user: User) -> None:
-    theirs = browser(alice_user)
+    alice_browser = browser(alice_user)
     create_token(caller=operator(), user=alice_user, name="laptop")
     browser(ada_user).post(reverse("admin:person-act", args=[alice_user.pk, "end-access"]))
-    assert theirs.get(reverse("account")).status_code == 302
+    assert alice_browser.get(reverse("account")).status_code == 302
     assert ApiToken.objects.get().revoked_at
     with pytest.raises(Forbidden):
         people.end_sessions(caller=caller_for(bob_user, door="test"), person=alice_user)
@@ -144,14 +144,14 @@ def test_what_others_can_reach(host: str, url: str, public: bool) -> None:
 
 
 def test_a_public_server_starts_without_demo_content(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_project.management.commands.up.call_command", lambda *args, **more: None)
+    monkeypatch.setattr("memory_project.management.commands.up.call_command", lambda *args, **options: None)
     Up(stdout=io.StringIO()).prepare("0.0.0.0", no_demo=False)
     assert not User.objects.exists()
 
 
 def test_a_public_server_refuses_demo_passwords(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     person = User.objects.create_user(demo.address("sam"), demo.PASSWORD)
-    monkeypatch.setattr("memory_project.management.commands.up.call_command", lambda *args, **more: None)
+    monkeypatch.setattr("memory_project.management.commands.up.call_command", lambda *args, **options: None)
     up = Up(stdout=io.StringIO())
     with pytest.raises(CommandError, match=r"sam@fernhill\.example still have the demo password"):
         up.prepare("0.0.0.0", no_demo=True)

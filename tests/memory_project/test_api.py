@@ -29,21 +29,21 @@ def post(sender: Client, url: str, body: Any) -> Any:
 
 
 def test_create_recall_and_list(alice_user: User, bob_user: User, olga_user: User) -> None:
-    made = post(client(alice_user), LIST, {"content": "Revenue excludes refunds.", "tags": ["revenue"]})
-    assert made.status_code == 201
-    id = made.json()["memory"]["id"]
+    response = post(client(alice_user), LIST, {"content": "Revenue excludes refunds.", "tags": ["revenue"]})
+    assert response.status_code == 201
+    id = response.json()["memory"]["id"]
     assert post(client(alice_user), LIST, {"content": "Revenue excludes refunds."}).status_code == 200
     for user, expected in ((alice_user, [id]), (bob_user, [id]), (olga_user, [])):
         recalled = post(client(user), RECALL, {"query": "refunds"}).json()
         assert [memory["id"] for memory in recalled["memories"]] == expected
-        listed = client(user).get(LIST).json()
-        assert ([memory["id"] for memory in listed["records"]], listed["total"]) == (expected, len(expected))
+        page = client(user).get(LIST).json()
+        assert ([memory["id"] for memory in page["records"]], page["total"]) == (expected, len(expected))
 
 
 def test_one_memory_its_correction_and_its_chain(alice_user: User, bob_user: User, olga_user: User) -> None:
-    made = post(client(alice_user), LIST, {"content": "Revenue excludes refunds."}).json()["memory"]
-    url = f"{LIST}{made['id']}/"
-    assert client(alice_user).get(f"{LIST}{UUID(made['id'])}/").json()["memory"]["id"] == made["id"]
+    record = post(client(alice_user), LIST, {"content": "Revenue excludes refunds."}).json()["memory"]
+    url = f"{LIST}{record['id']}/"
+    assert client(alice_user).get(f"{LIST}{UUID(record['id'])}/").json()["memory"]["id"] == record["id"]
     correction = {"content": "Revenue includes refunds.", "reason": "new rule"}
     assert post(client(bob_user), f"{url}supersede/", correction).status_code == 403
     assert post(client(olga_user), f"{url}supersede/", correction).status_code == 404
@@ -52,11 +52,11 @@ def test_one_memory_its_correction_and_its_chain(alice_user: User, bob_user: Use
     again = post(client(alice_user), f"{url}supersede/", {"content": "Revenue is something else."})
     assert (again.status_code, again.json()["code"]) == (409, "conflict")
     assert new.json()["memory"]["id"] in again.json()["error"]
-    shown = client(bob_user).get(url).json()
-    assert [link["content"] for link in shown["chain"]] == ["Revenue excludes refunds.", "Revenue includes refunds."]
-    assert [change["change"] for change in shown["history"]] == ["supersede", "remember", "remember"]
+    body = client(bob_user).get(url).json()
+    assert [link["content"] for link in body["chain"]] == ["Revenue excludes refunds.", "Revenue includes refunds."]
+    assert [change["change"] for change in body["history"]] == ["supersede", "remember", "remember"]
     assert client(olga_user).get(url).status_code == 404
-    then = post(client(bob_user), RECALL, {"query": "refunds in revenue", "as_of": made["created_at"]}).json()
+    then = post(client(bob_user), RECALL, {"query": "refunds in revenue", "as_of": record["created_at"]}).json()
     assert [memory["content"] for memory in then["memories"]] == ["Revenue excludes refunds."]
 
 

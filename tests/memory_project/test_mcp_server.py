@@ -46,7 +46,7 @@ def as_caller(caller: Caller, act: Act, mode: str = "auto") -> Any:
         connections.close_all()
 
 
-def told(result: Any) -> dict[str, Any]:
+def content_of(result: Any) -> dict[str, Any]:
     return dict(json.loads(result.content[0].text))
 
 
@@ -87,12 +87,12 @@ def test_remember_and_recall(alice: Caller, mode: str) -> None:
         return await client.call_tool("memory_recall", {"query": "refunds", "k": 1})
 
     answer = as_caller(alice, act, mode)
-    assert answer.structured_content == told(answer)
+    assert answer.structured_content == content_of(answer)
     assert answer.structured_content["memories"][0]["content"] == "Revenue excludes refunds."
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "code", "said"),
+    ("tool", "arguments", "code", "message"),
     [
         (
             "memory_recall",
@@ -109,12 +109,12 @@ def test_remember_and_recall(alice: Caller, mode: str) -> None:
     ],
 )
 def test_errors_name_field_fault_and_what_is_allowed(
-    alice: Caller, tool: str, arguments: dict[str, Any], code: str, said: str
+    alice: Caller, tool: str, arguments: dict[str, Any], code: str, message: str
 ) -> None:
     answer = as_caller(alice, lambda client: client.call_tool(tool, arguments))
     assert answer.is_error
-    assert told(answer)["code"] == code
-    assert said in told(answer)["error"]
+    assert content_of(answer)["code"] == code
+    assert message in content_of(answer)["error"]
 
 
 def test_a_crash_tells_the_client_nothing_of_the_inside(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_a_crash_tells_the_client_nothing_of_the_inside(alice: Caller, monkeypat
 
     monkeypatch.setattr("memories.mcp_tools.recall", crash)
     answer = as_caller(alice, lambda client: client.call_tool("memory_recall", {"query": "x"}))
-    assert told(answer)["code"] == "internal"
+    assert content_of(answer)["code"] == "internal"
     assert "secret" not in answer.content[0].text
 
 
@@ -139,7 +139,7 @@ def test_a_persona_sees_and_calls_only_what_it_may(alice_user: User) -> None:
 
     names, answer = as_caller(caller, act)
     assert names == ["memory_recall"]
-    assert told(answer)["code"] == "forbidden"
+    assert content_of(answer)["code"] == "forbidden"
     assert AuditEvent.objects.get().outcome == "refused"
 
 
@@ -161,8 +161,8 @@ def test_every_call_leaves_an_audit_event_without_long_texts_and_secrets(alice: 
 
 def test_erasing_a_memory_clears_what_the_audit_kept_of_it(alice: Caller) -> None:
     async def act(client: Any) -> None:
-        kept = await client.call_tool("memory_manage", {"command": "remember", "content": "A short secret."})
-        id = kept.structured_content["id"]
+        answer = await client.call_tool("memory_manage", {"command": "remember", "content": "A short secret."})
+        id = answer.structured_content["id"]
         await client.call_tool("memory_manage", {"command": "erase", "id": id, "confirm": True})
 
     as_caller(alice, act)
@@ -176,8 +176,8 @@ def environment() -> dict[str, str]:
     """The environment of a child process that shall use this test's database."""
     database = django_settings.DATABASES["default"]
     url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
-    given = {"DATABASE_URL": url} if not database.get("PASSWORD") else {}
-    return {**os.environ, **given, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
+    variables = {"DATABASE_URL": url} if not database.get("PASSWORD") else {}
+    return {**os.environ, **variables, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
 
 
 def test_stdio_serves_the_person_it_was_started_for(alice_user: User) -> None:
@@ -199,20 +199,20 @@ def test_stdio_serves_the_person_it_was_started_for(alice_user: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "--as EMAIL"),
         (["--as", "nobody@example.org"], "nobody@example.org"),
         (["--as", "alice@example.org", "--persona", "supply"], "supply"),
     ],
 )
-def test_stdio_refuses_to_start_without_identity(alice_user: User, arguments: list[str], said: str) -> None:
+def test_stdio_refuses_to_start_without_identity(alice_user: User, arguments: list[str], message: str) -> None:
     command = [sys.executable, str(ROOT / "manage.py"), "mcp", *arguments]
-    done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    process = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert process.returncode == 1
+    assert process.stdout == ""
+    assert message in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 @pytest.fixture
@@ -256,8 +256,8 @@ def test_http_serves_whoever_the_token_belongs_to(http: str, alice_user: User, b
     assert recalled(olga_user) == []
 
     # One server, one application: what a revoked, made-up or missing token gets, and a foreign page or host.
-    made, text = create_token(caller=operator(), user=alice_user, name="test")
-    revoke_token(caller=operator(), token_id=made.pk)
+    api_token, text = create_token(caller=operator(), user=alice_user, name="test")
+    revoke_token(caller=operator(), token_id=api_token.pk)
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     for wrong in ({"Authorization": f"Bearer {text}"}, {"Authorization": "Bearer cpl_made-up"}, {}):
         refused = httpx2.post(f"{http}/mcp", json=body, headers=wrong)

@@ -29,7 +29,7 @@ def browser(user: User) -> Client:
     return client
 
 
-def event(**given: Any) -> AuditEvent:
+def event(**values: Any) -> AuditEvent:
     fields = {
         "email": "alice@example.org",
         "door": "mcp-http",
@@ -37,7 +37,7 @@ def event(**given: Any) -> AuditEvent:
         "outcome": "ok",
         "duration_ms": 10,
     }
-    return AuditEvent.objects.create(**{**fields, **given})
+    return AuditEvent.objects.create(**{**fields, **values})
 
 
 def failed_job(unit: Any, error: str = "the provider is away") -> IndexJob:
@@ -51,10 +51,10 @@ def test_percentiles_and_shares_by_tool(alice: Caller) -> None:
     for ms in range(1, 101):
         event(duration_ms=ms)
     event(tool="memory_manage", outcome="error", duration_ms=5)
-    recall, manage = calls.by_tool(calls.Asked().rows())
+    recall, manage = calls.by_tool(calls.CallFilter().rows())
     assert (recall["tool"], recall["calls"], recall["p50"], recall["p95"]) == ("memory_recall", 100, 50.5, 95.05)
     assert (manage["failed"], manage["share"]) == (1, 1.0)
-    assert calls.overall(calls.Asked(tool="nothing").rows())["share"] == 0
+    assert calls.overall(calls.CallFilter(tool="nothing").rows())["share"] == 0
 
 
 @pytest.mark.parametrize(("span", "slots"), [("hour", 2), ("day", 25), ("week", 8), ("month", 31)])
@@ -62,7 +62,7 @@ def test_the_timeline_has_no_gaps(span: str, slots: int) -> None:
     event()
     event(outcome="refused")
     event(at=timezone.now() - timedelta(days=90))
-    line = calls.timeline(calls.Asked(span=span))
+    line = calls.timeline(calls.CallFilter(span=span))
     assert len(line) == slots
     assert sum(n for _, n, _ in line) == 2
     assert line[-1][1:] == (2, 1)
@@ -96,7 +96,7 @@ def test_the_dashboard_counts_what_waits(ada_user: User, fact: MemoryRecord) -> 
     page = browser(ada_user).get(reverse("admin:index"))
     assert page.context["trends"]["memories"][-1].value == 1
     assert page.context["calls"]["calls"] == 2  # the event, and the sign-in
-    assert {one.kind: one.expected for one in page.context["coverage"]} == {"finding": 0, "memory": 1}
+    assert {row.kind: row.expected for row in page.context["coverage"]} == {"finding": 0, "memory": 1}
 
 
 def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User, fact: MemoryRecord) -> None:
@@ -116,7 +116,7 @@ def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User,
 
 def test_making_all_anew_queues_every_row(ada: Caller, fact: MemoryRecord) -> None:
     assert index_state.reindex(caller=ada, kind="memory") == 1
-    assert {one.kind: one.verdict for one in index_state.coverage("any")} == {
+    assert {row.kind: row.verdict for row in index_state.coverage("any")} == {
         "finding": "healthy",
         "memory": "indexing",
     }

@@ -58,24 +58,24 @@ def test_an_invitation_without_mail_shows_its_link_once(ada_user: User, personas
 
 
 def test_an_invitation_by_mail(ada: Caller, mail_server: None, personas: Any) -> None:
-    user, link, sent = people.invite(caller=ada, email="new@example.org", personas=["sales"])
-    assert sent
+    user, link, is_sent = people.invite(caller=ada, email="new@example.org", personas=["sales"])
+    assert is_sent
     assert outbox.outbox[0].to == ["new@example.org"]
     assert link in outbox.outbox[0].body
     assert user.rights == frozenset()
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "field"),
+    ("arguments", "error", "field"),
     [
         ({"email": "nobody"}, Invalid, "email"),
         ({"email": "alice@example.org"}, Conflict, "email"),
         ({"email": "new@example.org", "personas": ["kings"]}, NotFound, "personas"),
     ],
 )
-def test_bad_invitations_are_named(ada: Caller, alice_user: User, given: Any, error: Any, field: str) -> None:
+def test_bad_invitations_are_named(ada: Caller, alice_user: User, arguments: Any, error: Any, field: str) -> None:
     with pytest.raises(error) as caught:
-        people.invite(caller=ada, **given)
+        people.invite(caller=ada, **arguments)
     assert caught.value.field == field
     assert not User.objects.filter(email="new@example.org").exists()
 
@@ -238,7 +238,7 @@ def test_who_approved_and_who_wrote_it_hear_of_a_rejection(
     decisions.approve(caller=ada, insight_id=captured.pk)
     with django_capture_on_commit_callbacks(execute=True):
         decisions.reject(caller=olga, insight_id=captured.pk, notes="It is three times.")
-    assert sorted(one.recipients()[0] for one in outbox.outbox) == ["ada@example.org", "alice@example.org"]
+    assert sorted(message.recipients()[0] for message in outbox.outbox) == ["ada@example.org", "alice@example.org"]
     assert "It is three times." in outbox.outbox[0].body
     assert f"/memories/{captured.pk}" in outbox.outbox[0].body
 
@@ -250,8 +250,8 @@ def test_a_mail_server_that_is_away_stops_nothing(
         raise ConnectionRefusedError("nobody there")
 
     monkeypatch.setattr("django.core.mail.EmailMessage.send", refuse)
-    user, link, sent = people.invite(caller=ada, email="new@example.org")
-    assert (sent, User.objects.filter(pk=user.pk).exists()) == (False, True)
+    user, link, is_sent = people.invite(caller=ada, email="new@example.org")
+    assert (is_sent, User.objects.filter(pk=user.pk).exists()) == (False, True)
     assert link.startswith("http")
 
 

@@ -34,9 +34,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def test_a_wrong_value_names_the_variable_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memory_project.settings", name: value}
     command = [sys.executable, str(ROOT / "manage.py"), "check", "--database", "default"]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode != 0
-    last = done.stderr.strip()
+    process = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode != 0
+    last = process.stderr.strip()
     assert name in last
     assert allowed in last
 

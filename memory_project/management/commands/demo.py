@@ -18,6 +18,6 @@ class Command(BaseCommand):
         proposed = demo.make_insights(people)
         demo.make_analyses(people)
         self.stdout.write(f"{len(people)} people, {new} memories, {proposed} insights added. Sign in as:")
-        for who, (name, _, part) in demo.PEOPLE.items():
-            self.stdout.write(f"  {demo.address(who):<24} {name}, {part}")
+        for login, (name, _, part) in demo.PEOPLE.items():
+            self.stdout.write(f"  {demo.address(login):<24} {name}, {part}")
         self.stdout.write(f"  password of all four: {demo.PASSWORD}")

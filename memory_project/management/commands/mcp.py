@@ -40,14 +40,14 @@ class Command(BaseCommand):
 
     def handle(self, *, transport: str, toolsets: str, **options: Any) -> None:
         self.check_database()
-        chosen = [part.strip() for part in toolsets.split(",") if part.strip()] or None
+        names = [part.strip() for part in toolsets.split(",") if part.strip()] or None
         if transport == "http":
-            return self.serve_http(chosen, options["host"], options["port"])
-        self.serve_stdio(chosen, options["email"], options["persona"])
+            return self.serve_http(names, options["host"], options["port"])
+        self.serve_stdio(names, options["email"], options["persona"])
 
     def check_database(self) -> None:
         """One clear line instead of a trace, and cheaper than loading every migration."""
-        wanted = {
+        migrations = {
             (app, file.stem)
             for app in OWN_APPS
             for file in (Path(settings.BASE_DIR) / app / "migrations").glob("[0-9]*.py")
@@ -59,9 +59,9 @@ class Command(BaseCommand):
         except DatabaseError as error:
             first = str(error).strip().splitlines()[0]
             raise CommandError(f"The database is not ready ({first}). Run `manage.py migrate` first.") from None
-        if missing := wanted - applied:
+        if missing := migrations - applied:
             raise CommandError(f"The database lacks {len(missing)} migrations. Run `manage.py migrate` first.")
-        if newer := sorted(".".join(one) for one in applied - wanted):
+        if newer := sorted(".".join(migration) for migration in applied - migrations):
             raise CommandError(f"The database was migrated by a newer version ({newer[0]}): install that one.")
 
     def serve_stdio(self, toolsets: list[str] | None, email: str, persona: str) -> None:

@@ -53,18 +53,20 @@ class Command(BaseCommand):
 
     def erase_again(self, erased: list[UUID]) -> None:
         """What stands in the catalog is rolled back first, as it was then."""
-        left = []
+        failures = []
         for record_id in erased:
             try:
                 self.erase(record_id)
             except NotFound:
                 continue  # it was made after the backup
             except DomainError as error:
-                left.append(f"{record_id.hex}: {error.message}")
+                failures.append(f"{record_id.hex}: {error.message}")
         if erased:
-            self.stdout.write(f"Erased again: {len(erased) - len(left)} of {len(erased)}.")
-        if left:
-            raise CommandError("These were erased since and are there again, until you erase them:\n" + "\n".join(left))
+            self.stdout.write(f"Erased again: {len(erased) - len(failures)} of {len(erased)}.")
+        if failures:
+            raise CommandError(
+                "These were erased since and are there again, until you erase them:\n" + "\n".join(failures)
+            )
 
     def erase(self, record_id: UUID) -> None:
         caller = operator()

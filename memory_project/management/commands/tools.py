@@ -19,10 +19,10 @@ class Command(BaseCommand):
 
     def handle(self, *, reference: bool, **options: Any) -> None:
         tools = enabled_tools(["all"])
-        self.stdout.write(written(tools) if reference else "\n".join(costs(tools)))
+        self.stdout.write(render_reference(tools) if reference else "\n".join(costs(tools)))
 
 
-def written(tools: list[Tool]) -> str:
+def render_reference(tools: list[Tool]) -> str:
     return reference(tools).rstrip()
 
 

@@ -70,13 +70,13 @@ class Command(BaseCommand):
     def end_leftovers(self, state: Path) -> bool:
         """Ends processes of an earlier run whose parent was killed; told from strangers by their command line. Answers
         whether that run had started the database, which is this one's to stop then."""
-        known = recall(state)
-        left = [group for group in known["groups"].values() if group_runs(group)]
-        for group in left:
+        record = recall(state)
+        groups = [group for group in record["groups"].values() if group_runs(group)]
+        for group in groups:
             end_group(group)
-        if left:
-            self.stdout.write(f"ended {len(left)} processes that an earlier run had left")
-        return bool(known["postgres"])
+        if groups:
+            self.stdout.write(f"ended {len(groups)} processes that an earlier run had left")
+        return bool(record["postgres"])
 
     def prepare(self, host: str, no_demo: bool) -> None:
         call_command("migrate", verbosity=0)
@@ -95,8 +95,8 @@ class Command(BaseCommand):
     def panel(self, host: str, port: int) -> None:
         from memory_project import demo  # noqa: PLC0415 - only for its constants
 
-        shown = "localhost" if host in ("127.0.0.1", "0.0.0.0", "::") else host
-        url = f"http://{shown}:{port}"
+        hostname = "localhost" if host in ("127.0.0.1", "0.0.0.0", "::") else host
+        url = f"http://{hostname}:{port}"
         has_demo = User.objects.filter(email=demo.address("maya")).exists()
         configuration = {
             "mcpServers": {"commonplace": stdio_client(demo.address("maya") if has_demo else "you@example.org")}
@@ -153,8 +153,8 @@ class Run:
 
     def remember(self) -> None:
         groups = {name: process.child.pid for name, process in self.processes.items()}
-        known = {"pid": os.getpid(), "groups": groups, "postgres": self.owns_database}
-        self.state.write_text(json.dumps(known))
+        record = {"pid": os.getpid(), "groups": groups, "postgres": self.owns_database}
+        self.state.write_text(json.dumps(record))
 
     def stop(self) -> None:
         for process in self.processes.values():
@@ -263,9 +263,9 @@ def wait_until_ready(host: str, port: int, web: Process) -> None:
 
 def recall(state: Path) -> dict[str, Any]:
     try:
-        known = json.loads(state.read_text())
-        groups = {str(k): int(v) for k, v in known["groups"].items()}
-        return {"groups": groups, "postgres": bool(known.get("postgres"))}
+        record = json.loads(state.read_text())
+        groups = {str(k): int(v) for k, v in record["groups"].items()}
+        return {"groups": groups, "postgres": bool(record.get("postgres"))}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {"groups": {}, "postgres": False}
 
@@ -279,8 +279,8 @@ def only_run(home: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             handle.seek(0)
-            who = handle.read().strip() or "unknown"
-            raise CommandError(f"Commonplace runs here already (process {who}). Stop it first, with Ctrl-C.") from None
+            pid = handle.read().strip() or "unknown"
+            raise CommandError(f"Commonplace runs here already (process {pid}). Stop it first, with Ctrl-C.") from None
         handle.truncate(0)
         handle.write(str(os.getpid()))
         handle.flush()
@@ -289,11 +289,11 @@ def only_run(home: Path) -> Iterator[None]:
 
 def group_runs(group: int) -> bool:
     """Whether processes of this group live that are ours by their command line."""
-    shown = subprocess.run(["ps", "-ww", "-A", "-o", "pgid=,command="], capture_output=True, text=True).stdout
-    ours = ("manage.py serve", "memory_project serve", "qcluster", "watch_catalog")
+    processes = subprocess.run(["ps", "-ww", "-A", "-o", "pgid=,command="], capture_output=True, text=True).stdout
+    marks = ("manage.py serve", "memory_project serve", "qcluster", "watch_catalog")
     return any(
-        line.split(maxsplit=1)[0] == str(group) and any(mark in line for mark in ours)
-        for line in shown.splitlines()
+        line.split(maxsplit=1)[0] == str(group) and any(mark in line for mark in marks)
+        for line in processes.splitlines()
         if line.strip()
     )
 

@@ -38,16 +38,16 @@ EXPORTED = (
 @require_safe
 @login_required
 def activity(request: HttpRequest) -> HttpResponse:
-    asked = calls.Asked.of(request.GET, person=caller_of(request, door="portal").email)
-    return render(request, "operate/activity.html", _context(request, asked))
+    call_filter = calls.CallFilter.of(request.GET, person=caller_of(request, door="portal").email)
+    return render(request, "operate/activity.html", _context(request, call_filter))
 
 
 @require_safe
 def audit(request: HttpRequest, **admin: Any) -> HttpResponse:
     """For admins: everybody's calls, with filters and export."""
     _admins_only(request)
-    asked = calls.Asked.of(request.GET)
-    context = _context(request, asked)
+    call_filter = calls.CallFilter.of(request.GET)
+    context = _context(request, call_filter)
     context["doors"] = ["mcp-http", "mcp-stdio", "portal", "admin", "mail"]
     return render(request, "operate/audit.html", {**admin, **context})
 
@@ -56,7 +56,7 @@ def audit(request: HttpRequest, **admin: Any) -> HttpResponse:
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """The filtered events as CSV, newest first, without arguments."""
     _admins_only(request)
-    rows = calls.Asked.of(request.GET).rows().order_by("-at", "pk").values_list(*EXPORTED)[:EXPORT_MOST]
+    rows = calls.CallFilter.of(request.GET).rows().order_by("-at", "pk").values_list(*EXPORTED)[:EXPORT_MOST]
     response = StreamingHttpResponse(_lines(rows), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="audit.csv"'
     return response
@@ -81,18 +81,18 @@ def _admins_only(request: HttpRequest) -> None:
         raise PermissionDenied
 
 
-def _context(request: HttpRequest, asked: calls.Asked) -> dict[str, Any]:
-    found = page(asked.rows(), request.GET.get("after", ""), by="at", size=40)
-    hourly = asked.span in ("hour", "day")
-    points = [Point(f"{at:%H:%M}" if hourly else f"{at:%-d %b}", n, bad) for at, n, bad in calls.timeline(asked)]
+def _context(request: HttpRequest, call_filter: calls.CallFilter) -> dict[str, Any]:
+    current_page = page(call_filter.rows(), request.GET.get("after", ""), by="at", size=40)
+    hourly = call_filter.span in ("hour", "day")
+    points = [Point(f"{at:%H:%M}" if hourly else f"{at:%-d %b}", n, bad) for at, n, bad in calls.timeline(call_filter)]
     return {
-        "asked": asked,
-        "page": found,
-        "tools": calls.by_tool(asked.rows()),
-        "overall": calls.overall(asked.rows()),
+        "call_filter": call_filter,
+        "page": current_page,
+        "tools": calls.by_tool(call_filter.rows()),
+        "overall": calls.overall(call_filter.rows()),
         "points": points,
         "spans": list(calls.SPANS),
         "outcomes": AuditEvent.Outcome,
-        "query": urlencode(asked.params()),
-        "next_page": "?" + urlencode({**asked.params(), "after": found.after}),
+        "query": urlencode(call_filter.params()),
+        "next_page": "?" + urlencode({**call_filter.params(), "after": current_page.after}),
     }

@@ -27,15 +27,15 @@ def context(request: HttpRequest) -> dict[str, Any]:
     caller = caller_of(request, door="admin")
     trends = _trends(caller)
     week = [point.value for point in trends["applied"][-7:]]
-    shown: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "trends": trends,
         "applied_this_week": int(sum(week)),
         "oldest": curation.waiting(caller).values_list("record__created_at", flat=True).first(),
         "coverage": index_state.coverage(index_state.model()),
     }
     if caller.is_admin:
-        shown["calls"] = calls.overall(calls.Asked(span="day").rows())
-    return shown
+        figures["calls"] = calls.overall(calls.CallFilter(span="day").rows())
+    return figures
 
 
 def _trends(caller: Caller) -> dict[str, list[Point]]:

@@ -29,9 +29,9 @@ def listing(request: HttpRequest) -> HttpResponse:
     rows = User.objects.prefetch_related(Prefetch("memberships", queryset=memberships), "groups")
     if q:
         rows = rows.filter(Q(email__icontains=q) | Q(name__icontains=q))
-    found = page(rows, request.GET.get("after", ""), by="date_joined", size=50)
+    current_page = page(rows, request.GET.get("after", ""), by="date_joined", size=50)
     context = {
-        "page": found,
+        "page": current_page,
         "q": q,
         "personas": Persona.objects.order_by("name"),
         "has_mail": bool(settings.EMAIL_HOST),
@@ -43,7 +43,7 @@ def listing(request: HttpRequest) -> HttpResponse:
 def invite(request: HttpRequest) -> HttpResponse:
     caller = _admin(request)
     try:
-        user, link, sent = people.invite(
+        user, link, is_sent = people.invite(
             caller=caller,
             email=request.POST.get("email", ""),
             name=request.POST.get("name", ""),
@@ -53,23 +53,23 @@ def invite(request: HttpRequest) -> HttpResponse:
     except DomainError as error:
         messages.error(request, for_people(error))
         return redirect("admin:people")
-    messages.success(request, f"Invited: {user.email}." + (" The link was sent." if sent else ""))
-    return _person(request, caller, user, "" if sent else link)
+    messages.success(request, f"Invited: {user.email}." + (" The link was sent." if is_sent else ""))
+    return _person(request, caller, user, "" if is_sent else link)
 
 
 @require_safe
-def one(request: HttpRequest, person_id: int) -> HttpResponse:
+def detail(request: HttpRequest, person_id: int) -> HttpResponse:
     caller = _admin(request)
     return _person(request, caller, _find(person_id))
 
 
 def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") -> HttpResponse:
     """`link` sets a password; it stands in this answer and nowhere else."""
-    held = list(PersonaMembership.objects.filter(user=person).values_list("persona__name", flat=True))
+    persona_names = list(PersonaMembership.objects.filter(user=person).values_list("persona__name", flat=True))
     context = {
         "person": person,
         "link": link,
-        "personas": [(persona, persona.name in held) for persona in Persona.objects.order_by("name")],
+        "personas": [(persona, persona.name in persona_names) for persona in Persona.objects.order_by("name")],
         "is_curator": person.groups.filter(name=people.CURATORS).exists(),
         "owned": queries.capped_count(MemoryRecord.objects.visible_to(caller).filter(created_by=person.email)),
         "tokens": person.api_tokens.filter(revoked_at=None)[:50],
@@ -85,12 +85,12 @@ def act(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
     try:
         match act:
             case "reset":
-                link, sent = people.reset(caller=caller, person=person)
-                messages.success(request, "The link was sent." if sent else "Pass this link on; it works once.")
-                return _person(request, caller, person, "" if sent else link)
+                link, is_sent = people.reset(caller=caller, person=person)
+                messages.success(request, "The link was sent." if is_sent else "Pass this link on; it works once.")
+                return _person(request, caller, person, "" if is_sent else link)
             case "change":
-                chosen = request.POST.getlist("personas")
-                people.change(caller=caller, person=person, personas=chosen, is_curator="is_curator" in request.POST)
+                personas = request.POST.getlist("personas")
+                people.change(caller=caller, person=person, personas=personas, is_curator="is_curator" in request.POST)
                 messages.success(request, "Saved.")
             case "hand-over":
                 moved = people.hand_over(caller=caller, person=person, to=request.POST.get("to", ""))

@@ -27,23 +27,23 @@ class Point:
 @register.inclusion_tag("_bars.html")
 def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> dict[str, Any]:
     """A bar a point, the failed part of it in another colour. `name` heads the values' column of the table."""
-    most = max((point.value for point in points), default=0) or 1
+    peak = max((point.value for point in points), default=0) or 1
     step = WIDTH / max(len(points), 1)
     drawn = []
-    for place, point in enumerate(points):
-        height = (BASE - TOP) * point.value / most
-        bad = (BASE - TOP) * point.bad / most
+    for index, point in enumerate(points):
+        height = (BASE - TOP) * point.value / peak
+        bad = (BASE - TOP) * point.bad / peak
         drawn.append(
             {
                 "point": point,
-                "x": round(place * step + step * GAP / 2, 1),
+                "x": round(index * step + step * GAP / 2, 1),
                 "width": round(step * (1 - GAP), 1),
                 "y": round(BASE - height, 1),
                 "height": round(height - bad, 1),
                 "bad_y": round(BASE - bad, 1),
                 "bad_height": round(bad, 1),
-                "middle": round(place * step + step / 2, 1),
-                "labelled": len(points) <= 8 or place % (len(points) // 6 or 1) == 0,
+                "middle": round(index * step + step / 2, 1),
+                "labelled": len(points) <= 8 or index % (len(points) // 6 or 1) == 0,
             }
         )
     return {
@@ -52,7 +52,7 @@ def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> 
         "title": title,
         "name": name,
         "bad_name": bad_name,
-        "most": most,
+        "peak": peak,
         "box": f"0 0 {WIDTH} {HEIGHT}",
         "base": BASE,
         "width": WIDTH,
@@ -68,18 +68,18 @@ NAME_MOST = 24  # characters of a value's name
 @register.inclusion_tag("_rows_chart.html")
 def spread(points: Sequence[Point], title: str) -> dict[str, Any]:
     """A distribution: a row a value, with its name, bar and number."""
-    most = max((point.value for point in points), default=0) or 1
+    peak = max((point.value for point in points), default=0) or 1
     room = WIDTH - LABEL - 60
     drawn = [
         {
             "point": point,
             "name": point.label if len(point.label) <= NAME_MOST else f"{point.label[: NAME_MOST - 1]}…",
-            "y": place * ROW + 4,
-            "text_y": place * ROW + 16,
-            "width": round(max(room * point.value / most, 1), 1),
-            "number_x": round(LABEL + max(room * point.value / most, 1) + 6, 1),
+            "y": index * ROW + 4,
+            "text_y": index * ROW + 16,
+            "width": round(max(room * point.value / peak, 1), 1),
+            "number_x": round(LABEL + max(room * point.value / peak, 1) + 6, 1),
         }
-        for place, point in enumerate(points)
+        for index, point in enumerate(points)
     ]
     return {
         "rows": drawn,

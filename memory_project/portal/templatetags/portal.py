@@ -51,9 +51,9 @@ def entity_name(urn: str) -> str:
 
 
 @register.filter
-def item(given: Mapping[Any, Any], key: Any) -> Any:
+def item(mapping: Mapping[Any, Any], key: Any) -> Any:
     """The value of a mapping under a key that is a variable."""
-    return given.get(key)
+    return mapping.get(key)
 
 
 @register.filter
@@ -105,27 +105,29 @@ def word_diff(before: str, after: str) -> SafeString:
     matcher = difflib.SequenceMatcher(None, [word.strip() for word in old], [word.strip() for word in new], False)
     if matcher.ratio() < ALIKE:
         return (
-            format_html("{}<br>{}", _gone(before), _come(after)) if before and after else _gone(before) + _come(after)
+            format_html("{}<br>{}", _mark_removed(before), _mark_added(after))
+            if before and after
+            else _mark_removed(before) + _mark_added(after)
         )
     parts: list[SafeString] = []
-    gone, come = "", ""
+    removed_text, added_text = "", ""
     codes = matcher.get_opcodes()
-    for place, (kind, i, j, k, m) in enumerate(codes):
-        is_island = kind == "equal" and j - i < ISLAND and 0 < place < len(codes) - 1
+    for index, (kind, i, j, k, m) in enumerate(codes):
+        is_island = kind == "equal" and j - i < ISLAND and 0 < index < len(codes) - 1
         if kind != "equal" or is_island:
-            gone, come = gone + "".join(old[i:j]), come + "".join(new[k:m])
+            removed_text, added_text = removed_text + "".join(old[i:j]), added_text + "".join(new[k:m])
             continue
-        parts += [_gone(gone), _come(come), format_html("{}", "".join(new[k:m]))]
-        gone, come = "", ""
-    return SafeString("".join([*parts, _gone(gone), _come(come)]))  # each part is escaped
+        parts += [_mark_removed(removed_text), _mark_added(added_text), format_html("{}", "".join(new[k:m]))]
+        removed_text, added_text = "", ""
+    return SafeString("".join([*parts, _mark_removed(removed_text), _mark_added(added_text)]))  # each part is escaped
 
 
-def _gone(text: str) -> SafeString:
+def _mark_removed(text: str) -> SafeString:
     """A space after it, so that what was removed and what took its place are two words."""
     return format_html('<del><span class="sr">removed </span>{}</del> ', text.rstrip()) if text else SafeString("")
 
 
-def _come(text: str) -> SafeString:
+def _mark_added(text: str) -> SafeString:
     if not text:
         return SafeString("")
     space = " " if text[-1].isspace() else ""

@@ -33,20 +33,24 @@ ITEMS_SHOWN = 200
 @login_required
 def listing(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    found = page(Session.objects.owned_by(caller), request.GET.get("after", ""), by="last_used_at")
-    done = Action.objects.owned_by(caller).order_by("-created_at")[:20]
-    context = {"page": found, "held": sessions.count_contents(found.rows), "actions": done}
+    current_page = page(Session.objects.owned_by(caller), request.GET.get("after", ""), by="last_used_at")
+    recent_actions = Action.objects.owned_by(caller).order_by("-created_at")[:20]
+    context = {
+        "page": current_page,
+        "counts_by_session": sessions.count_contents(current_page.rows),
+        "actions": recent_actions,
+    }
     return render(request, "analyses/list.html", context)
 
 
 @require_safe
 @login_required
-def one(request: HttpRequest, key: int) -> HttpResponse:
+def detail(request: HttpRequest, key: int) -> HttpResponse:
     caller = caller_of(request, door="portal")
     session = _session(caller, key)
     models = sessions.overview(session)
     model = request.GET.get("model", "") or (models[0]["model"] if models else "")
-    records = {one["model"]: one["records"] for one in models}
+    records = {entry["model"]: entry["records"] for entry in models}
     model = model if model in records else ""
     context = {
         "session": session,
@@ -63,13 +67,17 @@ def one(request: HttpRequest, key: int) -> HttpResponse:
 
 def _distributions(session: Session, model: str, records: int) -> list[tuple[str, list[Point], int]]:
     """The fields with few values, each as bars; of the rest beyond those shown, how many."""
-    asked = query.Scope(session, model, Where())
-    fields = description.describe(asked, records).fields
-    few = [field.name for field in fields if 1 < field.distinct <= 20 and not field.name.startswith("_")]
-    found = description.distributions(asked, few[:DISTRIBUTIONS], VALUES_SHOWN)
+    scope = query.Scope(session, model, Where())
+    fields = description.describe(scope, records).fields
+    names = [field.name for field in fields if 1 < field.distinct <= 20 and not field.name.startswith("_")]
+    distributions = description.distributions(scope, names[:DISTRIBUTIONS], VALUES_SHOWN)
     return [
-        (name, [Point("(none)" if one.values[0] is None else one.values[0], one.count) for one in groups], others)
-        for name, (groups, others) in found.items()
+        (
+            name,
+            [Point("(none)" if group.values[0] is None else group.values[0], group.count) for group in groups],
+            remainder,
+        )
+        for name, (groups, remainder) in distributions.items()
     ]
 
 
@@ -78,8 +86,10 @@ def _distributions(session: Session, model: str, records: int) -> list[tuple[str
 def clear(request: HttpRequest, key: int) -> HttpResponse:
     caller = caller_of(request, door="portal")
     session = _session(caller, key)
-    records, found = sessions.clear(caller=caller, analysis_id=session.analysis_id)
-    messages.success(request, f"Cleared {records} records and {found} findings. What was done upstream stays listed.")
+    records, finding_count = sessions.clear(caller=caller, analysis_id=session.analysis_id)
+    messages.success(
+        request, f"Cleared {records} records and {finding_count} findings. What was done upstream stays listed."
+    )
     return redirect("analyses")
 
 
@@ -107,17 +117,17 @@ def propose(request: HttpRequest, finding_id: UUID) -> HttpResponse:
 def action(request: HttpRequest, action_id: UUID) -> HttpResponse:
     """What a bulk change did, record by record; failures and unknown outcomes first."""
     caller = caller_of(request, door="portal")
-    made = actions.find(caller, action_id)
+    bulk_action = actions.find(caller, action_id)
     order = {Outcome.UNKNOWN: 0, Outcome.FAILED: 1, Outcome.DRIFTED: 2}
-    items = list(made.items.exclude(outcome=Outcome.SUCCEEDED).defer("before")[:ITEMS_SHOWN])
-    items += list(made.items.filter(outcome=Outcome.SUCCEEDED).defer("before")[: ITEMS_SHOWN - len(items)])
+    items = list(bulk_action.items.exclude(outcome=Outcome.SUCCEEDED).defer("before")[:ITEMS_SHOWN])
+    items += list(bulk_action.items.filter(outcome=Outcome.SUCCEEDED).defer("before")[: ITEMS_SHOWN - len(items)])
     items.sort(key=lambda item: order.get(Outcome(item.outcome), 3))
     context = {
-        "action": made,
-        "counts": sorted(execution.outcomes(made).items()),
+        "action": bulk_action,
+        "counts": sorted(execution.outcomes(bulk_action).items()),
         "items": items,
-        "is_interrupted": execution.is_interrupted(made),
-        "is_mine": made.owner == caller.email,
+        "is_interrupted": execution.is_interrupted(bulk_action),
+        "is_mine": bulk_action.owner == caller.email,
     }
     return render(request, "analyses/action.html", context)
 
@@ -126,18 +136,20 @@ def action(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @login_required
 def resume(request: HttpRequest, action_id: UUID) -> HttpResponse:
     """A worker goes on with it; the page tells how far it has got."""
-    made = actions.resume_later(caller=caller_of(request, door="portal"), action_id=action_id)
+    bulk_action = actions.resume_later(caller=caller_of(request, door="portal"), action_id=action_id)
     messages.success(request, "It goes on in the background: reload this page to see how far it has got.")
-    return redirect("analysis-action", action_id=made.pk)
+    return redirect("analysis-action", action_id=bulk_action.pk)
 
 
 @require_safe
 @login_required
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """The file that analysis_export promised, for its owner."""
-    one = exporting.opened(caller_of(request, door="portal"), request.GET.get("export", ""))
-    response = StreamingHttpResponse(exporting.lines(one), content_type=exporting.MEDIA_TYPES[one.format])
-    response["Content-Disposition"] = f'attachment; filename="{one.scope.model}.{one.format}"'
+    opened_export = exporting.opened(caller_of(request, door="portal"), request.GET.get("export", ""))
+    response = StreamingHttpResponse(
+        exporting.lines(opened_export), content_type=exporting.MEDIA_TYPES[opened_export.format]
+    )
+    response["Content-Disposition"] = f'attachment; filename="{opened_export.scope.model}.{opened_export.format}"'
     return response
 
 

@@ -27,9 +27,9 @@ def listing(request: HttpRequest) -> HttpResponse:
     """One's own bulk work, running and past; a POST starts one."""
     if request.method == "POST":
         return start(request)
-    found = page(batches.owned_by(caller_of(request, door="portal")), request.GET.get("after", ""))
-    rows = [(batch, batches.ACTS[batch.act].says, len(batches.completed_units(batch))) for batch in found.rows]
-    return render(request, "portal/batches.html", {"rows": rows, "after": found.after})
+    current_page = page(batches.owned_by(caller_of(request, door="portal")), request.GET.get("after", ""))
+    rows = [(batch, batches.ACTS[batch.act].says, len(batches.completed_units(batch))) for batch in current_page.rows]
+    return render(request, "portal/batches.html", {"rows": rows, "after": current_page.after})
 
 
 def start(request: HttpRequest) -> HttpResponse:
@@ -53,7 +53,7 @@ def start(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def one(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+def detail(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     caller = caller_of(request, door="portal")
     return render(request, "portal/batch.html", _context(caller, batches.find(caller=caller, batch_id=batch_id)))
 
@@ -86,19 +86,19 @@ def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
 def _context(caller: Caller, batch: Batch) -> dict[str, object]:
     act = batches.ACTS[batch.act]
     outcomes = list(zip(batch.unit_ids, batch.outcomes, strict=False))
-    outcomes.sort(key=lambda one: not one[1])
-    shown = outcomes[:SHOWN]
-    texts = _texts(caller, act.kind, [unit for unit, _ in shown])
+    outcomes.sort(key=lambda row: not row[1])
+    shown_outcomes = outcomes[:SHOWN]
+    texts = _texts(caller, act.kind, [unit for unit, _ in shown_outcomes])
     refused = sum(1 for _, outcome in outcomes if outcome)
     return {
         "batch": batch,
         "says": act.says,
         "kind": act.kind,
-        "rows": [(unit, texts.get(unit, "not yours to see any more"), outcome) for unit, outcome in shown],
+        "rows": [(unit, texts.get(unit, "not yours to see any more"), outcome) for unit, outcome in shown_outcomes],
         "handled": len(batch.outcomes),
         "total": len(batch.unit_ids),
         "refused": refused,
-        "done": len(batch.outcomes) - refused,
-        "more": len(outcomes) - len(shown),
+        "success_count": len(batch.outcomes) - refused,
+        "hidden_count": len(outcomes) - len(shown_outcomes),
         "may_undo": bool(act.inverse) and batch.finished_at and not hasattr(batch, "undone_by"),
     }

@@ -31,7 +31,7 @@ def knowledge(request: HttpRequest) -> HttpResponse:
     kind = kind if kind in promoted.KINDS else "entities"
     context: dict[str, Any] = {"q": q, "kind": kind}
     if q:
-        context |= _found(q)
+        context |= _search(q)
     else:
         counts = promoted.counts()
         context["kinds"] = [(name, title, counts[name]) for name, title in promoted.KINDS.items()]
@@ -40,12 +40,12 @@ def knowledge(request: HttpRequest) -> HttpResponse:
     return render(request, "knowledge/_rows.html" if is_fragment else "knowledge/list.html", context)
 
 
-def _found(q: str) -> dict[str, Any]:
+def _search(q: str) -> dict[str, Any]:
     try:
         catalog = catalogs.readable()
-        return {"found": catalog.search(q, limit=FOUND_MOST), "note": catalogs.copy_note(catalog)}
+        return {"matches": catalog.search(q, limit=FOUND_MOST), "note": catalogs.copy_note(catalog)}
     except (CatalogUnavailable, CatalogRefused) as error:
-        return {"found": [], "note": error.message}
+        return {"matches": [], "note": error.message}
 
 
 @require_safe
@@ -53,21 +53,21 @@ def _found(q: str) -> dict[str, Any]:
 def entity(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
     urn = checked(Urn, request.GET.get("urn", ""), "urn")
-    shown, note = {}, ""
+    facts, note = {}, ""
     try:
         catalog = catalogs.readable()
-        shown = evidence.of_entity(catalog, urn)
+        facts = evidence.of_entity(catalog, urn)
         note = catalogs.copy_note(catalog)
     except (CatalogUnavailable, CatalogRefused) as error:
         note = error.message
     memories, waiting = promoted.about(caller, urn)
-    found = page(memories, request.GET.get("after", ""))
+    current_page = page(memories, request.GET.get("after", ""))
     context = {
         "urn": urn,
         "kind": entity_type(urn),
-        "entity": shown,
+        "entity": facts,
         "note": note,
-        "page": found,
+        "page": current_page,
         "waiting": waiting.order_by("record__created_at")[:10],
         "changesets": promoted.changesets_of(caller, urn),
         "may_curate": queries.may_curate(caller),

@@ -20,27 +20,27 @@ from memories.history import chain, history, states_at
 def listing(request: HttpRequest) -> HttpResponse:
     """The newest corrections that the caller may see, each beside what it corrected."""
     caller = caller_of(request, door="portal")
-    found = page(queries.corrections(caller), request.GET.get("after", ""))
-    before = queries.by_id(caller, [record.supersedes_id for record in found.rows])
+    current_page = page(queries.corrections(caller), request.GET.get("after", ""))
+    before = queries.by_id(caller, [record.supersedes_id for record in current_page.rows])
     context = {
-        "rows": [(record, before.get(record.supersedes_id)) for record in found.rows],
-        "after": found.after,
+        "rows": [(record, before.get(record.supersedes_id)) for record in current_page.rows],
+        "after": current_page.after,
     }
     return render(request, "chains/list.html", context)
 
 
 @require_safe
 @login_required
-def one(request: HttpRequest, record_id: UUID) -> HttpResponse:
+def detail(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """A chain as it stood after each of its changes; `at` counts the changes from the first."""
     caller = caller_of(request, door="portal")
     record = queries.get(caller, record_id)
     line = chain(caller, record)
     changes = history(caller, record, line)
     moments = sorted({change.at for change in changes})
-    given = request.GET.get("at", "")
+    number = request.GET.get("at", "")
     last = len(moments) - 1
-    at = min(int(given), last) if given.isdecimal() and len(given) < 6 else last
+    at = min(int(number), last) if number.isdecimal() and len(number) < 6 else last
     states = states_at(caller, line, moments[at])
     links = [(link, states.get(link.pk)) for link in line]
     context = {

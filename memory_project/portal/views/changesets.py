@@ -33,21 +33,21 @@ def listing(request: HttpRequest) -> HttpResponse:
     rows = queries.changesets(caller, entity).prefetch_related("changes")
     if state in ChangesetState.values:
         rows = rows.filter(state=state)
-    found = page(rows, request.GET.get("after", ""))
-    kept = {"state": state, "entity": entity, "after": found.after}
+    current_page = page(rows, request.GET.get("after", ""))
+    query = {"state": state, "entity": entity, "after": current_page.after}
     context = {
-        "page": found,
+        "page": current_page,
         "states": ChangesetState,
         "state": state,
         "entity": entity,
-        "next_page": "?" + urlencode({name: value for name, value in kept.items() if value}),
+        "next_page": "?" + urlencode({name: value for name, value in query.items() if value}),
     }
     return render(request, "changesets/list.html", context)
 
 
 @require_safe
 @login_required
-def one(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+def detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     caller = caller_of(request, door="portal")
     changeset = changesets.find(caller, changeset_id)
     sources = Insight.objects.visible_to(caller).filter(pk__in=changeset.insight_ids).select_related("record")
@@ -76,10 +76,10 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
             messages.error(request, for_people(error))
             return redirect("roll-back", changeset_id=changeset_id)
         request.session.pop("last_decision", None)  # what it offers to undo is undone
-        left = f" {len(answer.conflicts)} left as others have them." if answer.conflicts else ""
+        remainder = f" {len(answer.conflicts)} left as others have them." if answer.conflicts else ""
         messages.success(
             request,
-            f"Rolled back: {len(answer.reverted)} values put back.{left} "
+            f"Rolled back: {len(answer.reverted)} values put back.{remainder} "
             f"{answer.insights_returned} insight{pluralize(answer.insights_returned)} back in the review.",
         )
         return redirect("changeset", changeset_id=changeset_id)
@@ -91,8 +91,8 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
         fault = for_people(error)
     context = {
         "changeset": changeset,
-        "ours": readable.of_changes((change for change, is_ours in landed if is_ours), back=True),
-        "conflicts": readable.of_changes((change for change, is_ours in landed if not is_ours), back=True),
+        "own_changes": readable.of_changes((change for change, is_own in landed if is_own), back=True),
+        "conflicts": readable.of_changes((change for change, is_own in landed if not is_own), back=True),
         "error": fault,
     }
     return render(request, "changesets/roll_back.html", context)
@@ -109,8 +109,8 @@ def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    written, there = rollback.replay(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
-    messages.success(request, f"{written} values written again, {there} were there.")
+    written_count, present_count = rollback.replay(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    messages.success(request, f"{written_count} values written again, {present_count} were there.")
     return redirect("changeset", changeset_id=changeset_id)
 
 

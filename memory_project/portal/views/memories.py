@@ -49,13 +49,13 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     caller = caller_of(request, door="portal")
     record = queries.get(caller, record_id)
     line = chain(caller, record)
-    said, own_word = feedback.of(caller, record)
+    verdicts, own_word = feedback.of(caller, record)
     insight = curation.of_record(caller, record)
     context = {
         "record": record,
         "insight": insight,
         "decisions": list(insight.decisions.all()) if insight else [],
-        "said": said,
+        "verdicts": verdicts,
         "own_word": own_word,
         "chain": list(zip(line, [None, *line], strict=False)),
         "history": history(caller, record, line),
@@ -98,8 +98,8 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         except (Invalid, Conflict) as error:
             form.refuse(Invalid(error.fault, field=error.field, allowed=error.allowed))
         else:
-            said = "Corrected: the old text stays in the chain." if correcting else "Saved."
-            messages.success(request, f"{target.waits[0].upper()}{target.waits[1:]}." if target.waits else said)
+            message = "Corrected: the old text stays in the chain." if correcting else "Saved."
+            messages.success(request, f"{target.waits[0].upper()}{target.waits[1:]}." if target.waits else message)
             return redirect("memory", record_id=target.pk)
     title, verb = ("Correct a memory", "Save correction") if correcting else ("Edit a memory", "Save")
     context = {"form": form, "record": record, "title": title, "verb": verb, "correcting": correcting}

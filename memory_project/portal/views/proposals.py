@@ -24,12 +24,12 @@ def listing(request: HttpRequest) -> HttpResponse:
     counts = queries.states_of(rows)
     if state in InsightState.values:
         rows = rows.filter(state=state)
-    found = page(rows, request.GET.get("after", ""), by="record__created_at")
-    kept = {"state": state, "after": found.after}
+    current_page = page(rows, request.GET.get("after", ""), by="record__created_at")
+    query = {"state": state, "after": current_page.after}
     context = {
-        "page": found,
+        "page": current_page,
         "state": state,
         "states": [(s, counts.get(s, 0)) for s in InsightState if s != InsightState.SUPERSEDED],
-        "next_page": "?" + urlencode({name: value for name, value in kept.items() if value}),
+        "next_page": "?" + urlencode({name: value for name, value in query.items() if value}),
     }
     return render(request, "knowledge/my_insights.html", context)

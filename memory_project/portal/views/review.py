@@ -35,13 +35,13 @@ LAST = "last_decision"  # in the session: what “Undo” takes back
 def queue(request: HttpRequest) -> HttpResponse:
     """Goes to the first waiting insight; with none, says what was done."""
     caller = curator(request)
-    given = _queue(caller, request)
-    place = given.locate()
-    if place.next_id:
-        return redirect(_address(place.next_id, given))
+    review_queue = _queue(caller, request)
+    position = review_queue.locate()
+    if position.next_id:
+        return redirect(_address(position.next_id, review_queue))
     approved = queries.in_state(caller, InsightState.APPROVED)
     context = {
-        "queue": given,
+        "queue": review_queue,
         "against": list(decisions.against(caller)[:AGAINST]),
         "approved": page(approved, by="record__created_at", newest=False).rows,
         "decided": review.decided_today(caller).count(),
@@ -52,9 +52,9 @@ def queue(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def one(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+def detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     caller = curator(request)
-    given = _queue(caller, request)
+    review_queue = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
     counts = capped_counts(decided=review.decided_today(caller), also=review.also_waiting(caller, insight))
     context = {
@@ -62,8 +62,8 @@ def one(request: HttpRequest, insight_id: UUID) -> HttpResponse:
         "insight": insight,
         "record": insight.record,
         "decisions": list(insight.decisions.all()),
-        "queue": given,
-        "place": given.locate(insight),
+        "queue": review_queue,
+        "place": review_queue.locate(insight),
         "reasons": REASONS,
         "is_own": insight.record.created_by == caller.email and not caller.is_admin,
         "last": request.session.get(LAST),
@@ -79,22 +79,22 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
     caller = curator(request)
     if act not in DECISIONS:
         raise NotFound(f"there is nothing called {act!r} to decide")
-    given = _queue(caller, request)
+    review_queue = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
-    following = given.locate(insight).next_id
+    following = review_queue.locate(insight).next_id
     try:
-        said, extra = DECISIONS[act](caller, insight_id, _note(request))
+        outcome, extra = DECISIONS[act](caller, insight_id, _note(request))
     except DomainError as error:
         messages.error(request, for_people(error))
-        return redirect(_address(insight_id, given))
-    request.session[LAST] = {"id": str(insight_id), "says": said, **extra}  # no text: it may be erased meanwhile
-    return redirect(_address(following, given) if following else reverse("review") + given.query_string)
+        return redirect(_address(insight_id, review_queue))
+    request.session[LAST] = {"id": str(insight_id), "says": outcome, **extra}  # no text: it may be erased meanwhile
+    return redirect(_address(following, review_queue) if following else reverse("review") + review_queue.query_string)
 
 
 def _note(request: HttpRequest) -> str:
     """What the author reads: the reason that was chosen, and what was typed."""
-    given = (request.POST.get("reason", ""), request.POST.get("note", ""))
-    return ". ".join(part.strip().rstrip(".") for part in given if part.strip())
+    parts = (request.POST.get("reason", ""), request.POST.get("note", ""))
+    return ". ".join(part.strip().rstrip(".") for part in parts if part.strip())
 
 
 def _approve(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, str]]:
@@ -120,8 +120,8 @@ def _apply(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, 
         changes=queries.proposals([insight]),
         entity_urn=next(iter(insight.record.entity_urns), ""),
     )
-    said = "Applied" if answer.changeset.state == "applied" else f"Applied in part ({answer.changeset.error})"
-    return said, {"changeset": str(answer.changeset.pk)}
+    outcome = "Applied" if answer.changeset.state == "applied" else f"Applied in part ({answer.changeset.error})"
+    return outcome, {"changeset": str(answer.changeset.pk)}
 
 
 DECISIONS: dict[str, Callable[[Caller, UUID, str], tuple[str, dict[str, str]]]] = {
@@ -152,7 +152,7 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     caller = curator(request)
     insight = queries.insight(caller, insight_id)
     form = InsightForm(request.POST or None, insight=insight)
-    given = _queue(caller, request)
+    review_queue = _queue(caller, request)
     if request.method == "POST" and form.is_valid():
         try:
             insights.edit(caller=caller, insight_id=insight_id, **form.values())
@@ -162,8 +162,8 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
             form.refuse(error)
         else:
             messages.success(request, "Saved.")
-            return redirect(_address(insight_id, given))
-    context = {"form": form, "insight": insight, "record": insight.record, "back": _address(insight_id, given)}
+            return redirect(_address(insight_id, review_queue))
+    context = {"form": form, "insight": insight, "record": insight.record, "back": _address(insight_id, review_queue)}
     return render(request, "review/edit.html", context)
 
 
@@ -172,24 +172,24 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
 def listing(request: HttpRequest) -> HttpResponse:
     """All insights in one state, to be chosen together; filters are in the address."""
     caller = curator(request)
-    given = _queue(caller, request)
+    review_queue = _queue(caller, request)
     state = request.GET.get("state", InsightState.PENDING)
     state = state if state in InsightState.values else InsightState.PENDING.value
-    rows = given.rows if state == InsightState.PENDING else queries.in_state(caller, state)
+    rows = review_queue.rows if state == InsightState.PENDING else queries.in_state(caller, state)
     if state != InsightState.PENDING:
-        rows = given.narrowed(rows)
-    found = page(
+        rows = review_queue.narrowed(rows)
+    current_page = page(
         rows, request.GET.get("after", ""), by="record__created_at", newest=state != InsightState.PENDING, size=50
     )
-    kept = {"state": state, "entity": given.entity, "category": given.category}
+    query = {"state": state, "entity": review_queue.entity, "category": review_queue.category}
     context = {
-        "page": found,
+        "page": current_page,
         "state": state,
         "states": [s for s in InsightState if s != InsightState.SUPERSEDED],
         "categories": Category,
-        "queue": given,
+        "queue": review_queue,
         "reasons": REASONS,
-        "next_page": "?" + urlencode({**{k: v for k, v in kept.items() if v}, "after": found.after}),
+        "next_page": "?" + urlencode({**{k: v for k, v in query.items() if v}, "after": current_page.after}),
     }
     return render(request, "review/list.html", context)
 
@@ -202,12 +202,12 @@ def curator(request: HttpRequest) -> Caller:
 
 
 def _queue(caller: Caller, request: HttpRequest) -> review.Queue:
-    def given(name: str) -> str:
+    def read(name: str) -> str:
         return UNSTORABLE.sub("", request.GET.get(name, ""))[:500]
 
-    category = given("category")
-    return review.Queue(caller, given("entity"), category if category in Category.values else "")
+    category = read("category")
+    return review.Queue(caller, read("entity"), category if category in Category.values else "")
 
 
-def _address(insight_id: UUID, given: review.Queue) -> str:
-    return reverse("review-one", args=[insight_id]) + given.query_string
+def _address(insight_id: UUID, review_queue: review.Queue) -> str:
+    return reverse("review-one", args=[insight_id]) + review_queue.query_string

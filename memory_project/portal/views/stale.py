@@ -24,15 +24,15 @@ def listing(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
     cause = UNSTORABLE.sub("", request.GET.get("cause", ""))[:1000]
     everyone = request.GET.get("whose") == "all" and not caller.is_admin
-    found = page(
+    current_page = page(
         stale.rows(caller, everyone=everyone, cause=cause),
         request.GET.get("after", ""),
         by="stale_at",
         newest=False,
         size=10,
     )
-    cases, note = stale.cases(caller, found.rows)
-    kept = {"cause": cause, "whose": "all" if everyone else "", "after": found.after}
+    cases, note = stale.cases(caller, current_page.rows)
+    query = {"cause": cause, "whose": "all" if everyone else "", "after": current_page.after}
     context = {
         "cases": cases,
         "note": note,
@@ -41,7 +41,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         "causes": [] if everyone else stale.causes(caller),
         "everyone": everyone,
         "last": request.session.pop(LAST_ACT, None),
-        "after": found.after,
-        "next_page": "?" + urlencode({name: value for name, value in kept.items() if value}),
+        "after": current_page.after,
+        "next_page": "?" + urlencode({name: value for name, value in query.items() if value}),
     }
     return render(request, "stale/list.html", context)
