@@ -75,20 +75,20 @@ def erased_since(backup: Path) -> list[UUID]:
     try:
         return [UUID(line) for line in file.read_text().split()] if file.exists() else []
     except ValueError:
-        raise BackupFailed(f"{file} is no list of erased memories: each line is an id") from None
+        raise BackupFailed(f"{file} is not a list of erased memories: each line must be an id") from None
 
 
 # -- writing ---------------------------------------------------------------------------------------------
 
 
 def write(target: Path) -> int:
-    """Dumps the database, as its owner and in one snapshot, into a new file of mode 0600; answers its size in bytes.
+    """Dumps the database, as its owner and in one snapshot, into a new file of mode 0600; returns its size in bytes.
     Raises BackupFailed."""
     target = target.absolute()
     if target.exists():
         raise BackupFailed(f"{target} is there already: name another file")
     if not target.parent.is_dir():
-        raise BackupFailed(f"{target.parent} is no folder")
+        raise BackupFailed(f"{target.parent} is not a folder")
     with _private_folder(target.parent) as folder:
         dump = folder / DUMP
         _run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={dump}")
@@ -131,7 +131,7 @@ def opened(backup: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             _unpack(backup, folder)
             manifest = json.loads((folder / MANIFEST).read_text())
         except (tarfile.TarError, KeyError, ValueError) as error:
-            raise BackupFailed(f"{backup} is no backup of ours: {error}") from None
+            raise BackupFailed(f"{backup} is not a Commonplace backup: {error}") from None
         except OSError as error:
             raise BackupFailed(f"{backup} can't be read: {error.strerror}") from None
         yield folder, manifest

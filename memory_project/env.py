@@ -65,7 +65,7 @@ def url(name: str, default: str) -> SplitResult:
     except ValueError:
         valid = False
     if not valid:
-        raise ImproperlyConfigured(f"{name}={raw!r} is no address; allowed: http:// or https:// with a host")
+        raise ImproperlyConfigured(f"{name}={raw!r} is not an address; allowed: http:// or https:// with a host")
     return parts
 
 

@@ -94,7 +94,7 @@ def alert_about_reviews() -> str:
 
 
 def tell_overturned(insight: Insight, decision: Decision) -> int:
-    """Whoever approved and whoever wrote it; answers to how many it was sent."""
+    """Whoever approved and whoever wrote it; returns to how many people it was sent."""
     people = {decision.overturns, insight.record.created_by} - {decision.by}
     context = {"insight": insight, "decision": decision}
     subject = "An approved insight was rejected"

@@ -40,7 +40,7 @@ def invite(
     try:
         validate_email(address)
     except ValidationError:
-        raise Invalid(f"{address[:80]!r} is no e-mail address", field="email") from None
+        raise Invalid(f"{address[:80]!r} is not an e-mail address", field="email") from None
     rows = list(Persona.objects.filter(name__in=personas))
     if missing := set(personas) - {persona.name for persona in rows}:
         raise NotFound(f"there is no persona {sorted(missing)[0]!r}", field="personas")
@@ -109,7 +109,7 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
 
 
 def hand_over(*, caller: Caller, person: User, to: str) -> int:
-    """Somebody leaves: the memories go to a colleague, tokens end, the account is switched off. Answers how many
+    """Somebody leaves: the memories go to a colleague, tokens end, the account is switched off. Returns how many
     memories moved. `manage.py rekey_owner` moves them back."""
     _require_admin(caller)
     heir = User.objects.filter(email=to.strip().lower(), is_active=True).first()

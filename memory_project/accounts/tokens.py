@@ -76,7 +76,7 @@ def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
 
 
 def revoke_all(*, caller: Caller, user: User) -> int:
-    """Ends every token of a person at once; answers how many were in use."""
+    """Ends every token of a person at once; returns how many were in use."""
     if not caller.acts_for(user.email):
         raise Forbidden("only an admin revokes the tokens of others")
     ended: int = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())

@@ -104,7 +104,7 @@ def make_memories(people: dict[str, User]) -> Iterator[bool]:
 
 
 def load_demo_catalog() -> int:
-    """The retailer's data sets; answers how many aspects were new."""
+    """The retailer's data sets; returns how many aspects were new."""
     counts = list(files.load(files.read_file(FOLDER / "catalog.json")))
     return counts[-1].writes if counts else 0
 

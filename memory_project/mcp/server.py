@@ -209,7 +209,7 @@ class CommonplaceServer(MCPServer[Any]):
                 log.warning("%s: %s", name, type(error).__name__)  # its text may hold what was to be stored
                 raise refused from None
             log.exception("%s failed", name)
-            raise InternalError("something went wrong here; the server's log says what") from None
+            raise InternalError("something went wrong; the server's log says what") from None
 
 
 def as_result(answer: Answer[Any], *, structured: bool) -> CallToolResult:

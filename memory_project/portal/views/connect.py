@@ -73,7 +73,7 @@ def make_token(request: HttpRequest) -> HttpResponse:
 @login_required
 def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     token = tokens.revoke_token(caller=caller_of(request, door="portal"), token_id=token_id)
-    messages.success(request, f"Revoked: “{token.name}” opens nothing any more.")
+    messages.success(request, f"Revoked: “{token.name}” no longer works.")
     return redirect("connect")
 
 

@@ -90,7 +90,7 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     record = queries.get(caller, record_id)
     correcting = "correct" in (request.POST or request.GET)
     if not (may_decide(caller, record) if correcting else caller.acts_for(record.created_by)):
-        raise Forbidden("belongs to somebody else: only its owner or an admin changes it")
+        raise Forbidden("belongs to somebody else: only its owner or an admin can change it")
     form = MemoryForm(request.POST or None, initial=_initial(record), new=False)
     if request.method == "POST" and form.is_valid():
         try:
