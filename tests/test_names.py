@@ -10,8 +10,8 @@ import pytest
 
 from tests.test_architecture import MODULES, ROOT, name_of
 
-BARE = set(
-    [
+BARE = {
+
         "found",
         "given",
         "known",
@@ -68,8 +68,8 @@ BARE = set(
         "many",
         "few",
         "much",
-    ]
-)
+    
+}
 # Names of the contract: arguments, answer keys and columns.
 CONTRACT = {
     "analysis.operations": {"where"},
