@@ -9,8 +9,7 @@ from uuid import UUID
 from django.db.models import Count, Exists, OuterRef
 
 from knowledge import catalog as catalogs
-from knowledge.catalog import baselines as looking
-from knowledge.catalog import facts, staleness
+from knowledge.catalog import baselines, facts, staleness
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
 from knowledge.models import EntityBaseline
 from memories.access import Caller
@@ -99,16 +98,16 @@ def causes(caller: Caller) -> list[tuple[str, int]]:
 def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], str]:
     """The records with what changed around them, and a note when the catalog does not say."""
     ids = [record.pk for record in records]
-    baselines: dict[UUID, list[EntityBaseline]] = {}
+    by_record: dict[UUID, list[EntityBaseline]] = {}
     for baseline in EntityBaseline.objects.filter(record__in=ids):
-        baselines.setdefault(baseline.record_id, []).append(baseline)
+        by_record.setdefault(baseline.record_id, []).append(baseline)
     doubts = _doubts(ids)
     entities, note = {}, ""
-    urns = {baseline.urn for group in baselines.values() for baseline in group}
+    urns = {baseline.urn for group in by_record.values() for baseline in group}
     if urns:
         try:
             catalog = catalogs.readable()
-            entities = looking.look(catalog, urns)
+            entities = baselines.look(catalog, urns)
             note = catalogs.copy_note(catalog)
         except (CatalogUnavailable, CatalogRefused) as error:
             note = error.message
@@ -119,7 +118,7 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
             may_edit=caller.acts_for(record.created_by),
             entities=[
                 _entity(baseline, entities[baseline.urn])
-                for baseline in baselines.get(record.pk, [])
+                for baseline in by_record.get(record.pk, [])
                 if baseline.urn in entities
             ],
             doubts=doubts.get(record.pk, []),
@@ -128,7 +127,7 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
     ], note
 
 
-def _entity(baseline: EntityBaseline, now: looking.Seen) -> Entity:
+def _entity(baseline: EntityBaseline, now: baselines.Seen) -> Entity:
     return Entity(
         urn=baseline.urn,
         exists=now.exists,

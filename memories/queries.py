@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet
 
 from memories.access import Caller
 from memories.contract.errors import NotFound
@@ -68,13 +68,6 @@ def decided_by(caller: Caller) -> Q:
     if caller.curates:
         rule |= Q(persona__in=sorted(caller.personas)) & ~Q(visibility=Visibility.PRIVATE)
     return rule
-
-
-def doubted(caller: Caller) -> MemoryRecordQuerySet:
-    """Active memories that a reader marked wrong since they were last verified, of those that the caller decides."""
-    rows = in_scope(caller, Filters()).filter(Exists(open_doubts()))
-    rows = rows if caller.is_admin else rows.filter(decided_by(caller))
-    return rows.defer("embedding", "search").order_by("created_at", "id")
 
 
 def open_doubts() -> QuerySet[Feedback]:

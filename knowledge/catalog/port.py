@@ -26,13 +26,6 @@ class CatalogRefused(DomainError):
     status = 502
 
 
-class ValueMoved(DomainError):
-    """The value at the path is no longer what the write was planned on."""
-
-    code = "conflict"
-    status = 409
-
-
 @dataclass(frozen=True)
 class Aspect:
     """`value` None: the aspect is absent. `version` counts writes; 0 while absent from the start."""

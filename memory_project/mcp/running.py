@@ -10,7 +10,7 @@ import psycopg
 from anyio import to_thread
 from django.db import close_old_connections, connections
 
-from memories.database import connections as waits
+from memories.database import connections as database
 
 Answer = TypeVar("Answer")
 
@@ -26,7 +26,7 @@ class Running:
     def call(self, work: Callable[..., Answer], *arguments: Any, statement_s: float) -> Answer:
         """In the worker thread: the work, between a fresh connection and a tidy one."""
         self._wrapper = connections["default"]
-        waits.limit_statements(statement_s)
+        database.limit_statements(statement_s)
         close_old_connections()
         try:
             return work(*arguments)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from memories import queries, services
+from knowledge import stale
+from memories import services
 from memories.access import Caller
 from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.models import Feedback, MemoryRecord, Persona
@@ -23,10 +24,10 @@ def test_one_reader_s_word_takes_it_from_that_reader_alone(alice: Caller, bob: C
     fact.refresh_from_db()
     assert fact.status == "active"
     assert (recalled(bob), recalled(alice)) == ([], [fact.content])
-    assert list(queries.doubted(alice)) == [fact]  # its owner is asked
-    assert not queries.doubted(bob).exists()
+    assert list(stale.second_looks(alice)) == [fact]  # its owner is asked
+    assert not stale.second_looks(bob).exists()
     services.verify(caller=alice, record_id=fact.pk)
-    assert not queries.doubted(alice).exists()
+    assert not stale.second_looks(alice).exists()
 
 
 @pytest.mark.parametrize("second", ["owner", "curator", "reader"])

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from analysis import actions, execution, findings, sessions
-from analysis import export as exporting
+from analysis import export as exports
 from analysis.asking import description, query
 from analysis.asking.filters import Where
 from analysis.models import Action, Outcome, Session
@@ -145,9 +145,9 @@ def resume(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @login_required
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """The file that analysis_export promised, for its owner."""
-    opened_export = exporting.opened(caller_of(request, door="portal"), request.GET.get("export", ""))
+    opened_export = exports.opened(caller_of(request, door="portal"), request.GET.get("export", ""))
     response = StreamingHttpResponse(
-        exporting.lines(opened_export), content_type=exporting.MEDIA_TYPES[opened_export.format]
+        exports.lines(opened_export), content_type=exports.MEDIA_TYPES[opened_export.format]
     )
     response["Content-Disposition"] = f'attachment; filename="{opened_export.scope.model}.{opened_export.format}"'
     return response
