@@ -286,6 +286,7 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Commonplace",
     "DESCRIPTION": "Memories that analysts and their agents share. The tools over MCP say the same.",
     "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from pydantic import TypeAdapter
 
 from memories.contract import schemas
@@ -31,14 +31,9 @@ def body_of(operation: type[Operation], besides: str = "") -> dict[str, Any]:
 def query_of(operation: type[Operation]) -> list[OpenApiParameter]:
     """The parameters of a query string, by the names that the REST API gives them."""
     schema = schemas.public(operation.takes(by_alias=False))
-    kinds = {"integer": OpenApiTypes.INT, "boolean": OpenApiTypes.BOOL}
     return [
         OpenApiParameter(
-            name,
-            kinds.get(value.get("type"), OpenApiTypes.STR),
-            description=value.get("description", ""),
-            enum=value.get("enum"),
-            default=value.get("default"),
+            name, {key: value[key] for key in value if key != "description"}, description=value.get("description", "")
         )
         for name, value in schema["properties"].items()
     ]
@@ -47,8 +42,18 @@ def query_of(operation: type[Operation]) -> list[OpenApiParameter]:
 def answers(shape: Any, *statuses: int) -> dict[int, Any]:
     """The shape as a tool advertises it, with every error beside it."""
     schema = inlined(TypeAdapter(shape).json_schema(mode="serialization"))
-    faults = {status: {**ERROR, "description": says} for status, says in FAULTS.items()}
+    faults = {status: OpenApiResponse(ERROR, says) for status, says in FAULTS.items()}
     return {**dict.fromkeys(statuses or (200,), schema), **faults}
+
+
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the library's base registers it
+    """A token of the Connect page."""
+
+    target_class = "memory_project.accounts.tokens.BearerAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer"}
 
 
 def inlined(schema: dict[str, Any]) -> dict[str, Any]:

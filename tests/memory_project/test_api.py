@@ -7,10 +7,11 @@ from uuid import UUID
 import pytest
 from django.test import Client
 from django.utils import timezone
+from drf_spectacular.validation import validate_schema
 
 from memories.access import Caller, operator
 from memories.contract.errors import Forbidden, Invalid
-from memories.models import MemoryRecord, Persona
+from memories.models import Dimension, MemoryRecord, Persona, Status
 from memory_project.accounts.tokens import create_token, find_token, revoke_token
 from memory_project.models import ApiToken, User
 
@@ -137,3 +138,28 @@ def test_tokens_are_for_oneself_a_held_persona_and_no_rights(alice: Caller, alic
         create_token(caller=operator(), user=alice_user, name="x", rights=["fly"])
     with pytest.raises(Invalid):
         create_token(caller=alice, user=alice_user, name="")
+
+
+# -- the document ------------------------------------------------------------------------------------------
+
+
+def test_the_openapi_document_is_valid_and_says_what_the_operations_take(alice_user: User) -> None:
+    assert Client().get("/api/v1/schema/").status_code == 401
+    document = client(alice_user).get("/api/v1/schema/").json()
+    validate_schema(document)  # type: ignore[no-untyped-call]
+    paths = document["paths"]
+    assert set(paths) == {LIST, RECALL, f"{LIST}{{record_id}}/", f"{LIST}{{record_id}}/supersede/"}
+    body = paths[LIST]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert (body["required"], body["additionalProperties"]) == (["content"], False)
+    assert body["properties"]["dimension"]["enum"] == Dimension.values
+    assert (body["properties"]["content"]["minLength"], body["properties"]["tags"]["maxItems"]) == (10, 20)
+    corrected = paths[f"{LIST}{{record_id}}/supersede/"]["post"]
+    assert "record_id" not in corrected["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    status = next(parameter for parameter in paths[LIST]["get"]["parameters"] if parameter["name"] == "status")
+    assert status["schema"] == {"type": "string", "enum": Status.values, "default": "active"}
+    limit = next(parameter for parameter in paths[LIST]["get"]["parameters"] if parameter["name"] == "limit")
+    assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
+    answer = paths[RECALL]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert answer["required"] == ["memories", "count", "strategy", "ranking"]
+    assert {"400", "401", "403"} <= set(paths[RECALL]["post"]["responses"])
+    assert {"token": []} in paths[RECALL]["post"]["security"]
