@@ -101,7 +101,7 @@ def act(ask: Act, *, caller: Caller) -> Acted:
     if len(ids) > UNCONFIRMED_MOST or ask.confirm:
         _require_confirmed(caller, request, ids, ask.confirm)
     elif broken := interrupted(caller, request.session, request.model.name):
-        hint = "resume it with action_id, or do a dry run and pass its confirm to start anew"
+        hint = "resume it with action_id, or do a dry run and pass its confirm to start over"
         raise Conflict(f"an action was interrupted here, {broken[0].pk.hex}: {hint}", field="action_id")
     with closing(sources.open_upstream(caller, request.model, as_user=as_user)) as upstream:
         with transaction.atomic():

@@ -52,7 +52,7 @@ analysis_ingest = Tool(
     name="analysis_ingest",
     toolset="analysis",
     title="Ingest a data set",
-    description="Download records for analysis without reading them: they are kept aside, and only a status comes back."
+    description="Download records for analysis without reading them: they are set aside, and only a status is returned."
     "\n\nBegin here when a data set is too large to read. Then describe, aggregate, filter and sample with "
     "analysis_query, keep what you find with analysis_store, and clear at the end. The model `memory` needs no source.",
     choices={"": _ingest, "parent_model": _ingest_children},
@@ -109,6 +109,7 @@ analysis_query = Tool(
     "(semantic).\n\nDescribe first. Ground yourself with aggregate, look with filter and sample, and recall with "
     "semantic.",
     chooser="mode",
+    needs_choice=True,
     choices={
         "describe": _describe,
         "semantic": _semantic,
@@ -182,7 +183,7 @@ analysis_act = Tool(
     toolset="analysis",
     title="Act on records",
     description="Update or delete the matching records upstream, without their ids passing through the context.\n\n"
-    "Do a dry run first. A partial failure is reported; call again with action_id to go on with what failed.",
+    "Do a dry run first. A partial failure is reported; call again with action_id to retry what failed.",
     choices={"": _act, "action_id": _resume},
     hints=Hints(destructive=True, open_world=True),
 )
@@ -199,7 +200,7 @@ def analysis_clear(caller: Caller, ask: operations.Clear) -> Answer[ClearShape]:
 
 @tool(toolset="analysis", title="Export records", hints=Hints(read_only=True, idempotent=True))
 def analysis_export(caller: Caller, ask: operations.Export) -> Answer[ExportShape]:
-    """Make the matching records a file for a person: returns an address that only you can open, for an hour."""
+    """Export the matching records as a file for a person: returns an address that only you can open, for an hour."""
     prepared, token = export.prepare(ask, caller=caller)
     url = f"{settings.COMMONPLACE_URL}{link_to('analysis-export', token)}"
     shape: ExportShape = {

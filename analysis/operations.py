@@ -33,7 +33,7 @@ Conditions = Annotated[
         "$exists, $contains, $not: …}}; $and, $or, $not join conditions. Numbers and dates are compared as such."
     ),
 ]
-User = Annotated[str, Field(description="For service accounts: the user on whose behalf.")]
+User = Annotated[str, Field(description="For service accounts: the user to act for.")]
 Model = Annotated[str, Field(description="Needed when the analysis holds several.")]
 
 
@@ -67,7 +67,7 @@ class Ingest(Operation):
     per_page: PageSize = Field(PER_PAGE, description="Records a page.")
     fields: Names = Field([], description="Only these; ids are always kept.")
     ingest_all: bool = Field(False, description="All pages, up to 50 a call.")
-    resume: bool = Field(False, description="With ingest_all: go on where the last call ended.")
+    resume: bool = Field(False, description="With ingest_all: continue where the last call ended.")
     user_id: User = ""
 
 
@@ -170,16 +170,16 @@ class Act(Operation):
     action: Annotated[str, OneOf(ACTIONS)]
     where: Conditions | None = None
     attributes: dict[str, Any] | None = Field(None, description="For update: what to set on every record.")
-    dry_run: bool = Field(False, description="Show scope and snapshot age, call nothing.")
+    dry_run: bool = Field(False, description="Show scope and snapshot age, change nothing.")
     confirm: str = Field("", description="The dry run's token; needed for more than 50 records.")
     revalidate: bool = Field(False, description="Read each record first, and skip those that changed since.")
     user_id: User = ""
 
 
 class ResumeAction(Operation):
-    """Go on with an interrupted action"""
+    """Resume an interrupted action"""
 
-    action_id: Annotated[Id, Field(description="An interrupted action to go on with.")]
+    action_id: Annotated[Id, Field(description="An interrupted action to resume.")]
 
 
 class Clear(Operation):

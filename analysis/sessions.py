@@ -28,7 +28,7 @@ def acting_for(caller: Caller, user_id: str) -> str:
     """Whom an upstream is told that it works for: nobody but the caller, unless the token may act for others."""
     user_id = user_id.strip()
     if user_id and user_id.lower() != caller.email and "act_for_users" not in caller.rights:
-        raise Forbidden("is not you: this connection acts for nobody else", field="user_id")
+        raise Forbidden("is not you: this connection can't act for others", field="user_id")
     return user_id
 
 

@@ -24,7 +24,7 @@ FAILED_SHOWN = 50
 CONSUMED = {"consumed": True}  # what was fetched for this may leave the client's context
 BROKE_OFF = (
     "an earlier {action.kind} was interrupted: resume it with action_id {action.pk.hex} instead of repeating it; "
-    "this confirm starts anew and may repeat requests"
+    "this confirm starts over and may repeat requests"
 )
 TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
 
@@ -240,7 +240,7 @@ def describe_answer(caller: Caller, session: Session, ask: Describe) -> Answer[D
         lines.append(f"Types and examples are from the newest {summary.looked} records.\n")
     if omitted := summary.more_fields + dropped:
         shape["omitted"] = omitted
-        lines.append(f"{omitted} more fields did not fit; those that most records hold are told.\n")
+        lines.append(f"{omitted} more fields did not fit; those that most records have are shown.\n")
     lines += ["| Field | Type | Missing | Values | Description |", "|---|---|---|---|---|"]
     lines += [_line(field) for field in shape["fields"]]
     return Answer(shape, "\n".join([*lines, "", *_examples(session, scope.model, shape["fields"])]))

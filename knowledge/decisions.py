@@ -73,7 +73,7 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
         if last is not None and last.kind == DecisionKind.EDIT_APPROVED:
             return _undo_edit(caller, insight, last)
         if insight.state not in (InsightState.APPROVED, InsightState.REJECTED):
-            raise Conflict(f"is {insight.state}: there is no decision to take back", field="insight_id")
+            raise Conflict(f"is {insight.state}: there is no decision to undo", field="insight_id")
         if insight.changeset_id:
             raise Conflict("is being applied: roll that back instead", field="insight_id")
         if insight.reviewed_by != caller.email and not caller.is_admin:
@@ -81,7 +81,7 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
         if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
             raise Conflict("was archived by its owner", field="insight_id")
         if insight.state == InsightState.REJECTED and (twin := services.living_twin(insight.record)):
-            raise Conflict(f"the same was remembered anew, as {twin.pk.hex}", field="insight_id")
+            raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
         _note(caller, insight, DecisionKind.TAKEN_BACK, "")
         back_to_pending(caller, insight, "undo_review")
     return insight
@@ -97,7 +97,7 @@ def appeal(ask: Appeal, *, caller: Caller) -> Insight:
         if insight.state != InsightState.REJECTED:
             raise Conflict(f"is {insight.state}: only a rejection is appealed", field="insight_id")
         if twin := services.living_twin(insight.record):
-            raise Conflict(f"the same was remembered anew, as {twin.pk.hex}", field="insight_id")
+            raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
         _note(caller, insight, DecisionKind.APPEALED, ask.notes, overturns="")
         back_to_pending(caller, insight, "appeal")
     return insight

@@ -107,7 +107,7 @@ class Reject(Approve):
 
 
 class UndoReview(Operation):
-    """Take your decisions back, until they are acted on"""
+    """Undo your decisions, until they are acted on"""
 
     insight_ids: Insights
 
@@ -150,13 +150,13 @@ class Apply(Operation):
 
 
 class ResumeChangeset(Operation):
-    """Go on with a partial changeset"""
+    """Resume a partial changeset"""
 
     changeset_id: Id
 
 
 class RollBack(Operation):
-    """Take a changeset back"""
+    """Roll a changeset back"""
 
     changeset_id: Id
     confirm: bool = False
@@ -191,7 +191,7 @@ class ShowEntity(Operation):
     """What the catalog says of an entity now"""
 
     urn: Entity
-    columns_from: Offset = Field(0, description="Skip so many columns.")
+    columns_from: Offset = Field(0, description="How many columns to skip.")
     columns_limit: Annotated[int, Page(COLUMNS_SHOWN_MAX)] = 50
 
 

@@ -39,7 +39,7 @@ class InsightReview(Review):
         if insight is not None and insight.changeset_id:
             changeset = insight.changeset_id.hex
             raise Conflict(
-                f"stands in the catalog by the changeset {changeset}: a curator rolls that back first", field="id"
+                f"is in the catalog by the changeset {changeset}: a curator must roll that back first", field="id"
             )
 
     def hold_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:

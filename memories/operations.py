@@ -126,17 +126,17 @@ class Verify(Operation):
     also: ClassVar = {"reason": "note"}
 
     record_id: MemoryId
-    note: Reason = Field("", description="What was looked at, or what is wrong.")
+    note: Reason = Field("", description="What you checked, or what is wrong.")
 
 
 class MarkFeedback(Operation):
-    """Say of a recalled memory that it was useful or wrong, or withdraw that; a wrong one leaves your recall"""
+    """Mark a recalled memory as useful or wrong, or withdraw that; a wrong one leaves your recall"""
 
     also: ClassVar = {"reason": "note"}
 
     record_id: MemoryId
     verdict: Annotated[str, OneOf([*Verdict.values, WITHDRAW])]
-    note: Annotated[str, Text(0, 500)] = Field("", description="What was looked at, or what is wrong.")
+    note: Annotated[str, Text(0, 500)] = Field("", description="What you checked, or what is wrong.")
 
 
 class Share(Operation):

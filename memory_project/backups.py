@@ -53,7 +53,7 @@ def note_erased(record_id: UUID) -> None:
         try:
             _append(erased_list(backup), f"{record_id.hex}\n")
         except OSError as error:
-            log.error("%s was erased, and the backup %s was not told: %s", record_id.hex, backup, error)
+            log.error("%s was erased, but not listed beside the backup %s: %s", record_id.hex, backup, error)
 
 
 def _list_backups() -> list[Path]:

@@ -1,4 +1,4 @@
-"""System checks: what would make the product fail later is said at the start, with what to do."""
+"""System checks: reports at the start what would fail later, and what to do about it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class SessionQuerySet(models.QuerySet["Session"]):
     def owned_by(self, caller: Caller) -> SessionQuerySet:
-        """A session is its owner's alone; admins look, in the browser, but query and act on none but their own."""
+        """A session belongs to its owner; admins can look in the browser, but query and act only in their own."""
         return self.filter(owner=caller.email)
 
 

@@ -126,8 +126,8 @@ def _require_both_sides(caller: Caller, insight: Insight) -> None:
     sees = MemoryRecord.objects.visible_to(caller).filter(pk=replaced.pk).exists()
     if not sees or not caller.curates_for(replaced.persona):
         raise Forbidden(
-            f"{insight.pk.hex} replaces a memory that is not yours to decide: somebody who sees it and curates for its "
-            "persona applies it",
+            f"{insight.pk.hex} replaces a memory that you may not decide on: a curator of its persona who can see it "
+            "has to apply it",
             field="insight_ids",
         )
 

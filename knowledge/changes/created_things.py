@@ -28,7 +28,7 @@ def create_glossary_term(request: Request, context: Context) -> list[Step]:
     name = checked(Annotated[str, Text(2, 150)], request.target, "target")
     definition = detail_of(request, "the term's definition")
     if term_urn := context.find_term(name):
-        raise Conflict(f"the term {name!r} is there already: add_glossary_term {term_urn}", field="target")
+        raise Conflict(f"the term {name!r} already exists: use add_glossary_term {term_urn}", field="target")
     urn = f"urn:li:glossaryTerm:{uuid.uuid5(NAMESPACE, name.casefold())}"
     info = {"name": name, "definition": definition, "termSource": "INTERNAL"}
     steps = [Step(Write(urn, "glossaryTermInfo", (), "add", info), creates=True)]

@@ -74,7 +74,7 @@ def _put_back(caller: Caller, catalog: CatalogPort, changeset: Changeset, skip_c
     if conflicts and not skip_conflicts:
         paths = "; ".join(f"{change.urn} {change}" for change in conflicts[:5])
         raise Conflict(
-            f"others have changed since: {paths}", field="changeset_id", allowed="skip_conflicts to leave those"
+            f"changed by others since: {paths}", field="changeset_id", allowed="skip_conflicts to leave those"
         )
     run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
     for change in own_changes:

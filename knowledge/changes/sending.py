@@ -114,7 +114,7 @@ def catalog_of(changeset: Changeset) -> CatalogPort:
     catalog = catalogs.current()
     if catalog.name != changeset.catalog:
         raise Conflict(
-            f"was written to the catalog {changeset.catalog!r}, configured is {catalog.name!r}", field="changeset_id"
+            f"was written to the catalog {changeset.catalog!r}, but {catalog.name!r} is in use", field="changeset_id"
         )
     return catalog
 

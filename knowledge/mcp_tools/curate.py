@@ -149,7 +149,7 @@ def _decide_each(insight_ids: Sequence[str], act: Callable[[str], Insight]) -> D
             last = act(insight_id).decisions.last()
             updated += 1
             if last is not None and last.overturns:
-                overturns.append(f"{insight_id} was approved by {last.overturns}, who is told")
+                overturns.append(f"{insight_id} was approved by {last.overturns}, who is notified")
         except DomainError as error:
             errors.append(RefusedShape(id=insight_id, error=error.message, code=error.code))
     if not updated and len(errors) == 1:
@@ -231,7 +231,7 @@ def _apply(caller: Caller, ask: operations.Apply) -> AppliedShape | PreviewShape
 MESSAGES = {
     "applied": "applied",
     "partial": "some changes were not written: resume continues, rollback reverts them",
-    "failed": "nothing was written; the insights are approved and free",
+    "failed": "nothing was written; the insights stay approved and can be applied",
 }
 
 
@@ -319,7 +319,7 @@ apply_knowledge = Tool(
     name="apply_knowledge",
     toolset="knowledge",
     title="Curate and apply knowledge",
-    description="For curators: review captured insights, apply approved ones to the data catalog, and take that back."
+    description="For curators: review captured insights, apply approved ones to the data catalog, and roll that back."
     "\n\nreview → approve → synthesize → apply with dry_run, then with confirm → rollback if need be.",
     chooser="action",
     choices={

@@ -101,4 +101,4 @@ def of_database(error: Exception) -> DomainError | None:
     if isinstance(error, DataError):
         return Invalid("a value is out of range, or contains characters that can't be stored")
     why = getattr(error.__cause__, "says", "")  # of the embedded server, in a line for people
-    return Degraded(f"the database is away: {why}" if why else "the database did not answer; try again")
+    return Degraded(f"the database is unavailable: {why}" if why else "the database did not answer; try again")

@@ -1,4 +1,4 @@
-"""How long work tells how far it is, and learns that nobody waits for it any more, whoever called it."""
+"""How lengthy work reports its progress, and learns that nobody is waiting for it any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON schemas, lean: what a model reads of a tool is dear, so nothing stands there twice or says nothing."""
+"""JSON schemas, lean: what a model reads of a tool is costly, so nothing is repeated or empty."""
 
 from __future__ import annotations
 
@@ -84,6 +84,8 @@ def _widest(variants: Sequence[Mapping[str, Any]]) -> Schema:
                 merged[key] = min(value, variant[key])
             elif key in ("maxLength", "maximum", "maxItems"):
                 merged[key] = max(value, variant[key])
+            elif key == "items":
+                merged[key] = _widest([value, variant[key]])
             elif value != variant[key]:
                 del merged[key]
     return merged

@@ -59,6 +59,7 @@ class Tool:
     choices: Mapping[str, Handler]
     chooser: str = ""
     hints: Hints = field(default_factory=Hints)
+    needs_choice: bool = False  # without one the call is an error, and no question about what there is to choose
     repeats_choice: bool = False  # the answer says which choice it is of
     admits: Callable[[Caller], None] | None = None  # raises Forbidden for who may not use it at all
 
@@ -67,7 +68,7 @@ class Tool:
         values = {name: value for name, value in arguments.items() if value is not None and value != ""}
         if self.chooser:
             choice = choice or str(values.pop(self.chooser, ""))
-            if not choice and "" not in self.choices:
+            if not choice and not self.needs_choice:
                 return {f"{self.chooser}s": self.usage(), "message": f"name a {self.chooser}"}
             check_choice(self.chooser, choice, self.choices)
             if self.admits:
@@ -112,6 +113,7 @@ class Tool:
         required = [name for name in properties if all(name in part.get("required", []) for part in parts.values())]
         if self.chooser:
             properties = {self.chooser: self._chooser_schema(), **properties}
+            required = [*([self.chooser] if self.needs_choice else []), *required]
         schema = {"type": "object", "properties": properties}
         return dict(schemas.public({**schema, "required": required} if required else schema))
 
@@ -119,7 +121,7 @@ class Tool:
         return {
             "type": "string",
             "enum": list(self.choices),
-            "description": f"Without a {self.chooser}: what each takes.",
+            **({} if self.needs_choice else {"description": "Without it: what each takes."}),
         }
 
     @functools.cached_property
@@ -134,7 +136,7 @@ class Tool:
         lists = [part.get("required", []) for part in parts]
         required = [name for name in properties if all(name in keys for keys in lists)]
         schema: schemas.Schema = {"type": "object", "properties": properties, "required": required}
-        if self.chooser and "" not in self.choices:
+        if self.chooser and not self.needs_choice:
             schema["properties"] |= {f"{self.chooser}s": {"type": "object"}, "message": {"type": "string"}}
             lists.append([f"{self.chooser}s", "message"])
             schema["required"] = []

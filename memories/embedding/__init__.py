@@ -127,7 +127,7 @@ def embed(
     model = current(wait_s)
     breaker = _slot.breakers[waiting]
     if not breaker.allows():
-        raise EmbedderUnavailable(f"the embedding model is away: {breaker.reason}")
+        raise EmbedderUnavailable(f"the embedding model is unavailable: {breaker.reason}")
     try:
         vectors = _checked(model, model.embed(texts, timeout_s=waiting.timeout_s), len(texts))
     except EmbedderUnavailable as error:
@@ -146,7 +146,7 @@ def _checked(model: Embedder, vectors: Vectors, count: int) -> Vectors:
             "or choose another model"
         )
     if not np.isfinite(vectors).all() or (np.abs(vectors).sum(axis=1) == 0).any():
-        raise EmbedderUnavailable(f"{model.name} answered an empty vector")
+        raise EmbedderUnavailable(f"{model.name} returned an empty vector")
     return vectors
 
 

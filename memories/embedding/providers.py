@@ -73,7 +73,7 @@ class OpenAICompatible:
         except (httpx.HTTPError, web.AnswerTooLarge) as error:
             raise EmbedderUnavailable(f"{self._address} did not answer: {type(error).__name__}: {error}") from error
         except (KeyError, TypeError, ValueError) as error:
-            raise EmbedderUnavailable(f"{self._address} answered something else than embeddings") from error
+            raise EmbedderUnavailable(f"{self._address} returned something other than embeddings") from error
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise EmbedderUnavailable(f"{self._address} answered {len(rows)} vectors for {len(texts)} texts")
         return vectors

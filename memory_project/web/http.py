@@ -1,4 +1,4 @@
-"""What the web server takes from whom it does not know yet: so many bytes, in so much time."""
+"""What the web server accepts from unknown clients: a limited size, within a limited time."""
 
 from __future__ import annotations
 

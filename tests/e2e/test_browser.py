@@ -148,7 +148,7 @@ def test_useful_and_wrong(sign_in: SignIn) -> None:
     page.click("text=Mark as wrong")
     page.wait_for_selector("text=You said: wrong")
     assert "not in Lyon any more" in page.inner_text(".note.warn")
-    page.click("text=Take it back")
+    page.click("button:text-is('Withdraw')")
     page.wait_for_selector("button:has-text('Useful')")
 
 

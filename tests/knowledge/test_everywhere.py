@@ -122,7 +122,7 @@ def test_a_replacement_needs_both_sides(
     ).insight
     decisions.approve(caller=cora, insight_id=insight.pk)
     arguments: dict[str, Any] = {"insight_ids": [insight.pk.hex], "changes": [change("add_tag", "", "Counted")]}
-    with pytest.raises(Forbidden, match="replaces a memory that is not yours to decide"):
+    with pytest.raises(Forbidden, match="replaces a memory that you may not decide on"):
         changesets.apply(caller=cora, entity_urn=ORDERS, **arguments)
     memory.refresh_from_db()
     assert memory.status == "active"

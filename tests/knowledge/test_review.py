@@ -306,7 +306,7 @@ def test_a_withdrawn_insight_is_neither_applied_nor_brought_back(alice: Caller, 
 def test_a_rejection_asks_for_a_reason(alice: Caller, desk: Client) -> None:
     insight = propose(alice)
     page = desk.get(decide(desk, insight, "reject")["Location"])
-    assert "The reason is missing: the author learns from it" in page.content.decode()
+    assert "The reason is missing: the author needs to know why" in page.content.decode()
     decide(desk, insight, "reject", reason="Too vague to use", note="Which stores?")
     insight.refresh_from_db()
     assert (insight.state, insight.review_notes) == ("rejected", "Too vague to use. Which stores?")

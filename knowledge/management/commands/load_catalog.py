@@ -17,9 +17,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("files", nargs="*", type=Path)
-        parser.add_argument(
-            "--rebuild", action="store_true", help="derive names, search and lineage anew from all aspects"
-        )
+        parser.add_argument("--rebuild", action="store_true", help="rebuild names, search and lineage from all aspects")
         parser.add_argument("--known-only", action="store_true", help="skip aspects that the product does not read")
 
     def handle(self, *, files: list[Path], known_only: bool, rebuild: bool, verbosity: int = 1, **options: Any) -> None:
@@ -45,7 +43,7 @@ class Command(BaseCommand):
 
         if rebuild:
             total = max(derived.rebuild(), default=0)
-            self.stdout.write(f"{total} entities derived anew")
+            self.stdout.write(f"{total} entities rebuilt")
 
     def say(self, label: str, counted: dict[str, int]) -> None:
         if counted:

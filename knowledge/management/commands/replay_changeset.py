@@ -14,7 +14,7 @@ from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Writes an applied changeset's values again where they are gone, or exports it as a DataHub metadata file."
+    help = "Rewrites an applied changeset's missing values, or exports it as a DataHub metadata file."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id")
@@ -24,7 +24,7 @@ class Command(BaseCommand):
         try:
             if export is None:
                 written_count, present_count = rollback.replay(caller=operator(), changeset_id=id)
-                self.stdout.write(f"{written_count} values written, {present_count} were there already")
+                self.stdout.write(f"{written_count} values written, {present_count} were already there")
                 return
             proposals = as_proposals(changesets.find(operator(), id).changes.filter(outcome="landed"))
             export.write_text(json.dumps(proposals, indent=1, ensure_ascii=False))

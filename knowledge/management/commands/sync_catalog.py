@@ -12,7 +12,7 @@ from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Copies DataHub's entities into our tables, so that reading goes on while it is away. May be run again."
+    help = "Copies DataHub's entities into our tables, to read while it is unavailable. Can be run repeatedly."
 
     def handle(self, *, verbosity: int = 1, **options: Any) -> None:
         if not settings.DATAHUB_GMS_URL:

@@ -15,7 +15,7 @@ PAUSES_S = (1, 2, 5, 10, 30, 60)  # after failures in a row
 
 
 class Command(BaseCommand):
-    help = "Follows DataHub's events, so that memories go stale within seconds of a change. Runs until it is ended."
+    help = "Follows DataHub's events, so that memories go stale within seconds of a change. Runs until stopped."
 
     def handle(self, **options: Any) -> None:
         if not settings.DATAHUB_GMS_URL:

@@ -14,11 +14,11 @@ from memories.retrieval import indexing, lexicon
 
 
 class Command(BaseCommand):
-    help = "Gives every memory its vector, in the foreground; after a change of model or dimension, all anew."
+    help = "Computes missing vectors in the foreground; after a change of model or dimension, all vectors."
     requires_system_checks = ()  # it is what mends a wrong dimension
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--dimension", type=int, help="change the vector column to so many dimensions first")
+        parser.add_argument("--dimension", type=int, help="first change the vector column to this many dimensions")
         parser.add_argument("--all", action="store_true", help="also what has a good vector already")
         parser.add_argument("--quiet", action="store_true", help="no progress bar")
 

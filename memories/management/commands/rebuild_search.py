@@ -12,7 +12,7 @@ from memories.retrieval import lexicon
 
 
 class Command(BaseCommand):
-    help = "Makes the text-search column anew, with TEXT_SEARCH_CONFIG as it is set now, and counts its terms."
+    help = "Rebuilds the text-search column with the current TEXT_SEARCH_CONFIG, and counts its terms."
 
     def handle(self, **options: Any) -> None:
         field = MemoryRecord._meta.get_field("search")

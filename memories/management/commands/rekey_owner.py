@@ -11,7 +11,7 @@ from memories.writing.ownership import move_ownership
 
 
 class Command(BaseCommand):
-    help = "Gives all memories of OLD to NEW, when an identity has changed. Run it the other way round to undo."
+    help = "Moves all memories from OLD to NEW when an identity has changed. Swap the arguments to undo."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("old", help="the identity that memories carry now")

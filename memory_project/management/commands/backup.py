@@ -23,6 +23,6 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         beside = backups.erased_list(file).name
         self.stdout.write(
-            f"{file}: {filesizeformat(size)}. What is erased from now on is listed in {beside}, beside it: keep the "
-            "two together, and restore erases it again."
+            f"{file}: {filesizeformat(size)}. Texts erased from now on are listed in {beside}: keep the two "
+            "files together, and restore will erase those texts again."
         )

@@ -23,7 +23,7 @@ class Command(BaseCommand):
             "--days",
             type=between(0, 36_500),
             default=DEFAULT_DAYS,
-            help="valid for so many days; 0: for ever",
+            help="days until it expires; 0: never",
         )
         parser.add_argument("--right", action="append", default=[], help="for example act_for_users")
 

@@ -9,7 +9,7 @@ from memory_project import demo
 
 
 class Command(BaseCommand):
-    help = "Fills in a fictional retailer and what its people know. Run again, it adds what is missing."
+    help = "Loads a fictional retailer and what its people know. A second run adds only what is missing."
 
     def handle(self, *, verbosity: int = 1, **options: Any) -> None:
         people = demo.make_people()

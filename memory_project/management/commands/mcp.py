@@ -68,13 +68,13 @@ class Command(BaseCommand):
         from memory_project.mcp.server import build_server  # noqa: PLC0415 - half a second that --help need not pay
 
         if not email:
-            raise CommandError("Say who is served: --as EMAIL")
+            raise CommandError("Say whom to serve: --as EMAIL")
         session = uuid.uuid4().hex  # a process serves one connection
 
         def identify(request: object) -> Caller:
             person = User.objects.filter(email=email.strip().lower()).first()
             if person is None:
-                raise Forbidden(f"There is no person {email!r}; `manage.py createtoken` and the admin know them.")
+                raise Forbidden(f"There is no person {email!r}; the admin lists everybody under People.")
             return caller_for(person, door="mcp-stdio", persona=persona, session=session)
 
         try:

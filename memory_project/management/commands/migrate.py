@@ -31,12 +31,12 @@ class Command(migrate.Command):
         except EmbeddedPostgresError as error:
             raise CommandError(str(error)) from None
         except InconsistentMigrationHistory as error:
-            raise CommandError(f"The database is not one that this version can continue: {error}") from None
+            raise CommandError(f"This version can't migrate this database: {error}") from None
         except CommandError:
             raise
         except Exception as error:  # whatever a migration runs into: PostgreSQL took that one back
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            fault = "does not answer" if isinstance(error, OperationalError) else "migration failed and was taken back"
+            fault = "does not answer" if isinstance(error, OperationalError) else "migration failed and was rolled back"
             raise CommandError(f"The {'database ' if 'answer' in fault else ''}{fault}: {first}") from error
 
     def refuse_unready_database(self) -> None:
@@ -46,5 +46,5 @@ class Command(migrate.Command):
         if newer := newer_migrations():
             raise CommandError(
                 f"The database was migrated by a newer version ({', '.join(newer[:3])}): install that one, or restore "
-                "a backup of before."
+                "an earlier backup."
             )

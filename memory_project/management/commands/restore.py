@@ -65,7 +65,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Erased again: {len(erased) - len(failures)} of {len(erased)}.")
         if failures:
             raise CommandError(
-                "These were erased since and are there again, until you erase them:\n" + "\n".join(failures)
+                "These were erased after the backup and are back; erase them yourself:\n" + "\n".join(failures)
             )
 
     def erase(self, record_id: UUID) -> None:

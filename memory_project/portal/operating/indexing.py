@@ -56,7 +56,7 @@ def act(request: HttpRequest) -> HttpResponse:
         case "reindex":
             index_state.check_reindex(caller=caller, kind=kind)
             async_task("memories.tasks.reindex", kind)
-            messages.success(request, "Every row is queued anew; the bar below shows how far it is.")
+            messages.success(request, "All rows are queued again; the bar below shows the progress.")
         case other:
-            raise NotFound(f"there is nothing called {other[:40]!r} to do")
+            raise NotFound(f"{other[:40]!r} is not a known action")
     return redirect(reverse("admin:indexing") + "?watch=1")  # what was queued begins in a second

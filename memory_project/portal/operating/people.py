@@ -104,7 +104,7 @@ def act(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
                 messages.success(request, "Switched off: sign-in and tokens end now. What was written stays.")
             case "switch-on":
                 people.switch_on(caller=caller, person=person)
-                messages.success(request, "Switched on again. Tokens have to be made anew.")
+                messages.success(request, "Switched on again. New tokens have to be created.")
             case _:
                 raise NotFound(f"there is nothing called {act!r} to do with a person")
     except DomainError as error:

@@ -137,7 +137,7 @@ def action(request: HttpRequest, action_id: UUID) -> HttpResponse:
 def resume(request: HttpRequest, action_id: UUID) -> HttpResponse:
     """A worker goes on with it; the page tells how far it has got."""
     bulk_action = actions.resume_later(caller=caller_of(request, door="portal"), action_id=action_id)
-    messages.success(request, "It goes on in the background: reload this page to see how far it has got.")
+    messages.success(request, "It continues in the background: reload this page to see the progress.")
     return redirect("analysis-action", action_id=bulk_action.pk)
 
 

@@ -76,7 +76,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
             messages.error(request, for_people(error))
             return redirect("roll-back", changeset_id=changeset_id)
         request.session.pop("last_decision", None)  # what it offers to undo is undone
-        remainder = f" {len(answer.conflicts)} left as others have them." if answer.conflicts else ""
+        remainder = f" {len(answer.conflicts)} left as changed by others." if answer.conflicts else ""
         messages.success(
             request,
             f"Rolled back: {len(answer.reverted)} values put back.{remainder} "
@@ -110,7 +110,7 @@ def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @login_required
 def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     written_count, present_count = rollback.replay(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
-    messages.success(request, f"{written_count} values written again, {present_count} were there.")
+    messages.success(request, f"{written_count} values written again, {present_count} were already there.")
     return redirect("changeset", changeset_id=changeset_id)
 
 

@@ -17,7 +17,7 @@ def bad_request(request: HttpRequest, exception: Any = None) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Any = None) -> HttpResponse:
-    return fault(request, "This page is not yours to see.", "forbidden", 403, "Not yours to see")
+    return fault(request, "You don’t have access to this page.", "forbidden", 403, "No access")
 
 
 def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
@@ -27,7 +27,7 @@ def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    return fault(request, "The server’s log says what. Going back and trying again may help.", "internal", 500)
+    return fault(request, "The details are in the server’s log. Going back and trying again may help.", "internal", 500)
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -129,7 +129,7 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
 
 def _forget(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.forget(caller=caller, record_id=record_id, reason=request.POST.get("reason", ""))
-    return "Forgotten: it is kept, but out of recall."
+    return "Forgotten: it is kept, but no longer recalled."
 
 
 def _restore(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
@@ -160,8 +160,8 @@ def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     feedback.mark(caller=caller, record_id=record_id, verdict="wrong", note=request.POST.get("reason", ""))
     stale = queries.get(caller, record_id).status == Status.STALE
-    everybody = "Noted: it is out of recall until somebody has looked at it."
-    return everybody if stale else "Noted: you don’t recall it any more, and its owner is asked to look at it."
+    everybody = "Noted: it is not recalled until somebody has reviewed it."
+    return everybody if stale else "Noted: it is no longer recalled for you; its owner is asked to review it."
 
 
 def _withdraw(caller: Caller, record_id: UUID, request: HttpRequest) -> str:

@@ -104,7 +104,7 @@ def _approve(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str
 
 def _reject(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, str]]:
     if not note:
-        raise Invalid("is missing: the author learns from it", field="reason")
+        raise Invalid("is missing: the author needs to know why", field="reason")
     decisions.reject(caller=caller, insight_id=insight_id, notes=note)
     return "Rejected", {"undo": "yes"}
 
@@ -142,7 +142,7 @@ def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
         messages.error(request, for_people(error))
     else:
         request.session.pop(LAST, None)
-        messages.success(request, "Taken back: it waits again.")
+        messages.success(request, "Undone: it is waiting for review again.")
     return redirect(_address(insight_id, _queue(caller, request)))
 
 

@@ -1,0 +1,171 @@
+"""Operations: what a model says of its fields, and what is said to who gets one wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar
+
+import pytest
+from pydantic import Field
+
+from memories.access import Caller
+from memories.contract.errors import Invalid
+from memories.contract.fields import Columns, Content, Id, JsonObject, OneOf, Page, Tags, Urns, if_any
+from memories.contract.operations import Operation, carries_out, checked
+from memories.contract.toolset import Answer, Tool
+from memory_project.mcp.server import enabled_tools
+
+ID = "0" * 32
+TOOLS = enabled_tools(["all"])
+
+
+class Keep(Operation):
+    """Keep a thing"""
+
+    also: ClassVar = {"text": "content"}
+
+    record_id: Annotated[Id, Field(alias="id")]
+    content: Content = Field(description="The fact.")
+    colour: Annotated[str, OneOf(["red", "blue"])] = "red"
+    tags: Tags = []
+    entity_urns: Urns = []
+    related_columns: Columns = []
+    metadata: JsonObject = {}
+    successor: Annotated[Id | None, if_any] = None
+    limit: Annotated[int, Page(50)] = 10
+
+
+class Drop(Operation):
+    """Drop a thing"""
+
+    record_id: Annotated[Id, Field(alias="id")]
+    colour: Annotated[str, OneOf(["red", "green"])]
+
+
+def keep(caller: Caller, ask: Keep) -> Answer[dict[str, Any]]:
+    return Answer({"kept": ask.content}, text=f"kept {ask.content}")
+
+
+def drop(caller: Caller, ask: Drop) -> dict[str, Any]:
+    return {"dropped": ask.colour}
+
+
+tool = Tool("things", "memory", "Things", "Keep or drop.", {"keep": keep, "drop": drop}, chooser="command")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "id: is missing; allowed: an id of 32 hexadecimal digits"),
+        ({"id": "x"}, "id: 'x' is not an id; allowed: 32 hexadecimal digits"),
+        ({"colour": "green"}, "colour: 'green' is unknown; allowed: red, blue"),
+        ({"contents": "x"}, "contents: is unknown; allowed: id, content, colour, tags, entity_urns"),
+        ({"content": "short"}, "content: has 5 characters; allowed: 10 to 4000 characters"),
+        ({"content": 5}, "content: is a number; allowed: text of 10 to 4000 characters"),
+        ({"tags": ["a,b"]}, "tags[0]: 'a,b' contains a comma; allowed: texts without commas"),
+        ({"tags": "red"}, "tags: is 'red'; allowed: a list of at most 20 texts"),
+        ({"entity_urns": ["urn:li:tag:a", "orders"]}, "entity_urns[1]: 'orders' is not a DataHub URN"),
+        (
+            {"related_columns": [{"urn": "urn:li:tag:a"}]},
+            "related_columns[0].column: is missing; allowed: text of 1 to",
+        ),
+        ({"metadata": {"a": float("nan")}}, "metadata: is not JSON"),
+        ({"limit": 0}, "limit: is 0; allowed: 1 to 50"),
+    ],
+)
+def test_the_first_fault_is_named_with_what_is_allowed(arguments: dict[str, Any], message: str) -> None:
+    whole = {"id": ID, "content": "Long enough, surely."} if arguments else {}
+    with pytest.raises(Invalid) as refused:
+        Keep.read({**whole, **arguments})
+    assert refused.value.message.startswith(message)
+
+
+def test_what_is_read_is_clean() -> None:
+    ask = Keep.read({"record_id": ID, "text": "  Long enough. ", "tags": ["a", "a", " "], "limit": 99, "successor": ""})
+    assert (ask.content, ask.tags, ask.limit, ask.successor) == ("Long enough.", ["a"], 50, None)
+    assert ask.stated_values("content", "colour") == {"content": "Long enough."}
+
+
+def test_a_service_takes_the_operation_or_its_fields() -> None:
+    @carries_out(Keep)
+    def keeping(ask: Keep, *, loudly: bool) -> str:
+        return ask.content.upper() if loudly else ask.content
+
+    ask = Keep.read({"id": ID, "content": "Long enough."})
+    assert keeping(ask, loudly=True) == keeping(record_id=ID, content="Long enough.", loudly=True) == "LONG ENOUGH."
+    with pytest.raises(Invalid, match="content: has 5 characters"):
+        keeping(record_id=ID, content="short", loudly=False)
+
+
+def test_a_single_value_is_checked_as_a_field_would_be() -> None:
+    assert checked(Tags, ["a", "a"], "tags") == ["a"]
+    with pytest.raises(Invalid, match="since: is missing; allowed: text of 10 to 4000"):
+        checked(Content, "", "since")
+
+
+# -- tools ---------------------------------------------------------------------------------------------------
+
+
+def test_commands_share_one_flat_schema(alice: Caller) -> None:
+    properties = tool.input_schema["properties"]
+    assert list(tool.input_schema) == ["type", "properties", "required"]
+    assert tool.input_schema["required"] == ["id"]
+    assert properties["command"]["enum"] == ["keep", "drop"]
+    assert properties["colour"]["enum"] == ["red", "blue", "green"]
+    assert properties["content"] == {
+        "type": "string", "minLength": 10, "maxLength": 4000, "description": "The fact. For keep.",
+    }  # fmt: skip
+    assert "description" not in properties["id"]  # both take it
+    assert tool(alice, "keep", id=ID, content="Long enough.").text == "kept Long enough."
+    assert tool(alice, command="drop", id=ID, colour="green") == {"dropped": "green"}
+    with pytest.raises(Invalid, match="content: is not taken by command drop; allowed: id, colour"):
+        tool(alice, "drop", id=ID, content="Long enough.")
+    with pytest.raises(Invalid, match="command: 'burn' is unknown; allowed: keep, drop"):
+        tool(alice, "burn", id=ID)
+    assert tool(alice)["commands"]["drop"] == "Drop a thing: id, colour"
+
+
+def test_lists_come_as_json_text_too(alice: Caller) -> None:
+    assert tool(alice, "keep", id=ID, content="Long enough.", tags='["a"]', metadata="{}").data == {
+        "kept": "Long enough."
+    }
+    with pytest.raises(Invalid, match="tags: is 'a, b'"):
+        tool(alice, "keep", id=ID, content="Long enough.", tags="a, b")
+
+
+def parts(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+        for value in schema.values():
+            yield from parts(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from parts(value)
+
+
+@pytest.mark.parametrize("offer", TOOLS, ids=lambda offer: offer.name)
+def test_every_schema_suits_every_client(offer: Tool) -> None:
+    """Some convert schemas, and stumble over unions with null, free objects and lists of anything."""
+    schema = offer.input_schema
+    assert set(schema) <= {"type", "properties", "required"}
+    for part in parts(schema):
+        assert part.get("type") != "null"
+        assert "additionalProperties" not in part
+        assert "oneOf" not in part
+        assert "$ref" not in part
+        assert part.get("type") != "array" or part["items"]
+    keys = offer.output_schema
+    required = keys["required"] or [part for part in keys.get("anyOf", []) if part["required"]]
+    assert (keys["type"], bool(required)) == ("object", True)
+
+
+def test_the_offer_costs_no_more_context_than_it_did() -> None:
+    """Characters of names, descriptions and input schemas before operations were declared: 21,431 for all."""
+    limits = {"memory": 5_167, "knowledge": 6_597, "analysis": 9_667}
+    for toolset, limit in limits.items():
+        costs = [
+            len(offer.name) + len(offer.description) + len(str(offer.input_schema))
+            for offer in TOOLS
+            if offer.toolset == toolset
+        ]
+        assert sum(costs) <= limit, toolset
