@@ -70,6 +70,8 @@ class Tool:
             choice = choice or str(values.pop(self.chooser, ""))
             if not choice and not self.needs_choice:
                 return {f"{self.chooser}s": self.usage(), "message": f"name a {self.chooser}"}
+            if not choice:
+                raise Invalid("is missing", field=self.chooser, allowed=", ".join(self.choices))
             check_choice(self.chooser, choice, self.choices)
             if self.admits:
                 self.admits(caller)
