@@ -23,6 +23,6 @@ class AnalysisConfig(AppConfig):
 
 
 def tools() -> list[Tool]:
-    from analysis.mcp_tools import TOOLS as analysis_tools  # noqa: PLC0415 - models first; schemas are made for servers alone
+    from analysis.mcp_tools import TOOLS as analysis_tools  # noqa: PLC0415 - models first; servers alone need it
 
     return analysis_tools

@@ -33,6 +33,6 @@ class KnowledgeConfig(AppConfig):
 
 
 def tools() -> list[Tool]:
-    from knowledge.mcp_tools import TOOLS  # noqa: PLC0415 - models first; schemas are made for servers alone
+    from knowledge.mcp_tools import TOOLS  # noqa: PLC0415 - models first; servers alone need it
 
     return TOOLS

@@ -20,6 +20,6 @@ class MemoriesConfig(AppConfig):
 
 
 def tools() -> list[Tool]:
-    from memories.mcp_tools import TOOLS as memory_tools  # noqa: PLC0415 - models first; schemas are made for servers alone
+    from memories.mcp_tools import TOOLS as memory_tools  # noqa: PLC0415 - models first; servers alone need it
 
     return memory_tools

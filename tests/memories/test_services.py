@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -366,24 +367,20 @@ def test_what_has_expired_is_not_recalled(alice: Caller, fact: MemoryRecord) -> 
 
 
 def together(*acts: Callable[[], Any]) -> list[Any]:
-    """Runs the acts at once, each in a thread with its own connection; answers results or exceptions."""
-    barrier, results = threading.Barrier(len(acts)), [None] * len(acts)
+    """Runs the acts at once, each in a thread with its own connection; returns results or exceptions."""
+    barrier = threading.Barrier(len(acts))
 
-    def run(index: int, act: Callable[[], Any]) -> None:
+    def run(act: Callable[[], Any]) -> Any:
         barrier.wait()
         try:
-            results[index] = act()
+            return act()
         except Exception as error:
-            results[index] = error  # type: ignore[call-overload]
+            return error
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(acts)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(run, acts))
 
 
 @pytest.mark.django_db(transaction=True)
