@@ -10,12 +10,12 @@ TORCH := torch==2.13.0
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 NEEDS := $(if $(LIGHT),light,full)
 
-.PHONY: run install browser test check lint types format lock clean
+.PHONY: run install browser test test-inside test-outside check lint types format lock clean
 
-run: $(VENV)/$(NEEDS)
+run: install
 	@$(BIN)/python manage.py up
 
-install: $(VENV)/check
+install: $(VENV)/$(NEEDS)
 
 $(VENV)/python: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Commonplace needs Python 3.11 or later; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -42,24 +42,32 @@ $(VENV)/check: requirements/check.txt $(VENV)/torch
 	@touch $@
 
 # The tests drive Chromium: the system's own where there is one, otherwise Debian's package, otherwise Playwright's.
-browser: install
+browser: $(VENV)/check
 	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
 		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } \
 		|| $(BIN)/playwright install chromium
 
 check: lint types test
 
-lint: install
+lint: $(VENV)/check
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 
-types: install
+types: $(VENV)/check
 	@$(BIN)/mypy .
 
-test: install
-	@$(BIN)/python -m pytest
+# Two halves at once, of some five minutes each on two cores: what is tested in this process, and what is tried from
+# outside, in browsers and processes of its own.
+test: $(VENV)/check
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-inside test-outside
 
-format: install
+test-inside: $(VENV)/check
+	@$(BIN)/python -m pytest --ignore=tests/e2e
+
+test-outside: $(VENV)/check
+	@$(BIN)/python -m pytest tests/e2e
+
+format: $(VENV)/check
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 # Versions and hashes for every platform, and no index address. torch stays outside: its CPU build has other hashes.
@@ -69,7 +77,7 @@ LOCK = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version
 NVIDIA = $(addprefix nvidia-,cublas cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand cusolver cusparse \
 	cusparselt-cu13 nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
 
-lock: install
+lock: $(VENV)/check
 	@$(LOCK) --extra dev --output-file requirements/check.txt
 	@$(LOCK) --constraint requirements/check.txt --output-file requirements/full.txt
 	@$(LOCK) --constraint requirements/check.txt --override requirements/light.overrides --output-file requirements/light.txt
