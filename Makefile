@@ -59,7 +59,7 @@ types: $(VENV)/check
 # Two halves at once, of some five minutes each on two cores: what is tested in this process, and what is tried from
 # outside, in browsers and processes of its own.
 test: $(VENV)/check
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-inside test-outside
+	@$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-inside test-outside
 
 test-inside: $(VENV)/check
 	@$(BIN)/python -m pytest --ignore=tests/e2e
