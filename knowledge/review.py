@@ -32,6 +32,7 @@ from memories.models import MemoryRecord, Status
 from memories.queries import COUNT_MOST
 
 NEIGHBOURS = 6
+REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")  # presets of a rejection
 ALIKE = 0.5  # cosine from which a memory about no named entity is near
 
 

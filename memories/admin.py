@@ -6,16 +6,15 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from memories.access import caller_of
+from memories.admin_actions import AdminAct
 from memories.contract.text import visible
-from memories.history import Change, history
+from memories.history import Change, chain, history
 from memories.models import IndexJob, MemoryRecord, Persona, PersonaMembership, Tombstone
-from memories.writing import batches
 
 
 class ReadOnlyAdmin(admin.ModelAdmin[Any]):
@@ -42,15 +41,32 @@ class AdminsOnly(ReadOnlyAdmin):
         return bool(request.user.is_superuser)
 
 
+ACTS = [
+    AdminAct("forget", "Forget", "Forgotten memories are kept, but no longer recalled. Restore brings them back."),
+    AdminAct("restore", "Restore", "Archived and stale memories become active again."),
+    AdminAct("verify", "Still true", "Stale memories become active again; the history keeps who verified them."),
+]
+
+
+def entity_names(urns: list[str]) -> str:
+    """The telling ends of some URNs: `sales.orders` of a data set."""
+    names = [urn.split(",")[1] if "," in urn else urn.rsplit(":", 1)[-1] for urn in urns[:3]]
+    return ", ".join(names) + (", …" if len(urns) > len(names) else "")
+
+
 @admin.register(MemoryRecord)
 class MemoryRecordAdmin(ReadOnlyAdmin):
-    list_display = ["fact", "badge", "category", "created_by", "created_at"]
+    list_display = [
+        "fact", "badge", "category", "confidence", "persona", "created_by", "about", "created_at", "stale_reason",
+    ]  # fmt: skip
     list_filter = ["status", "dimension", "category", "confidence", "visibility", "persona", "source", "tier"]
+    date_hierarchy = "created_at"
+    ordering = ["-created_at"]
     search_fields = ["content"]
-    search_help_text = "Words of the text."
-    readonly_fields = ["changes"]
+    search_help_text = "Words of the text, or the URN of an entity."
+    readonly_fields = ["chain", "changes"]
     exclude = ["embedding", "search", "embedding_text_hash", "supersedes"]  # which may be another's private text
-    actions = ["forget", "restore", "verify"]
+    actions = [act.as_action() for act in ACTS]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
         rows: QuerySet[MemoryRecord] = super().get_queryset(request)
@@ -61,7 +77,9 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> MemoryRecord | None:
         record: MemoryRecord | None = super().get_object(request, *args, **kwargs)
         if record is not None:
-            record.visible_changes = history(caller_of(request, door="admin"), record)  # type: ignore[attr-defined]
+            caller = caller_of(request, door="admin")
+            record.visible_changes = history(caller, record)  # type: ignore[attr-defined]
+            record.visible_chain = chain(caller, record)  # type: ignore[attr-defined]
         return record
 
     @admin.display(description="history")
@@ -79,24 +97,23 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     def badge(self, record: MemoryRecord) -> SafeString:
         return format_html('<span class="badge {0}">{0}</span>', record.status)
 
-    @admin.action(description="Forget (archive)")
-    def forget(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> HttpResponse:
-        return self._together(request, rows, "forget")
+    @admin.display(description="about")
+    def about(self, record: MemoryRecord) -> str:
+        return entity_names(record.entity_urns)
 
-    @admin.action(description="Restore")
-    def restore(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> HttpResponse:
-        return self._together(request, rows, "restore")
+    @admin.display(description="correction chain")
+    def chain(self, record: MemoryRecord) -> SafeString:
+        """Its corrections, oldest first, as far as this person may see them."""
+        links: list[MemoryRecord] = getattr(record, "visible_chain", [])
+        rows = ((link.get_absolute_url(), visible(link.content), link.status) for link in links)
+        return format_html("<ol>{}</ol>", format_html_join("", '<li><a href="{}">{}</a> ({})</li>', rows))
 
-    @admin.action(description="Still true (verify)")
-    def verify(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> HttpResponse:
-        return self._together(request, rows, "verify")
-
-    def _together(self, request: HttpRequest, rows: QuerySet[MemoryRecord], act: str) -> HttpResponse:
-        """One service call a row; the batch's page shows how far it is, each outcome, and the way back."""
-        ids = rows.values_list("pk", flat=True)[: batches.UNITS_MAX + 1]
-        caller = caller_of(request, door="admin")
-        batch = batches.start(caller=caller, act=act, unit_ids=list(ids), back_to=request.get_full_path())
-        return redirect("batch", batch_id=batch.pk)
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[MemoryRecord], search_term: str
+    ) -> tuple[QuerySet[MemoryRecord], bool]:
+        if search_term.startswith("urn:li:"):
+            return queryset.filter(entity_urns__contains=[search_term.strip()]), False
+        return super().get_search_results(request, queryset, search_term)
 
 
 class MembershipInline(admin.TabularInline[PersonaMembership, Persona]):

@@ -16,4 +16,6 @@ class PortalConfig(AppConfig):
 
     def ready(self) -> None:
         LINKS.register("memory", lambda key: reverse("memory", args=[UUID(key)]))
+        LINKS.register("insight", lambda key: reverse("review-one", args=[UUID(key)]))
+        LINKS.register("changeset", lambda key: reverse("changeset", args=[UUID(key)]))
         LINKS.register("analysis-export", lambda token: f"{reverse('analysis-export')}?export={token}")

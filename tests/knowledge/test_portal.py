@@ -260,7 +260,7 @@ def test_the_admin_lists_every_model(ada_user: User, fact: MemoryRecord, path: s
 def test_the_admin_shows_a_memory_and_changes_it_by_services(ada_user: User, fact: MemoryRecord) -> None:
     client = browser(ada_user)
     assert "excludes refunds" in text(client, f"/admin/memories/memoryrecord/{fact.pk}/change/")
-    client.post("/admin/memories/memoryrecord/", {"action": "forget", "_selected_action": [fact.pk]})
+    client.post("/admin/memories/memoryrecord/", {"action": "forget", "_selected_action": [fact.pk], "confirm": "1"})
     fact.refresh_from_db()
     assert fact.status == "archived"
     assert fact.revisions.get().changed_by == "ada@example.org"

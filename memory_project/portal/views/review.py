@@ -26,7 +26,6 @@ from memory_project.portal.forms import InsightForm
 from memory_project.portal.wording import for_people
 
 AGAINST = 5  # decisions of others against one's own, shown where the queue is empty
-REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")
 LAST = "last_decision"  # in the session: what “Undo” takes back
 
 
@@ -64,7 +63,7 @@ def detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
         "decisions": list(insight.decisions.all()),
         "queue": review_queue,
         "place": review_queue.locate(insight),
-        "reasons": REASONS,
+        "reasons": review.REASONS,
         "is_own": insight.record.created_by == caller.email and not caller.is_admin,
         "last": request.session.get(LAST),
         **counts,
@@ -188,7 +187,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         "states": [s for s in InsightState if s != InsightState.SUPERSEDED],
         "categories": Category,
         "queue": review_queue,
-        "reasons": REASONS,
+        "reasons": review.REASONS,
         "next_page": "?" + urlencode({**{k: v for k, v in query.items() if v}, "after": current_page.after}),
     }
     return render(request, "review/list.html", context)
