@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from memories import queries
 from memories.access import caller_of
 from memories.admin_actions import AdminAct
 from memories.contract.text import visible
 from memories.history import Change, chain, history
-from memories.models import IndexJob, MemoryRecord, Persona, PersonaMembership, Tombstone
+from memories.models import (
+    Correction,
+    IndexJob,
+    MemoryRecord,
+    Persona,
+    PersonaMembership,
+    StaleMemory,
+    Tombstone,
+)
 
 
 class ReadOnlyAdmin(admin.ModelAdmin[Any]):
@@ -60,7 +69,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         "fact", "badge", "category", "confidence", "persona", "created_by", "about", "created_at", "stale_reason",
     ]  # fmt: skip
     list_filter = ["status", "dimension", "category", "confidence", "visibility", "persona", "source", "tier"]
-    date_hierarchy = "created_at"
+    date_hierarchy: ClassVar[str | None] = "created_at"
     ordering = ["-created_at"]
     search_fields = ["content"]
     search_help_text = "Words of the text, or the URN of an entity."
@@ -114,6 +123,51 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         if search_term.startswith("urn:li:"):
             return queryset.filter(entity_urns__contains=[search_term.strip()]), False
         return super().get_search_results(request, queryset, search_term)
+
+
+@admin.register(StaleMemory)
+class StaleMemoryAdmin(MemoryRecordAdmin):
+    """Those that the reader decides, longest waiting first."""
+
+    list_display = [
+        "fact",
+        "stale_reason",
+        "stale_at",
+        "category",
+        "persona",
+        "created_by",
+        "about",
+        "last_verified_at",
+    ]
+    list_filter = ["category", "confidence", "persona"]
+    date_hierarchy: ClassVar[str | None] = None
+    ordering = ["stale_at"]
+    actions = [act.as_action() for act in ACTS if act.name != "restore"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
+        decidable = queries.mine_to_review(caller_of(request, door="admin")).order_by().values("pk")
+        return super().get_queryset(request).filter(pk__in=decidable)
+
+
+@admin.register(Correction)
+class CorrectionAdmin(MemoryRecordAdmin):
+    """What took another memory's place, and what was believed before as far as the reader may see it."""
+
+    list_display = ["fact", "before", "badge", "persona", "created_by", "created_at"]
+    list_filter = ["status", "category", "persona"]
+    date_hierarchy: ClassVar[str | None] = None
+    actions = [act.as_action() for act in ACTS if act.name == "forget"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
+        corrections = queries.corrections(caller_of(request, door="admin")).order_by().values("pk")
+        earlier = MemoryRecord.objects.visible_to(caller_of(request, door="admin")).filter(pk=OuterRef("supersedes_id"))
+        rows = super().get_queryset(request).filter(pk__in=corrections)
+        return rows.annotate(text_before=Subquery(earlier.values("content")[:1]))
+
+    @admin.display(description="instead of")
+    def before(self, record: MemoryRecord) -> str:
+        text = visible(getattr(record, "text_before", None) or "not yours to see")
+        return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 class MembershipInline(admin.TabularInline[PersonaMembership, Persona]):

@@ -4,6 +4,7 @@ from memories.models.batch import Batch
 from memories.models.feedback import Feedback, Verdict
 from memories.models.index_job import IndexJob, Lexeme
 from memories.models.persona import Persona, PersonaMembership
+from memories.models.proxies import Correction, StaleMemory
 from memories.models.record import (
     Category,
     Confidence,
@@ -20,6 +21,7 @@ __all__ = [
     "Batch",
     "Category",
     "Confidence",
+    "Correction",
     "Dimension",
     "Feedback",
     "IndexJob",
@@ -29,6 +31,7 @@ __all__ = [
     "Persona",
     "PersonaMembership",
     "Source",
+    "StaleMemory",
     "Status",
     "Tier",
     "Tombstone",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
@@ -133,3 +134,37 @@ def test_memories_show_their_chain_and_are_forgotten_with_a_reason(
     new.refresh_from_db()
     assert new.status == "archived"
     assert new.revisions.last().reason == "no longer"  # type: ignore[union-attr]
+
+
+def test_stale_memories_and_corrections_have_lists_of_their_own(
+    ada_user: User, alice: Caller, olga_user: User, fact: MemoryRecord
+) -> None:
+    new = services.supersede(caller=alice, record_id=fact.pk, content="Revenue includes refunds.").record
+    stale = services.remember(caller=alice, content="Orders come twice a day.").record
+    services.mark_stale(caller=alice, record_id=stale.pk, reason="the column day was removed")
+    client = browser(ada_user)
+    stale_url, corrections_url = (f"admin:memories_{name}_changelist" for name in ("stalememory", "correction"))
+    page = text(client, reverse(stale_url))
+    assert "the column day was removed" in page
+    assert str(new) not in page
+    page = text(client, reverse(corrections_url))
+    assert (str(new) in page, str(fact) in page, str(stale) in page) == (True, True, False)
+    act(client, "verify", stale.pk, list_url=stale_url, confirm="1")
+    stale.refresh_from_db()
+    assert stale.status == "active"
+    olga_user.is_staff = True
+    olga_user.save()
+    olga_user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+    assert str(new) not in text(browser(olga_user), reverse(corrections_url))
+
+
+def test_a_correction_of_what_the_reader_may_not_see_does_not_tell_it(
+    ada_user: User, bob_user: User, alice: Caller
+) -> None:
+    old = services.remember(caller=alice, content="A private belief about orders.", visibility="private").record
+    services.supersede(caller=alice, record_id=old.pk, content="A belief about all orders.", visibility="persona")
+    bob_user.is_staff = True
+    bob_user.save()
+    bob_user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+    page = text(browser(bob_user), reverse("admin:memories_correction_changelist"))
+    assert ("A belief about all orders." in page, "private belief" in page) == (True, False)
