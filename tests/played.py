@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 from django.test import Client
 from mcp.types import TextContent
 
@@ -37,6 +38,8 @@ class Session:
         assert isinstance(block, TextContent)
         text = block.text
         data = result.structured_content
+        if data is not None:
+            jsonschema.validate(data, self.servers[person].offered[tool].output_schema)
         is_json = data is not None and text == json.dumps(data, ensure_ascii=False)
         self._keep(f"{person} {tool}", arguments, {
             "is_error": bool(result.is_error), "data": data, "text": "the data as JSON" if is_json else _parsed(text),

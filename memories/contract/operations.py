@@ -35,9 +35,17 @@ class Operation(BaseModel):
         return schema
 
     @classmethod
+    def rename(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments under the names of the fields. Raises Invalid where one comes under two names."""
+        for other_name, name in cls.also.items():
+            if other_name in arguments and name in arguments:
+                raise Invalid(f"means the same as {name}", field=other_name, allowed="one of the two")
+        return {cls.also.get(name, name): value for name, value in arguments.items()}
+
+    @classmethod
     def read(cls, arguments: Mapping[str, Any], *, by_alias: bool = True) -> Self:
         """The checked operation. An argument that is null is as if absent. Raises Invalid for the first fault."""
-        present = {cls.also.get(name, name): value for name, value in arguments.items() if value is not None}
+        present = cls.rename({name: value for name, value in arguments.items() if value is not None})
         try:
             return cls.model_validate(present)
         except ValidationError as error:

@@ -78,7 +78,7 @@ class Tool:
         else:
             choice = next((name for name in self.choices if name in values), "")
         operation = self.operation(choice)
-        values = {operation.also.get(name, name): value for name, value in values.items()}
+        values = operation.rename(values)
         self._refuse_what_is_not_taken(choice, operation, values)
         properties = operation.takes().get("properties", {})
         parsed = {name: _parsed(value, properties.get(name, {})) for name, value in values.items()}
@@ -138,6 +138,9 @@ class Tool:
         lists = [part.get("required", []) for part in parts]
         required = [name for name in properties if all(name in keys for keys in lists)]
         schema: schemas.Schema = {"type": "object", "properties": properties, "required": required}
+        if self.repeats_choice:
+            schema["properties"] = {self.chooser: {"type": "string"}, **schema["properties"]}
+            lists = [[self.chooser, *keys] for keys in lists]
         if self.chooser and not self.needs_choice:
             schema["properties"] |= {f"{self.chooser}s": {"type": "object"}, "message": {"type": "string"}}
             lists.append([f"{self.chooser}s", "message"])

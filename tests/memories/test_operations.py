@@ -71,6 +71,7 @@ tool = Tool("things", "memory", "Things", "Keep or drop.", {"keep": keep, "drop"
         ),
         ({"metadata": {"a": float("nan")}}, "metadata: is not JSON"),
         ({"limit": 0}, "limit: is 0; allowed: 1 to 50"),
+        ({"text": "Another fact entirely."}, "text: means the same as content; allowed: one of the two"),
     ],
 )
 def test_the_first_fault_is_named_with_what_is_allowed(arguments: dict[str, Any], message: str) -> None:
