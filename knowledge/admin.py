@@ -66,7 +66,6 @@ class InsightAdmin(ReadOnlyAdmin):
         "notes",
     ]
     list_filter = ["state", "record__category", "record__confidence", "record__persona"]
-    date_hierarchy = "record__created_at"
     ordering = ["-record__created_at"]
     search_fields = ["record__content", "record__created_by"]
     search_help_text = "Words of the text, an author, or the URN of an entity."

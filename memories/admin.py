@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import OuterRef, QuerySet, Subquery
@@ -69,7 +69,6 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         "fact", "badge", "category", "confidence", "persona", "created_by", "about", "created_at", "stale_reason",
     ]  # fmt: skip
     list_filter = ["status", "dimension", "category", "confidence", "visibility", "persona", "source", "tier"]
-    date_hierarchy: ClassVar[str | None] = "created_at"
     ordering = ["-created_at"]
     search_fields = ["content"]
     search_help_text = "Words of the text, or the URN of an entity."
@@ -140,7 +139,6 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
         "last_verified_at",
     ]
     list_filter = ["category", "confidence", "persona"]
-    date_hierarchy: ClassVar[str | None] = None
     ordering = ["stale_at"]
     actions = [act.as_action() for act in ACTS if act.name != "restore"]
 
@@ -155,7 +153,6 @@ class CorrectionAdmin(MemoryRecordAdmin):
 
     list_display = ["fact", "before", "badge", "persona", "created_by", "created_at"]
     list_filter = ["status", "category", "persona"]
-    date_hierarchy: ClassVar[str | None] = None
     actions = [act.as_action() for act in ACTS if act.name == "forget"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
