@@ -10,6 +10,7 @@ import pytest
 from memories import embedding, services
 from memories.access import Caller, caller_for
 from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.writing import batches
 from memory_project.models import User
 from tests.writers import services_alone_write
 
@@ -26,6 +27,12 @@ def own_model_slot() -> Iterator[None]:
 def services_alone() -> Iterator[None]:
     with services_alone_write():
         yield
+
+
+@pytest.fixture(autouse=True)
+def patient_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch is done within its first slice, however busy the machine is; tests of slices set their own."""
+    monkeypatch.setattr(batches, "SLICE_S", 60.0)
 
 
 @pytest.fixture
