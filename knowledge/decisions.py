@@ -5,7 +5,7 @@ What was approved stays in force, unchanged, until an edit of it is approved aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
+from knowledge import news
 from knowledge.insights import back_to_pending, locked_insight, require_curator, require_curator_of
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import Appeal
@@ -21,13 +22,9 @@ from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden
 from memories.contract.fields import Reason
 from memories.contract.operations import carries_out, checked
-from memories.contract.registry import Registry
 from memories.models import MemoryRecord, Status, Visibility
 from memories.operations import EDITED_BY
 from memories.writing.revising import revised
-
-# Called after a curator decided against what another one had approved.
-ON_OVERTURN: Registry[Callable[[Insight, Decision], None]] = Registry("overturned decisions")
 
 IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 HELD = frozenset({"content", "entity_urns", "related_columns"})  # what a curator reads before approving
@@ -35,7 +32,7 @@ HELD = frozenset({"content", "entity_urns", "related_columns"})  # what a curato
 
 def approve(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
     """A curator agrees: the memory gets the visibility that its owner wanted; an edit that waits takes effect."""
-    with _decision(caller, insight_id, notes) as insight:
+    with under_review(caller, insight_id, notes) as insight:
         if insight.pending_edit:
             return _approve_edit(caller, insight, notes)
         _require_state(insight, {InsightState.PENDING})
@@ -47,19 +44,15 @@ def approve(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insig
 
 def reject(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
     """A curator disagrees: the memory is archived, and recalled no more. Of an edit that waits only the edit goes."""
-    decision = None
-    with _decision(caller, insight_id, notes) as insight:
+    with under_review(caller, insight_id, notes) as insight:
         if insight.pending_edit:
             return _reject_edit(caller, insight, notes)
         _require_state(insight, {InsightState.PENDING, InsightState.APPROVED})
         approver = insight.reviewed_by if insight.state == InsightState.APPROVED else ""
-        decision = _decide(caller, insight, InsightState.REJECTED, notes, approver)
+        _decide(caller, insight, InsightState.REJECTED, notes, approver)
         with revised(caller, insight.record, "reject", notes):
             insight.record.status = Status.ARCHIVED
             insight.record.visibility = Visibility.PRIVATE
-    if decision.overturns:
-        for tell in ON_OVERTURN.values():
-            tell(insight, decision)
     return insight
 
 
@@ -82,7 +75,7 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
             raise Conflict("was archived by its owner", field="insight_id")
         if insight.state == InsightState.REJECTED and (twin := services.living_twin(insight.record)):
             raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
-        _note(caller, insight, DecisionKind.TAKEN_BACK, "")
+        keep_word(caller, insight, DecisionKind.TAKEN_BACK, "")
         back_to_pending(caller, insight, "undo_review")
     return insight
 
@@ -98,7 +91,9 @@ def appeal(ask: Appeal, *, caller: Caller) -> Insight:
             raise Conflict(f"is {insight.state}: only a rejection is appealed", field="insight_id")
         if twin := services.living_twin(insight.record):
             raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
-        _note(caller, insight, DecisionKind.APPEALED, ask.notes, overturns="")
+        rejecter = insight.reviewed_by
+        decision = keep_word(caller, insight, DecisionKind.APPEALED, ask.notes)
+        news.tell(insight, decision, to=[rejecter])
         back_to_pending(caller, insight, "appeal")
     return insight
 
@@ -147,7 +142,9 @@ def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
         for name, value in edit.items():
             setattr(record, name, value)
         record.metadata = services.written_by(_writer(insight, caller), record, record.metadata)
-    _note(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
+    editor = insight.edit_by
+    decision = keep_word(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
+    news.tell(insight, decision, to=[editor])
     _drop_edit(insight)
     transaction.on_commit(lambda: services.index_now(caller, record))
     return insight
@@ -159,7 +156,8 @@ def _writer(insight: Insight, caller: Caller) -> Caller:
 
 
 def _reject_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
-    _note(caller, insight, DecisionKind.EDIT_REJECTED, notes)
+    decision = keep_word(caller, insight, DecisionKind.EDIT_REJECTED, notes)
+    news.tell(insight, decision, to=[insight.edit_by])
     _drop_edit(insight)
     return insight
 
@@ -176,7 +174,7 @@ def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
     with revised(caller, record, "undo_review", ""):
         for name, value in last.before.items():
             setattr(record, name, value)
-    _note(caller, insight, DecisionKind.TAKEN_BACK, "")
+    keep_word(caller, insight, DecisionKind.TAKEN_BACK, "")
     transaction.on_commit(lambda: services.index_now(caller, record))
     return insight
 
@@ -190,7 +188,7 @@ def _drop_edit(insight: Insight) -> None:
 
 
 @contextmanager
-def _decision(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator[Insight]:
+def under_review(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator[Insight]:
     """Permission and locks around one decision, in one transaction with what moves with it."""
     require_curator(caller)
     checked(Reason, notes, "review_notes")
@@ -211,15 +209,17 @@ def _require_state(insight: Insight, allowed: set[InsightState]) -> None:
         raise Conflict(f"is {insight.state} already{by}", field="insight_id")
 
 
-def _decide(caller: Caller, insight: Insight, state: InsightState, notes: str, approver: str = "") -> Decision:
-    insight.state = state
+def _decide(caller: Caller, insight: Insight, state: InsightState, notes: str, approver: str = "") -> None:
+    insight.state, insight.question_at = state, None
     insight.reviewed_by, insight.reviewed_at, insight.review_notes = caller.email, timezone.now(), notes.strip()
-    insight.save(update_fields=["state", "reviewed_by", "reviewed_at", "review_notes"])
+    insight.save(update_fields=["state", "question_at", "reviewed_by", "reviewed_at", "review_notes"])
     kind = DecisionKind.APPROVED if state == InsightState.APPROVED else DecisionKind.REJECTED
-    return _note(caller, insight, kind, notes, overturns="" if approver == caller.email else approver)
+    overturns = "" if approver == caller.email else approver
+    decision = keep_word(caller, insight, kind, notes, overturns=overturns)
+    news.tell(insight, decision, to=[insight.record.created_by, overturns])
 
 
-def _note(
+def keep_word(
     caller: Caller,
     insight: Insight,
     kind: DecisionKind,

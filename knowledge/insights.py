@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from analysis import findings
+from knowledge import news
 from knowledge.models import Changeset, Insight, InsightState
 from knowledge.operations import TEXTS, Capture, Edit
 from knowledge.queries import may_curate
@@ -137,6 +138,23 @@ def edit(ask: Edit, *, caller: Caller) -> Insight:
     return insight
 
 
+def set_replaced(*, caller: Caller, insight_id: UUID | str, record_id: UUID | str | None) -> Insight:
+    """A curator says which memory a pending insight takes the place of once it is applied; None: of none."""
+    replaced = _replaceable(caller, checked(Id, record_id, "supersedes")) if record_id else None
+    with transaction.atomic():
+        insight = locked_insight(caller, insight_id)
+        require_curator_of(caller, insight.record)
+        if insight.state not in (InsightState.PENDING, InsightState.APPROVED) or insight.changeset_id:
+            raise Conflict(f"is {insight.state}: what it replaces is settled", field="insight_id")
+        if replaced and replaced.pk == insight.pk:
+            raise Conflict("can't take its own place", field="supersedes")
+        if replaced and replaced.status not in (Status.ACTIVE, Status.STALE):
+            raise Conflict(f"is {replaced.status}: nothing to take the place of", field="supersedes")
+        insight.replaces = replaced
+        insight.save(update_fields=["replaces"])
+    return insight
+
+
 def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
     """The insight and its record, both locked, if the caller sees it."""
     pk = checked(Id, insight_id, "insight_id")
@@ -156,6 +174,7 @@ def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
     insight.reviewed_by, insight.reviewed_at, insight.review_notes = "", None, ""
     insight.applied_by, insight.applied_at = "", None
     insight.pending_edit, insight.edit_by, insight.edit_at = {}, "", None
+    insight.question_at = None
     insight.save()
     record = insight.record
     with revised(caller, record, change, ""):
@@ -194,6 +213,7 @@ def mark_applied(caller: Caller, changeset: Changeset) -> int:
                 insight.record.visibility = Visibility.EVERYONE
             if insight.replaces_id:
                 chains.take_place(caller=caller, record=insight.record, predecessor_id=insight.replaces_id)
+            news.announce(news.APPLIED, insight, by=caller.email, to=[insight.record.created_by])
     return len(bound)
 
 
@@ -205,4 +225,5 @@ def return_to_review(caller: Caller, changeset: Changeset) -> int:
             insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
             chains.give_place_back(caller=caller, record=insight.record)
             back_to_pending(caller, insight, "roll_back")
+            news.announce(news.ROLLED_BACK, insight, by=caller.email, to=[insight.record.created_by])
     return len(bound)

@@ -67,6 +67,13 @@ class Appeal(Operation):
     notes: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="Why to look again.")
 
 
+class AnswerQuestion(Operation):
+    """Answer what a curator asked about an insight of yours"""
+
+    insight_id: Annotated[Id, Field(alias="answers", description="An insight of yours with an open question.")]
+    notes: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="The answer.")
+
+
 class Edit(Operation):
     """Edit a pending insight"""
 
@@ -104,6 +111,13 @@ class Approve(Operation):
 
 class Reject(Approve):
     """Reject insights"""
+
+
+class NeedMore(Operation):
+    """Ask the authors for more; the insights wait for their answers"""
+
+    insight_ids: Insights
+    review_notes: Annotated[str, Text(1, 1000)] = Field(description="The question, or why.")
 
 
 class UndoReview(Operation):

@@ -42,9 +42,22 @@ def may_curate(caller: Caller) -> bool:
 
 
 def waiting(caller: Caller) -> InsightQuerySet:
-    """The review queue: pending insights that nobody has withdrawn, and edits of approved ones; oldest first."""
-    rows = Insight.objects.visible_to(caller).filter(Q(state=InsightState.PENDING) | Q(edit_at__isnull=False))
+    """The review queue: pending insights that nobody has withdrawn, and edits of approved ones; oldest first. Those
+    about which a curator needs more wait for their author instead."""
+    pending = Q(state=InsightState.PENDING, question_at__isnull=True)
+    rows = Insight.objects.visible_to(caller).filter(pending | Q(edit_at__isnull=False))
     return rows.filter(record__status__in=LIVING).select_related("record").order_by("record__created_at", "pk")
+
+
+def awaiting_authors(caller: Caller) -> InsightQuerySet:
+    """Insights about which a curator needs more, until their authors answer."""
+    rows = Insight.objects.visible_to(caller).filter(state=InsightState.PENDING, question_at__isnull=False)
+    return rows.filter(record__status__in=LIVING).select_related("record")
+
+
+def backlog(caller: Caller) -> InsightQuerySet:
+    """Approved, and not yet applied."""
+    return in_state(caller, InsightState.APPROVED).filter(changeset__isnull=True)
 
 
 def in_state(caller: Caller, state: str) -> InsightQuerySet:

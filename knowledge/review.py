@@ -1,4 +1,4 @@
-"""What a curator sees while deciding: the queue's order, and everything that bears on one insight."""
+"""What a curator sees while deciding: everything that bears on one insight."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
+from django.conf import settings
 from django.utils import timezone
 from pgvector.django import CosineDistance
 
@@ -21,6 +21,7 @@ from knowledge.catalog.snapshot import Snapshot
 from knowledge.changes.change_request import CHANGE_TYPES, Request
 from knowledge.changes.planning import plan
 from knowledge.changes.readable import Readable, of_planned
+from knowledge.claims import Claim, nearest_claims
 from knowledge.evidence import beside
 from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
@@ -29,56 +30,11 @@ from memories.contract.errors import DomainError
 from memories.contract.operations import checked
 from memories.history import chain
 from memories.models import MemoryRecord, Status
-from memories.queries import COUNT_MOST
 
 NEIGHBOURS = 6
+ALIKE_MOST = 20  # near-duplicates decided together with one insight
 REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")  # presets of a rejection
 ALIKE = 0.5  # cosine from which a memory about no named entity is near
-
-
-@dataclass(frozen=True)
-class Place:
-    """The number of an insight in the queue, counted from 1, and its neighbours; after the last comes the first."""
-
-    number: int
-    total: int
-    next_id: UUID | None = None
-    previous_id: UUID | None = None
-
-
-@dataclass(frozen=True)
-class Queue:
-    """What waits for this curator, oldest first, perhaps only about one entity or of one category."""
-
-    caller: Caller
-    entity: str = ""
-    category: str = ""
-
-    @property
-    def rows(self) -> InsightQuerySet:
-        rows = queries.waiting(self.caller)
-        if not self.caller.is_admin:
-            rows = rows.exclude(record__created_by=self.caller.email)  # somebody else decides those
-        return self.narrowed(rows)
-
-    def narrowed(self, rows: InsightQuerySet) -> InsightQuerySet:
-        if self.entity:
-            rows = rows.about(self.entity)
-        return rows.filter(record__category=self.category) if self.category else rows
-
-    @property
-    def query_string(self) -> str:
-        filters = {name: value for name, value in (("entity", self.entity), ("category", self.category)) if value}
-        return f"?{urlencode(filters)}" if filters else ""
-
-    def locate(self, insight: Insight | None = None) -> Place:
-        """Where an insight stands; what is not in the queue stands before its first."""
-        ids = list(self.rows.values_list("pk", flat=True)[: COUNT_MOST + 1])
-        if insight is None or insight.pk not in ids:
-            return Place(0, len(ids), next_id=ids[0] if ids else None)
-        at = ids.index(insight.pk)
-        other_ids = [*ids[at + 1 :], *ids[:at]]
-        return Place(at + 1, len(ids), other_ids[0] if other_ids else None, ids[at - 1] if at else None)
 
 
 def decided_today(caller: Caller) -> InsightQuerySet:
@@ -90,6 +46,19 @@ def also_waiting(caller: Caller, insight: Insight) -> InsightQuerySet:
     """Other insights of the queue about the same entities: equal cases are decided together."""
     rows = queries.waiting(caller).filter(record__entity_urns__overlap=insight.record.entity_urns or [""])
     return rows.exclude(pk=insight.pk)
+
+
+def _alike(caller: Caller, insight: Insight) -> list[Insight]:
+    """Others of the queue that say nearly the same."""
+    rows = queries.waiting(caller).exclude(pk=insight.pk)
+    if not caller.is_admin:
+        rows = rows.exclude(record__created_by=caller.email)
+    vector = insight.record.embedding
+    if vector is None or insight.state != InsightState.PENDING:
+        return []
+    near = rows.filter(record__embedding__isnull=False).annotate(distance=CosineDistance("record__embedding", vector))
+    near = near.filter(distance__lte=1 - settings.NEAR_DUPLICATE_COSINE)
+    return list(near.order_by("distance", "pk")[:ALIKE_MOST])
 
 
 @dataclass(frozen=True)
@@ -117,6 +86,8 @@ class Case:
     hides_replaced: bool  # it replaces a memory that this curator may not see
     line: Sequence[MemoryRecord]
     neighbours: Sequence[MemoryRecord]
+    nearest: Claim | None  # what is known already and comes nearest by meaning
+    alike: Sequence[Insight]  # near-duplicates that wait too
 
 
 def case(caller: Caller, insight: Insight) -> Case:
@@ -135,6 +106,8 @@ def case(caller: Caller, insight: Insight) -> Case:
         hides_replaced=bool(insight.replaces_id) and replaced is None,
         line=chain(caller, replaced or record),
         neighbours=_neighbours(caller, insight, skip=[record.pk, insight.replaces_id]),
+        nearest=nearest_claims(caller, [insight]).get(insight.pk),
+        alike=_alike(caller, insight),
     )
 
 

@@ -11,8 +11,9 @@ from django.conf import settings
 from django.db import transaction
 from django_q.tasks import async_task
 
-from knowledge import decisions, redaction
+from knowledge import decisions, questions, redaction, suggestions
 from knowledge.catalog import baselines
+from knowledge.changes import rollback
 from knowledge.models import EntityBaseline, Insight, InsightState
 from memories.access import Caller
 from memories.contract.errors import Conflict
@@ -79,19 +80,48 @@ class InsightCopies:
 ACTS = {
     "approve": Act(
         "Approved",
-        lambda caller, pk, note: decisions.approve(caller=caller, insight_id=pk, notes=note),
+        lambda caller, pk, words: decisions.approve(caller=caller, insight_id=pk, notes=words.note),
         inverse="undo_review",
         kind="insight",
     ),
     "reject": Act(
         "Rejected",
-        lambda caller, pk, note: decisions.reject(caller=caller, insight_id=pk, notes=note),
+        lambda caller, pk, words: decisions.reject(caller=caller, insight_id=pk, notes=words.note),
         inverse="undo_review",
         kind="insight",
     ),
     "undo_review": Act(
         "Back to waiting",
-        lambda caller, pk, note: decisions.undo_review(caller=caller, insight_id=pk),
+        lambda caller, pk, words: decisions.undo_review(caller=caller, insight_id=pk),
         kind="insight",
+    ),
+    "needs_more": Act(
+        "Back to the author, with a question",
+        lambda caller, pk, words: questions.need_more(caller=caller, insight_id=pk, notes=words.note),
+        kind="insight",
+    ),
+    "hand_over": Act(
+        "Handed to a colleague",
+        lambda caller, pk, words: questions.hand_over(caller=caller, insight_id=pk, to=words.choice, notes=words.note),
+        kind="insight",
+    ),
+    "apply": Act(
+        "Applied",
+        lambda caller, pk, words: suggestions.apply(caller=caller, insight_id=pk),
+        inverse="roll_back_insight",
+        kind="insight",
+        is_slow=True,
+    ),
+    "roll_back_insight": Act(
+        "Rolled back",
+        lambda caller, pk, words: suggestions.roll_back(caller=caller, insight_id=pk),
+        kind="insight",
+        is_slow=True,
+    ),
+    "roll_back": Act(
+        "Rolled back",
+        lambda caller, pk, words: rollback.roll_back(caller=caller, changeset_id=pk),
+        kind="changeset",
+        is_slow=True,
     ),
 }

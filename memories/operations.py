@@ -149,6 +149,14 @@ class Share(Operation):
     reason: Reason = Field("", description=WHY)
 
 
+class Reassign(Operation):
+    """Move a memory to another persona"""
+
+    record_id: MemoryId
+    persona: Annotated[str, Text(1, 60)] = Field(description="The persona it belongs to from now on.")
+    reason: Reason = Field("", description=WHY)
+
+
 class Erase(Operation):
     """Remove a text for good; confirm must be true"""
 

@@ -56,6 +56,8 @@ REVIEWS: Registry[Review] = Registry("reviews")
 COPIES: Registry[Copies] = Registry("copies")
 # Called with a record of which something was just said or looked at: written, revised, restored, verified.
 GROUNDS: Registry[Callable[[MemoryRecord], None]] = Registry("grounds")
+# Called with a record that has just gone stale, and whoever found it so.
+STALE_LISTENERS: Registry[Callable[[MemoryRecord, Caller], None]] = Registry("listeners to staleness")
 
 
 def first_word(words: Sequence[str]) -> str:

@@ -16,11 +16,12 @@ from django.utils import timezone
 
 from memories import embedding, operations, plugs
 from memories.access import Caller
-from memories.contract.errors import Conflict, Forbidden, Invalid
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import JsonObject
 from memories.contract.operations import carries_out, checked
 from memories.models import (
     MemoryRecord,
+    Persona,
     Status,
     Visibility,
 )
@@ -201,6 +202,27 @@ def share(ask: operations.Share, *, caller: Caller) -> MemoryRecord:
         check_share(record)
         with revised(caller, record, "share", ask.reason):
             record.visibility = ask.visibility
+    return record
+
+
+@carries_out(operations.Reassign)
+def reassign(ask: operations.Reassign, *, caller: Caller) -> MemoryRecord:
+    """Moves a memory to another persona, whose members read it and whose curators decide it from then on. Its owner
+    moves it to a persona that they hold, an admin to any."""
+    with transaction.atomic():
+        record = locked(caller, ask.record_id)
+        persona = Persona.objects.filter(name=ask.persona).first()
+        if persona is None or not (caller.is_admin or persona.name in caller.personas):
+            raise NotFound(f"there is no persona {ask.persona!r} of yours", field="persona")
+        if not caller.is_admin:
+            check_share(record)
+        was = record.persona
+        record.persona = persona.name
+        if record.status in (Status.ACTIVE, Status.STALE) and (twin := living_twin(record)):
+            raise Conflict(f"the same text is remembered there already, as {twin.pk.hex}", field="persona")
+        record.persona = was
+        with revised(caller, record, "reassign", ask.reason):
+            record.persona = persona.name
     return record
 
 

@@ -10,7 +10,7 @@ class MemoryProjectConfig(AppConfig):
 
     def ready(self) -> None:
         """Plugs into the apps below. Imported here, since models come first."""
-        from knowledge import decisions  # noqa: PLC0415
+        from knowledge import news  # noqa: PLC0415
         from memories import plugs  # noqa: PLC0415
         from memory_project import checks, receivers  # noqa: F401, PLC0415 - they register themselves
         from memory_project.audit.copies import AuditCopies  # noqa: PLC0415
@@ -19,7 +19,7 @@ class MemoryProjectConfig(AppConfig):
 
         plugs.COPIES.register("audit and backups", AuditCopies())
         NOTIFIERS.register("mail", Mail())
-        decisions.ON_OVERTURN.register("notices", overturned)
+        news.ON_OVERTURN.register("notices", overturned)
 
 
 class AdminConfig(DjangoAdminConfig):

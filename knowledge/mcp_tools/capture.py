@@ -6,11 +6,14 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from knowledge import decisions, evidence, insights, review
-from knowledge.operations import Appeal, Capture
+from knowledge import decisions, evidence, insights, questions, review
+from knowledge.operations import AnswerQuestion, Appeal, Capture
 from memories.access import Caller
+from memories.contract.text import visible
 from memories.contract.toolset import Tool
 from memories.shapes import SimilarShape, similar_shape
+
+QUESTIONS_TOLD = 5
 
 
 class AppealShape(TypedDict):
@@ -19,17 +22,44 @@ class AppealShape(TypedDict):
     message: str
 
 
+class QuestionShape(TypedDict):
+    insight_id: str
+    insight_text: str
+    asked_by: str
+    question: str
+
+
 class CaptureShape(AppealShape):
     existing: bool
     evidence: dict[str, Any]
     problems: NotRequired[list[str]]
     similar_existing: NotRequired[list[SimilarShape]]
+    open_questions: NotRequired[list[QuestionShape]]
     note: NotRequired[str]
 
 
 def _appeal(caller: Caller, ask: Appeal) -> AppealShape:
     insight = decisions.appeal(ask, caller=caller)
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "appealed; a curator will look again"}
+
+
+def _answer(caller: Caller, ask: AnswerQuestion) -> AppealShape:
+    insight = questions.answer(ask, caller=caller)
+    return {"insight_id": insight.pk.hex, "status": insight.state, "message": "answered; a curator will look again"}
+
+
+def _open_questions(caller: Caller) -> list[QuestionShape]:
+    """What curators wait to hear from the caller, so that an agent can answer or ask its person."""
+    shapes: list[QuestionShape] = []
+    for insight in questions.open_questions(caller)[:QUESTIONS_TOLD]:
+        if question := questions.question_of(insight):
+            text = visible(insight.record.content)
+            shapes.append(
+                QuestionShape(
+                    insight_id=insight.pk.hex, insight_text=text, asked_by=question.by, question=question.notes
+                )
+            )
+    return shapes
 
 
 def _capture(caller: Caller, ask: Capture) -> CaptureShape:
@@ -46,6 +76,8 @@ def _capture(caller: Caller, ask: Capture) -> CaptureShape:
         shape["problems"] = problems
     if captured.similar:
         shape["similar_existing"] = [similar_shape(similar) for similar in captured.similar]
+    if waiting_questions := _open_questions(caller):
+        shape["open_questions"] = waiting_questions
     if captured.note:
         shape["note"] = captured.note
     return shape
@@ -57,6 +89,7 @@ capture_insight = Tool(
     title="Capture an insight",
     description="Propose something you learned for the data catalog: a curator reviews it before anybody else sees it."
     "\n\nFor facts about data that colleagues need and the data does not say by itself. Not for what is private, not "
-    "for what the catalog says already. The answer shows what the catalog says now; look at disagreements.",
-    choices={"": _capture, "appeals": _appeal},
+    "for what the catalog says already. The answer shows what the catalog says now; look at disagreements, "
+    "and at open_questions of curators: answer them, or ask your person.",
+    choices={"": _capture, "appeals": _appeal, "answers": _answer},
 )

@@ -9,7 +9,7 @@ from django.conf import settings
 from typing_extensions import TypedDict
 
 from knowledge import catalog as catalogs
-from knowledge import decisions, evidence, insights, operations, queries, shapes
+from knowledge import decisions, evidence, insights, operations, queries, questions, shapes
 from knowledge.catalog.files import as_proposals
 from knowledge.changes import changesets, rollback
 from knowledge.models import Insight, InsightState
@@ -179,6 +179,11 @@ def _reject(caller: Caller, ask: operations.Reject) -> DecidedShape:
     return _decide_each(ask.insight_ids, lambda pk: decisions.reject(caller=caller, insight_id=pk, notes=notes))
 
 
+def _need_more(caller: Caller, ask: operations.NeedMore) -> DecidedShape:
+    notes = ask.review_notes
+    return _decide_each(ask.insight_ids, lambda pk: questions.need_more(caller=caller, insight_id=pk, notes=notes))
+
+
 def _undo(caller: Caller, ask: operations.UndoReview) -> DecidedShape:
     return _decide_each(ask.insight_ids, lambda pk: decisions.undo_review(caller=caller, insight_id=pk))
 
@@ -327,6 +332,7 @@ apply_knowledge = Tool(
         "review": _review,
         "approve": _approve,
         "reject": _reject,
+        "needs_more": _need_more,
         "edit": _edit,
         "edit_and_approve": _edit_and_approve,
         "undo_review": _undo,

@@ -13,6 +13,9 @@ class DecisionKind(models.TextChoices):
     APPEALED = "appealed"
     EDIT_APPROVED = "edit_approved", "Edit approved"
     EDIT_REJECTED = "edit_rejected", "Edit rejected"
+    NEEDS_MORE = "needs_more", "Needs more"
+    ANSWERED = "answered"
+    HANDED_OVER = "handed_over", "Handed over"
 
 
 class Decision(models.Model):

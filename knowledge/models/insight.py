@@ -59,6 +59,10 @@ class Insight(models.Model):
     )
     edit_by = models.CharField(max_length=254, blank=True)
     edit_at = models.DateTimeField(null=True, blank=True)
+    question_at = models.DateTimeField(
+        null=True, blank=True, help_text="When a curator asked its author for more; empty once that is answered."
+    )
+    assignee = models.CharField(max_length=254, blank=True, help_text="The curator whom it was handed to.")
     applied_by = models.CharField(max_length=254, blank=True)
     applied_at = models.DateTimeField(null=True, blank=True)
 
@@ -83,6 +87,9 @@ class Insight(models.Model):
         ]
         indexes = [
             models.Index(fields=["state"], name="insight_by_state"),
+            models.Index(  # what authors are asked for
+                fields=["question_at"], condition=Q(question_at__isnull=False), name="insight_question_open"
+            ),
             models.Index(fields=["edit_at"], condition=Q(edit_at__isnull=False), name="insight_edit_waits"),
         ]
 

@@ -16,6 +16,7 @@ class Batch(models.Model):
     persona = models.CharField(max_length=60, blank=True, help_text="Active when it was started.")
     act = models.CharField(max_length=40)
     note = models.TextField(blank=True)
+    choice = models.TextField(blank=True, help_text="What was chosen with it: a colleague, a persona, a visibility.")
     unit_ids = ArrayField(models.UUIDField())
     outcomes = models.JSONField(default=list, help_text="In the order of unit_ids: '' for done, otherwise why not.")
     back_to = models.CharField(max_length=500, blank=True, help_text="The page it was started from.")

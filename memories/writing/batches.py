@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -21,39 +22,68 @@ from memories.contract.errors import Conflict, DomainError, Invalid, NotFound, c
 from memories.contract.fields import Id, Reason
 from memories.contract.operations import checked
 from memories.contract.registry import Registry
+from memories.database.locks import alone
 from memories.models import Batch
 from memories.writing import undoing
 
 UNITS_MAX = 5_000
 AT_ONCE = 20  # rows in one transaction
 DEADLOCK = "40P01"  # PostgreSQL's SQLSTATE
+PAUSE_S = 0.2
 SLICE_S = 0.8  # how long one request works before it shows how far it is
 
 
 @dataclass(frozen=True)
+class Words:
+    """What was said with an act: why, and what was chosen where the act offers a choice."""
+
+    note: str = ""
+    choice: str = ""
+
+
+@dataclass(frozen=True)
 class Act:
-    """`do` is a service call for one row, without network or inference; `inverse` names the act that takes it back."""
+    """`do` is a service call for one row, without network or inference unless it `is_slow`; `inverse` names the act
+    that takes it back."""
 
     says: str
-    do: Callable[[Caller, UUID, str], object]
+    do: Callable[[Caller, UUID, Words], object]
     inverse: str = ""
     kind: str = "memory"
+    is_slow: bool = False  # each row is carried out outside of the batch's transaction
 
 
 def _taken_back(change: str) -> Act:
-    return Act("Back as it was", lambda c, pk, note: undoing.undo(caller=c, record_id=pk, change=change))
+    return Act("Back as it was", lambda c, pk, words: undoing.undo(caller=c, record_id=pk, change=change))
 
 
 ACTS: Registry[Act] = Registry("acts in bulk")
 MEMORY_ACTS: dict[str, Act] = {
-    "forget": Act("Forgotten", lambda c, pk, note: services.forget(caller=c, record_id=pk, reason=note), "undo_forget"),
-    "restore": Act(
-        "Restored", lambda c, pk, note: services.restore(caller=c, record_id=pk, reason=note), "undo_restore"
+    "forget": Act(
+        "Forgotten", lambda c, pk, words: services.forget(caller=c, record_id=pk, reason=words.note), "undo_forget"
     ),
-    "verify": Act("Still true", lambda c, pk, note: services.verify(caller=c, record_id=pk, note=note), "undo_verify"),
-    "undo_forget": _taken_back("forget"),
-    "undo_restore": _taken_back("restore"),
-    "undo_verify": _taken_back("verify"),
+    "restore": Act(
+        "Restored", lambda c, pk, words: services.restore(caller=c, record_id=pk, reason=words.note), "undo_restore"
+    ),
+    "verify": Act(
+        "Still true", lambda c, pk, words: services.verify(caller=c, record_id=pk, note=words.note), "undo_verify"
+    ),
+    "share": Act(
+        "Shared",
+        lambda c, pk, words: services.share(caller=c, record_id=pk, visibility=words.choice, reason=words.note),
+        "undo_share",
+    ),
+    "reassign": Act(
+        "Moved to another persona",
+        lambda c, pk, words: services.reassign(caller=c, record_id=pk, persona=words.choice, reason=words.note),
+        "undo_reassign",
+    ),
+    "correct": Act(
+        "Corrected",
+        lambda c, pk, words: services.supersede(caller=c, record_id=pk, content=words.choice, reason=words.note),
+        is_slow=True,
+    ),
+    **{f"undo_{change}": _taken_back(change) for change in ("forget", "restore", "verify", "share", "reassign")},
 }
 
 
@@ -63,6 +93,7 @@ def start(
     act: str,
     unit_ids: Sequence[UUID | str],
     note: str = "",
+    choice: str = "",
     back_to: str = "",
 ) -> Batch:
     """Keeps what is to be done and does the first slice."""
@@ -72,7 +103,7 @@ def start(
     if not ids:
         raise Invalid("is empty: nothing was chosen", field="ids", allowed=f"1 to {UNITS_MAX:,}")
     check_count("ids", ids, UNITS_MAX)
-    return _begin(caller, _save(caller, act, ids, note, back_to, None))
+    return _begin(caller, _save(caller, act, ids, Words(note, choice), back_to, None))
 
 
 def _begin(caller: Caller, batch: Batch) -> Batch:
@@ -83,13 +114,14 @@ def _begin(caller: Caller, batch: Batch) -> Batch:
     return batch
 
 
-def _save(caller: Caller, act: str, ids: Sequence[UUID], note: str, back_to: str, undoes: Batch | None) -> Batch:
+def _save(caller: Caller, act: str, ids: Sequence[UUID], words: Words, back_to: str, undoes: Batch | None) -> Batch:
     return Batch.objects.create(
         created_by=caller.email,
         persona=caller.persona,
         act=act,
         unit_ids=list(ids),
-        note=note,
+        note=words.note,
+        choice=words.choice,
         back_to=back_to[:500],
         undoes=undoes,
     )
@@ -126,7 +158,7 @@ def go_on(*, caller: Caller, batch_id: UUID | str) -> Batch:
     deadline = time.monotonic() + SLICE_S
     while batch.finished_at is None and time.monotonic() < deadline:
         try:
-            batch = _slice(caller, batch)
+            batch = _step(caller, batch) if ACTS[batch.act].is_slow else _slice(caller, batch)
         except OperationalError as error:  # somebody else was chosen to go on: the slice is undone, and done again
             if getattr(error.__cause__, "sqlstate", "") != DEADLOCK:
                 raise
@@ -144,10 +176,29 @@ def _slice(caller: Caller, batch: Batch) -> Batch:
     return batch
 
 
-def _act_on(caller: Caller, batch: Batch, unit: UUID) -> str:
+def _step(caller: Caller, batch: Batch) -> Batch:
+    """The next row of an act that waits for other systems: one at a time, and outside of a transaction. A row whose
+    outcome was lost with its process is done again; such acts say of what is done already that it is done."""
     try:
-        with transaction.atomic():
-            ACTS[batch.act].do(caller, unit, batch.note)
+        with alone("batch", batch.pk, Conflict("is at work elsewhere", field="batch_id")):
+            batch = Batch.objects.get(pk=batch.pk)
+            position = len(batch.outcomes)
+            if position < len(batch.unit_ids):
+                batch.outcomes.append(_act_on(caller, batch, batch.unit_ids[position]))
+            if len(batch.outcomes) == len(batch.unit_ids):
+                batch.finished_at = batch.finished_at or timezone.now()
+            batch.save(update_fields=["outcomes", "finished_at"])
+    except Conflict:  # somebody else is at it: look again in a moment
+        time.sleep(PAUSE_S)
+        batch = Batch.objects.get(pk=batch.pk)
+    return batch
+
+
+def _act_on(caller: Caller, batch: Batch, unit: UUID) -> str:
+    act, words = ACTS[batch.act], Words(batch.note, batch.choice)
+    try:
+        with nullcontext() if act.is_slow else transaction.atomic():
+            act.do(caller, unit, words)
     except DomainError as error:
         return error.message
     return ""
@@ -165,7 +216,7 @@ def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
         Batch.objects.select_for_update().get(pk=batch.pk)
         if Batch.objects.filter(undoes=batch).exists():
             raise Conflict("was undone already", field="batch_id")
-        back = _save(caller, inverse, completed_units(batch), "", batch.back_to, batch)
+        back = _save(caller, inverse, completed_units(batch), Words(), batch.back_to, batch)
     return _begin(caller, back)
 
 

@@ -87,6 +87,9 @@ def revised(
     record.save(update_fields=names | {"updated_at"})
     if names & SPEAKS or change in GROUNDING:
         _ground(record)
+    if "status" in names and record.status == Status.STALE:
+        for listen in plugs.STALE_LISTENERS.values():
+            listen(record, caller)
     if names & READERS and not _is_only_wider(names, before, record):
         for copies in plugs.COPIES.values():
             copies.follow([record.pk])

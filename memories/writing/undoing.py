@@ -7,6 +7,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
+from memories import plugs
 from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.contract.fields import Id
@@ -14,7 +15,7 @@ from memories.contract.operations import checked
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.writing.revising import revised, value_of
 
-UNDOABLE = ("forget", "restore", "verify")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign")
 STATE = (
     "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after",
 )  # fmt: skip
@@ -32,8 +33,11 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
             raise Conflict("was changed since then and can no longer be undone", field="id")
         if last.changed_by != caller.email and not caller.is_admin:
             raise Forbidden(f"was done by {last.changed_by}", field="id")
-        if change == "forget":
+        if change in ("forget", "reassign"):
             _require_room(record, last)
+        if change in ("share", "reassign") and not caller.is_admin:
+            for review in plugs.REVIEWS.values():
+                review.check_share(record)
         _put_back(caller, record, last)
         _put_back_predecessor(caller, record, last)
     return record
@@ -42,6 +46,10 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
 def _put_back(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
     with revised(caller, record, "undo", ""):
         record.status = last.status
+        if last.change == "share":
+            record.visibility = last.visibility
+        if last.change == "reassign":
+            record.persona = last.details["persona"]
         for name in STATE:
             if name in last.details:
                 setattr(record, name, value_of(name, last.details[name]))
@@ -71,7 +79,9 @@ def _require_room(record: MemoryRecord, last: MemoryRevision) -> None:
         return
     other_records = MemoryRecord.objects.exclude(pk=record.pk)
     twins = other_records.facts().filter(
-        created_by=record.created_by, persona=record.persona, content_key=record.content_key
+        created_by=record.created_by,
+        persona=last.details.get("persona", record.persona),
+        content_key=record.content_key,
     )
     if twin := twins.filter(status__in=[Status.ACTIVE, Status.STALE]).first():
         raise Conflict(f"the same text is already remembered, as {twin.pk.hex}", field="id")

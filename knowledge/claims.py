@@ -1,0 +1,39 @@
+"""What is known already beside what is claimed: the nearest memory by meaning, and where the two disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from knowledge.contradiction import contradiction
+from knowledge.models import Insight
+from knowledge.models.insight import InsightState
+from memories.access import Caller
+from memories.models import MemoryRecord, Status
+from memories.retrieval.similar import nearest_of
+
+NEAR = 0.5  # cosine from which a memory is worth showing beside a claim (measured on the demo's insights)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The nearest existing claim; `conflict` names a number, date or negation that differs, or is empty."""
+
+    record: MemoryRecord
+    cosine: float
+    conflict: str
+
+
+def nearest_claims(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, Claim]:
+    """By insight, the nearest living memory that this curator sees; what waits for review itself is no claim yet."""
+    if not insights:
+        return {}
+    scope = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
+    undecided = Insight.objects.filter(state__in=[InsightState.PENDING, InsightState.REJECTED]).values("pk")
+    similar = nearest_of(scope.exclude(pk__in=undecided), [insight.pk for insight in insights], threshold=NEAR)
+    texts = {insight.pk: insight.record.content for insight in insights}
+    return {
+        pk: Claim(near.record, near.cosine, contradiction(texts[pk], near.record.content))
+        for pk, near in similar.items()
+    }
