@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from analysis.models import Action, DeclaredSource, Session
 from memories.access import caller_of
-from memories.admin import AdminsOnly
+from memories.admin.lists import AdminsOnly
 
 
 @admin.register(DeclaredSource)
@@ -16,6 +16,8 @@ class DeclaredSourceAdmin(admin.ModelAdmin[DeclaredSource]):
     """Where an analysis may read from and act on. The form checks the whole declaration and names what is wrong."""
 
     list_display = ["name", "is_enabled", "updated_at"]
+    list_filter = ["is_enabled"]
+    search_fields = ["name", "declaration"]
 
     def save_model(self, request: HttpRequest, obj: DeclaredSource, form: Any, change: bool) -> None:
         obj.updated_at = timezone.now()
@@ -26,11 +28,12 @@ class DeclaredSourceAdmin(admin.ModelAdmin[DeclaredSource]):
 class SessionAdmin(AdminsOnly):
     list_display = ["analysis_id", "owner", "created_at", "last_used_at"]
     search_fields = ["analysis_id", "owner"]
+    date_hierarchy = "created_at"
 
 
 @admin.register(Action)
 class ActionAdmin(AdminsOnly):
-    list_display = ["created_at", "kind", "model", "owner", "state"]
+    list_display = ["kind", "model", "owner", "state", "created_at"]
     list_filter = ["state", "kind"]
 
     def get_queryset(self, request: HttpRequest) -> Any:

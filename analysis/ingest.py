@@ -21,7 +21,7 @@ from analysis.findings import keep_summary
 from analysis.models import Ingest as Scope
 from analysis.models import IngestedRecord, IngestState, Session
 from analysis.operations import Ingest
-from analysis.sources import SourceModel
+from analysis.sources import SourceModel, checks
 from analysis.sources.envelopes import PageOf
 from analysis.sources.port import Upstream, UpstreamFailed
 from analysis.sources.rest import LINK
@@ -62,7 +62,7 @@ def ingest(ask: Ingest, *, caller: Caller) -> Ingested:
     page, per_page, fields = ask.page, ask.per_page, ask.fields
     if not 1 <= per_page <= model.resource.per_page_max:
         raise Invalid(f"is {per_page}", field="per_page", allowed=f"1 to {model.resource.per_page_max}")
-    with closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream:
+    with checks.noted(model), closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream:
         session = sessions.begin(caller, ask.analysis_id)
         answer = Ingested(session.analysis_id, model.name, fields=len(fields))
         scope = _scope(session, model, filters, per_page, fields, as_user)
@@ -122,6 +122,7 @@ class Run:
             self.scope.state = IngestState.PARTIAL if self.answer.capped else IngestState.COMPLETE
         except UpstreamFailed as error:
             self.scope.error = self.answer.error = error.message
+            checks.note(self.model, error.message)
             if not self.answer.pages:
                 raise
             self.answer.capped = True

@@ -68,9 +68,9 @@ class Appeal(Operation):
 
 
 class AnswerQuestion(Operation):
-    """Answer what a curator asked about an insight of yours"""
+    """Answer a curator's question"""
 
-    insight_id: Annotated[Id, Field(alias="answers", description="An insight of yours with an open question.")]
+    insight_id: Annotated[Id, Field(alias="answers", description="An insight of yours with open questions.")]
     notes: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="The answer.")
 
 
@@ -114,10 +114,10 @@ class Reject(Approve):
 
 
 class NeedMore(Operation):
-    """Ask the authors for more; the insights wait for their answers"""
+    """Ask the authors for more, in review_notes"""
 
     insight_ids: Insights
-    review_notes: Annotated[str, Text(1, 1000)] = Field(description="The question, or why.")
+    review_notes: Annotated[str, Text(1, 1000)] = Field()
 
 
 class UndoReview(Operation):

@@ -3,11 +3,13 @@ then. A curator may also hand one to a colleague, who finds it under their name.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from knowledge import news
@@ -15,10 +17,12 @@ from knowledge.decisions import keep_word, under_review
 from knowledge.insights import locked_insight
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import AnswerQuestion
-from memories.access import Caller, caller_for
+from memories.access import CURATE, Caller, caller_for
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.contract.operations import carries_out
 from memories.models import Status
+
+COLLEAGUES_MOST = 100
 
 
 def need_more(*, caller: Caller, insight_id: UUID | str, notes: str) -> Insight:
@@ -75,10 +79,10 @@ def open_questions(caller: Caller) -> QuerySet[Insight]:
     return rows.select_related("record").defer("record__embedding", "record__search").order_by("question_at")
 
 
-def conversation(insight: Insight) -> list[Decision]:
-    """What curator and author said to each other about it, oldest first."""
+def conversation(decisions: Iterable[Decision]) -> list[Decision]:
+    """What curator and author said to each other, of all that was said in a review."""
     kinds = [DecisionKind.NEEDS_MORE, DecisionKind.ANSWERED, DecisionKind.HANDED_OVER, DecisionKind.APPEALED]
-    return [decision for decision in insight.decisions.all() if decision.kind in kinds]
+    return [decision for decision in decisions if decision.kind in kinds]
 
 
 def question_of(insight: Insight) -> Decision | None:
@@ -86,6 +90,15 @@ def question_of(insight: Insight) -> Decision | None:
     if insight.question_at is None:
         return None
     return insight.decisions.filter(kind=DecisionKind.NEEDS_MORE).last()
+
+
+def colleagues(caller: Caller) -> QuerySet[Any]:
+    """The people whom the caller may hand an insight to: other curators of the same personas, and admins."""
+    rights = Q(groups__permissions__codename=CURATE) | Q(user_permissions__codename=CURATE) | Q(is_superuser=True)
+    rows = get_user_model().objects.filter(rights, is_active=True).exclude(email=caller.email).distinct()
+    if not caller.is_admin:
+        rows = rows.filter(Q(personas__name__in=caller.personas) | Q(is_superuser=True))
+    return rows.order_by("email")[:COLLEAGUES_MOST]
 
 
 def _require_pending(insight: Insight) -> None:

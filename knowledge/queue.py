@@ -72,12 +72,12 @@ class Queue:
     @classmethod
     def of(cls, caller: Caller, params: Mapping[str, str]) -> Queue:
         """As an address asks for it; what it can't be is left out."""
-        known = {
+        allowed = {
             "state": STATES, "category": Category.values, "confidence": Confidence.values, "age": AGES,
             "assignee": ("me", "nobody"), "sort": SORTS,
         }  # fmt: skip
         values = {name: UNSTORABLE.sub("", params.get(name, "")).strip()[:500] for name in FILTERS}
-        return cls(caller, **{k: v for k, v in values.items() if v and (k not in known or v in known[k])})
+        return cls(caller, **{k: v for k, v in values.items() if v and (k not in allowed or v in allowed[k])})
 
     @property
     def rows(self) -> InsightQuerySet:
@@ -110,11 +110,15 @@ class Queue:
         return any(getattr(self, name) for name in FILTERS if name not in ("state", "sort"))
 
     @property
-    def query_string(self) -> str:
+    def address_fields(self) -> list[tuple[str, str]]:
+        """The filters that are not as they are by default."""
         defaults = {"state": "pending", "sort": "oldest"}
-        filters = {name: getattr(self, name) for name in FILTERS}
-        filters = {name: value for name, value in filters.items() if value and defaults.get(name) != value}
-        return f"?{urlencode(filters)}" if filters else ""
+        filters = [(name, str(getattr(self, name))) for name in FILTERS]
+        return [(name, value) for name, value in filters if value and defaults.get(name) != value]
+
+    @property
+    def query_string(self) -> str:
+        return f"?{urlencode(self.address_fields)}" if self.address_fields else ""
 
     def in_state(self, state: str) -> Queue:
         return replace(self, state=state)

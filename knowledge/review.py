@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -34,6 +34,12 @@ from memories.models import MemoryRecord, Status
 NEIGHBOURS = 6
 ALIKE_MOST = 20  # near-duplicates decided together with one insight
 REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")  # presets of a rejection
+QUESTIONS = (
+    "Since when?",
+    "For which tables does it hold?",
+    "Where does this come from?",
+    "What should it say instead?",
+)
 ALIKE = 0.5  # cosine from which a memory about no named entity is near
 
 
@@ -127,6 +133,14 @@ def effect(insight: Insight, catalog: CatalogPort) -> Effect:
     except DomainError as error:
         return Effect(urn, changes, error=error.message)
     return Effect(urn, changes, of_planned(planned, entities))
+
+
+def draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[Mapping[str, str]]) -> Effect:
+    """What a proposal would change that nobody has made yet; nothing is kept."""
+    record = MemoryRecord(content=claim.get("content") or "…", created_by=caller.email, persona=caller.persona)
+    record.category, record.entity_urns = claim.get("category") or "", list(claim.get("entity_urns") or [])
+    insight = Insight(record=record, suggested_actions=[dict(action) for action in actions])
+    return effect(insight, Snapshot(catalogs.readable()))
 
 
 def problems_of(insight: Insight) -> list[str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 CURATE = "curate"  # the right of curators; Django's permission knowledge.curate gives it
+OPERATE = "operate"  # the right of operators; memory_project.operate gives it
 
 
 class Person(Protocol):
@@ -64,6 +65,11 @@ class Caller:
     def curates(self) -> bool:
         """Whether the caller reviews what others propose."""
         return self.is_admin or CURATE in self.rights
+
+    @property
+    def operates(self) -> bool:
+        """Whether the caller sees to how the installation works; it opens nobody's memories."""
+        return self.is_admin or OPERATE in self.rights
 
     def curates_for(self, persona: str) -> bool:
         """A persona's memories are decided by those curators who hold it; admins decide all."""

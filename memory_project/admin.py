@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django import forms
 from django.contrib import admin, messages
@@ -12,11 +13,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django_q import admin as queue_admin
 
-from memories.access import caller_of
-from memories.admin import AdminsOnly, ReadOnlyAdmin
+from memories.admin.lists import OperatorsOnly, ReadOnlyAdmin, admin_caller
+from memories.contract.errors import DomainError, Invalid
 from memories.models import PersonaMembership
 from memory_project.accounts.tokens import revoke_token
-from memory_project.models import ApiToken, AuditEvent, User
+from memory_project.models import ApiToken, AuditEvent, User, Webhook
+from memory_project.notices import webhooks
+from memory_project.portal.wording import beside_its_field
 
 
 class PersonForm(forms.ModelForm[User]):
@@ -66,14 +69,16 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run ti
 @admin.register(ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin):
     list_display = ["name", "user", "persona", "prefix", "rights", "expires_at", "last_used_at", "revoked_at"]
-    list_filter = ["persona", "rights"]
+    list_filter = ["persona", "rights", ("revoked_at", admin.EmptyFieldListFilter), "expires_at", "last_used_at"]
+    list_select_related = ["user"]
+    date_hierarchy = "created_at"
     search_fields = ["name", "user__email", "prefix"]
     exclude = ["digest"]
     actions = ["revoke"]
 
     @admin.action(description="Revoke")
     def revoke(self, request: HttpRequest, rows: QuerySet[ApiToken]) -> None:
-        caller = caller_of(request, door="admin")
+        caller = admin_caller(request)
         for token in rows:
             revoke_token(caller=caller, token_id=token.pk)
         self.message_user(request, f"{len(rows)} revoked.", messages.SUCCESS)
@@ -95,8 +100,47 @@ class AuditEventAdmin(ReadOnlyAdmin):
         return format_html('<span class="badge {}">{}</span>', colour, event.get_outcome_display())
 
 
+class WebhookForm(forms.ModelForm[Webhook]):
+    """The address is judged by the service that calls it."""
+
+    class Meta:
+        model = Webhook
+        fields = ("persona", "url", "is_on")
+
+    def clean_url(self) -> str:
+        try:
+            return webhooks.check_url(self.cleaned_data["url"])
+        except Invalid as error:
+            raise forms.ValidationError(beside_its_field(error)) from None
+
+
+@admin.register(Webhook)
+class WebhookAdmin(admin.ModelAdmin[Webhook]):
+    """Where a persona's channel hears how much waits. Its address is a secret of the channel: the list shows the
+    host."""
+
+    form = WebhookForm
+    list_display = ["persona", "host", "is_on", "sent_at", "last_error"]
+    list_filter = ["is_on"]
+    autocomplete_fields = ["persona"]
+    readonly_fields = ["last_counts", "sent_at", "tried_at", "last_error"]
+    search_fields = ["persona__name"]
+
+    @admin.display(description="host")
+    def host(self, webhook: Webhook) -> str:
+        return urlsplit(webhook.url).hostname or ""
+
+    def save_model(self, request: HttpRequest, obj: Webhook, form: Any, change: bool) -> None:
+        try:
+            webhook = webhooks.save(caller=admin_caller(request), persona=obj.persona, url=obj.url, is_on=obj.is_on)
+        except DomainError as error:
+            messages.error(request, error.message)
+        else:
+            obj.pk = webhook.pk
+
+
 # A schedule or a queued task names any function: whoever could write one in the admin could run anything as the server.
-class QueueAdmin(AdminsOnly):
+class QueueAdmin(OperatorsOnly):
     """Background work, to look at."""
 
 

@@ -35,7 +35,7 @@ class CommonplaceAdminSite(AdminSite):
         return context
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        from memory_project.portal.operating import activity, indexing, people  # noqa: PLC0415 - after the site
+        from memory_project.portal.operating import activity, indexing, people, system  # noqa: PLC0415 - after the site
 
         view = self.admin_view
         return [
@@ -47,6 +47,8 @@ class CommonplaceAdminSite(AdminSite):
             path("people/invite/", view(people.invite), name="invite"),
             path("people/<int:person_id>/", view(people.detail), name="person"),
             path("people/<int:person_id>/<slug:act>/", view(people.act), name="person-act"),
+            path("system/", view(system.system), name="system"),
+            path("system/test/", view(system.test), name="system-test"),
             path("tables/", view(self.tables), name="tables"),
             *super().get_urls(),
         ]

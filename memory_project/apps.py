@@ -15,11 +15,14 @@ class MemoryProjectConfig(AppConfig):
         from memory_project import checks, receivers  # noqa: F401, PLC0415 - they register themselves
         from memory_project.audit.copies import AuditCopies  # noqa: PLC0415
         from memory_project.mail import Mail, overturned  # noqa: PLC0415
-        from memory_project.notices import NOTIFIERS  # noqa: PLC0415
+        from memory_project.notices import NOTIFIERS, inbox  # noqa: PLC0415
 
         plugs.COPIES.register("audit and backups", AuditCopies())
         NOTIFIERS.register("mail", Mail())
         news.ON_OVERTURN.register("notices", overturned)
+        news.LISTENERS.register("inbox", inbox.hear_review)
+        plugs.STALE_LISTENERS.register("inbox", inbox.hear_stale)
+        plugs.GROUNDS.register("mentions", inbox.hear_mentions)
 
 
 class AdminConfig(DjangoAdminConfig):

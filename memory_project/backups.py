@@ -47,7 +47,7 @@ def erased_list(backup: Path) -> Path:
 def note_erased(record_id: UUID) -> None:
     """Into the list beside each backup that is still where it was written. One that was moved needs its list moved
     too; one that can't be written to is named in the log."""
-    for backup in _list_backups():
+    for backup in list_backups():
         if not backup.exists():
             continue
         try:
@@ -56,7 +56,7 @@ def note_erased(record_id: UUID) -> None:
             log.error("%s was erased, but not listed beside the backup %s: %s", record_id.hex, backup, error)
 
 
-def _list_backups() -> list[Path]:
+def list_backups() -> list[Path]:
     registry = settings.COMMONPLACE_HOME / REGISTRY
     return [Path(line) for line in registry.read_text().splitlines()] if registry.exists() else []
 

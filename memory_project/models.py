@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from memories.access import CURATE
+from memories.access import CURATE, OPERATE
 
 
 class UserManager(BaseUserManager["User"]):
@@ -40,6 +40,9 @@ class User(AbstractBaseUser, PermissionsMixin):
         default=0, editable=False, help_text="Counted up, it ends every session of this person."
     )
 
+    time_zone = models.CharField(max_length=64, blank=True, help_text="Empty: as the browser has it.")
+    notify = models.JSONField(default=dict, blank=True, editable=False, help_text="Kind of news → portal, mail, none.")
+
     objects = UserManager()
 
     USERNAME_FIELD = "email"
@@ -49,6 +52,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         ordering = ["email"]
         verbose_name = "person"
         verbose_name_plural = "people"
+        permissions = [(OPERATE, "Can see to sources, channels, the index and background work")]
 
     def __str__(self) -> str:
         return self.name or self.email
@@ -71,8 +75,9 @@ class User(AbstractBaseUser, PermissionsMixin):
             return frozenset({CURATE})
         # Django's has_perm asks twice; every page and call asks this once.
         permissions = Permission.objects.filter(Q(user=self) | Q(group__user=self))
-        may = permissions.filter(codename=CURATE, content_type__app_label="knowledge").exists()
-        return frozenset({CURATE}) if may else frozenset()
+        rule = Q(codename=CURATE, content_type__app_label="knowledge")
+        rule |= Q(codename=OPERATE, content_type__app_label="memory_project")
+        return frozenset(permissions.filter(rule).values_list("codename", flat=True))
 
     def get_short_name(self) -> str:
         return self.name.split(" ")[0] if self.name else self.email.split("@")[0]
@@ -141,3 +146,63 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M:%S} {self.email} {self.tool} {self.outcome}"
+
+
+class Notification(models.Model):
+    """News for one person about one memory or insight; its text is read where it is shown."""
+
+    person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="notifications")
+    kind = models.CharField(max_length=20)
+    record_id = models.UUIDField()
+    by = models.CharField(max_length=254, blank=True)
+    at = models.DateTimeField(default=timezone.now)
+    read_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "notifications"
+        ordering = ["-at"]
+        indexes = [
+            models.Index(fields=["person", "-at"], name="notification_of_person"),
+            models.Index(fields=["person"], condition=Q(read_at=None), name="notification_unread"),  # the bell
+            models.Index(fields=["record_id"], name="notification_about"),  # erase
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} for {self.person}"
+
+
+class SavedView(models.Model):
+    """A list under filters, by a name of one's own; it stands in the navigation with its count."""
+
+    person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views")
+    name = models.CharField(max_length=60)
+    page = models.CharField(max_length=60, help_text="Which list.")
+    query = models.CharField(max_length=2000, help_text="Its filters, as in the address.")
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "saved_views"
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["person", "name"], name="saved_view_name_once_a_person")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Webhook(models.Model):
+    """Where a persona's channel hears how much waits."""
+
+    persona = models.OneToOneField("memories.Persona", on_delete=models.CASCADE, related_name="webhook")
+    url = models.CharField(max_length=500)
+    is_on = models.BooleanField("on", default=True)
+    last_counts = models.JSONField(default=dict, editable=False, help_text="The counts that were sent last.")
+    sent_at = models.DateTimeField(null=True, blank=True, editable=False)
+    tried_at = models.DateTimeField(null=True, blank=True, editable=False)
+    last_error = models.CharField(max_length=500, blank=True, editable=False)
+
+    class Meta:
+        db_table = "webhooks"
+        ordering = ["persona__name"]
+
+    def __str__(self) -> str:
+        return f"{self.persona}"

@@ -14,6 +14,7 @@ from django.db.models.signals import post_migrate
 from django.dispatch import receiver
 
 from memory_project import audit
+from memory_project.accounts.people import CURATORS, OPERATORS
 from memory_project.models import AuditEvent, User
 
 
@@ -72,8 +73,27 @@ def let_curators_look(sender: Any, **extra: Any) -> None:
     permissions = Permission.objects.filter(
         Q(codename__startswith="view_", content_type__app_label__in=["memories", "knowledge"]) | Q(codename="curate")
     )
-    group, _ = Group.objects.get_or_create(name="Curators")
+    group, _ = Group.objects.get_or_create(name=CURATORS)
     group.permissions.add(*permissions)
+
+
+OPERATED = {
+    "memories": ("view_persona", "add_persona", "change_persona", "view_indexjob"),
+    "analysis": ("view_declaredsource", "add_declaredsource", "change_declaredsource", "delete_declaredsource"),
+    "memory_project": (
+        "operate", "view_webhook", "add_webhook", "change_webhook", "delete_webhook", "view_user",
+    ),
+}  # fmt: skip
+
+
+@receiver(post_migrate)
+def let_operators_operate(sender: Any, **extra: Any) -> None:
+    """The group Operators sees to personas, sources, channels and the index, and to nobody's memories."""
+    rule = Q()
+    for label, codenames in OPERATED.items():
+        rule |= Q(content_type__app_label=label, codename__in=codenames)
+    group, _ = Group.objects.get_or_create(name=OPERATORS)
+    group.permissions.add(*Permission.objects.filter(rule))
 
 
 def schedules() -> dict[str, tuple[str, int]]:
@@ -84,6 +104,8 @@ def schedules() -> dict[str, tuple[str, int]]:
         "forget closed index jobs": ("memories.tasks.forget_closed_jobs", 60),
         "send the weekly digest": ("memory_project.mail.send_digest", 720),
         "alert about old reviews": ("memory_project.mail.alert_about_reviews", 60),
+        "tell channels what waits": ("memory_project.notices.webhooks.send_due", 60),
+        "forget old notices": ("memory_project.notices.inbox.forget_old", 1_440),
         "remove expired analyses": ("analysis.tasks.sweep", 60),
         "compare memories with the catalog": ("knowledge.tasks.watch_staleness", settings.STALENESS_INTERVAL_MIN),
     }

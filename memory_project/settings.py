@@ -76,6 +76,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "memory_project.web.middleware.sign_in_again",
     "memory_project.web.middleware.in_turn",
+    "memory_project.web.locale.in_the_person_s",
     "memory_project.web.middleware.audited",
     "memory_project.web.middleware.domain_errors",
     "axes.middleware.AxesMiddleware",
@@ -183,6 +184,7 @@ EMAIL_TIMEOUT = 15
 DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", f"Commonplace <commonplace@{_public.hostname or 'localhost'}>")
 DIGEST = env.boolean("DIGEST", False)
 REVIEW_ALERT_HOURS = env.number("REVIEW_ALERT_HOURS", 0, 0, 8_760)
+WEBHOOK_HOSTS = [host.lower() for host in env.listing("WEBHOOK_HOSTS")]
 
 # -- language, time, files -------------------------------------------------------------------------------
 

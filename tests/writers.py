@@ -21,13 +21,14 @@ PASSED_THROUGH = ("models", "contract")  # a queryset's own methods; whoever cal
 SERVICES = {
     "memories.services", "memories.writing", "memories.conversation", "memories.retrieval.indexing",
     "memories.retrieval.index_state", "memories.retrieval.lexicon", "memories.effects", "memories.management",
-    "analysis.sessions", "analysis.findings", "analysis.ingest", "analysis.records", "analysis.actions",
+    "analysis.sessions", "analysis.findings", "analysis.sources.checks", "analysis.ingest", "analysis.records",
+    "analysis.actions",
     "analysis.execution", "analysis.copies", "knowledge.insights", "knowledge.decisions", "knowledge.questions",
     "knowledge.reviewing", "knowledge.redaction", "knowledge.changes.changesets", "knowledge.changes.sending",
     "knowledge.changes.rollback",
     "knowledge.catalog.local", "knowledge.catalog.staleness", "knowledge.catalog.mirror", "knowledge.catalog.bulk",
     "knowledge.catalog.baselines", "knowledge.catalog.derived", "knowledge.catalog.events", "knowledge.catalog.own",
-    "memory_project.accounts", "memory_project.audit", "memory_project.demo",
+    "memory_project.accounts", "memory_project.audit", "memory_project.demo", "memory_project.notices",
 }  # fmt: skip
 
 

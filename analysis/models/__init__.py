@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from analysis.models.action import Action, ActionItem, ActionState, Outcome
 from analysis.models.session import Finding, Ingest, IngestedRecord, IngestState, Session
-from analysis.models.source import DeclaredSource
+from analysis.models.source import DeclaredSource, SourceCheck
 
 __all__ = [
     "Action",
@@ -15,4 +15,5 @@ __all__ = [
     "IngestedRecord",
     "Outcome",
     "Session",
+    "SourceCheck",
 ]

@@ -34,3 +34,19 @@ class DeclaredSource(models.Model):
             parse(self.name, self.declaration)
         except DomainError as error:
             raise ValidationError({"declaration": error.message}) from None
+
+
+class SourceCheck(models.Model):
+    """How a source did when it was last asked, whether by an ingest or by an operator's test. Derived."""
+
+    name = models.CharField(max_length=200, primary_key=True)
+    succeeded_at = models.DateTimeField(null=True, blank=True)
+    failed_at = models.DateTimeField(null=True, blank=True)
+    error = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        db_table = "analysis_source_checks"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

@@ -53,10 +53,10 @@ BUILT_IN: dict[str, Opens] = {
 
 def readable_models(caller: Caller) -> dict[str, SourceModel]:
     """The models that the caller may read."""
-    return {name: model for name, model in _declared().items() if model.is_readable_by(caller)}
+    return {name: model for name, model in declared().items() if model.is_readable_by(caller)}
 
 
-def _declared() -> dict[str, SourceModel]:
+def declared() -> dict[str, SourceModel]:
     """Every model; one that two sources declare is called by `source.model`."""
     declarations = [*_from_files(), *DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")]
     sources = [source for name, text in declarations if (source := _parsed(name, text))]
@@ -80,7 +80,7 @@ def find(caller: Caller, model: str) -> SourceModel:
 
 def declared_fields(model: str) -> set[str]:
     """The attributes that the model's source names; none for the children of a model, or a source that went away."""
-    source_model = _declared().get(model)
+    source_model = declared().get(model)
     return set(source_model.resource.attributes) if source_model else set()
 
 

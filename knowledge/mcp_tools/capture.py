@@ -14,6 +14,7 @@ from memories.contract.toolset import Tool
 from memories.shapes import SimilarShape, similar_shape
 
 QUESTIONS_TOLD = 5
+HOW_TO_ANSWER = "call capture_insight with answers (this insight_id) and insight_text (the answer), or ask your person"
 
 
 class AppealShape(TypedDict):
@@ -27,6 +28,7 @@ class QuestionShape(TypedDict):
     insight_text: str
     asked_by: str
     question: str
+    how: str
 
 
 class CaptureShape(AppealShape):
@@ -56,7 +58,11 @@ def _open_questions(caller: Caller) -> list[QuestionShape]:
             text = visible(insight.record.content)
             shapes.append(
                 QuestionShape(
-                    insight_id=insight.pk.hex, insight_text=text, asked_by=question.by, question=question.notes
+                    insight_id=insight.pk.hex,
+                    insight_text=text,
+                    asked_by=question.by,
+                    question=question.notes,
+                    how=HOW_TO_ANSWER,
                 )
             )
     return shapes
@@ -89,7 +95,6 @@ capture_insight = Tool(
     title="Capture an insight",
     description="Propose something you learned for the data catalog: a curator reviews it before anybody else sees it."
     "\n\nFor facts about data that colleagues need and the data does not say by itself. Not for what is private, not "
-    "for what the catalog says already. The answer shows what the catalog says now; look at disagreements, "
-    "and at open_questions of curators: answer them, or ask your person.",
+    "for what the catalog says already. The answer shows what the catalog says now; look at disagreements.",
     choices={"": _capture, "appeals": _appeal, "answers": _answer},
 )

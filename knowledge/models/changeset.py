@@ -73,7 +73,9 @@ class Changeset(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.created_at:%Y-%m-%d %H:%M} {self.entity_urn or 'document'}"
+        _, _, inner = self.entity_urn.partition(",")
+        name = inner.partition(",")[0] or self.entity_urn.rpartition(":")[2] or "document"
+        return f"{self.created_at:%Y-%m-%d %H:%M} {name}"
 
     @property
     def run_id(self) -> str:

@@ -49,7 +49,8 @@ def is_obvious(key: str, value: Any) -> bool:
 
 
 def flat(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Schema]:
-    """The properties of several operations side by side. Where not all take one, it says which do."""
+    """The properties of several operations side by side. Where not all take one, it says which do,
+    unless it is the one that is meant without a word, or the one that this property chooses."""
     names = list(dict.fromkeys(name for schema in schemas.values() for name in schema.get("properties", {})))
     properties = {}
     for name in names:
@@ -57,7 +58,7 @@ def flat(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Schema]:
         merged = _widest([schemas[key]["properties"][name] for key in takers])
         sentences = [
             merged.pop("description", ""),
-            "" if len(takers) == len(schemas) else f"For {_list_of(takers, schemas)}.",
+            "" if len(takers) == len(schemas) or takers in ([""], [name]) else f"For {_list_of(takers, schemas)}.",
         ]
         description = " ".join(filter(None, sentences))
         properties[name] = {**merged, **({"description": description} if description else {})}

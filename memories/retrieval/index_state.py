@@ -131,16 +131,16 @@ def reindex(*, caller: Caller, kind: str) -> int:
 
 def check_reindex(*, caller: Caller, kind: str) -> None:
     """Refuses what `reindex` would refuse, before it is handed to a worker."""
-    _require_admin(caller)
+    _require_operator(caller)
     check_choice("kind", kind, SOURCES)
 
 
 def _failed(caller: Caller, kind: str, cause: str) -> Any:
-    _require_admin(caller)
+    _require_operator(caller)
     check_choice("kind", kind, SOURCES)
     return IndexJob.objects.filter(UNRESOLVED, source_kind=kind, last_error=cause)
 
 
-def _require_admin(caller: Caller) -> None:
-    if not caller.is_admin:
+def _require_operator(caller: Caller) -> None:
+    if not caller.operates:
         raise Forbidden("only an admin sees to the index")

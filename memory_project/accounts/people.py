@@ -11,7 +11,7 @@ from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import Count, F
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.encoding import force_bytes
@@ -22,17 +22,18 @@ from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Text
 from memories.contract.operations import checked
-from memories.models import Persona, PersonaMembership
+from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.writing.ownership import move_ownership
 from memory_project import notices
 from memory_project.accounts.tokens import revoke_all
 from memory_project.models import User
 
-CURATORS = "Curators"
+CURATORS, OPERATORS = "Curators", "Operators"
+GROUPS = {"curator": CURATORS, "operator": OPERATORS}  # the groups of those who look into the admin
 
 
 def invite(
-    *, caller: Caller, email: str, name: str = "", personas: Sequence[str] = (), is_curator: bool = False
+    *, caller: Caller, email: str, name: str = "", personas: Sequence[str] = (), rights: Sequence[str] = ()
 ) -> tuple[User, str, bool]:
     """A new account without password: the account, the link that sets one, and whether it was sent by e-mail."""
     _require_admin(caller)
@@ -48,8 +49,7 @@ def invite(
         with transaction.atomic():
             user = User.objects.create_user(address, None, name=checked(Annotated[str, Text(0, 120)], name, "name"))
             set_personas(user, rows)
-            if is_curator:
-                make_curator(user)
+            give_rights(user, rights)
     except IntegrityError:
         raise Conflict("has an account already", field="email") from None
     link = start_link(user)
@@ -71,23 +71,31 @@ def set_personas(user: User, personas: Sequence[Persona]) -> None:
     copies.follow_person(user.email)
 
 
-def make_curator(user: User, *, curates: bool = True) -> None:
-    """A curator reviews, applies and rolls back, and looks into the admin."""
-    group, _ = Group.objects.get_or_create(name=CURATORS)
-    if curates:
-        user.groups.add(group)
-    else:
-        user.groups.remove(group)
-    user.is_staff = curates or user.is_superuser
+def give_rights(user: User, rights: Sequence[str]) -> None:
+    """Curators review, apply and roll back; operators see to how the installation works. Both look into the admin."""
+    if unknown := set(rights) - set(GROUPS):
+        raise Invalid(f"{sorted(unknown)[0][:40]!r} is unknown", field="rights", allowed=", ".join(GROUPS))
+    for right, name in GROUPS.items():
+        group, _ = Group.objects.get_or_create(name=name)
+        if right in rights:
+            user.groups.add(group)
+        else:
+            user.groups.remove(group)
+    user.is_staff = bool(rights) or user.is_superuser
     user.save(update_fields=["is_staff"])
 
 
-def change(*, caller: Caller, person: User, personas: Sequence[str], is_curator: bool) -> None:
+def rights_of(user: User) -> list[str]:
+    names = set(user.groups.values_list("name", flat=True))
+    return [right for right, name in GROUPS.items() if name in names]
+
+
+def change(*, caller: Caller, person: User, personas: Sequence[str], rights: Sequence[str]) -> None:
     _require_admin(caller)
     with transaction.atomic():
         person = User.objects.select_for_update().get(pk=person.pk)
         set_personas(person, list(Persona.objects.filter(name__in=personas)))
-        make_curator(person, curates=is_curator)
+        give_rights(person, rights)
 
 
 def start_link(user: User) -> str:
@@ -110,7 +118,7 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
 
 def hand_over(*, caller: Caller, person: User, to: str) -> int:
     """Somebody leaves: the memories go to a colleague, tokens end, the account is switched off. Returns how many
-    memories moved. `manage.py rekey_owner` moves them back."""
+    memories moved; `take_back` moves them back."""
     _require_admin(caller)
     heir = User.objects.filter(email=to.strip().lower(), is_active=True).first()
     if heir is None:
@@ -120,6 +128,25 @@ def hand_over(*, caller: Caller, person: User, to: str) -> int:
     with transaction.atomic():
         moved = move_ownership(caller=caller, old=person.email, new=heir.email)
         switch_off(caller=caller, person=person)
+    return moved
+
+
+def heirs_of(person: User) -> list[tuple[str, int]]:
+    """Who has memories that this person handed over, and how many."""
+    rows = MemoryRecord.objects.filter(metadata__legacy_created_by=person.email).exclude(created_by=person.email)
+    return list(rows.order_by().values_list("created_by").annotate(n=Count("pk")).order_by("created_by"))
+
+
+def take_back(*, caller: Caller, person: User) -> int:
+    """Undoes a hand-over: the memories come back, and the account works again; tokens have to be made anew. Returns how
+    many memories moved."""
+    _require_admin(caller)
+    with transaction.atomic():
+        heirs = heirs_of(person)
+        if not heirs:
+            raise Conflict("has handed nothing over that others still hold", field="person")
+        moved = sum(move_ownership(caller=caller, old=heir, new=person.email) for heir, _ in heirs)
+        switch_on(caller=caller, person=person)
     return moved
 
 

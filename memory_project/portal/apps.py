@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.apps import AppConfig
@@ -17,5 +18,9 @@ class PortalConfig(AppConfig):
     def ready(self) -> None:
         LINKS.register("memory", lambda key: reverse("memory", args=[UUID(key)]))
         LINKS.register("insight", lambda key: reverse("review-one", args=[UUID(key)]))
+        LINKS.register("my-insight", lambda key: f"{reverse('my-insights')}#i-{key}")
+        LINKS.register("stale", lambda key: reverse("stale-review"))
+        LINKS.register("batch", lambda key: reverse("batch", args=[UUID(key)]))
+        LINKS.register("entity", lambda urn: f"{reverse('entity')}?{urlencode({'urn': urn})}")
         LINKS.register("changeset", lambda key: reverse("changeset", args=[UUID(key)]))
         LINKS.register("analysis-export", lambda token: f"{reverse('analysis-export')}?export={token}")

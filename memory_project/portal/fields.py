@@ -6,7 +6,10 @@ from typing import Any
 
 from django import forms
 
+from knowledge.catalog.naming import urn_of
+from memories.contract.errors import Invalid
 from memories.contract.operations import Operation
+from memory_project.portal.wording import beside_its_field
 
 
 def form_field(
@@ -33,7 +36,28 @@ def form_field(
     return forms.CharField(widget=widget, **options)
 
 
-def lines_field(**extra: Any) -> forms.CharField:
-    """A list of URNs, one a line."""
-    widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
-    return forms.CharField(required=False, widget=widget, **extra)
+class EntitiesField(forms.CharField):
+    """Entities by name or URN, one a line; a picker where there is script. Its value is a list of URNs."""
+
+    widget = forms.Textarea
+
+    def __init__(self, **extra: Any) -> None:
+        attrs = {"rows": 2, "spellcheck": "false", "data-pick": "entity", "data-many": "line"}
+        super().__init__(required=False, widget=forms.Textarea(attrs=attrs), **extra)
+
+    def clean(self, value: Any) -> Any:
+        urns: list[str] = []
+        for line in str(super().clean(value)).splitlines():
+            if not line.strip():
+                continue
+            try:
+                urns.append(urn_of(line))
+            except Invalid as error:
+                raise forms.ValidationError(beside_its_field(error)) from None
+        return list(dict.fromkeys(urns))
+
+
+def tags_field() -> forms.CharField:
+    """Tags, separated by commas; a picker where there is script."""
+    attrs = {"data-pick": "tag", "data-many": "comma"}
+    return forms.CharField(required=False, help_text="Separated by commas.", widget=forms.TextInput(attrs=attrs))

@@ -4,29 +4,40 @@ from django.contrib.auth import views as auth
 from django.urls import path
 
 from memories.contract import ids  # noqa: F401 - the converter <id:…>
+from memory_project.portal.curating import chains, changesets, queue, review, stale
+from memory_project.portal.finding import palette, picks, saved_views
 from memory_project.portal.operating import activity
 from memory_project.portal.views import (
     account,
     analyses,
     batches,
     catalog,
-    chains,
-    changesets,
     connect,
+    imports,
     memories,
+    news,
     proposals,
-    review,
-    stale,
 )
 
 urlpatterns = [
     path("", memories.my_knowledge, name="my-knowledge"),
     path("memories/new/", memories.create_memory, name="create-memory"),
+    path("memories/import/", imports.upload, name="import-memories"),
     path("memories/<id:record_id>/", memories.memory, name="memory"),
     path("memories/<id:record_id>/edit/", memories.edit_memory, name="edit-memory"),
     path("memories/<id:record_id>/chain/", chains.detail, name="chain"),
     path("memories/<id:record_id>/<slug:act>/", memories.change_memory, name="change-memory"),
     path("insights/", proposals.listing, name="my-insights"),
+    path("insights/propose/", proposals.propose, name="propose"),
+    path("insights/propose/preview/", proposals.preview, name="propose-preview"),
+    path("insights/<id:insight_id>/answer/", proposals.answer, name="answer-question"),
+    path("pick/<slug:kind>/", picks.options, name="pick"),
+    path("find/", palette.find, name="palette"),
+    path("views/", saved_views.save, name="save-view"),
+    path("views/<int:view_id>/remove/", saved_views.remove, name="remove-view"),
+    path("news/", news.listing, name="news"),
+    path("news/read/", news.read_all, name="read-news"),
+    path("news/<int:notice_id>/", news.follow, name="follow-news"),
     path("knowledge/", catalog.knowledge, name="knowledge"),
     path("knowledge/entity/", catalog.entity, name="entity"),
     path("analyses/", analyses.listing, name="analyses"),
@@ -39,9 +50,11 @@ urlpatterns = [
     path("stale/", stale.listing, name="stale-review"),
     path("corrections/", chains.listing, name="chains"),
     path("review/", review.queue, name="review"),
-    path("review/all/", review.listing, name="review-list"),
+    path("review/all/", queue.listing, name="review-list"),
+    path("review/act/", queue.act, name="review-act"),
     path("review/<id:insight_id>/", review.detail, name="review-one"),
     path("review/<id:insight_id>/edit/", review.edit, name="review-edit"),
+    path("review/<id:insight_id>/replaces/", review.replace, name="review-replace"),
     path("review/<id:insight_id>/undo/", review.undo, name="review-undo"),
     path("review/<id:insight_id>/<slug:act>/", review.decide, name="review-decide"),
     path("batches/", batches.listing, name="start-batch"),

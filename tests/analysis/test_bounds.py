@@ -180,7 +180,7 @@ def test_the_page_of_an_analysis_asks_little(alice_user: User, hold: Hold) -> No
         ("kind", 0),
         ("size", 0),
     ]
-    assert len(queries) <= 12
+    assert len(queries) <= 13
 
 
 # -- an action that broke off --------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def test_a_memory_whose_owner_moved_follows_its_reader(
 def test_who_leaves_a_persona_keeps_no_copies(
     alice: Caller, bob: Caller, bob_user: User, ada: Caller, personas: Any, copied: MemoryRecord
 ) -> None:
-    people.change(caller=ada, person=bob_user, personas=["supply"], is_curator=False)
+    people.change(caller=ada, person=bob_user, personas=["supply"], rights=[])
     assert copies(bob) == ["Bob’s own knowledge."]
 
 

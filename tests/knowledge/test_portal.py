@@ -181,7 +181,7 @@ def test_a_refusal_is_shown_beside_its_field(alice_user: User) -> None:
     form = {"content": "Revenue excludes refunds.", "dimension": "knowledge", "category": "general",
             "confidence": "high", "visibility": "persona", "tags": "", "entity_urns": "orders"}  # fmt: skip
     page = str(browser(alice_user).post("/memories/new/", form).content, "utf-8")
-    assert "is not a DataHub URN" in page
+    assert "is not in the catalog" in page
     assert not MemoryRecord.objects.exists()
 
 

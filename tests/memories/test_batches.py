@@ -59,7 +59,7 @@ def test_a_failure_between_rows_leaves_rows_and_outcomes_together(
 ) -> None:
     rows = remembered(alice, 3)
 
-    def breaks(caller: Caller, unit: uuid.UUID, note: str) -> Any:
+    def breaks(caller: Caller, unit: uuid.UUID, words: batches.Words) -> Any:
         if unit == rows[2].pk:
             raise RuntimeError("the power went")
         return services.forget(caller=caller, record_id=unit)

@@ -39,7 +39,7 @@ def mail_server(settings: Any) -> None:
 def test_an_invitation_without_mail_shows_its_link_once(ada_user: User, personas: Any) -> None:
     client = browser(ada_user)
     answer = client.post(
-        reverse("admin:invite"), {"email": "New@Example.org", "personas": ["supply"], "is_curator": "on"}
+        reverse("admin:invite"), {"email": "New@Example.org", "personas": ["supply"], "rights": "curator"}
     )
     user = User.objects.get(email="new@example.org")
     link = re.search(r"http://[^<\s]+/password/[^<\s]+", answer.content.decode())
@@ -96,11 +96,11 @@ def test_handing_over_moves_memories_and_ends_access(
 
 
 def test_membership_and_rights_are_changed_together(ada: Caller, alice_user: User) -> None:
-    people.change(caller=ada, person=alice_user, personas=["supply"], is_curator=True)
+    people.change(caller=ada, person=alice_user, personas=["supply"], rights=["curator"])
     changed = User.objects.get(pk=alice_user.pk)
     assert [(m.persona.name, m.is_default) for m in changed.memberships.all()] == [("supply", True)]
     assert changed.is_staff
-    people.change(caller=ada, person=changed, personas=["sales", "supply"], is_curator=False)
+    people.change(caller=ada, person=changed, personas=["sales", "supply"], rights=[])
     changed = User.objects.get(pk=alice_user.pk)
     assert {(m.persona.name, m.is_default) for m in changed.memberships.all()} == {("sales", False), ("supply", True)}
     assert not changed.is_staff
@@ -110,7 +110,7 @@ def test_only_admins_see_to_people(alice: Caller, alice_user: User, bob_user: Us
     for act in (
         lambda: people.invite(caller=alice, email="new@example.org"),
         lambda: people.reset(caller=alice, person=bob_user),
-        lambda: people.change(caller=alice, person=alice_user, personas=["supply"], is_curator=True),
+        lambda: people.change(caller=alice, person=alice_user, personas=["supply"], rights=["curator"]),
         lambda: people.hand_over(caller=alice, person=bob_user, to="alice@example.org"),
         lambda: people.switch_off(caller=alice, person=bob_user),
         lambda: people.switch_on(caller=alice, person=bob_user),
@@ -232,7 +232,7 @@ def test_who_approved_and_who_wrote_it_hear_of_a_rejection(
     django_capture_on_commit_callbacks: Any,
 ) -> None:
     people.set_personas(olga_user, list(personas.values()))
-    people.make_curator(olga_user)
+    people.give_rights(olga_user, ["curator"])
     olga = caller_for(User.objects.get(pk=olga_user.pk), door="test")
     captured = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
     decisions.approve(caller=ada, insight_id=captured.pk)

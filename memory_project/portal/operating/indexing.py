@@ -14,9 +14,9 @@ from django_q.tasks import async_task
 
 from knowledge.catalog import staleness
 from memories import embedding
-from memories.access import caller_of
 from memories.contract.errors import NotFound
 from memories.retrieval import index_state
+from memory_project.portal.operating.people import operator_of
 from memory_project.portal.templatetags.charts import Point
 
 
@@ -35,7 +35,7 @@ def indexing(request: HttpRequest, **admin: Any) -> HttpResponse:
         "took": took,
         "causes": index_state.causes(),
         "catalog_degraded": staleness.degraded(),
-        "may_act": caller_of(request, door="admin").is_admin,
+        "may_act": operator_of(request).operates,
     }
     template = "operate/_indexing.html" if request.htmx else "operate/indexing.html"  # type: ignore[attr-defined]
     return render(request, template, {**admin, **context})
@@ -43,7 +43,7 @@ def indexing(request: HttpRequest, **admin: Any) -> HttpResponse:
 
 @require_POST
 def act(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="admin")
+    caller = operator_of(request)
     kind, cause = request.POST.get("kind", ""), request.POST.get("cause", "")
     match request.POST.get("act", ""):
         case "retry":

@@ -23,7 +23,7 @@ from memory_project.portal.wording import for_people
 
 @require_safe
 def listing(request: HttpRequest) -> HttpResponse:
-    _admin(request)
+    admin_of(request)
     q = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:100]
     memberships = PersonaMembership.objects.select_related("persona").order_by("-is_default", "persona__name")
     rows = User.objects.prefetch_related(Prefetch("memberships", queryset=memberships), "groups")
@@ -41,14 +41,14 @@ def listing(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def invite(request: HttpRequest) -> HttpResponse:
-    caller = _admin(request)
+    caller = admin_of(request)
     try:
         user, link, is_sent = people.invite(
             caller=caller,
             email=request.POST.get("email", ""),
             name=request.POST.get("name", ""),
             personas=request.POST.getlist("personas"),
-            is_curator="is_curator" in request.POST,
+            rights=request.POST.getlist("rights"),
         )
     except DomainError as error:
         messages.error(request, for_people(error))
@@ -59,7 +59,7 @@ def invite(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def detail(request: HttpRequest, person_id: int) -> HttpResponse:
-    caller = _admin(request)
+    caller = admin_of(request)
     return _person(request, caller, _find(person_id))
 
 
@@ -70,10 +70,11 @@ def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") 
         "person": person,
         "link": link,
         "personas": [(persona, persona.name in persona_names) for persona in Persona.objects.order_by("name")],
-        "is_curator": person.groups.filter(name=people.CURATORS).exists(),
+        "rights": people.rights_of(person),
         "owned": queries.capped_count(MemoryRecord.objects.visible_to(caller).filter(created_by=person.email)),
         "tokens": person.api_tokens.filter(revoked_at=None)[:50],
         "colleagues": User.objects.filter(is_active=True).exclude(pk=person.pk)[:500],
+        "heirs": people.heirs_of(person),
         "is_self": person.email == caller.email,
     }
     return render(request, "operate/person.html", context)
@@ -81,7 +82,7 @@ def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") 
 
 @require_POST
 def act(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
-    caller, person = _admin(request), _find(person_id)
+    caller, person = admin_of(request), _find(person_id)
     try:
         match act:
             case "reset":
@@ -90,11 +91,14 @@ def act(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
                 return _person(request, caller, person, "" if is_sent else link)
             case "change":
                 personas = request.POST.getlist("personas")
-                people.change(caller=caller, person=person, personas=personas, is_curator="is_curator" in request.POST)
+                people.change(caller=caller, person=person, personas=personas, rights=request.POST.getlist("rights"))
                 messages.success(request, "Saved.")
             case "hand-over":
                 moved = people.hand_over(caller=caller, person=person, to=request.POST.get("to", ""))
                 messages.success(request, f"{moved} memories handed over; the account is switched off.")
+            case "take-back":
+                moved = people.take_back(caller=caller, person=person)
+                messages.success(request, f"{moved} memories are back, and the account works again.")
             case "end-access":
                 people.end_sessions(caller=caller, person=person)
                 ended = tokens.revoke_all(caller=caller, user=person)
@@ -119,8 +123,15 @@ def _find(person_id: int) -> User:
     return person
 
 
-def _admin(request: HttpRequest) -> Caller:
+def admin_of(request: HttpRequest) -> Caller:
     caller = caller_of(request, door="admin")
     if not caller.is_admin:
+        raise PermissionDenied
+    return caller
+
+
+def operator_of(request: HttpRequest) -> Caller:
+    caller = caller_of(request, door="admin")
+    if not caller.operates:
         raise PermissionDenied
     return caller

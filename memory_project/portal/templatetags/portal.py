@@ -3,9 +3,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django import template
+from django.contrib.humanize.templatetags.humanize import naturaltime
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -15,6 +17,7 @@ from knowledge.catalog.facts import short_name
 from knowledge.changes import readable
 from knowledge.models import Change
 from memories.contract.text import visible as visible_text
+from memory_project.web import locale
 
 register = template.Library()
 
@@ -59,6 +62,23 @@ def item(mapping: Mapping[Any, Any], key: Any) -> Any:
 @register.filter
 def words(value: str) -> str:
     return value.replace("_", " ")
+
+
+@register.simple_tag
+def moment(at: datetime | None, style: str = "since", missing: str = "–") -> SafeString:
+    """A time as people read it, with the exact one in the person's zone and locale behind it: `since` says how long
+    ago, `age` does in few letters, `day` and `minute` give the date."""
+    if at is None:
+        return format_html("{}", missing)
+    exact = locale.minute(at)
+    text = {"since": naturaltime, "age": locale.age, "day": locale.day, "minute": locale.minute}[style](at)
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), exact, text)
+
+
+@register.filter
+def number(value: float) -> str:
+    """With the separators of the person's locale."""
+    return locale.number(value)
 
 
 HAPPENED = {

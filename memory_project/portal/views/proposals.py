@@ -1,18 +1,30 @@
-"""My Insights: what I, or my agents for me, proposed, and what became of it."""
+"""My Insights: what I, or my agents for me, proposed, and what became of it; proposing from the browser."""
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
-from knowledge import queries
+from analysis import findings
+from knowledge import insights, queries, questions, review
+from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
 from knowledge.models import InsightState
-from memories.access import caller_of
+from knowledge.review import Effect
+from memories import queries as memories
+from memories.access import Caller, caller_of
+from memories.contract.errors import DomainError, Invalid
+from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
+from memories.models import Category
+from memory_project.portal.proposal_forms import ProposalForm
+from memory_project.portal.wording import for_people
 
 
 @require_safe
@@ -26,10 +38,110 @@ def listing(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(state=state)
     current_page = page(rows, request.GET.get("after", ""), by="record__created_at")
     query = {"state": state, "after": current_page.after}
+    open_questions = list(questions.open_questions(caller)[:20])
     context = {
         "page": current_page,
         "state": state,
         "states": [(s, counts.get(s, 0)) for s in InsightState if s != InsightState.SUPERSEDED],
+        "questions": [(insight, questions.conversation(insight.decisions.all())) for insight in open_questions],
         "next_page": "?" + urlencode({name: value for name, value in query.items() if value}),
     }
     return render(request, "knowledge/my_insights.html", context)
+
+
+@require_POST
+@login_required
+def answer(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+    """The author's answer to a curator: it waits for review again."""
+    caller = caller_of(request, door="portal")
+    try:
+        questions.answer(caller=caller, insight_id=insight_id, notes=request.POST.get("answer", ""))
+    except DomainError as error:
+        messages.error(request, for_people(error))
+    else:
+        messages.success(request, "Answered: it waits for a curator again.")
+    return redirect("my-insights")
+
+
+@login_required
+def propose(request: HttpRequest) -> HttpResponse:
+    """From nothing, or from a memory, an entity, a column, a finding: what it says is filled in."""
+    caller = caller_of(request, door="portal")
+    source, initial, actions = _starting_point(caller, request)
+    form = ProposalForm(request.POST or None, initial=initial, actions=actions)
+    if request.method == "POST" and form.is_valid():
+        values = form.values()
+        try:
+            text = values.pop("content")
+            if source.get("finding_id"):
+                values |= {"finding_id": source["finding_id"], "source": "agent_discovery"}
+            captured = insights.capture(caller=caller, insight_text=text, **values)
+        except Invalid as error:
+            form.refuse(error)
+        except DomainError as error:
+            messages.error(request, for_people(error))
+        else:
+            _tell(request, captured)
+            return redirect("memory", record_id=captured.insight.pk)
+    context = {"form": form, "source": source, "effect": _effect(caller, form)}
+    return render(request, "knowledge/propose.html", context)
+
+
+def _tell(request: HttpRequest, captured: insights.Captured) -> None:
+    messages.success(request, "This is proposed already." if captured.existing else "Proposed: a curator decides.")
+    for problem in review.problems_of(captured.insight):
+        messages.warning(request, f"It can’t be applied as it stands: {problem.partition(': ')[2]}.")
+    if captured.similar:
+        near = captured.similar[0]
+        messages.warning(request, f"Nearly the same is known ({near.cosine:.0%} alike): “{near.record}”.")
+
+
+def _starting_point(
+    caller: Caller, request: HttpRequest
+) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, str]]]:
+    """Where the proposal comes from, the fields that follow from it, and the change that is likeliest meant."""
+    given_source = {name: request.GET.get(name, "") for name in ("memory", "finding", "entity", "column")}
+    text = UNSTORABLE.sub("", request.GET.get("content", ""))[:4_000]
+    initial: dict[str, Any] = {"content": text, "entity_urns": UNSTORABLE.sub("", given_source["entity"])[:2_000]}
+    source: dict[str, Any] = {}
+    target = UNSTORABLE.sub("", given_source["column"])[:300]
+    if given_source["memory"]:
+        record = memories.get(caller, given_source["memory"])
+        source = {"record": record, "is_own": caller.acts_for(record.created_by)}
+        category = record.category if record.category != Category.GENERAL else Category.BUSINESS_CONTEXT
+        initial |= {"content": record.content, "category": category, "confidence": record.confidence}
+        initial["entity_urns"] = "\n".join(record.entity_urns)
+        target = next((str(column["column"]) for column in record.related_columns), target)
+    elif given_source["finding"]:
+        finding = findings.find(caller, given_source["finding"])
+        source = {"finding": finding, "finding_id": finding.pk.hex}
+        initial |= {"content": finding.finding, "category": Category.DATA_QUALITY}
+    has_entity = bool(initial["entity_urns"])
+    actions = [{"action_type": "update_description", "target": target, "detail": ""}] if has_entity else []
+    return source, initial, actions
+
+
+@require_POST
+@login_required
+def preview(request: HttpRequest) -> HttpResponse:
+    """What applying would change, while it is being written."""
+    caller = caller_of(request, door="portal")
+    form = ProposalForm(request.POST, initial={"entity_urns": request.POST.get("entity_urns", "")}, actions=[])
+    return render(request, "knowledge/_effect.html", {"effect": _effect(caller, form)})
+
+
+def _effect(caller: Caller, form: ProposalForm) -> Effect | None:
+    """None while nothing is suggested; changes that still lack their value say so."""
+    if not form.is_bound:
+        return None
+    form.is_valid()  # what is missing elsewhere keeps no change from being shown
+    for name in form.fields:
+        form.cleaned_data.setdefault(name, [] if name == "entity_urns" else "")
+    values = form.values()
+    actions = values.pop("suggested_actions")
+    if "entity_urns" in form.errors:
+        return Effect(error=str(form.errors["entity_urns"][0]))
+    try:
+        return review.draft(caller, values, actions) if actions else None
+    except (CatalogUnavailable, CatalogRefused) as error:
+        return Effect(error=error.message)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from urllib.parse import urlencode
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from django.contrib import messages
@@ -13,18 +12,17 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from knowledge import decisions, insights, queries, review
-from knowledge.changes import changesets
+from knowledge import decisions, insights, queries, questions, review, suggestions
 from knowledge.models import InsightState
+from knowledge.queue import Place, Queue
 from memories.access import Caller, caller_of
 from memories.contract.errors import DomainError, Invalid, NotFound
-from memories.contract.fields import UNSTORABLE
-from memories.contract.paging import page
-from memories.models import Category
 from memories.queries import capped_counts
-from memory_project.portal.forms import InsightForm
+from memory_project.portal.finding.picks import colleagues
+from memory_project.portal.proposal_forms import InsightForm
 from memory_project.portal.wording import for_people
 
+APPROVED_SHOWN = 20
 AGAINST = 5  # decisions of others against one's own, shown where the queue is empty
 LAST = "last_decision"  # in the session: what “Undo” takes back
 
@@ -38,11 +36,10 @@ def queue(request: HttpRequest) -> HttpResponse:
     position = review_queue.locate()
     if position.next_id:
         return redirect(_address(position.next_id, review_queue))
-    approved = queries.in_state(caller, InsightState.APPROVED)
     context = {
         "queue": review_queue,
         "against": list(decisions.against(caller)[:AGAINST]),
-        "approved": page(approved, by="record__created_at", newest=False).rows,
+        "approved": list(queries.backlog(caller).order_by("record__created_at")[:APPROVED_SHOWN]),
         "decided": review.decided_today(caller).count(),
         "last": request.session.get(LAST),
     }
@@ -56,14 +53,18 @@ def detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     review_queue = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
     counts = capped_counts(decided=review.decided_today(caller), also=review.also_waiting(caller, insight))
+    words = list(insight.decisions.all())
     context = {
         "case": review.case(caller, insight),
         "insight": insight,
         "record": insight.record,
-        "decisions": list(insight.decisions.all()),
         "queue": review_queue,
         "place": review_queue.locate(insight),
         "reasons": review.REASONS,
+        "questions": review.QUESTIONS,
+        "talk": questions.conversation(words),
+        "colleagues": colleagues(caller),
+        "may_replace": insight.state in (InsightState.PENDING, InsightState.APPROVED) and not insight.changeset_id,
         "is_own": insight.record.created_by == caller.email and not caller.is_admin,
         "last": request.session.get(LAST),
         **counts,
@@ -80,14 +81,39 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
         raise NotFound(f"there is nothing called {act!r} to decide")
     review_queue = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
-    following = review_queue.locate(insight).next_id
+    also = [pk for pk in request.POST.getlist("also") if pk != insight.pk.hex]
+    position = review_queue.locate(insight)
     try:
-        outcome, extra = DECISIONS[act](caller, insight_id, _note(request))
+        outcome, extra = DECISIONS[act](caller, insight_id, _note(request), request.POST)
     except DomainError as error:
         messages.error(request, for_people(error))
         return redirect(_address(insight_id, review_queue))
-    request.session[LAST] = {"id": str(insight_id), "says": outcome, **extra}  # no text: it may be erased meanwhile
+    decided_too = _decide_alike(request, caller, act, also)
+    request.session[LAST] = {"id": str(insight_id), "also": decided_too, "says": outcome, **extra}  # no text: it may go
+    following = _following(review_queue, position)
     return redirect(_address(following, review_queue) if following else reverse("review") + review_queue.query_string)
+
+
+def _following(review_queue: Queue, position: Place) -> UUID | None:
+    """The next that still waits: near-duplicates may have been decided with the last one."""
+    ids = review_queue.ids()
+    if position.next_id in ids:
+        return position.next_id
+    return ids[min(max(position.number - 1, 0), len(ids) - 1)] if ids else None
+
+
+def _decide_alike(request: HttpRequest, caller: Caller, act: str, also: list[str]) -> list[str]:
+    """The same decision on near-duplicates; returns those it was made on."""
+    decided_ids = []
+    for pk in also[: review.ALIKE_MOST]:
+        try:
+            DECISIONS[act](caller, UUID(pk), _note(request), request.POST)
+            decided_ids.append(pk)
+        except (DomainError, ValueError) as error:
+            messages.error(
+                request, for_people(error) if isinstance(error, DomainError) else "There is no such insight."
+            )
+    return decided_ids
 
 
 def _note(request: HttpRequest) -> str:
@@ -96,38 +122,58 @@ def _note(request: HttpRequest) -> str:
     return ". ".join(part.strip().rstrip(".") for part in parts if part.strip())
 
 
-def _approve(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, str]]:
+Outcome = tuple[str, dict[str, str]]
+
+
+def _approve(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
     decisions.approve(caller=caller, insight_id=insight_id, notes=note)
     return "Approved", {"undo": "yes"}
 
 
-def _reject(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, str]]:
+def _reject(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
     if not note:
         raise Invalid("is missing: the author needs to know why", field="reason")
     decisions.reject(caller=caller, insight_id=insight_id, notes=note)
     return "Rejected", {"undo": "yes"}
 
 
-def _apply(caller: Caller, insight_id: UUID, note: str) -> tuple[str, dict[str, str]]:
+def _need_more(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
+    questions.need_more(caller=caller, insight_id=insight_id, notes=note)
+    return "Sent back with your question", {}
+
+
+def _hand_over(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
+    insight = questions.hand_over(caller=caller, insight_id=insight_id, to=data.get("to", ""), notes=note)
+    return f"Handed to {insight.assignee}", {}
+
+
+def _apply(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
     """Approves where that is still to be done, and writes the suggested actions to the catalog."""
     if queries.insight(caller, insight_id).state == InsightState.PENDING:
         decisions.approve(caller=caller, insight_id=insight_id, notes=note)
-    insight = queries.insight(caller, insight_id)
-    answer = changesets.apply(
-        caller=caller,
-        insight_ids=[insight.pk.hex],
-        changes=queries.proposals([insight]),
-        entity_urn=next(iter(insight.record.entity_urns), ""),
-    )
-    outcome = "Applied" if answer.changeset.state == "applied" else f"Applied in part ({answer.changeset.error})"
-    return outcome, {"changeset": str(answer.changeset.pk)}
+    changeset = suggestions.apply(caller=caller, insight_id=insight_id)
+    return "Applied", {"changeset": str(changeset.pk)}
 
 
-DECISIONS: dict[str, Callable[[Caller, UUID, str], tuple[str, dict[str, str]]]] = {
+DECISIONS: dict[str, Callable[[Caller, UUID, str, Mapping[str, str]], Outcome]] = {
     "approve": _approve,
     "reject": _reject,
+    "needs-more": _need_more,
+    "hand-over": _hand_over,
     "apply": _apply,
 }
+
+
+@require_POST
+@login_required
+def replace(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+    """Says which memory the insight takes the place of, or of none."""
+    caller = curator(request)
+    try:
+        insights.set_replaced(caller=caller, insight_id=insight_id, record_id=request.POST.get("record") or None)
+    except DomainError as error:
+        messages.error(request, for_people(error))
+    return redirect(_address(insight_id, _queue(caller, request)))
 
 
 @require_POST
@@ -135,8 +181,11 @@ DECISIONS: dict[str, Callable[[Caller, UUID, str], tuple[str, dict[str, str]]]] 
 def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     """Takes a decision back and shows the insight again."""
     caller = curator(request)
+    last = request.session.get(LAST) or {}
+    also = last.get("also", []) if last.get("id") == str(insight_id) else []
     try:
-        decisions.undo_review(caller=caller, insight_id=insight_id)
+        for pk in [insight_id, *also]:
+            decisions.undo_review(caller=caller, insight_id=pk)
     except DomainError as error:
         messages.error(request, for_people(error))
     else:
@@ -166,33 +215,6 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     return render(request, "review/edit.html", context)
 
 
-@require_safe
-@login_required
-def listing(request: HttpRequest) -> HttpResponse:
-    """All insights in one state, to be chosen together; filters are in the address."""
-    caller = curator(request)
-    review_queue = _queue(caller, request)
-    state = request.GET.get("state", InsightState.PENDING)
-    state = state if state in InsightState.values else InsightState.PENDING.value
-    rows = review_queue.rows if state == InsightState.PENDING else queries.in_state(caller, state)
-    if state != InsightState.PENDING:
-        rows = review_queue.narrowed(rows)
-    current_page = page(
-        rows, request.GET.get("after", ""), by="record__created_at", newest=state != InsightState.PENDING, size=50
-    )
-    query = {"state": state, "entity": review_queue.entity, "category": review_queue.category}
-    context = {
-        "page": current_page,
-        "state": state,
-        "states": [s for s in InsightState if s != InsightState.SUPERSEDED],
-        "categories": Category,
-        "queue": review_queue,
-        "reasons": review.REASONS,
-        "next_page": "?" + urlencode({**{k: v for k, v in query.items() if v}, "after": current_page.after}),
-    }
-    return render(request, "review/list.html", context)
-
-
 def curator(request: HttpRequest) -> Caller:
     """The caller, if a curator; others are told whom to ask."""
     caller = caller_of(request, door="portal")
@@ -200,13 +222,9 @@ def curator(request: HttpRequest) -> Caller:
     return caller
 
 
-def _queue(caller: Caller, request: HttpRequest) -> review.Queue:
-    def read(name: str) -> str:
-        return UNSTORABLE.sub("", request.GET.get(name, ""))[:500]
-
-    category = read("category")
-    return review.Queue(caller, read("entity"), category if category in Category.values else "")
+def _queue(caller: Caller, request: HttpRequest) -> Queue:
+    return Queue.of(caller, {**request.GET.dict(), "state": "pending"})
 
 
-def _address(insight_id: UUID, review_queue: review.Queue) -> str:
+def _address(insight_id: UUID, review_queue: Queue) -> str:
     return reverse("review-one", args=[insight_id]) + review_queue.query_string

@@ -1,0 +1,142 @@
+"""Changesets in the admin: what was written to the catalog, readable, with its sources and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from knowledge.admin.insights import line_of
+from knowledge.changes import rollback
+from knowledge.changes.readable import of_changes
+from knowledge.models import Change, Changeset, ChangesetState, Insight
+from knowledge.queries import may_curate
+from memories.access import Caller
+from memories.admin.acts import AdminAct
+from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
+from memories.contract.errors import DomainError
+from memories.contract.links import link_to
+
+
+def what_is_put_back(caller: Caller, changesets: Sequence[Changeset]) -> list[SafeString]:
+    """Rolling back: the values of before, and what others have changed since."""
+    lines = []
+    for changeset in changesets:
+        subject = entity_names([changeset.entity_urn]) if changeset.entity_urn else "A document"
+        try:
+            landed = rollback.roll_back_preview(caller=caller, changeset_id=changeset.pk)
+        except DomainError as error:
+            lines.append(format_html('{} <span class="fault">{}</span>', subject, error.message))
+            continue
+        own_changes = of_changes((change for change, is_own in landed if is_own), back=True)
+        rows = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in own_changes))
+        conflicts = sum(not is_own for _, is_own in landed)
+        note = f"{conflicts} values were changed by others since: it is refused" if conflicts else ""
+        lines.append(format_html('{} <span class="fault">{}</span><ul>{}</ul>', subject, note, rows))
+    return lines
+
+
+ROLL_BACK = AdminAct(
+    "roll_back",
+    "Roll back",
+    "The catalog says again what it said before, and the insights wait for review.",
+    permissions=["curate"],
+    preview=what_is_put_back,
+    narrow=lambda caller, rows: rows.filter(
+        state__in=[ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED]
+    ),
+)
+
+
+class EntityFilter(PickFilter):
+    title, parameter_name, kind, column = "entity", "entity", "entity", "entity_urn"
+
+
+class AppliedByFilter(PickFilter):
+    title, parameter_name, kind, column = "applied by", "by", "person", "applied_by"
+
+
+class ChangeInline(admin.TabularInline[Change, Changeset]):
+    model = Change
+    fields = ["change_type", "urn", "aspect", "path", "had_before", "before", "written", "outcome", "error"]
+    readonly_fields = ["change_type", "urn", "aspect", "path", "had_before", "before", "written", "outcome", "error"]
+    extra = 0
+    can_delete = False
+    classes = ["collapse"]
+    verbose_name_plural = "writes as they are stored"
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Changeset)
+class ChangesetAdmin(ReadOnlyAdmin):
+    list_display = ["subject", "badge", "summary", "applied_by", "captured", "rolled_back_by", "catalog"]
+    list_filter = ["state", "persona", "catalog", EntityFilter, AppliedByFilter]
+    date_hierarchy = "created_at"
+    search_fields = ["entity_urn", "applied_by"]
+    search_help_text = "A part of the entity's URN, or who applied it."
+    fieldsets = [
+        (None, {"fields": ["page", "subject", "badge", "diff", "sources", "applied_by", "created_at", "finished_at"]}),
+        ("Rolled back", {"fields": ["rolled_back_by", "rolled_back_at"]}),
+        ("As it is stored", {"classes": ["collapse"], "fields": ["entity_urn", "insight_ids", "personas", "error"]}),
+    ]
+    readonly_fields = ["page", "subject", "badge", "diff", "sources"]
+    inlines = [ChangeInline]
+    actions = [ROLL_BACK.as_action()]
+    view_page = "admin:knowledge_changeset_changelist"
+    presets = (("Applied", "state__exact=applied"), ("Partial or failed", "state__in=partial,failed"))
+
+    def has_curate_permission(self, request: HttpRequest) -> bool:
+        return may_curate(admin_caller(request))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Changeset]:
+        return Changeset.objects.visible_to(admin_caller(request)).prefetch_related("changes")
+
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Changeset | None:
+        changeset: Changeset | None = super().get_object(request, *args, **kwargs)
+        if changeset is not None:
+            changeset.visible_sources = visible_sources(admin_caller(request), changeset)  # type: ignore[attr-defined]
+        return changeset
+
+    @admin.display(description="changeset", ordering="entity_urn")
+    def subject(self, changeset: Changeset) -> str:
+        return entity_names([changeset.entity_urn]) if changeset.entity_urn else "A document"
+
+    @admin.display(description="state", ordering="state")
+    def badge(self, changeset: Changeset) -> SafeString:
+        return badge(changeset.state, changeset.get_state_display().lower())
+
+    @admin.display(description="what was written")
+    def summary(self, changeset: Changeset) -> str:
+        titles = [f"{change.title} of {change.entity}" for change in of_changes(changeset.changes.all())]
+        return "; ".join(titles[:2]) + (f" and {len(titles) - 2} more" if len(titles) > 2 else "")
+
+    @admin.display(description="applied", ordering="created_at")
+    def captured(self, changeset: Changeset) -> str:
+        return age(changeset.created_at)
+
+    @admin.display(description="page")
+    def page(self, changeset: Changeset) -> SafeString:
+        return format_html('<a href="{}">Open, roll back or export</a>', link_to("changeset", changeset.pk.hex))
+
+    @admin.display(description="what was written")
+    def diff(self, changeset: Changeset) -> SafeString:
+        rows = ((line_of(change), change.outcome) for change in of_changes(changeset.changes.all()))
+        return format_html("<ul>{}</ul>", format_html_join("", "<li>{} ({})</li>", rows))
+
+    @admin.display(description="from these insights")
+    def sources(self, changeset: Changeset) -> SafeString:
+        insights: list[Insight] = getattr(changeset, "visible_sources", [])
+        rows = ((link_to("insight", insight.pk.hex), str(insight.record)) for insight in insights)
+        return format_html("<ul>{}</ul>", format_html_join("", '<li><a href="{}">{}</a></li>', rows))
+
+
+def visible_sources(caller: Caller, changeset: Changeset) -> list[Insight]:
+    """The insights that a changeset was made from, of those that the caller may see."""
+    return list(Insight.objects.visible_to(caller).filter(pk__in=changeset.insight_ids).select_related("record"))

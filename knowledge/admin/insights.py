@@ -1,0 +1,247 @@
+"""Insights in the admin: what waits, what was decided, and every act of the review as an action with a preview."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from knowledge import catalog as catalogs
+from knowledge import questions, review, suggestions
+from knowledge.catalog.snapshot import Snapshot
+from knowledge.changes.readable import Readable
+from knowledge.models import Insight, InsightState
+from knowledge.queries import may_curate
+from memories.access import Caller
+from memories.admin.acts import AdminAct
+from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
+from memories.contract.links import link_to
+from memories.contract.text import visible
+from memories.history import chain
+
+
+def line_of(change: Readable) -> SafeString:
+    """One change as a line: what, where, before and after."""
+    before = format_html("<del>{}</del> ", change.before) if change.had_before else ""
+    after = "removed" if change.removes else format_html("<ins>{}</ins>", change.after)
+    return format_html("{} of {}: {}{}", change.title, change.entity, before, after)
+
+
+def who_reads_then(caller: Caller, insights: Sequence[Insight]) -> list[SafeString]:
+    """Approval: who may read each of them afterwards."""
+    return [
+        format_html("{} <small>· then visible to {}</small>", visible(str(insight.record)), insight.wanted_visibility)
+        for insight in insights
+    ]
+
+
+def what_changes(caller: Caller, insights: Sequence[Insight]) -> list[SafeString]:
+    """Application: what the catalog says afterwards, insight by insight."""
+    preview = suggestions.preview(insights)
+    lines = []
+    for entry in [*preview.possible, *preview.impossible]:
+        changes = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in entry.effect.readable))
+        fault = "" if entry.effect.is_possible else entry.effect.error or "it suggests no change"
+        text = visible(str(entry.insight.record))
+        lines.append(format_html('{} <span class="fault">{}</span><ul>{}</ul>', text, fault, changes))
+    return lines
+
+
+def in_states(*states: str) -> Any:
+    return lambda caller, rows: rows.filter(state__in=states)
+
+
+def colleague_choices(caller: Caller) -> list[tuple[str, str]]:
+    return [(person.email, str(person)) for person in questions.colleagues(caller)]
+
+
+CURATES = ["curate"]
+ACTS = [
+    AdminAct(
+        "approve",
+        "Approve",
+        "Each memory gets the visibility that its owner asked for. An insight of your own, or of a persona that you "
+        "don't hold, is refused; the others are approved.",
+        permissions=CURATES,
+        preview=who_reads_then,
+    ),
+    AdminAct(
+        "reject",
+        "Reject",
+        "Each memory is archived, and its author is shown the reason.",
+        needs_reason=True,
+        reasons=review.REASONS,
+        permissions=CURATES,
+    ),
+    AdminAct(
+        "needs_more",
+        "Needs more",
+        "Their authors are asked, and they wait for the answers.",
+        needs_reason=True,
+        reasons=review.QUESTIONS,
+        permissions=CURATES,
+    ),
+    AdminAct(
+        "hand_over",
+        "Hand to a colleague",
+        "A colleague is asked to decide; anyone who may still can.",
+        choices=colleague_choices,
+        choice_label="The colleague",
+        permissions=CURATES,
+    ),
+    AdminAct(
+        "apply",
+        "Apply to the catalog",
+        "What the approved ones suggest is written to the catalog, each as a changeset with a way back.",
+        permissions=CURATES,
+        preview=what_changes,
+        narrow=in_states(InsightState.APPROVED),
+    ),
+    AdminAct(
+        "roll_back_insight",
+        "Roll back",
+        "What was written for them is taken back as far as nobody has changed it since; they wait for review again.",
+        permissions=CURATES,
+        narrow=in_states(InsightState.APPLIED),
+    ),
+    AdminAct(
+        "undo_review",
+        "Undo decision",
+        "Decisions that nothing was applied on are undone: the insights wait for review again.",
+        permissions=CURATES,
+        narrow=in_states(InsightState.APPROVED, InsightState.REJECTED),
+    ),
+]
+
+
+class EntityFilter(PickFilter):
+    title, parameter_name, kind, column = "entity", "entity", "entity", "record__entity_urns__contains"
+
+
+class AuthorFilter(PickFilter):
+    title, parameter_name, kind, column = "author", "author", "person", "record__created_by"
+
+
+SHOWN = (
+    "page", "text", "badge", "category", "confidence", "persona", "captured_by", "captured_at", "about", "effect",
+    "replaced", "decisions", "chain", "changeset", "wanted_visibility", "assignee",
+)  # fmt: skip
+STORED = ("suggested_actions", "pending_edit", "question_at", "reviewed_at", "applied_at")
+
+
+@admin.register(Insight)
+class InsightAdmin(ReadOnlyAdmin):
+    list_display = [
+        "text", "badge", "category", "confidence", "persona", "captured_by", "about", "captured_at", "notes",
+        "assignee",
+    ]  # fmt: skip
+    list_filter = [
+        "state", "record__category", "record__confidence", "record__persona", EntityFilter, AuthorFilter,
+        ("question_at", admin.EmptyFieldListFilter), "assignee",
+    ]  # fmt: skip
+    date_hierarchy = "record__created_at"
+    ordering = ["-record__created_at"]
+    search_fields = ["record__content", "record__created_by"]
+    search_help_text = "Words of the text, an author, or the URN of an entity."
+    fieldsets = [(None, {"fields": SHOWN}), ("As it is stored", {"classes": ["collapse"], "fields": STORED})]
+    readonly_fields = [*SHOWN, *STORED]
+    actions = [act.as_action() for act in ACTS]
+    view_page = "admin:knowledge_insight_changelist"
+    presets = (
+        ("Waiting", "state__exact=pending&question_at__isempty=1"),
+        ("Needs more", "state__exact=pending&question_at__isempty=0"),
+        ("Approved, not applied", "state__exact=approved"),
+        ("Applied", "state__exact=applied"),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Insight]:
+        rows = Insight.objects.visible_to(admin_caller(request)).select_related("record", "changeset")
+        return rows.defer("record__embedding", "record__search")
+
+    def has_curate_permission(self, request: HttpRequest) -> bool:
+        return may_curate(admin_caller(request))
+
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Insight | None:
+        insight: Insight | None = super().get_object(request, *args, **kwargs)
+        if insight is not None:
+            insight.visible_chain = chain(admin_caller(request), insight.record)  # type: ignore[attr-defined]
+        return insight
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Insight], search_term: str
+    ) -> tuple[QuerySet[Insight], bool]:
+        if search_term.startswith("urn:li:"):
+            return queryset.filter(record__entity_urns__contains=[search_term.strip()]), False
+        return super().get_search_results(request, queryset, search_term)
+
+    @admin.display(description="insight")
+    def text(self, insight: Insight) -> str:
+        return visible(str(insight.record))
+
+    @admin.display(description="state", ordering="state")
+    def badge(self, insight: Insight) -> SafeString:
+        asks = insight.state == InsightState.PENDING and insight.question_at
+        return badge(insight.state, "needs more" if asks else "")
+
+    @admin.display(description="category", ordering="record__category")
+    def category(self, insight: Insight) -> str:
+        return insight.record.category.replace("_", " ")
+
+    @admin.display(description="confidence", ordering="record__confidence")
+    def confidence(self, insight: Insight) -> str:
+        return insight.record.confidence
+
+    @admin.display(description="persona", ordering="record__persona")
+    def persona(self, insight: Insight) -> str:
+        return insight.record.persona
+
+    @admin.display(description="captured by", ordering="record__created_by")
+    def captured_by(self, insight: Insight) -> str:
+        return insight.record.created_by
+
+    @admin.display(description="captured", ordering="record__created_at")
+    def captured_at(self, insight: Insight) -> str:
+        return age(insight.record.created_at)
+
+    @admin.display(description="about")
+    def about(self, insight: Insight) -> str:
+        return entity_names(insight.record.entity_urns)
+
+    @admin.display(description="decision")
+    def notes(self, insight: Insight) -> str:
+        return f"{insight.reviewed_by}: {insight.review_notes}" if insight.review_notes else insight.reviewed_by
+
+    @admin.display(description="page")
+    def page(self, insight: Insight) -> SafeString:
+        return format_html('<a href="{}">Open in the review</a>', link_to("insight", insight.pk.hex))
+
+    @admin.display(description="what applying would change")
+    def effect(self, insight: Insight) -> SafeString:
+        effect = review.effect(insight, Snapshot(catalogs.readable()))
+        if effect.error:
+            return format_html("<p>{}</p>", effect.error)
+        return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((line_of(c),) for c in effect.readable)))
+
+    @admin.display(description="takes the place of")
+    def replaced(self, insight: Insight) -> SafeString | str:
+        return (
+            format_html('<a href="{}">a memory</a>', link_to("memory", insight.replaces_id.hex))
+            if insight.replaces_id
+            else "nothing"
+        )
+
+    @admin.display(description="correction chain")
+    def chain(self, insight: Insight) -> SafeString:
+        links = getattr(insight, "visible_chain", [])
+        rows = ((link_to("memory", link.pk.hex), visible(link.content), link.status) for link in links)
+        return format_html("<ol>{}</ol>", format_html_join("", '<li><a href="{}">{}</a> ({})</li>', rows))
+
+    @admin.display(description="decisions")
+    def decisions(self, insight: Insight) -> SafeString:
+        rows = ((f"{d.at:%Y-%m-%d %H:%M}", d.get_kind_display(), d.by, d.notes) for d in insight.decisions.all())
+        return format_html("<ol>{}</ol>", format_html_join("", "<li>{} {} by {} {}</li>", rows))

@@ -1,0 +1,100 @@
+"""Personas, bulk work, the index and tombstones in the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from memories.admin.lists import AdminsOnly, OperatorsOnly, ReadOnlyAdmin, admin_caller, age
+from memories.contract.errors import DomainError
+from memories.contract.links import link_to
+from memories.models import Batch, IndexJob, Persona, PersonaMembership, Tombstone
+from memories.writing import batches
+
+
+class MembershipInline(admin.TabularInline[PersonaMembership, Persona]):
+    model = PersonaMembership
+    extra = 1
+    autocomplete_fields = ["user"]
+
+
+@admin.register(Persona)
+class PersonaAdmin(admin.ModelAdmin[Persona]):
+    list_display = ["name", "title", "is_default", "tools_allow", "tools_deny"]
+    list_filter = ["is_default"]
+    search_fields = ["name", "title", "description"]
+    inlines = [MembershipInline]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Persona | None = None) -> list[str]:
+        return ["name", "is_default"] if obj else ["is_default"]  # memories carry the name
+
+    def has_delete_permission(self, request: HttpRequest, obj: Persona | None = None) -> bool:
+        return obj is not None and not obj.is_default and super().has_delete_permission(request, obj)
+
+
+@admin.register(Batch)
+class BatchAdmin(ReadOnlyAdmin):
+    """Bulk work: one's own, everybody's for an admin."""
+
+    list_display = ["says", "progress", "refused", "note", "created_by", "captured", "page"]
+    list_filter = ["act", "finished_at"]
+    date_hierarchy = "created_at"
+    ordering = ["-created_at"]
+    search_fields = ["note", "created_by"]
+    fields = ["page", "says", "progress", "refused", "note", "choice", "created_by", "created_at", "finished_at"]
+    readonly_fields = ["page", "says", "progress", "refused"]
+    actions = ["undo"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Batch]:
+        caller = admin_caller(request)
+        return Batch.objects.all() if caller.is_admin else batches.owned_by(caller)
+
+    @admin.action(description="Undo")
+    def undo(self, request: HttpRequest, rows: QuerySet[Batch]) -> None:
+        """Each as a batch of its own; whose it is undoes it."""
+        for batch in rows:
+            try:
+                batches.undo(caller=admin_caller(request), batch_id=batch.pk)
+            except DomainError as error:
+                messages.error(request, f"{batch}: {error.message}")
+            else:
+                messages.success(request, f"{batch}: undone.")
+
+    @admin.display(description="what")
+    def says(self, batch: Batch) -> str:
+        act = batches.ACTS.get(batch.act)
+        return f"{act.says if act else batch.act}: {len(batch.unit_ids):,}"
+
+    @admin.display(description="done")
+    def progress(self, batch: Batch) -> str:
+        return "all" if batch.finished_at else f"{len(batch.outcomes):,} of {len(batch.unit_ids):,}"
+
+    @admin.display(description="refused")
+    def refused(self, batch: Batch) -> int:
+        return sum(1 for outcome in batch.outcomes if outcome)
+
+    @admin.display(description="started", ordering="created_at")
+    def captured(self, batch: Batch) -> str:
+        return age(batch.created_at)
+
+    @admin.display(description="page")
+    def page(self, batch: Batch) -> SafeString:
+        return format_html('<a href="{}">Open</a>', link_to("batch", batch.pk.hex))
+
+
+@admin.register(IndexJob)
+class IndexJobAdmin(OperatorsOnly):
+    list_display = ["source_kind", "status", "trigger_kind", "attempts", "last_error", "created_at"]
+    list_filter = ["status", "source_kind", "trigger_kind"]
+    date_hierarchy = "created_at"
+
+
+@admin.register(Tombstone)
+class TombstoneAdmin(AdminsOnly):
+    list_display = ["created_by", "persona", "erased_by", "erased_at", "record_id"]
+    list_filter = ["persona"]
+    date_hierarchy = "erased_at"
+    search_fields = ["created_by", "erased_by"]

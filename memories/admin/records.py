@@ -1,0 +1,228 @@
+"""Memories in the admin: all that one may see, the stale ones, the corrections; changed through services, by acts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from memories import queries
+from memories.access import Caller
+from memories.admin.acts import AdminAct
+from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
+from memories.contract.links import link_to
+from memories.contract.text import visible
+from memories.history import Change, chain, history
+from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
+
+BATCHES_SHOWN = 10
+
+
+def decidable(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
+    """One's own, and stale ones that one decides; all for an admin. The rule of revising.may_decide."""
+    if caller.is_admin:
+        return rows
+    return rows.filter(Q(created_by=caller.email) | Q(status=Status.STALE) & queries.decided_by(caller))
+
+
+def owned(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
+    return rows if caller.is_admin else rows.filter(created_by=caller.email)
+
+
+def persona_choices(caller: Caller) -> list[tuple[str, str]]:
+    rows = Persona.objects.all() if caller.is_admin else Persona.objects.filter(name__in=caller.personas)
+    return [(persona.name, str(persona)) for persona in rows]
+
+
+FORGET = AdminAct(
+    "forget",
+    "Forget",
+    "Forgotten memories are kept, but no longer recalled. Restore brings them back.",
+    narrow=decidable,
+)
+RESTORE = AdminAct("restore", "Restore", "Archived and stale memories become active again.", narrow=owned)
+VERIFY = AdminAct(
+    "verify",
+    "Still true",
+    "Stale memories become active again; the history keeps who verified them.",
+    narrow=decidable,
+)
+CORRECT = AdminAct(
+    "correct",
+    "Correct",
+    "The new text takes the memory's place; the old one stays in the chain as what was believed until now.",
+    asks_text=True,
+    choice_label="The new text",
+    narrow=decidable,
+)
+SHARE = AdminAct(
+    "share",
+    "Share",
+    "Sets who may read them.",
+    choices=lambda caller: list(Visibility.choices),
+    choice_label="Who may read them",
+    narrow=owned,
+)
+REASSIGN = AdminAct(
+    "reassign",
+    "Move to another persona",
+    "Its members read them, and its curators decide them, from then on.",
+    choices=persona_choices,
+    choice_label="The persona",
+    narrow=owned,
+)
+
+
+class EntityFilter(PickFilter):
+    title, parameter_name, kind, column = "entity", "entity", "entity", "entity_urns__contains"
+
+
+class AuthorFilter(PickFilter):
+    title, parameter_name, kind, column = "author", "author", "person", "created_by"
+
+
+class TagFilter(PickFilter):
+    title, parameter_name, kind, column = "tag", "tag", "tag", "tags__contains"
+
+
+SHOWN = (
+    "portal", "content", "badge", "dimension", "category", "confidence", "visibility", "persona", "created_by",
+    "created_at", "about", "tags", "stale_reason", "stale_at", "last_verified_at", "chain", "changes", "batches",
+)  # fmt: skip
+STORED = ("id", "metadata", "related_columns", "entity_urns", "source", "tier", "importance", "access_count")
+
+
+@admin.register(MemoryRecord)
+class MemoryRecordAdmin(ReadOnlyAdmin):
+    list_display = [
+        "fact", "badge", "category", "confidence", "persona", "created_by", "about", "captured", "stale_reason",
+    ]  # fmt: skip
+    list_filter = [
+        "status", "category", "confidence", "dimension", "visibility", "persona", EntityFilter, AuthorFilter, TagFilter,
+        "source", "tier",
+    ]  # fmt: skip
+    date_hierarchy = "created_at"
+    ordering = ["-created_at"]
+    search_fields = ["content"]
+    search_help_text = "Words of the text, or the URN of an entity."
+    fieldsets = [(None, {"fields": SHOWN}), ("As it is stored", {"classes": ["collapse"], "fields": STORED})]
+    readonly_fields = ["portal", "badge", "about", "chain", "changes", "batches"]
+    actions = [act.as_action() for act in (VERIFY, CORRECT, FORGET, RESTORE, SHARE, REASSIGN)]
+    view_page = "admin:memories_memoryrecord_changelist"
+    presets: tuple[tuple[str, str], ...] = (
+        ("Active", "status__exact=active"),
+        ("Stale", "status__exact=stale"),
+        ("Visible to everyone", "visibility__exact=everyone&status__exact=active"),
+        ("Low confidence", "confidence__exact=low&status__exact=active"),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
+        return MemoryRecord.objects.visible_to(admin_caller(request)).defer("embedding", "search")
+
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> MemoryRecord | None:
+        record: MemoryRecord | None = super().get_object(request, *args, **kwargs)
+        if record is not None:
+            caller = admin_caller(request)
+            record.visible_changes = history(caller, record)  # type: ignore[attr-defined]
+            record.visible_chain = chain(caller, record)  # type: ignore[attr-defined]
+            record.visible_batches = batches_with(caller, record)  # type: ignore[attr-defined]
+        return record
+
+    @admin.display(description="page")
+    def portal(self, record: MemoryRecord) -> SafeString:
+        return format_html('<a href="{}">Open in the portal</a>', link_to("memory", record.pk.hex))
+
+    @admin.display(description="batches")
+    def batches(self, record: MemoryRecord) -> SafeString:
+        """Bulk acts that it was part of, of those that the person may look at."""
+        rows: list[Batch] = getattr(record, "visible_batches", [])
+        lines = ((link_to("batch", batch.pk.hex), str(batch), f"{batch.created_at:%Y-%m-%d %H:%M}") for batch in rows)
+        return format_html("<ul>{}</ul>", format_html_join("", '<li><a href="{}">{}</a> {}</li>', lines))
+
+    @admin.display(description="history")
+    def changes(self, record: MemoryRecord) -> SafeString:
+        """As the portal tells it to this person: what is hidden there is hidden here."""
+        visible_changes: list[Change] = getattr(record, "visible_changes", [])
+        rows = ((f"{c.at:%Y-%m-%d %H:%M}", c.change, c.by, c.reason, visible(c.after.content)) for c in visible_changes)
+        return format_html("<ol>{}</ol>", format_html_join("", "<li>{} {} by {} {} <q>{}</q></li>", rows))
+
+    @admin.display(description="memory")
+    def fact(self, record: MemoryRecord) -> str:
+        return visible(str(record))
+
+    @admin.display(description="status", ordering="status")
+    def badge(self, record: MemoryRecord) -> SafeString:
+        return badge(record.status)
+
+    @admin.display(description="about")
+    def about(self, record: MemoryRecord) -> str:
+        return entity_names(record.entity_urns)
+
+    @admin.display(description="captured", ordering="created_at")
+    def captured(self, record: MemoryRecord) -> str:
+        return age(record.created_at)
+
+    @admin.display(description="correction chain")
+    def chain(self, record: MemoryRecord) -> SafeString:
+        """Its corrections, oldest first, as far as this person may see them."""
+        links: list[MemoryRecord] = getattr(record, "visible_chain", [])
+        rows = ((link.get_absolute_url(), visible(link.content), link.status) for link in links)
+        return format_html("<ol>{}</ol>", format_html_join("", '<li><a href="{}">{}</a> ({})</li>', rows))
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[MemoryRecord], search_term: str
+    ) -> tuple[QuerySet[MemoryRecord], bool]:
+        if search_term.startswith("urn:li:"):
+            return queryset.filter(entity_urns__contains=[search_term.strip()]), False
+        return super().get_search_results(request, queryset, search_term)
+
+
+def batches_with(caller: Caller, record: MemoryRecord) -> list[Batch]:
+    rows = Batch.objects.filter(unit_ids__contains=[record.pk])
+    rows = rows if caller.is_admin else rows.filter(created_by=caller.email)
+    return list(rows.defer("unit_ids", "outcomes").order_by("-created_at")[:BATCHES_SHOWN])
+
+
+@admin.register(StaleMemory)
+class StaleMemoryAdmin(MemoryRecordAdmin):
+    """Those that the reader decides, longest waiting first."""
+
+    list_display = ["fact", "stale_reason", "waits", "category", "persona", "created_by", "about", "last_verified_at"]
+    list_filter = ["category", "confidence", "persona", EntityFilter, AuthorFilter]
+    date_hierarchy = "stale_at"
+    ordering = ["stale_at"]
+    actions = [act.as_action() for act in (VERIFY, CORRECT, FORGET, SHARE)]
+    view_page = "admin:memories_stalememory_changelist"
+    presets = ()
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
+        return queries.mine_to_review(admin_caller(request)).order_by()
+
+    @admin.display(description="stale", ordering="stale_at")
+    def waits(self, record: MemoryRecord) -> str:
+        return age(record.stale_at)
+
+
+@admin.register(Correction)
+class CorrectionAdmin(MemoryRecordAdmin):
+    """What took another memory's place, and what was believed before as far as the reader may see it."""
+
+    list_display = ["fact", "before", "badge", "persona", "created_by", "captured"]
+    list_filter = ["status", "category", "persona", EntityFilter, AuthorFilter]
+    actions = [act.as_action() for act in (FORGET, CORRECT, RESTORE)]
+    view_page = "admin:memories_correction_changelist"
+    presets = ()
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
+        caller = admin_caller(request)
+        earlier = MemoryRecord.objects.visible_to(caller).filter(pk=OuterRef("supersedes_id"))
+        return queries.corrections(caller).annotate(text_before=Subquery(earlier.values("content")[:1]))
+
+    @admin.display(description="instead of")
+    def before(self, record: MemoryRecord) -> str:
+        text = visible(getattr(record, "text_before", None) or "not yours to see")
+        return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,150 @@
+"""What somebody proposes for the catalog, and what a curator mends of it: a claim with the changes that it suggests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+
+from knowledge.catalog.port import entity_type
+from knowledge.changes.change_request import CHANGE_TYPES, DETAIL_MAX, TARGET_MAX
+from knowledge.models import Insight
+from knowledge.operations import ACTIONS_MAX, Capture
+from memories.contract.errors import Invalid
+from memory_project.portal.fields import EntitiesField, form_field
+from memory_project.portal.wording import beside_its_field
+
+COLUMN = "column:"
+PARTS = ("action_type", "target", "detail", "query_sql", "query_description")
+SHOWN_PARTS = PARTS[:4]
+
+
+class SuggestionForm(forms.Form):
+    """A claim and up to five changes, picked from what suits its first entity."""
+
+    content = form_field(Capture, "insight_text", rows=4, autofocus=True, label="The claim", required=True)
+    category = form_field(Capture, "category")
+    confidence = form_field(Capture, "confidence")
+    entity_urns = EntitiesField(
+        label="About which catalog entities?", help_text="Changes are made to the first. A name is enough."
+    )
+    claim_names: Sequence[str] = ("content", "category", "confidence", "entity_urns")
+
+    def __init__(
+        self, data: Any = None, *, initial: Mapping[str, Any], actions: Sequence[Mapping[str, str]], **kwargs: Any
+    ) -> None:
+        super().__init__(data, initial=dict(initial), **kwargs)
+        self.initial_actions = [*actions, *[{}] * ACTIONS_MAX][:ACTIONS_MAX]
+        first = next(iter(str(initial.get("entity_urns", "")).splitlines()), "")
+        kinds = [("", "No change"), *_suiting(first, [action.get("action_type", "") for action in actions])]
+        for index, action in enumerate(self.initial_actions):
+            for name, field in _action_fields(index, action, kinds).items():
+                self.fields[f"{name}-{index}"] = field
+
+    @property
+    def actions(self) -> list[list[forms.BoundField]]:
+        """The fields of each suggested action."""
+        return [[self[f"{name}-{index}"] for name in SHOWN_PARTS] for index in range(ACTIONS_MAX)]
+
+    @property
+    def shown_count(self) -> int:
+        """Changes that are shown at once: those that there are, and room for another."""
+        return min(sum(bool(action) for action in self.initial_actions) + 1, ACTIONS_MAX)
+
+    @property
+    def claim(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.claim_names]
+
+    def values(self) -> dict[str, Any]:
+        """What the services take; a column is enough where a change names one."""
+        names = [name for name in self.claim_names if name != "content"]
+        suggested = [
+            action
+            for index, initial_action in enumerate(self.initial_actions)
+            if (action := self._action(index, initial_action))
+        ]
+        claim = {name: self.cleaned_data[name] for name in names}
+        return {**claim, "content": self.cleaned_data["content"], "suggested_actions": suggested}
+
+    def _action(self, index: int, initial_action: Mapping[str, str]) -> dict[str, str]:
+        action = {name: self.cleaned_data[f"{name}-{index}"].strip() for name in SHOWN_PARTS}
+        kind = CHANGE_TYPES.get(action["action_type"])
+        if kind is None:
+            return {}
+        if kind.target.startswith("empty, or column") and action["target"] and ":" not in action["target"]:
+            action["target"] = COLUMN + action["target"]
+        if action["action_type"] == initial_action.get("action_type") and "query_description" in initial_action:
+            action["query_description"] = initial_action["query_description"]
+        return {name: text for name, text in action.items() if text or name in ("target", "detail")}
+
+    def refuse(self, error: Invalid) -> None:
+        """Shows a service's refusal beside the field it is about: `suggested_actions[1].detail` is detail-1."""
+        match = re.fullmatch(r"suggested_actions\[(\d+)\](?:\.(\w+))?", error.field)
+        name = f"{match[2] or 'action_type'}-{match[1]}" if match else error.field.split("[")[0]
+        name = {"insight_text": "content"}.get(name, name)
+        self.add_error(name if name in self.fields else None, beside_its_field(error))
+
+
+class InsightForm(SuggestionForm):
+    """A pending insight's text and suggested actions, as a curator mends them."""
+
+    def __init__(self, data: Any = None, *, insight: Insight) -> None:
+        record = insight.record
+        initial = {name: getattr(record, name) for name in ("content", "category", "confidence")}
+        initial["entity_urns"] = "\n".join(record.entity_urns)
+        super().__init__(data, initial=initial, actions=insight.suggested_actions)
+
+
+class ProposalForm(SuggestionForm):
+    """A new insight."""
+
+    visibility = form_field(
+        Capture,
+        "visibility",
+        label="Once approved, who may read it?",
+        labels={"persona": "My persona", "private": "Only me", "everyone": "Everyone here"},
+    )
+    claim_names = ("content", "entity_urns", "category", "confidence", "visibility")
+
+
+def _suiting(urn: str, present: Sequence[str]) -> list[tuple[str, str]]:
+    """The changes that suit an entity; all of them where it is not known yet. What is suggested already stays."""
+    kind = entity_type(urn)
+    return [
+        (name, entry.says)
+        for name, entry in CHANGE_TYPES.items()
+        if not kind or not entry.kinds or kind in entry.kinds or name in present
+    ]
+
+
+def _action_fields(index: int, action: Mapping[str, str], kinds: Sequence[tuple[str, str]]) -> dict[str, forms.Field]:
+    column = {"data-pick": "column", "data-about": "id_entity_urns", "spellcheck": "false"}
+    sql = {"rows": 3, "spellcheck": "false", "data-for": "add_curated_query"}
+    return {
+        "action_type": forms.ChoiceField(
+            choices=kinds, required=False, label=f"Change {index + 1}", initial=action.get("action_type", "")
+        ),
+        "target": forms.CharField(
+            required=False,
+            label="Where",
+            max_length=TARGET_MAX,
+            initial=action.get("target", "").removeprefix(COLUMN),
+            widget=forms.TextInput(attrs=column),
+        ),
+        "detail": forms.CharField(
+            required=False,
+            label="New text or value",
+            max_length=DETAIL_MAX,
+            initial=action.get("detail", ""),
+            widget=forms.Textarea(attrs={"rows": 2}),
+        ),
+        "query_sql": forms.CharField(
+            required=False,
+            label="SQL statement",
+            max_length=DETAIL_MAX,
+            initial=action.get("query_sql", ""),
+            widget=forms.Textarea(attrs=sql),
+        ),
+    }

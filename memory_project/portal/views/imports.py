@@ -1,0 +1,136 @@
+"""Memories from a CSV file: looked at row by row before anything is kept."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from knowledge.catalog.naming import urn_of
+from memories import services
+from memories.access import Caller, caller_of
+from memories.contract.errors import DomainError, Invalid
+from memories.contract.operations import checked
+from memories.models import MemoryRecord
+from memories.operations import Remember
+from memory_project.portal.wording import for_people
+
+ROWS_MOST = 500
+BYTES_MOST = 2_000_000
+COLUMNS = ("content", "dimension", "category", "confidence", "visibility", "tags", "entities")
+LISTS = {"tags": "tags", "entities": "entity_urns"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the file: the fields of a memory, or why it can't be one."""
+
+    number: int
+    fields: dict[str, Any] = field(default_factory=dict)
+    fault: str = ""
+
+    @property
+    def content(self) -> str:
+        return str(self.fields.get("content", ""))
+
+
+@login_required
+def upload(request: HttpRequest) -> HttpResponse:
+    """Choose a file, see what it says, keep what is good. `text` carries the file from the preview to the import."""
+    caller = caller_of(request, door="portal")
+    context: dict[str, Any] = {"columns": COLUMNS, "most": ROWS_MOST}
+    if request.method == "POST":
+        try:
+            text = request.POST.get("text", "") or _text_of(request)
+            rows = list(rows_of(text))
+        except Invalid as error:
+            return render(request, "portal/import.html", {**context, "error": for_people(error)}, status=400)
+        if "confirm" in request.POST:
+            return render(request, "portal/imported.html", _import(caller, rows))
+        faulty = [row for row in rows if row.fault]
+        context |= {"text": text, "rows": rows, "faulty": faulty, "good_count": len(rows) - len(faulty)}
+    return render(request, "portal/import.html", context)
+
+
+def _text_of(request: HttpRequest) -> str:
+    file = request.FILES.get("file")
+    if file is None:
+        raise Invalid("is missing: choose a file", field="file")
+    content = file.read(BYTES_MOST + 1)
+    if len(content) > BYTES_MOST:
+        raise Invalid(f"has more than {BYTES_MOST:,} bytes", field="file", allowed=f"up to {ROWS_MOST} rows")
+    try:
+        return str(content, "utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid("is not text in UTF-8", field="file", allowed="CSV saved as UTF-8") from None
+
+
+def rows_of(text: str) -> Iterator[Row]:
+    """The lines of a CSV with a header, each checked as the operation Remember is. Raises Invalid for a file that
+    can't be one."""
+    try:
+        dialect: Any = csv.Sniffer().sniff(text[:4_000].partition("\n")[0], delimiters=",;\t")
+    except csv.Error:
+        dialect = csv.excel  # a header of one column has no delimiter
+    reader = csv.DictReader(io.StringIO(text, newline=""), dialect=dialect)
+    names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
+    if "content" not in names:
+        raise Invalid("has no column “content” in its first line", field="file", allowed=", ".join(COLUMNS))
+    if unknown := [name for name in names if name not in COLUMNS]:
+        raise Invalid(f"has the unknown column {unknown[0][:40]!r}", field="file", allowed=", ".join(COLUMNS))
+    reader.fieldnames = names
+    try:
+        for number, line in enumerate(reader, 1):
+            if number > ROWS_MOST:
+                raise Invalid(f"has more than {ROWS_MOST} rows", field="file", allowed="smaller files, one by one")
+            yield _row(number, line)
+    except csv.Error as error:
+        raise Invalid(f"can't be read as CSV ({error})", field="file") from None
+
+
+def _row(number: int, line: dict[str, Any]) -> Row:
+    if None in line:
+        return Row(number, {"content": line.get("content") or ""}, "has more values than the first line has columns")
+    fields: dict[str, Any] = {}
+    try:
+        for name, value in line.items():
+            value = (value or "").strip()
+            if name in LISTS:
+                parts = [part.strip() for part in value.replace(";", ",").split(",") if part.strip()]
+                fields[LISTS[name]] = [urn_of(part) for part in _urns(value)] if name == "entities" else parts
+            elif value:
+                fields[name] = value.lower() if name != "content" else value
+        checked(Remember, fields, "")
+    except DomainError as error:
+        return Row(number, {**fields, "content": line.get("content") or ""}, for_people(error))
+    return Row(number, fields)
+
+
+def _urns(value: str) -> list[str]:
+    """Names are parted by semicolons or spaces: URNs have commas inside."""
+    return [part for part in value.replace(";", " ").split() if part]
+
+
+def _import(caller: Caller, rows: list[Row]) -> dict[str, Any]:
+    """Each row by the service that remembers; what is refused says why, and the rest is kept."""
+    kept_records: list[MemoryRecord] = []
+    known_count, refused = 0, []
+    for row in rows:
+        try:
+            answer = None if row.fault else services.remember(caller=caller, **row.fields)
+        except DomainError as error:
+            refused.append(Row(row.number, row.fields, for_people(error)))
+            continue
+        if answer is None:
+            refused.append(row)
+        elif answer.existing:
+            known_count += 1
+        else:
+            kept_records.append(answer.record)
+    return {"records": kept_records, "known_count": known_count, "refused": refused}

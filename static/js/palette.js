@@ -1,0 +1,90 @@
+// Ctrl-K finds anything; ? tells the keys; j, k, Enter and x walk through any list.
+const palette = document.getElementById("palette");
+const sheet = document.getElementById("keys-sheet");
+
+function openPalette() {
+  if (!palette || palette.open) return;
+  palette.showModal();
+  const field = document.getElementById("palette-q");
+  field.select();
+  htmx.trigger(field, "open");
+}
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-opens=palette]")) openPalette();
+  if (event.target === palette || event.target === sheet) event.target.close(); // beside it
+});
+
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    openPalette();
+  } else if (palette?.open) {
+    walkPalette(event);
+  }
+});
+
+function walkPalette(event) {
+  const links = [...palette.querySelectorAll("#palette-found a")];
+  const at = links.indexOf(document.activeElement);
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    event.preventDefault();
+    const next = at + (event.key === "ArrowDown" ? 1 : -1);
+    (next < 0 ? document.getElementById("palette-q") : links[Math.min(next, links.length - 1)])?.focus();
+  } else if (event.key === "Enter" && at < 0 && links.length) {
+    event.preventDefault();
+    links[0].click();
+  }
+}
+
+// The rows of all lists on the page, in their order.
+function rows() {
+  return [...document.querySelectorAll("[data-rows] > li, [data-rows] > tbody > tr")].filter((row) => row.checkVisibility());
+}
+const linkOf = (row) => row.querySelector("a[href], .row-link");
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, dialog");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || document.documentElement.dataset.keys === "off") return;
+  if (event.key === "?") {
+    event.preventDefault();
+    return sheet?.showModal();
+  }
+  if (!["j", "k", "x"].includes(event.key) || document.querySelector(`[data-key="${event.key}"]`)) return;
+  const all = rows();
+  const at = all.findIndex((row) => row.contains(document.activeElement));
+  if (event.key === "x") {
+    all[at]?.querySelector("input[type=checkbox]")?.click();
+  } else if (all.length) {
+    const next = at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + (event.key === "j" ? 1 : -1)));
+    event.preventDefault();
+    linkOf(all[next])?.focus();
+    all[next].scrollIntoView({ block: "nearest" });
+  }
+});
+
+// The first of near-duplicates is chosen with the others of its group.
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("[data-heads]")) return;
+  for (const box of document.querySelectorAll(`[data-group="${CSS.escape(event.target.dataset.group)}"]`)) box.checked = event.target.checked;
+});
+
+// Denser lists, where somebody compares; this browser remembers it.
+const compact = document.documentElement.dataset;
+compact.compact = localStorage.getItem("compact") || "off";
+function labelCompact() {
+  for (const toggle of document.querySelectorAll(".compact-toggle")) toggle.setAttribute("aria-pressed", compact.compact === "on");
+}
+document.addEventListener("click", (event) => {
+  if (!event.target.closest(".compact-toggle")) return;
+  compact.compact = compact.compact === "on" ? "off" : "on";
+  localStorage.setItem("compact", compact.compact);
+  labelCompact();
+});
+labelCompact();
+
+// The browser's time zone, for a person who has set none.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+if (zone && !document.cookie.includes(`zone=${encodeURIComponent(zone)}`)) {
+  document.cookie = `zone=${encodeURIComponent(zone)}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
+}
