@@ -75,6 +75,7 @@ class Effect:
     changes: list[dict[str, Any]] = field(default_factory=list)
     readable: list[Readable] = field(default_factory=list)
     error: str = ""
+    refusal: DomainError | None = None  # what says `error`, so that a page can put it in people's words
 
     @property
     def is_possible(self) -> bool:
@@ -131,7 +132,7 @@ def effect(insight: Insight, catalog: CatalogPort) -> Effect:
             read = catalog.read([urn], facts.ASPECTS)[urn]
             entities[urn] = facts.of(urn, {name: a.value for name, a in read.items() if a.value is not None})
     except DomainError as error:
-        return Effect(urn, changes, error=error.message)
+        return Effect(urn, changes, error=error.message, refusal=error)
     return Effect(urn, changes, of_planned(planned, entities))
 
 

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from knowledge import catalog as catalogs
 from knowledge import questions, review, suggestions
@@ -19,7 +20,7 @@ from knowledge.models import Insight, InsightState
 from knowledge.queries import may_curate
 from memories.access import Caller
 from memories.admin.acts import AdminAct
-from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
+from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
 from memories.contract.links import link_to
 from memories.contract.text import visible
 from memories.history import chain
@@ -123,6 +124,16 @@ class EntityFilter(PickFilter):
     title, parameter_name, kind, column = "entity", "entity", "entity", "record__entity_urns__contains"
 
 
+class WaitsForAuthor(admin.SimpleListFilter):
+    title, parameter_name = "open question", "question"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("open", "Waits for its author"), ("none", "Waits for a curator")]
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows.filter(question_at__isnull=self.value() == "none") if self.value() in ("open", "none") else rows
+
+
 class AuthorFilter(PickFilter):
     title, parameter_name, kind, column = "author", "author", "person", "record__created_by"
 
@@ -137,12 +148,11 @@ STORED = ("suggested_actions", "pending_edit", "question_at", "reviewed_at", "ap
 @admin.register(Insight)
 class InsightAdmin(ReadOnlyAdmin):
     list_display = [
-        "text", "badge", "category", "confidence", "persona", "captured_by", "about", "captured_at", "notes",
-        "assignee",
+        "text", "kind", "author", "captured_at", "decision",
     ]  # fmt: skip
     list_filter = [
         "state", "record__category", "record__confidence", "record__persona", EntityFilter, AuthorFilter,
-        ("question_at", admin.EmptyFieldListFilter), "assignee",
+        WaitsForAuthor, "assignee",
     ]  # fmt: skip
     date_hierarchy = "record__created_at"
     ordering = ["-record__created_at"]
@@ -153,8 +163,8 @@ class InsightAdmin(ReadOnlyAdmin):
     actions = [act.as_action() for act in ACTS]
     view_page = "admin:knowledge_insight_changelist"
     presets = (
-        ("Waiting", "state__exact=pending&question_at__isempty=1"),
-        ("Needs more", "state__exact=pending&question_at__isempty=0"),
+        ("Waiting", "state__exact=pending&question=none"),
+        ("Needs more", "state__exact=pending&question=open"),
         ("Approved, not applied", "state__exact=approved"),
         ("Applied", "state__exact=applied"),
     )
@@ -180,8 +190,23 @@ class InsightAdmin(ReadOnlyAdmin):
         return super().get_search_results(request, queryset, search_term)
 
     @admin.display(description="insight")
-    def text(self, insight: Insight) -> str:
-        return visible(str(insight.record))
+    def text(self, insight: Insight) -> SafeString:
+        text = Truncator(visible(insight.record.content)).chars(200)
+        return stacked(text, entity_names(insight.record.entity_urns))
+
+    @admin.display(description="state", ordering="state")
+    def kind(self, insight: Insight) -> SafeString:
+        record = insight.record
+        return stacked(self.badge(insight), f"{record.category.replace('_', ' ')}, {record.confidence}")
+
+    @admin.display(description="captured by", ordering="record__created_by")
+    def author(self, insight: Insight) -> SafeString:
+        return stacked(insight.record.created_by, insight.record.persona)
+
+    @admin.display(description="decision", ordering="reviewed_at")
+    def decision(self, insight: Insight) -> SafeString:
+        handed = f"handed to {insight.assignee}" if insight.assignee else ""
+        return stacked(self.notes(insight), handed)
 
     @admin.display(description="state", ordering="state")
     def badge(self, insight: Insight) -> SafeString:

@@ -12,7 +12,7 @@ from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Max, Q
 
 from knowledge.catalog.facts import short_name
-from knowledge.models import CatalogEntity, Change, ChangeOutcome, Changeset, ChangesetState, Insight, InsightState
+from knowledge.models import CatalogEntity, Change, ChangeOutcome, ChangesetState, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from memories.access import Caller
 from memories.models import MemoryRecord, Status
@@ -91,8 +91,3 @@ def about(caller: Caller, urn: str) -> tuple[MemoryRecordQuerySet, InsightQueryS
     memories = memories.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("embedding", "search")
     open_ones = Insight.objects.visible_to(caller).about(urn).select_related("record")
     return memories, open_ones.filter(state__in=[InsightState.PENDING, InsightState.APPROVED])
-
-
-def changesets_of(caller: Caller, urn: str) -> list[Changeset]:
-    rows = Changeset.objects.visible_to(caller).filter(Q(entity_urn=urn) | Q(changes__urn=urn)).distinct()
-    return list(rows.order_by("-created_at")[:10])

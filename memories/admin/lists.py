@@ -56,7 +56,8 @@ class ReadOnlyAdmin(admin.ModelAdmin[Any]):
         return False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        extra = {"presets": self.presets, "view_page": self.view_page, **(extra_context or {})}
+        title = str(self.model._meta.verbose_name_plural).capitalize()
+        extra = {"title": title, "presets": self.presets, "view_page": self.view_page, **(extra_context or {})}
         return super().changelist_view(request, extra)
 
 
@@ -122,6 +123,11 @@ def entity_names(urns: list[str]) -> str:
 
 def badge(state: str, label: str = "") -> SafeString:
     return format_html('<span class="badge {}">{}</span>', state, label or state)
+
+
+def stacked(first: Any, second: str) -> SafeString:
+    """Two things of one column, the second below in small."""
+    return format_html('{} <span class="small-line">{}</span>', first, second)
 
 
 def age(at: Any) -> str:

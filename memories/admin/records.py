@@ -9,17 +9,19 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from memories import queries
 from memories.access import Caller
 from memories.admin.acts import AdminAct
-from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
+from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
 from memories.contract.links import link_to
 from memories.contract.text import visible
 from memories.history import Change, chain, history
 from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
 
 BATCHES_SHOWN = 10
+FACT_MOST = 200  # characters of a memory in a list
 
 
 def decidable(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -99,7 +101,7 @@ STORED = ("id", "metadata", "related_columns", "entity_urns", "source", "tier", 
 @admin.register(MemoryRecord)
 class MemoryRecordAdmin(ReadOnlyAdmin):
     list_display = [
-        "fact", "badge", "category", "confidence", "persona", "created_by", "about", "captured", "stale_reason",
+        "fact", "kind", "author", "captured", "stale_reason",
     ]  # fmt: skip
     list_filter = [
         "status", "category", "confidence", "dimension", "visibility", "persona", EntityFilter, AuthorFilter, TagFilter,
@@ -151,8 +153,16 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         return format_html("<ol>{}</ol>", format_html_join("", "<li>{} {} by {} {} <q>{}</q></li>", rows))
 
     @admin.display(description="memory")
-    def fact(self, record: MemoryRecord) -> str:
-        return visible(str(record))
+    def fact(self, record: MemoryRecord) -> SafeString:
+        return stacked(Truncator(visible(record.content)).chars(FACT_MOST), entity_names(record.entity_urns))
+
+    @admin.display(description="status", ordering="status")
+    def kind(self, record: MemoryRecord) -> SafeString:
+        return stacked(self.badge(record), f"{record.category.replace('_', ' ')}, {record.confidence}")
+
+    @admin.display(description="by", ordering="created_by")
+    def author(self, record: MemoryRecord) -> SafeString:
+        return stacked(record.created_by, f"{record.persona}, {record.visibility}")
 
     @admin.display(description="status", ordering="status")
     def badge(self, record: MemoryRecord) -> SafeString:
@@ -191,7 +201,7 @@ def batches_with(caller: Caller, record: MemoryRecord) -> list[Batch]:
 class StaleMemoryAdmin(MemoryRecordAdmin):
     """Those that the reader decides, longest waiting first."""
 
-    list_display = ["fact", "stale_reason", "waits", "category", "persona", "created_by", "about", "last_verified_at"]
+    list_display = ["fact", "stale_reason", "waits", "kind", "author", "last_verified_at"]
     list_filter = ["category", "confidence", "persona", EntityFilter, AuthorFilter]
     date_hierarchy = "stale_at"
     ordering = ["stale_at"]
@@ -211,7 +221,7 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
 class CorrectionAdmin(MemoryRecordAdmin):
     """What took another memory's place, and what was believed before as far as the reader may see it."""
 
-    list_display = ["fact", "before", "badge", "persona", "created_by", "captured"]
+    list_display = ["fact", "before", "kind", "author", "captured"]
     list_filter = ["status", "category", "persona", EntityFilter, AuthorFilter]
     actions = [act.as_action() for act in (FORGET, CORRECT, RESTORE)]
     view_page = "admin:memories_correction_changelist"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
+from zoneinfo import available_timezones
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -171,6 +172,13 @@ def end_sessions(*, caller: Caller, person: User) -> None:
         raise Forbidden("only an admin ends the sessions of others")
     User.objects.filter(pk=person.pk).update(session_generation=F("session_generation") + 1)
     person.refresh_from_db()
+
+
+def set_time_zone(*, caller: Caller, name: str) -> None:
+    """The zone that times are shown in to the caller; empty: as their browser has it."""
+    if name and name not in available_timezones():
+        raise Invalid(f"{name[:64]!r} is unknown", field="time_zone", allowed="names like Europe/Zurich, or empty")
+    User.objects.filter(email=caller.email).update(time_zone=name)
 
 
 def attempted_address(request: HttpRequest, credentials: Mapping[str, Any] | None = None) -> str:

@@ -99,6 +99,7 @@ class Browse:
     sort: str
     after: str
     as_of: str = ""
+    author: str = ""
 
     @classmethod
     def of(cls, caller: Caller, params: Mapping[str, str]) -> Browse:
@@ -116,13 +117,14 @@ class Browse:
             sort,
             read("after"),
             read("as_of", 40),
+            read("by", 254),
         )
 
     @cached_property
     def filters(self) -> Filters:
         return Filters(
             statuses=[self.choices["status"]],
-            owner=self.caller.email if self.choices["owner"] == "me" else "",
+            owner=self.caller.email if self.choices["owner"] == "me" else self.author,
             dimension=self.choices["dimension"],
             category=self.choices["category"],
             persona=self.choices["persona"],
@@ -195,11 +197,15 @@ class Browse:
         return answer
 
     @property
+    def is_narrowed(self) -> bool:
+        return self.query_string() != "?"
+
+    @property
     def address(self) -> str:
         return reverse("my-knowledge") + self.query_string(as_of=self.as_of)
 
     def query_string(self, **changes: str) -> str:
-        params = {"q": self.q, **self.choices, "sort": self.sort, **changes}
+        params = {"q": self.q, "by": self.author, **self.choices, "sort": self.sort, **changes}
         defaults = {"status": Status.ACTIVE.value, "sort": "newest"}
         return "?" + urlencode({k: v for k, v in params.items() if v and defaults.get(k) != v})
 

@@ -30,6 +30,8 @@ POLICY = (
     "frame-ancestors 'none'; form-action 'self'"
 )
 
+ONLY_LOOKS = ("diff-memory", "propose-preview")  # POST, as a text is no part of an address; they change nothing
+
 log = logging.getLogger(__name__)
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -115,7 +117,8 @@ def audited(get_response: GetResponse) -> GetResponse:
         is_signed_in = user is not None and user.is_authenticated
         is_api = request.path.startswith("/api/")
         is_download = response.headers.get("Content-Disposition", "").startswith("attachment")
-        if match and (is_api or (is_signed_in and (request.method == "POST" or is_download))):
+        is_change = request.method == "POST" and (match is None or match.url_name not in ONLY_LOOKS)
+        if match and (is_api or (is_signed_in and (is_change or is_download))):
             try:
                 _record(request, response, (time.perf_counter() - started) * 1000)
             except DatabaseError:

@@ -88,3 +88,48 @@ const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone && !document.cookie.includes(`zone=${encodeURIComponent(zone)}`)) {
   document.cookie = `zone=${encodeURIComponent(zone)}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
 }
+
+// A view is saved with the filters of now, which htmx changes without loading the page.
+document.addEventListener("submit", (event) => {
+  const here = event.target.querySelector(".here");
+  if (here) here.value = location.pathname + location.search;
+}, true);
+
+// Drafts: what was typed into a form with data-draft stays in this browser until it is sent.
+const drafts = (form) => `draft ${document.body.dataset.person} ${location.pathname} ${form.dataset.draft}`;
+const drafted = (form) => [...form.querySelectorAll("textarea, input[type=text], select")].filter((one) => one.name && one.name !== "text");
+
+for (const form of document.querySelectorAll("form[data-draft]")) {
+  const kept = JSON.parse(localStorage.getItem(drafts(form)) || "null");
+  const isFresh = !form.querySelector(".errorlist");
+  if (kept && isFresh) offerDraft(form, kept);
+  form.addEventListener("input", () => {
+    const values = Object.fromEntries(drafted(form).map((one) => [one.name, one.value]));
+    localStorage.setItem(drafts(form), JSON.stringify(values));
+  });
+  form.addEventListener("submit", () => localStorage.removeItem(drafts(form)));
+}
+
+function offerDraft(form, kept) {
+  const differing = drafted(form).filter((one) => one.name in kept && kept[one.name] !== one.value);
+  if (!differing.length) return;
+  const note = document.createElement("p");
+  const restore = document.createElement("button");
+  const discard = document.createElement("button");
+  note.className = "note draft";
+  note.setAttribute("role", "status");
+  restore.type = discard.type = "button";
+  restore.textContent = "Put it back";
+  discard.textContent = "Discard";
+  note.append("There is a draft that was not sent. ", restore, " ", discard);
+  restore.addEventListener("click", () => {
+    for (const field of differing) {
+      field.value = kept[field.name];
+      field.dispatchEvent(new Event("refill"));
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+    note.remove();
+  });
+  discard.addEventListener("click", () => { localStorage.removeItem(drafts(form)); note.remove(); });
+  form.before(note);
+}

@@ -3,11 +3,13 @@ in a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django import template
+
+from knowledge.catalog.facts import short_name
 
 register = template.Library()
 
@@ -88,3 +90,50 @@ def spread(points: Sequence[Point], title: str) -> dict[str, Any]:
         "x": LABEL,
         "height": ROW - 8,
     }
+
+
+BOX, BOX_HEIGHT, BETWEEN, SIDE_GAP = 190, 40, 14, 70  # of the view box, in the lineage picture
+NODE_NAME_MOST = 24  # characters of an entity's name in its box
+SIDE_MOST = 6  # entities on each side; the lists beside the picture have all
+
+
+@register.inclusion_tag("_lineage.html")
+def lineage(
+    urn: str, upstream: Sequence[str], downstream: Sequence[str], counts: Mapping[str, tuple[int, int]]
+) -> dict[str, Any]:
+    """What an entity is made from, at the left, and what it feeds, at the right; each box leads to its entity and tells
+    how many memories there are about it, and how many are stale."""
+    sides = [list(upstream[:SIDE_MOST]), [urn], list(downstream[:SIDE_MOST])]
+    columns = [side for side in sides if side]
+    height = max(len(side) for side in columns) * (BOX_HEIGHT + BETWEEN) + BETWEEN
+    nodes: dict[str, dict[str, Any]] = {}
+    for number, side in enumerate(columns):
+        first = (height - len(side) * (BOX_HEIGHT + BETWEEN) + BETWEEN) / 2
+        for row, node_urn in enumerate(side):
+            x, y = number * (BOX + SIDE_GAP), first + row * (BOX_HEIGHT + BETWEEN)
+            nodes[node_urn] = _node(node_urn, x, y, node_urn == urn, counts.get(node_urn, (0, 0)))
+    middle = nodes[urn]
+    edges = [_edge(nodes[near], middle) for near in sides[0]] + [_edge(middle, nodes[near]) for near in sides[2]]
+    width = len(columns) * (BOX + SIDE_GAP) - SIDE_GAP
+    hidden_count = max(len(upstream) - SIDE_MOST, 0) + max(len(downstream) - SIDE_MOST, 0)
+    box = f"0 0 {width} {height:.0f}"
+    return {"nodes": list(nodes.values()), "edges": edges, "box": box, "hidden_count": hidden_count, "width": width}
+
+
+def _node(urn: str, x: float, y: float, is_subject: bool, counts: tuple[int, int]) -> dict[str, Any]:
+    name = short_name(urn)
+    total, stale = counts
+    says = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "")
+    return {
+        "urn": urn, "name": name if len(name) <= NODE_NAME_MOST else f"…{name[1 - NODE_NAME_MOST:]}", "full_name": name,
+        "x": x, "y": y, "text_x": x + 10, "name_y": y + 17, "says_y": y + 32, "says": says, "is_subject": is_subject,
+        "has_stale": bool(stale), "width": BOX, "height": BOX_HEIGHT,
+    }  # fmt: skip
+
+
+def _edge(start: dict[str, Any], end: dict[str, Any]) -> str:
+    """The path of a curve from the right side of one box to the left side of another."""
+    x1, y1 = start["x"] + BOX, start["y"] + BOX_HEIGHT / 2
+    x2, y2 = end["x"], end["y"] + BOX_HEIGHT / 2
+    middle = (x1 + x2) / 2
+    return f"M{x1} {y1} C{middle} {y1} {middle} {y2} {x2} {y2}"

@@ -16,7 +16,9 @@ from markdown_it import MarkdownIt
 from knowledge.catalog.facts import short_name
 from knowledge.changes import readable
 from knowledge.models import Change
+from knowledge.review import Effect
 from memories.contract.text import visible as visible_text
+from memory_project.portal.wording import for_people
 from memory_project.web import locale
 
 register = template.Library()
@@ -51,6 +53,37 @@ def visible(text: str) -> str:
 @register.filter
 def entity_name(urn: str) -> str:
     return short_name(urn)
+
+
+@register.filter
+def entity_tail(urn: str) -> str:
+    """The telling end of an entity's name, where there is little room."""
+    return ".".join(short_name(urn).split(".")[-2:])
+
+
+@register.filter
+def person(email: str) -> str:
+    """Somebody where there is little room: what stands before the @."""
+    return email.partition("@")[0]
+
+
+@register.simple_tag
+def highlight(text: str, query: str) -> SafeString:
+    """The text with the query's words marked, each also as the beginning of a longer one."""
+    text = visible_text(text)
+    words_of_query = [re.escape(word) for word in re.findall(r"\w{2,}", query)][:20]
+    if not words_of_query:
+        return format_html("{}", text)
+    parts = re.split(rf"(?i)(?<!\w)((?:{'|'.join(words_of_query)})\w*)", text)
+    marked = (format_html("<mark>{}</mark>", part) if number % 2 else format_html("{}", part)
+              for number, part in enumerate(parts))  # fmt: skip
+    return SafeString("".join(marked))  # each part is escaped
+
+
+@register.filter
+def fault_of(effect: Effect) -> str:
+    """Why a change can't be made, with fields by the names that people see."""
+    return visible_text(for_people(effect.refusal) if effect.refusal else effect.error)
 
 
 @register.filter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from zoneinfo import available_timezones
 
 from django.conf import settings
 from django.contrib import messages
@@ -15,8 +16,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 
 from memories.access import Caller, caller_of
+from memories.contract.errors import DomainError
+from memory_project import notices
 from memory_project.accounts import people, tokens
 from memory_project.models import AuditEvent, User
+from memory_project.notices import inbox
+from memory_project.portal.wording import for_people
 
 SIGN_INS_SHOWN = 8
 
@@ -66,6 +71,8 @@ def account(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
     if request.method == "POST" and request.POST.get("act") == "end":
         return _end_access(request, caller, request.user)
+    if request.method == "POST" and request.POST.get("act") == "notify":
+        return _choose(request, caller)
     form = PasswordChangeForm(request.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         form.save()
@@ -76,7 +83,29 @@ def account(request: HttpRequest) -> HttpResponse:
         return redirect("account")
     sign_ins = AuditEvent.objects.filter(email=caller.email, tool="sign-in").order_by("-at")[:SIGN_INS_SHOWN]
     in_use = request.user.api_tokens.filter(revoked_at=None).count()
-    return render(request, "registration/account.html", {"form": form, "sign_ins": sign_ins, "tokens_in_use": in_use})
+    context = {
+        "form": form,
+        "sign_ins": sign_ins,
+        "tokens_in_use": in_use,
+        "kinds": [(kind, entry.title, request.user.notify.get(kind, "portal")) for kind, entry in inbox.KINDS.items()],
+        "ways": inbox.CHOICES,
+        "has_mail": notices.is_on(),
+        "zones": sorted(available_timezones()),
+    }
+    return render(request, "registration/account.html", context)
+
+
+def _choose(request: HttpRequest, caller: Caller) -> HttpResponse:
+    """How one is told of news, and in which zone times are shown."""
+    ways = {kind: request.POST[f"way-{kind}"] for kind in inbox.KINDS if f"way-{kind}" in request.POST}
+    try:
+        inbox.choose(caller=caller, ways=ways)
+        people.set_time_zone(caller=caller, name=request.POST.get("time_zone", ""))
+    except DomainError as error:
+        messages.error(request, for_people(error))
+    else:
+        messages.success(request, "Saved.")
+    return redirect("account")
 
 
 def _end_access(request: HttpRequest, caller: Caller, user: User) -> HttpResponse:

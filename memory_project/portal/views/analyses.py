@@ -15,13 +15,10 @@ from analysis import export as exports
 from analysis.asking import description, query
 from analysis.asking.filters import Where
 from analysis.models import Action, Outcome, Session
-from knowledge import insights
 from memories.access import Caller, caller_of
-from memories.contract.errors import DomainError, NotFound
+from memories.contract.errors import NotFound
 from memories.contract.paging import page
-from memories.models import Category
 from memory_project.portal.templatetags.charts import Point
-from memory_project.portal.wording import for_people
 
 DISTRIBUTIONS = 6
 VALUES_SHOWN = 12
@@ -60,7 +57,6 @@ def detail(request: HttpRequest, key: int) -> HttpResponse:
         "findings": findings.living(session).exclude(category=findings.SUMMARY).defer("embedding")[:FINDINGS_SHOWN],
         "summaries": findings.living(session).filter(category=findings.SUMMARY).count,  # asked where there are none
         "actions": Action.objects.owned_by(caller).filter(analysis_id=session.analysis_id)[:50],
-        "categories": [choice for choice in Category.choices if choice[0] != Category.GENERAL],
     }
     return render(request, "analyses/one.html", context)
 
@@ -91,25 +87,6 @@ def clear(request: HttpRequest, key: int) -> HttpResponse:
         request, f"Cleared {records} records and {finding_count} findings. What was done upstream stays listed."
     )
     return redirect("analyses")
-
-
-@require_POST
-@login_required
-def propose(request: HttpRequest, finding_id: UUID) -> HttpResponse:
-    caller = caller_of(request, door="portal")
-    try:
-        captured = insights.capture(
-            caller=caller,
-            insight_text="",
-            category=request.POST.get("category", Category.DATA_QUALITY),
-            source="agent_discovery",
-            finding_id=finding_id.hex,
-        )
-    except DomainError as error:
-        messages.error(request, for_people(error))
-        return redirect("analyses")
-    messages.success(request, "Proposed: a curator will review it.")
-    return redirect("memory", record_id=captured.insight.pk)
 
 
 @require_safe

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from knowledge import catalog as catalogs
-from knowledge import evidence, queries
+from knowledge import evidence, queries, timeline
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable, entity_type
 from knowledge.changes import promoted
 from memories.access import caller_of
@@ -62,14 +62,18 @@ def entity(request: HttpRequest) -> HttpResponse:
         note = error.message
     memories, waiting = promoted.about(caller, urn)
     current_page = page(memories, request.GET.get("after", ""))
+    near = [urn, *facts.get("upstream", []), *facts.get("downstream", [])]
+    stories = timeline.of_columns(caller, urn)
     context = {
         "urn": urn,
         "kind": entity_type(urn),
         "entity": facts,
+        "columns": [(column, stories.get(column["column"])) for column in facts.get("columns", [])],
         "note": note,
         "page": current_page,
         "waiting": waiting.order_by("record__created_at")[:10],
-        "changesets": promoted.changesets_of(caller, urn),
+        "events": timeline.of_entity(caller, urn),
+        "counts": timeline.memory_counts(caller, near),
         "may_curate": queries.may_curate(caller),
     }
     return render(request, "knowledge/entity.html", context)

@@ -18,10 +18,11 @@ from memories import queries, services
 from memories.access import Caller, caller_of
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.history import chain, history
-from memories.models import MemoryRecord, Status
+from memories.models import MemoryRecord, Persona, Status
 from memories.retrieval.search import hints_about
 from memories.writing import erasing, feedback, undoing
 from memories.writing.revising import may_decide
+from memory_project.portal import first_run
 from memory_project.portal.browse import Browse
 from memory_project.portal.forms import MemoryForm
 from memory_project.portal.views.local import local_page
@@ -35,12 +36,29 @@ def my_knowledge(request: HttpRequest) -> HttpResponse:
     is_fragment = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
     template = "portal/_results.html" if is_fragment else "portal/my_knowledge.html"
     context: dict[str, Any] = {"browse": browse, "result": browse.result()}
+    if browse.q and not request.session.get(first_run.SEARCHED):
+        request.session[first_run.SEARCHED] = True
     if not is_fragment:
-        context["rail"] = browse.rail()
+        context |= {"rail": browse.rail(), "first_steps": first_run.steps(request, browse.caller)}
     response = render(request, template, context)
     if is_fragment:
         response["HX-Push-Url"] = browse.address  # a view to be saved: without empty filters
     return response
+
+
+@require_POST
+@login_required
+def close_first_run(request: HttpRequest) -> HttpResponse:
+    request.session[first_run.CLOSED] = True
+    return redirect("my-knowledge")
+
+
+@require_POST
+@login_required
+def diff(request: HttpRequest, record_id: UUID) -> HttpResponse:
+    """What a correction changes, while it is being written."""
+    record = queries.get(caller_of(request, door="portal"), record_id)
+    return render(request, "portal/_diff.html", {"before": record.content, "after": request.POST.get("content", "")})
 
 
 @require_safe
@@ -61,6 +79,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "history": history(caller, record, line),
         "hint": hints_about([record.pk]).get(record.pk, ""),
         "may_change": caller.acts_for(record.created_by),
+        "personas": _personas_besides(caller, record),
         "may_decide": may_decide(caller, record),
         "successor": next((link for link in line if record.superseded_by == link.pk), None),
     }
@@ -147,6 +166,19 @@ def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     return f"It is visible to {'you alone' if record.visibility == 'private' else record.visibility} now."
 
 
+def _reassign(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    record = services.reassign(caller=caller, record_id=record_id, persona=request.POST.get("persona", ""))
+    return f"It belongs to {record.persona} now."
+
+
+def _personas_besides(caller: Caller, record: MemoryRecord) -> list[Persona]:
+    """Where the caller may move the memory to."""
+    if not caller.acts_for(record.created_by):
+        return []
+    rows = Persona.objects.exclude(name=record.persona)
+    return list(rows if caller.is_admin else rows.filter(name__in=caller.personas))
+
+
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     erasing.erase(caller=caller, record_id=record_id, confirm=request.POST.get("confirm") == "erase")
     return "Erased for good."
@@ -186,6 +218,7 @@ ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "restore": _restore,
     "verify": _verify,
     "share": _share,
+    "reassign": _reassign,
     "erase": _erase,
     "useful": _useful,
     "wrong": _wrong,
