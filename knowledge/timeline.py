@@ -99,7 +99,10 @@ def _catalog_changes(urn: str, limit: int) -> list[Event]:
     before = {(row.aspect, row.version): row.value for row in versions.filter(rule)} if rows else {}
     events = []
     for row in rows:
-        text, text_before = _text_of(row.aspect, row.value), _text_of(row.aspect, before.get((row.aspect, row.version - 1)))
+        text, text_before = (
+            _text_of(row.aspect, row.value),
+            _text_of(row.aspect, before.get((row.aspect, row.version - 1))),
+        )
         by = str(row.system_metadata.get("actor") or "the source")
         changed = text or f"{ASPECTS[row.aspect]} changed"
         events.append(Event(row.created_at, "catalog", by, changed, before=text_before if text else ""))

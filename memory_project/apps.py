@@ -18,6 +18,7 @@ class MemoryProjectConfig(AppConfig):
         from memory_project.notices import NOTIFIERS, inbox  # noqa: PLC0415
 
         plugs.COPIES.register("audit and backups", AuditCopies())
+        plugs.COPIES.register("inbox", inbox.InboxCopies())
         NOTIFIERS.register("mail", Mail())
         news.ON_OVERTURN.register("notices", overturned)
         news.LISTENERS.register("inbox", inbox.hear_review)

@@ -77,6 +77,7 @@ def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: Ad
         "fault": fault,
         "reason": request.POST.get("reason", ""),
         "choice": request.POST.get("choice", ""),
+        "has_choices": act.choices is not None,  # a template would call the function
         "choices": act.choices(caller) if act.choices else [],
         "checkbox": ACTION_CHECKBOX_NAME,
         "chosen_ids": request.POST.getlist(ACTION_CHECKBOX_NAME),

@@ -106,6 +106,16 @@ def hear_mentions(record: MemoryRecord) -> None:
     notify("mentioned", readers, record_id=record.pk, by=str(record.metadata.get("edited_by") or record.created_by))
 
 
+class InboxCopies:
+    """memories.plugs.Copies: what is erased is news no more."""
+
+    def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
+        Notification.objects.filter(record_id=record_id).delete()
+
+    def follow(self, record_ids: Sequence[UUID]) -> None:
+        """Texts are read where they are shown, with the reader's eyes."""
+
+
 def unread(person_id: int) -> QuerySet[Notification]:
     return Notification.objects.filter(person_id=person_id, read_at=None)
 

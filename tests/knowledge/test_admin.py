@@ -6,17 +6,25 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.sites import site
 from django.contrib.auth.models import Permission
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 
+from knowledge.admin.changesets import ChangesetAdmin
+from knowledge.admin.insights import InsightAdmin
 from knowledge.changes import changesets
 from knowledge.insights import capture
-from knowledge.models import Insight
+from knowledge.models import Changeset, Insight
 from memories import services
 from memories.access import Caller
+from memories.admin import lists
+from memories.admin.lists import EstimatedPaginator
+from memories.admin.records import MemoryRecordAdmin
 from memories.models import Batch, MemoryRecord
+from memories.writing import batches
 from memory_project.models import User
+from memory_project.portal.urls import urlpatterns
 from tests.knowledge.applying import approved, change
 from tests.knowledge.conftest import ORDERS
 
@@ -168,3 +176,130 @@ def test_a_correction_of_what_the_reader_may_not_see_does_not_tell_it(
     bob_user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
     page = text(browser(bob_user), reverse("admin:memories_correction_changelist"))
     assert ("A belief about all orders." in page, "private belief" in page) == (True, False)
+
+
+def test_a_page_says_what_becomes_of_the_rows(cora_user: User, alice: Caller, cora: Caller, insight: Insight) -> None:
+    client = browser(cora_user)
+    assert "then visible to persona" in act(client, "approve", insight.pk).content.decode()
+    none_yet = act(client, "apply", insight.pk).content.decode()
+    assert "None of the chosen rows can be decided this way." in none_yet
+    act(client, "approve", insight.pk, confirm="1")
+    preview = act(client, "apply", insight.pk).content.decode()
+    assert "<ins>Training</ins>" in preview
+    act(client, "apply", insight.pk, confirm="1")
+    insight.refresh_from_db()
+    assert (insight.state, insight.applied_by) == ("applied", cora_user.email)
+    changes = "admin:knowledge_changeset_changelist"
+    back = act(client, "roll_back", insight.changeset_id, list_url=changes).content.decode()
+    assert "Training" in back
+    act(client, "roll_back", insight.changeset_id, list_url=changes, confirm="1")
+    insight.refresh_from_db()
+    assert insight.state == "pending"
+
+
+def test_what_is_chosen_with_an_act_is_asked_for(
+    cora_user: User, ada_user: User, alice: Caller, insight: Insight, fact: MemoryRecord
+) -> None:
+    question = act(browser(cora_user), "hand_over", insight.pk)
+    assert "ada@example.org" in question.content.decode()
+    assert act(browser(cora_user), "hand_over", insight.pk, confirm="1").status_code == 400
+    act(browser(cora_user), "hand_over", insight.pk, confirm="1", choice="ada@example.org")
+    insight.refresh_from_db()
+    assert insight.assignee == "ada@example.org"
+    client, list_url = browser(ada_user), "admin:memories_memoryrecord_changelist"
+    act(client, "share", fact.pk, list_url=list_url, confirm="1", choice="everyone")
+    act(client, "reassign", fact.pk, list_url=list_url, confirm="1", choice="supply")
+    fact.refresh_from_db()
+    assert (fact.visibility, fact.persona) == ("everyone", "supply")
+    act(client, "correct", fact.pk, list_url=list_url, confirm="1", choice="Revenue includes refunds.", reason="new")
+    fact.refresh_from_db()
+    assert fact.status == "superseded"
+    two = act(
+        client, "correct", fact.pk, insight.pk, list_url=list_url, confirm="1", choice="Revenue is another thing."
+    )
+    assert (two.status_code, "Choose a single row" in two.content.decode()) == (400, True)
+
+
+def test_a_curator_is_offered_what_is_theirs_to_decide(
+    cora_user: User, alice: Caller, cora: Caller, fact: MemoryRecord
+) -> None:
+    own = services.remember(caller=cora, content="What Cora herself has learned.").record
+    list_url = "admin:memories_memoryrecord_changelist"
+    page = act(browser(cora_user), "forget", own.pk, fact.pk, list_url=list_url).content.decode()
+    assert ("Forget: 1" in page, "1 of the chosen rows are left out" in " ".join(page.split())) == (True, True)
+    act(browser(cora_user), "forget", own.pk, fact.pk, list_url=list_url, confirm="1")
+    fact.refresh_from_db()
+    assert fact.status == "active"
+
+
+# What a curator decides, and where: the portal's door and the admin's. What stands alone has its reason.
+BOTH = {
+    "approve": ("review-decide", "insight approve"),
+    "reject": ("review-decide", "insight reject"),
+    "needs more": ("review-decide", "insight needs_more"),
+    "hand over": ("review-decide", "insight hand_over"),
+    "apply": ("review-decide", "insight apply"),
+    "undo a decision": ("review-undo", "insight undo_review"),
+    "roll an insight back": ("roll-back", "insight roll_back_insight"),
+    "roll a changeset back": ("roll-back", "changeset roll_back"),
+    "still true": ("change-memory", "memory verify"),
+    "correct": ("edit-memory", "memory correct"),
+    "forget": ("change-memory", "memory forget"),
+    "restore": ("change-memory", "memory restore"),
+    "share": ("change-memory", "memory share"),
+    "move to another persona": ("change-memory", "memory reassign"),
+}
+# One text or one changeset at a time, on the page that the row links to.
+PORTAL_ALONE = {
+    "review-edit", "review-replace", "review-act", "resume-changeset", "replay-changeset", "export-changeset",
+}  # fmt: skip
+
+
+def test_what_a_curator_can_do_in_one_place_she_can_do_in_the_other(cora_user: User) -> None:
+    request = RequestFactory().get("/")
+    request.user = cora_user
+    offers = {"insight": InsightAdmin, "changeset": ChangesetAdmin, "memory": MemoryRecordAdmin}
+    models = {"insight": Insight, "changeset": Changeset, "memory": MemoryRecord}
+    in_admin = {
+        f"{name} {action}" for name, kind in offers.items() for action in kind(models[name], site).get_actions(request)
+    }
+    assert in_admin == {action for _, action in BOTH.values()}
+    curating = {route.name for route in urlpatterns if route.name and route.name.startswith(("review-", "roll-back"))}
+    curating |= {"resume-changeset", "replay-changeset", "export-changeset", "change-memory", "edit-memory"}
+    pages = {"review-list", "review-one"}
+    assert curating - pages - PORTAL_ALONE == {route for route, _ in BOTH.values()}
+
+
+def test_lists_link_what_is_asked_for_every_day_and_save_views(cora_user: User, insight: Insight) -> None:
+    client = browser(cora_user)
+    page = text(client, reverse(INSIGHTS) + "?state__exact=pending&question=none")
+    assert "training" in page
+    assert "training" not in text(client, reverse(INSIGHTS) + "?state__exact=pending&question=open")
+    assert "training" in text(client, reverse(INSIGHTS) + f"?entity={ORDERS}&author=alice@example.org")
+    assert "training" not in text(client, reverse(INSIGHTS) + "?author=bob@example.org")
+    back = reverse(INSIGHTS) + "?state__exact=pending"
+    client.post(reverse("save-view"), {"name": "Mine", "page": INSIGHTS, "back_to": back})
+    assert f'href="{reverse(INSIGHTS)}?state__exact=pending"' in text(client, reverse(INSIGHTS))
+
+
+def test_large_counts_are_estimated(ada_user: User, monkeypatch: pytest.MonkeyPatch, alice: Caller) -> None:
+    for number in range(4):
+        services.remember(caller=alice, content=f"Fact number {number} of a few.")
+    rows = MemoryRecord.objects.all()
+    assert EstimatedPaginator(rows, 2).count == 4
+    monkeypatch.setattr(lists, "COUNT_MOST", 2)
+    monkeypatch.setattr(lists, "planned_rows", lambda queryset: 123_456)
+    assert EstimatedPaginator(rows, 2).count == 123_456
+    assert lists.planned_rows is not None
+
+
+def test_bulk_work_is_listed_and_undone(ada_user: User, ada: Caller, fact: MemoryRecord, cora_user: User) -> None:
+    batch = batches.start(caller=ada, act="forget", unit_ids=[fact.pk], note="old")
+    list_url = "admin:memories_batch_changelist"
+    assert "Forgotten: 1" in text(browser(ada_user), reverse(list_url))
+    assert "Forgotten: 1" not in text(browser(cora_user), reverse(list_url))
+    page = text(browser(ada_user), reverse("admin:memories_memoryrecord_change", args=[fact.pk]))
+    assert reverse("batch", args=[batch.pk]) in page
+    act(browser(ada_user), "undo", batch.pk, list_url=list_url)
+    fact.refresh_from_db()
+    assert fact.status == "active"

@@ -101,7 +101,7 @@ def words(value: str) -> str:
 def moment(at: datetime | None, style: str = "since", missing: str = "–") -> SafeString:
     """A time as people read it, with the exact one in the person's zone and locale behind it: `since` says how long
     ago, `age` does in few letters, `day` and `minute` give the date."""
-    if at is None:
+    if not at:
         return format_html("{}", missing)
     exact = locale.minute(at)
     text = {"since": naturaltime, "age": locale.age, "day": locale.day, "minute": locale.minute}[style](at)

@@ -1,0 +1,136 @@
+"""The third verdict: a question takes an insight out of the queue until its author answers; colleagues decide too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+from django.urls import reverse
+
+from knowledge import decisions, insights, queries, questions
+from knowledge.mcp_tools.capture import capture_insight
+from knowledge.mcp_tools.curate import apply_knowledge
+from knowledge.models import Insight
+from knowledge.queue import Queue
+from memories.access import Caller, caller_for
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.models import Persona
+from memory_project.models import User
+from tests.conftest import person
+from tests.knowledge.conftest import ORDERS
+
+pytestmark = pytest.mark.usefixtures("small_catalog")
+
+
+@pytest.fixture
+def insight(alice: Caller) -> Insight:
+    return insights.capture(
+        caller=alice, insight_text="Orders are closed at night.", category="data_quality", entity_urns=[ORDERS]
+    ).insight
+
+
+@pytest.fixture
+def colleague(personas: dict[str, Persona], curators: Group) -> User:
+    user = person("carl@example.org", personas["sales"], name="Carl Curator", is_staff=True)
+    user.groups.add(curators)
+    return user
+
+
+def test_a_question_waits_for_its_author_and_the_answer_for_a_curator(
+    alice: Caller, cora: Caller, insight: Insight
+) -> None:
+    questions.need_more(caller=cora, insight_id=insight.pk, notes="Since when?")
+    assert list(queries.waiting(cora)) == []
+    assert list(queries.awaiting_authors(cora)) == [insight]
+    assert list(questions.open_questions(alice)) == [insight]
+    questions.answer(caller=alice, insight_id=insight.pk, notes="Since March 2026.")
+    assert list(queries.waiting(cora)) == [insight]
+    words = [(word.kind, word.by, word.notes) for word in questions.conversation(insight.decisions.all())]
+    assert words == [
+        ("needs_more", "cora@example.org", "Since when?"),
+        ("answered", "alice@example.org", "Since March 2026."),
+    ]
+
+
+def test_who_may_ask_and_who_may_answer(
+    alice: Caller, bob: Caller, olga: Caller, cora: Caller, insight: Insight
+) -> None:
+    for caller, error in ((bob, Forbidden), (olga, Forbidden), (alice, Forbidden)):
+        with pytest.raises(error):
+            questions.need_more(caller=caller, insight_id=insight.pk, notes="Why?")
+    with pytest.raises(Invalid, match="needs to know"):
+        questions.need_more(caller=cora, insight_id=insight.pk, notes="  ")
+    with pytest.raises(Conflict, match="no open question"):
+        questions.answer(caller=alice, insight_id=insight.pk, notes="Nobody asked.")
+    questions.need_more(caller=cora, insight_id=insight.pk, notes="Why?")
+    for outsider in (bob, olga):
+        with pytest.raises(NotFound):
+            questions.answer(caller=outsider, insight_id=insight.pk, notes="Because.")
+    assert list(questions.open_questions(bob)) == []
+
+
+def test_a_decision_closes_the_question(alice: Caller, cora: Caller, insight: Insight) -> None:
+    questions.need_more(caller=cora, insight_id=insight.pk, notes="Why?")
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    with pytest.raises(Conflict, match="approved already"):
+        questions.need_more(caller=cora, insight_id=insight.pk, notes="Still: why?")
+    assert list(questions.open_questions(alice)) == []
+    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    assert list(queries.waiting(cora)) == [insight]
+
+
+def test_the_author_s_agent_hears_of_it_and_answers(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
+    answer = apply_knowledge(cora, "needs_more", insight_ids=[insight.pk.hex], review_notes="Since when?")
+    assert answer["updated"] == 1
+    answer = capture_insight(alice, category="correction", insight_text="Another thing about tills.")
+    (question,) = answer["open_questions"]
+    assert (question["question"], question["insight_text"]) == ("Since when?", "Orders are closed at night.")
+    assert "open_questions" not in capture_insight(bob, category="correction", insight_text="What Bob has to say.")
+    reply = capture_insight(alice, answers=question["insight_id"], insight_text="Since March.")
+    assert reply["status"] == "pending"
+    assert list(queries.waiting(cora)) != []
+
+
+def test_the_author_answers_in_the_browser(alice_user: User, alice: Caller, cora: Caller, insight: Insight) -> None:
+    questions.need_more(caller=cora, insight_id=insight.pk, notes="Since <when>?")
+    client = Client()
+    client.force_login(alice_user)
+    page = client.get(reverse("my-insights")).content.decode()
+    assert ("A curator needs more from you" in page, "Since &lt;when&gt;?" in page) == (True, True)
+    client.post(reverse("answer-question", args=[insight.pk]), {"answer": "Since March."})
+    insight.refresh_from_db()
+    assert insight.question_at is None
+    assert "A curator needs more" not in client.get(reverse("my-insights")).content.decode()
+
+
+def test_a_colleague_is_asked_who_may_decide_it(
+    cora: Caller, insight: Insight, colleague: User, bob_user: User, olga_user: User, curators: Group
+) -> None:
+    olga_user.groups.add(curators)  # of another persona
+    for email in ("bob@example.org", "olga@example.org", "nobody@example.org", ""):
+        with pytest.raises(NotFound, match="can't decide"):
+            questions.hand_over(caller=cora, insight_id=insight.pk, to=email)
+    questions.hand_over(caller=cora, insight_id=insight.pk, to="Carl@example.org ", notes="you know tills")
+    carl = caller_for(colleague, door="test")
+    assert Queue(carl, assignee="me").ids() == [insight.pk]
+    assert Queue(cora, assignee="me").ids() == []
+    assert Queue(cora, assignee="nobody").ids() == []
+    assert [user.email for user in questions.colleagues(cora)] == ["carl@example.org"]
+
+
+@pytest.mark.parametrize(
+    ("act", "data", "state"),
+    [
+        ("needs-more", {"reason": "Since when?"}, "questions"),
+        ("hand-over", {"to": "carl@example.org"}, "pending"),
+    ],
+)
+def test_both_are_decided_from_the_review_page(
+    cora_user: User, cora: Caller, insight: Insight, colleague: User, act: str, data: dict[str, Any], state: str
+) -> None:
+    client = Client()
+    client.force_login(cora_user)
+    client.post(reverse("review-decide", args=[insight.pk, act]), data)
+    assert Queue(cora, state=state).ids() == [insight.pk]

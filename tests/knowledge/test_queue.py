@@ -1,0 +1,191 @@
+"""The queue for two hundred a week: narrowed, sorted, in groups of near-duplicates, beside what is known."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from knowledge import decisions, insights, suggestions
+from knowledge.claims import nearest_claims
+from knowledge.contradiction import contradiction
+from knowledge.models import Insight
+from knowledge.queue import Queue
+from memories import services
+from memories.access import Caller
+from memories.contract.errors import Conflict, NotFound
+from memories.models import Batch, MemoryRecord
+from memories.retrieval.similar import alike
+from memory_project.models import User
+from tests.knowledge.conftest import MART, ORDERS
+
+pytestmark = pytest.mark.usefixtures("small_catalog")
+TAG = {"action_type": "add_tag", "detail": "Training"}
+
+
+def propose(caller: Caller, text: str, **fields: Any) -> Insight:
+    values: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], **fields}
+    return insights.capture(caller=caller, insight_text=text, **values).insight
+
+
+@pytest.fixture
+def desk(cora_user: User) -> Client:
+    client = Client()
+    client.force_login(cora_user)
+    return client
+
+
+def test_every_filter_narrows_and_every_sort_orders(alice: Caller, bob: Caller, cora: Caller) -> None:
+    first = propose(alice, "Tills close at ten in Ghent.", confidence="low")
+    second = propose(bob, "Refunds arrive a day late.", confidence="high", category="correction", entity_urns=[MART])
+    MemoryRecord.objects.filter(pk=first.pk).update(created_at=timezone.now() - timedelta(days=9))
+    narrowed = {
+        "q": "ghent tills", "author": "alice@example.org", "confidence": "low", "category": "data_quality",
+        "entity": ORDERS, "age": "7+",
+    }  # fmt: skip
+    for name, value in narrowed.items():
+        assert Queue.of(cora, {name: value}).ids() == [first.pk], name
+    assert Queue.of(cora, {"age": "7"}).ids() == [second.pk]
+    assert Queue.of(cora, {"sort": "newest"}).ids() == [second.pk, first.pk]
+    assert Queue.of(cora, {"sort": "confidence"}).ids() == [second.pk, first.pk]
+    assert Queue.of(cora, {"sort": "author"}).ids() == [first.pk, second.pk]
+    odd = {"state": "x", "age": "x", "sort": "'; --", "category": "x", "q": "\x00", "assignee": "y"}
+    assert Queue.of(cora, odd) == Queue(cora)
+    assert Queue.of(cora, {"q": "%"}).ids() == []  # literal
+
+
+def test_an_outsider_s_queue_shows_nothing(alice: Caller, olga: Caller, bob: Caller) -> None:
+    propose(alice, "Tills close at ten in Ghent.")
+    for caller in (olga, bob):
+        assert Queue(caller).ids() == []
+
+
+def test_near_duplicates_stand_together(settings: Any, alice: Caller, bob: Caller, cora: Caller) -> None:
+    texts = (
+        "Stores 9001 to 9099 are training tills.",
+        "Lead times end at booking.",
+        "Stores 9001 to 9099 are for training.",
+    )
+    rows = [propose(alice, text) for text in texts]
+    settings.NEAR_DUPLICATE_COSINE = 0.5
+    assert [len(group) for group in alike([row.pk for row in rows], threshold=0.5)] == [2, 1]
+    assert Queue(cora).groups() == [[rows[0].pk, rows[2].pk], [rows[1].pk]]
+    assert alike([], threshold=0.5) == []
+
+
+def test_a_decision_takes_its_near_duplicates_along_and_undo_brings_them_back(
+    desk: Client, alice: Caller, cora: Caller
+) -> None:
+    first, second = propose(alice, "Tills close at ten."), propose(alice, "Tills close at ten!")
+    desk.post(reverse("review-decide", args=[first.pk, "approve"]), {"also": [second.pk.hex, "nonsense"]})
+    assert set(Insight.objects.values_list("state", flat=True)) == {"approved"}
+    desk.post(reverse("review-undo", args=[first.pk]))
+    assert set(Insight.objects.values_list("state", flat=True)) == {"pending"}
+
+
+def test_the_nearest_claim_is_what_the_curator_may_see(alice: Caller, olga: Caller, cora: Caller) -> None:
+    known = services.remember(caller=alice, content="The till export runs at 6 in the morning.").record
+    services.remember(caller=olga, content="The till export runs at 8 in the morning.")
+    waiting = propose(alice, "The till export runs at 9 in the morning.")
+    propose(alice, "The till export runs at 9 in the morning, daily.")  # no claim yet
+    claim = nearest_claims(cora, [waiting])[waiting.pk]
+    assert (claim.record.pk, claim.conflict) == (known.pk, "9 against 6")
+
+
+@pytest.mark.parametrize(
+    ("claim", "text", "why"),
+    [
+        ("The table sales was migrated in March.", "The table sales was migrated in April.", "march against april"),
+        ("The load runs on Mondays at night.", "The load runs on Tuesday at night.", "monday against tuesday"),
+        ("The till was replaced in 2024.", "The till was replaced in 2025.", "2024 against 2025"),
+        ("Load of 2026-03-01 is complete.", "Load of 2026-04-01 is complete.", "2026-03-01 against 2026-04-01"),
+        ("On 3 March the till export ran twice.", "On 5 March the till export ran twice.", "3 march against 5 march"),
+        ("Reason codes 7 and 3 are swapped.", "The handbook of 2023 has the reason codes swapped.", ""),
+        ("Peak is week 40, and no changes happen then.", "Peak is week 40. No changes happen then.", ""),
+        ("Orders may close late at night.", "Orders will close late at night in June.", ""),
+        ("Revenue excludes refunds here.", "Revenue includes refunds here.", "“excludes” on one side only"),
+    ],
+)
+def test_a_conflict_is_a_number_a_date_or_a_negation_that_differs(claim: str, text: str, why: str) -> None:
+    assert contradiction(claim, text) == why
+
+
+def test_one_key_says_what_an_insight_supersedes(
+    desk: Client, alice: Caller, olga: Caller, cora: Caller, ada: Caller, fact: MemoryRecord
+) -> None:
+    insight = propose(alice, "Revenue in the sales mart includes refunds now.")
+    page = desk.get(reverse("review-one", args=[insight.pk])).content.decode()
+    assert 'data-key="s"' in page
+    desk.post(reverse("review-replace", args=[insight.pk]), {"record": fact.pk.hex})
+    insight.refresh_from_db()
+    assert insight.replaces_id == fact.pk
+    foreign = services.remember(caller=olga, content="What nobody else should see.").record
+    with pytest.raises(NotFound):
+        insights.set_replaced(caller=cora, insight_id=insight.pk, record_id=foreign.pk)
+    with pytest.raises(Conflict):
+        insights.set_replaced(caller=ada, insight_id=insight.pk, record_id=insight.pk)
+    desk.post(reverse("review-replace", args=[insight.pk]))
+    insight.refresh_from_db()
+    assert insight.replaces_id is None
+
+
+def test_all_that_match_are_decided_beyond_the_page(desk: Client, alice: Caller) -> None:
+    for number in range(40):
+        propose(alice, f"Ghent till number {number} closes late on day {number}.")
+    other = propose(alice, "Something about refunds in Lyon.")
+    page = desk.get(reverse("review-list") + "?q=ghent")
+    assert (page.context["total"], len(page.context["rows"]) <= 40) == (40, True)
+    desk.post(reverse("review-act"), {"act": "approve", "all": "1", "f-q": "ghent", "back_to": "/review/all/"})
+    assert Insight.objects.filter(state="approved").count() == 40
+    other.refresh_from_db()
+    assert other.state == "pending"
+
+
+def test_words_that_an_act_needs_are_asked_for(desk: Client, alice: Caller) -> None:
+    insight = propose(alice, "Ghent tills close late.")
+    for act in ("reject", "needs_more", "nonsense"):
+        desk.post(reverse("review-act"), {"act": act, "ids": [insight.pk.hex]})
+    desk.post(reverse("review-act"), {"act": "approve"})
+    assert not Batch.objects.exists()
+
+
+def test_approved_ones_are_applied_together_after_one_preview(desk: Client, alice: Caller, cora: Caller) -> None:
+    rows = [propose(alice, f"Till {n} trains.", suggested_actions=[{**TAG, "detail": f"Tag {n}"}]) for n in range(3)]
+    impossible = propose(alice, "A column that is none.", suggested_actions=[{**TAG, "target": "column:none"}])
+    for row in [*rows, impossible]:
+        decisions.approve(caller=cora, insight_id=row.pk)
+    form = {"act": "apply", "all": "1", "f-state": "approved", "back_to": "/review/all/?state=approved"}
+    preview = desk.post(reverse("review-act"), form)
+    page = preview.content.decode()
+    assert len(preview.context["preview"].possible) == 3
+    assert ("Tag 2" in page, "there is no column" in page) == (True, True)
+    assert Insight.objects.filter(state="applied").count() == 0
+    ids = [entry.insight.pk.hex for entry in preview.context["preview"].possible]
+    desk.post(reverse("review-act"), {"act": "apply", "confirm": "1", "ids": ids, "back_to": "/"})
+    assert Insight.objects.filter(state="applied").count() == 3
+    batch = Batch.objects.get()
+    assert batch.outcomes == ["", "", ""]
+    desk.post(reverse("undo-batch", args=[batch.pk]))
+    assert set(Insight.objects.filter(pk__in=[row.pk for row in rows]).values_list("state", flat=True)) == {"pending"}
+
+
+def test_what_is_applied_already_stays_so(alice: Caller, cora: Caller) -> None:
+    """A batch whose process died after a row was applied does the row again."""
+    insight = propose(alice, "Tills train.", suggested_actions=[TAG])
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    first = suggestions.apply(caller=cora, insight_id=insight.pk)
+    assert suggestions.apply(caller=cora, insight_id=insight.pk) == first
+
+
+def test_the_list_costs_a_fixed_number_of_queries(
+    desk: Client, alice: Caller, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(12):
+        propose(alice, f"Ghent till number {number} closes late.")
+    desk.get(reverse("review-list"))
+    with django_assert_max_num_queries(15):
+        desk.get(reverse("review-list"))

@@ -1,0 +1,173 @@
+"""Imports, first steps, dates and zones, live diffs, highlighted words."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client, RequestFactory
+from django.urls import reverse
+from django.utils import timezone
+
+from memories import services
+from memories.access import Caller
+from memories.models import Batch, MemoryRecord
+from memories.writing import batches
+from memory_project.accounts import people
+from memory_project.models import AuditEvent, User
+from memory_project.portal.templatetags.portal import highlight, moment
+from memory_project.web import locale
+from tests.knowledge.conftest import ORDERS
+
+pytestmark = pytest.mark.usefixtures("small_catalog")
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def upload(client: Client, content: str | bytes) -> Any:
+    data = content if isinstance(content, bytes) else content.encode()
+    file = io.BytesIO(data)
+    file.name = "memories.csv"
+    return client.post(reverse("import-memories"), {"file": file})
+
+
+CSV = """content,category,tags,entities
+Revenue excludes refunds here.,business_context,"finance, revenue",sales.orders
+short,,,
+"A second fact, with a comma.",nonsense,,
+<b>Third</b> fact of the file.,,,
+"""
+
+
+def test_a_file_is_looked_at_line_by_line_before_anything_is_kept(alice_user: User) -> None:
+    client = browser(alice_user)
+    preview = upload(client, CSV)
+    assert [(row.number, bool(row.fault)) for row in preview.context["rows"]] == [
+        (1, False), (2, True), (3, True), (4, False),
+    ]  # fmt: skip
+    assert "&lt;b&gt;Third" in preview.content.decode()
+    assert not MemoryRecord.objects.exists()
+    done = client.post(reverse("import-memories"), {"text": preview.context["text"], "confirm": "1"})
+    assert len(done.context["records"]) == 2
+    first = MemoryRecord.objects.get(content__startswith="Revenue")
+    assert (first.entity_urns, first.tags, first.created_by) == ([ORDERS], ["finance", "revenue"], "alice@example.org")
+    again = client.post(reverse("import-memories"), {"text": CSV, "confirm": "1"})
+    assert (again.context["known_count"], MemoryRecord.objects.count()) == (2, 2)
+    ids = [record.pk.hex for record in done.context["records"]]
+    client.post(reverse("start-batch"), {"act": "forget", "ids": ids})
+    assert set(MemoryRecord.objects.values_list("status", flat=True)) == {"archived"}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("text\nA fact without its column.", "no column “content”"),
+        ("content;colour\nA fact of a colour.;red", "unknown column"),
+        (b"\xff\xfe\x00content", "not text in UTF-8"),
+        ("content\n" + "A fact that is repeated.\n" * 501, "more than 500 rows"),
+        (b"content\n" + b"x" * 2_000_001, "more than 2,000,000 bytes"),
+    ],
+)
+def test_a_file_that_can_t_be_read_says_why(alice_user: User, content: str | bytes, says: str) -> None:
+    answer = upload(browser(alice_user), content)
+    assert (answer.status_code, says in answer.content.decode()) == (400, True)
+
+
+def test_a_line_with_too_many_values_is_left_out(alice_user: User) -> None:
+    (row,) = upload(browser(alice_user), "content\nA fact, and more, and more.\n").context["rows"]
+    assert "more values" in row.fault
+
+
+def test_the_first_steps_go_when_they_are_done_or_closed(alice_user: User, alice: Caller, bob_user: User) -> None:
+    client = browser(alice_user)
+    assert [step.is_done for step in client.get("/").context["first_steps"]] == [False] * 4
+    services.remember(caller=alice, content="A fact of my own.")
+    assert [step.is_done for step in client.get("/?q=fact").context["first_steps"]] == [True, True, False, False]
+    client.post(reverse("close-first-run"))
+    assert client.get("/").context["first_steps"] == []
+    assert len(browser(bob_user).get("/").context["first_steps"]) == 4
+
+
+def test_times_are_the_person_s(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
+    MemoryRecord.objects.filter(pk=fact.pk).update(created_at=datetime(2026, 7, 1, 22, 30, tzinfo=UTC))
+    client = browser(alice_user)
+    page = reverse("memory", args=[fact.pk])
+
+    def shown(**extra: Any) -> str:
+        return client.get(page, **extra).content.decode()
+
+    assert "1 Jul 2026, 22:30:00 UTC" in shown()
+    client.cookies["zone"] = "Asia%2FTokyo"
+    assert "2 Jul 2026, 07:30:00 JST" in shown()
+    people.set_time_zone(caller=alice, name="Europe/Zurich")
+    assert "2 Jul 2026, 00:30:00 CEST" in shown()
+    assert "02.07.2026, 00:30:00 CEST" in shown(headers={"accept-language": "de-CH,de;q=0.9"})
+    client.cookies["zone"] = "../../etc/passwd"
+    people.set_time_zone(caller=alice, name="")
+    assert "1 Jul 2026, 22:30:00 UTC" in shown(headers={"accept-language": "xx-nonsense;q=hello"})
+
+
+def test_ages_and_numbers() -> None:
+    now = timezone.now()
+    ages = {"5 min": timedelta(minutes=5), "5 h": timedelta(hours=5), "3 d": timedelta(days=3), "2 w": timedelta(20)}
+    assert [locale.age(now - ago) for ago in ages.values()] == list(ages)
+    seen: list[str] = []
+
+    def view(request: Any) -> Any:
+        seen.append(locale.number(1234567.5))
+        return None
+
+    request = RequestFactory().get("/", headers={"accept-language": "de"})
+    request.user = type("Nobody", (), {"is_authenticated": False})()
+    locale.in_the_person_s(view)(request)
+    assert (seen, locale.number(1234567)) == (["1.234.567,5"], "1,234,567")
+    assert moment(None, "day", "never") == "never"
+
+
+def test_found_words_are_marked_and_nothing_else_is_markup() -> None:
+    assert highlight("Refunds <b>and</b> refunding", "refund b") == (
+        "<mark>Refunds</mark> &lt;b&gt;and&lt;/b&gt; <mark>refunding</mark>"
+    )
+    assert highlight("a (b) [c", "( [ \\") == "a (b) [c"
+
+
+def test_a_correction_shows_its_diff_while_it_is_written(alice_user: User, olga_user: User, fact: MemoryRecord) -> None:
+    address = reverse("diff-memory", args=[fact.pk])
+    page = browser(alice_user).post(address, {"content": fact.content.replace("excludes", "includes")}).content.decode()
+    assert ("<del>" in page, "includes" in page) == (True, True)
+    assert browser(olga_user).post(address, {"content": "x"}).status_code == 404
+    assert not AuditEvent.objects.filter(tool__contains="diff").exists()  # what is only looked at is no event
+
+
+def test_a_memory_moves_between_one_s_personas(
+    alice: Caller, alice_user: User, ada_user: User, bob_user: User, fact: MemoryRecord
+) -> None:
+    move = reverse("change-memory", args=[fact.pk, "reassign"])
+    browser(alice_user).post(move, {"persona": "supply"})  # she does not hold it
+    browser(bob_user).post(move, {"persona": "supply"})
+    fact.refresh_from_db()
+    assert fact.persona == "sales"
+    browser(ada_user).post(move, {"persona": "supply"})
+    fact.refresh_from_db()
+    assert (fact.persona, fact.revisions.get().details["persona"]) == ("supply", "sales")
+    assert browser(bob_user).get(reverse("memory", args=[fact.pk])).status_code == 404
+
+
+def test_sharing_and_moving_many_are_undone(ada: Caller, ada_user: User, alice: Caller, fact: MemoryRecord) -> None:
+    for act, choice, column, before in (
+        ("share", "everyone", "visibility", "persona"),
+        ("reassign", "supply", "persona", "sales"),
+    ):
+        batch = batches.start(caller=ada, act=act, unit_ids=[fact.pk], choice=choice)
+        fact.refresh_from_db()
+        assert getattr(fact, column) == choice
+        batches.undo(caller=ada, batch_id=batch.pk)
+        fact.refresh_from_db()
+        assert getattr(fact, column) == before
+    assert Batch.objects.count() == 4

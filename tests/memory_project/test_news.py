@@ -1,0 +1,207 @@
+"""Who hears of what: in the portal, by mail, in a channel; and that nothing leaks on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from django.core import mail
+from django.test import Client
+from django.urls import reverse
+
+from knowledge import decisions, insights, questions
+from memories import services
+from memories.access import Caller
+from memories.contract.errors import Forbidden, Invalid
+from memories.models import MemoryRecord, Persona
+from memories.writing import erasing
+from memory_project.models import Notification, User, Webhook
+from memory_project.notices import inbox, webhooks
+
+pytestmark = pytest.mark.django_db
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def kinds_of(user: User) -> list[str]:
+    return list(Notification.objects.filter(person=user).order_by("pk").values_list("kind", flat=True))
+
+
+def propose(caller: Caller, text: str = "Tills close at ten in Ghent.") -> Any:
+    return insights.capture(caller=caller, insight_text=text, category="data_quality").insight
+
+
+# -- the inbox -----------------------------------------------------------------------------------------------
+
+
+def test_author_and_curator_hear_of_each_other(
+    alice: Caller, cora: Caller, alice_user: User, cora_user: User, bob_user: User
+) -> None:
+    insight = propose(alice)
+    questions.need_more(caller=cora, insight_id=insight.pk, notes="Since when?")
+    questions.answer(caller=alice, insight_id=insight.pk, notes="Since March.")
+    decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
+    decisions.appeal(caller=alice, insight_id=insight.pk, notes="but yes")
+    assert kinds_of(alice_user) == ["needs_more", "rejected"]
+    assert kinds_of(cora_user) == ["answered", "appealed"]
+    assert kinds_of(bob_user) == []
+
+
+def test_the_owner_hears_of_a_stale_memory_unless_it_was_their_word(
+    alice: Caller, ada: Caller, alice_user: User, fact: MemoryRecord
+) -> None:
+    services.mark_stale(caller=ada, record_id=fact.pk, reason="a column was removed")
+    services.verify(caller=alice, record_id=fact.pk)
+    services.mark_stale(caller=alice, record_id=fact.pk, reason="I know better")
+    assert kinds_of(alice_user) == ["stale"]
+
+
+def test_a_mention_reaches_those_alone_who_may_read_the_text(
+    alice: Caller, alice_user: User, bob_user: User, olga_user: User
+) -> None:
+    text = "Ask @bob or @olga@example.org or @nobody about refunds; write to x@bob."
+    record = services.remember(caller=alice, content=text).record
+    assert (kinds_of(bob_user), kinds_of(olga_user), kinds_of(alice_user)) == (["mentioned"], [], [])
+    services.revise(caller=alice, record_id=record.pk, content=f"{text} Again @bob.")
+    assert kinds_of(bob_user) == ["mentioned"]  # it is still unread
+    services.remember(caller=alice, content="For @bob alone it is not.", visibility="private")
+    assert kinds_of(bob_user) == ["mentioned"]
+
+
+def test_nobody_floods_an_inbox(alice: Caller, bob_user: User) -> None:
+    for number in range(inbox.FLOOD + 5):
+        services.remember(caller=alice, content=f"Hello @bob, number {number} of many.")
+    assert len(kinds_of(bob_user)) == inbox.FLOOD
+
+
+def test_the_bell_counts_and_the_page_shows_what_one_may_see(
+    alice: Caller, cora: Caller, ada: Caller, alice_user: User, bob_user: User
+) -> None:
+    insight = propose(alice, "Tills <close> at ten.")
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    client = browser(alice_user)
+    page = client.get(reverse("news")).content.decode()
+    assert ("News, 1 new" in page, "&lt;close&gt;" in page) == (True, True)
+    (notice,) = Notification.objects.all()
+    assert browser(bob_user).post(reverse("follow-news", args=[notice.pk]))["Location"] == reverse("news")
+    notice.refresh_from_db()
+    assert notice.read_at is None  # somebody else's
+    answer = client.post(reverse("follow-news", args=[notice.pk]))
+    assert answer["Location"] == reverse("memory", args=[insight.pk])
+    assert "News, 1 new" not in client.get(reverse("news")).content.decode()
+    services.reassign(caller=ada, record_id=insight.pk, persona="supply")
+    MemoryRecord.objects.filter(pk=insight.pk).update(created_by="somebody@example.org")
+    gone = client.get(reverse("news")).content.decode()
+    assert ("no longer yours to see" in " ".join(gone.split()), "&lt;close&gt;" in gone) == (True, False)
+
+
+def test_an_erased_memory_leaves_no_notice(alice: Caller, bob_user: User) -> None:
+    record = services.remember(caller=alice, content="For @bob: nothing.").record
+    erasing.erase(caller=alice, record_id=record.pk, confirm=True)
+    assert kinds_of(bob_user) == []
+
+
+def test_each_chooses_how_to_be_told(
+    settings: Any, alice: Caller, cora: Caller, alice_user: User, django_capture_on_commit_callbacks: Any
+) -> None:
+    settings.EMAIL_HOST = "mail.example"
+    client = browser(alice_user)
+    ways = {"act": "notify", "way-approved": "mail", "way-rejected": "none", "time_zone": "Europe/Zurich"}
+    client.post(reverse("account"), ways)
+    alice_user.refresh_from_db()
+    assert (alice_user.notify, alice_user.time_zone) == ({"approved": "mail", "rejected": "none"}, "Europe/Zurich")
+    first, second = propose(alice), propose(alice, "Refunds come a day late.")
+    decisions.reject(caller=cora, insight_id=second.pk, notes="no")
+    decisions.approve(caller=cora, insight_id=first.pk)
+    (notice,) = Notification.objects.all()
+    assert inbox.mail_one(notice.pk)
+    (message,) = mail.outbox
+    assert (message.to, "Tills close" in message.body) == (["alice@example.org"], False)
+    inbox.mark_read(caller=alice)
+    assert not inbox.mail_one(notice.pk)
+    for wrong in ({"way-approved": "pigeon"}, {"time_zone": "Mars/Olympus"}):
+        client.post(reverse("account"), {"act": "notify", **wrong})
+        alice_user.refresh_from_db()
+        assert (alice_user.notify["approved"], alice_user.time_zone) in (("mail", "Europe/Zurich"), ("mail", ""))
+
+
+# -- webhooks ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://hooks.slack.com/x", "https://evil.example/x", "https://hooks.slack.com.evil.example/",
+        "https://user:pw@hooks.slack.com/x", "https://hooks.slack.com:8443/x", "https://", "javascript:alert(1)",
+        "https://[::1", "https://127.0.0.1/x",
+    ],
+)  # fmt: skip
+def test_only_plain_https_to_an_allowed_host_is_called(settings: Any, url: str) -> None:
+    settings.WEBHOOK_HOSTS = ["hooks.slack.com"]
+    with pytest.raises(Invalid):
+        webhooks.check_url(url)
+    assert webhooks.check_url("https://hooks.slack.com/services/T/B/x") == "https://hooks.slack.com/services/T/B/x"
+
+
+def test_without_a_list_nothing_is_allowed() -> None:
+    with pytest.raises(Invalid, match="WEBHOOK_HOSTS"):
+        webhooks.check_url("https://hooks.slack.com/x")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fd00::1", "100.64.0.1"])
+def test_a_name_that_leads_inside_is_refused(settings: Any, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    settings.WEBHOOK_HOSTS = ["hooks.example"]
+    entries = [(0, 0, 0, "", ("93.184.216.34", 443)), (0, 0, 0, "", (address, 443))]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: entries)
+    assert "is the private address" in webhooks.post("https://hooks.example/x", {"text": "hello"})
+
+
+@pytest.fixture
+def channel(settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Where requests to the channel end up, and what it answers."""
+    settings.WEBHOOK_HOSTS = ["hooks.example"]
+    state: dict[str, Any] = {"status": 200, "requests": []}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        state["requests"].append(request)
+        return httpx.Response(state["status"], headers={"Location": "http://169.254.169.254/"})
+
+    original = httpx.Client
+    transport = httpx.MockTransport(answer)
+    monkeypatch.setattr(httpx, "Client", lambda **options: original(transport=transport, **options))
+    entry = (0, 0, 0, "", ("93.184.216.34", 443))
+    monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: [entry])
+    return state
+
+
+def test_a_channel_hears_counts_and_a_link_and_no_text(
+    channel: dict[str, Any], alice: Caller, ada: Caller, cora: Caller, personas: dict[str, Persona]
+) -> None:
+    propose(alice)
+    with pytest.raises(Forbidden):
+        webhooks.save(caller=cora, persona=personas["sales"], url="https://hooks.example/x")
+    webhooks.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
+    webhooks.save(caller=ada, persona=personas["supply"], url="https://hooks.example/y")  # nothing waits there
+    assert webhooks.send_due() == "1 sent"
+    assert webhooks.send_due() == "0 sent"  # once a day
+    (request,) = channel["requests"]
+    assert (request.url.host, request.headers["Host"]) == ("93.184.216.34", "hooks.example")
+    assert request.extensions["sni_hostname"] == "hooks.example"
+    body = request.content.decode()
+    assert ("1 insights wait" in body, "Tills close" in body, "alice" in body) == (True, False, False)
+
+
+def test_a_redirect_is_not_followed_and_is_told(
+    channel: dict[str, Any], alice: Caller, ada: Caller, personas: dict[str, Persona]
+) -> None:
+    channel["status"] = 302
+    webhook = webhooks.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
+    assert webhooks.send(webhook) == "hooks.example answered 302"
+    assert len(channel["requests"]) == 1
+    kept = Webhook.objects.get()
+    assert (kept.last_error, kept.sent_at) == ("hooks.example answered 302", None)

@@ -1,0 +1,155 @@
+"""Operators: sources that are tested, channels, running work; a hand-over that is undone; and who sees what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+from django.urls import reverse
+
+from analysis.models import DeclaredSource, SourceCheck
+from analysis.sources import checks
+from memories import services
+from memories.access import Caller, caller_for
+from memories.contract.errors import Conflict, Forbidden
+from memories.models import MemoryRecord, Persona
+from memory_project.accounts import people, tokens
+from memory_project.models import User, Webhook
+from memory_project.receivers import let_operators_operate
+from tests.conftest import person
+
+pytestmark = pytest.mark.django_db
+SOURCE = """
+kind = "file"
+[models.book]
+path = "books.json"
+"""
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def otto_user(personas: dict[str, Persona]) -> User:
+    """An operator, who is no admin."""
+    let_operators_operate(None)
+    user = person("otto@example.org", personas["supply"], is_staff=True)
+    people.give_rights(user, ["operator"])
+    return User.objects.get(pk=user.pk)
+
+
+@pytest.fixture
+def books(settings: Any, tmp_path: Any) -> DeclaredSource:
+    settings.ANALYSIS_FILES = tmp_path
+    return DeclaredSource.objects.create(name="library", declaration=SOURCE)
+
+
+def test_a_source_tells_its_last_success_and_error_and_is_tested(
+    otto_user: User, books: DeclaredSource, tmp_path: Any
+) -> None:
+    client = browser(otto_user)
+    page = " ".join(client.get(reverse("admin:system")).content.decode().split())
+    assert ("library" in page, "never asked" in page) == (True, True)
+    test = {"kind": "source", "name": "library"}
+    answer = client.post(reverse("admin:system-test"), test, follow=True).content.decode()
+    check = SourceCheck.objects.get()
+    assert check.error
+    assert (check.succeeded_at, check.failed_at is not None) == (None, True)
+    assert check.error[:20] in answer
+    (tmp_path / "books.json").write_text('[{"id": 1, "title": "A"}]')
+    assert "it answers" in client.post(reverse("admin:system-test"), test, follow=True).content.decode()
+    check.refresh_from_db()
+    assert (check.error, check.succeeded_at is not None) == ("", True)
+    missing = client.post(reverse("admin:system-test"), {"kind": "source", "name": "none"}, follow=True)
+    assert "there is no source" in missing.content.decode()
+
+
+def test_the_system_page_is_the_operators(
+    otto_user: User, cora_user: User, ada_user: User, alice_user: User, books: DeclaredSource, cora: Caller
+) -> None:
+    for user, status in ((otto_user, 200), (ada_user, 200), (cora_user, 403), (alice_user, 302)):
+        assert browser(user).get(reverse("admin:system")).status_code == status, user
+    with pytest.raises(Forbidden):
+        checks.test(caller=cora, name="library")
+    assert not SourceCheck.objects.exists()
+
+
+def test_operators_see_to_the_installation_and_read_nobody_s_memories(
+    otto_user: User, alice: Caller, fact: MemoryRecord
+) -> None:
+    client = browser(otto_user)
+    shown = {
+        "admin:analysis_declaredsource_changelist": 200, "admin:memory_project_webhook_changelist": 200,
+        "admin:memories_persona_changelist": 200, "admin:memories_indexjob_changelist": 200,
+        "admin:django_q_schedule_changelist": 200, "admin:indexing": 200,
+        "admin:memories_memoryrecord_changelist": 403, "admin:knowledge_insight_changelist": 403,
+        "admin:memories_tombstone_changelist": 403, "admin:audit": 403, "admin:people": 403,
+        "admin:memory_project_user_changelist": 200,
+    }  # fmt: skip
+    assert {name: client.get(reverse(name)).status_code for name in shown} == shown
+    assert client.get(reverse("memory", args=[fact.pk])).status_code == 404
+    assert not caller_for(otto_user, door="test").is_admin
+    change = client.post(reverse("admin:memory_project_user_change", args=[otto_user.pk]), {"is_superuser": "on"})
+    otto_user.refresh_from_db()
+    assert (change.status_code, otto_user.is_superuser) == (403, False)
+
+
+def test_curators_are_shown_no_operations(cora_user: User) -> None:
+    client = browser(cora_user)
+    for name in (
+        "admin:indexing",
+        "admin:memory_project_webhook_changelist",
+        "admin:analysis_declaredsource_changelist",
+    ):
+        assert client.get(reverse(name)).status_code == 403, name
+    page = client.get(reverse("admin:index")).content.decode()
+    assert reverse("admin:system") not in page
+
+
+def test_a_webhook_is_added_in_the_admin(settings: Any, otto_user: User, personas: dict[str, Persona]) -> None:
+    settings.WEBHOOK_HOSTS = ["hooks.example"]
+    client, add = browser(otto_user), reverse("admin:memory_project_webhook_add")
+    form = {"persona": personas["sales"].pk, "url": "https://evil.example/x", "is_on": "on"}
+    assert "is not an allowed host" in client.post(add, form).content.decode()
+    client.post(add, {**form, "url": "https://hooks.example/secret"})
+    webhook = Webhook.objects.get()
+    assert webhook.url == "https://hooks.example/secret"
+    rows = client.get(reverse("admin:memory_project_webhook_changelist")).content.decode()
+    assert ("hooks.example" in rows, "secret" in rows) == (True, False)
+
+
+def test_a_hand_over_is_undone(
+    alice: Caller, bob: Caller, ada: Caller, alice_user: User, bob_user: User, ada_user: User
+) -> None:
+    record = services.remember(caller=alice, content="What Alice knew of refunds.").record
+    own = services.remember(caller=bob, content="What Bob knew all along.").record
+    tokens.create_token(caller=alice, user=alice_user, name="laptop")
+    people.hand_over(caller=ada, person=alice_user, to="bob@example.org")
+    assert people.heirs_of(alice_user) == [("bob@example.org", 1)]
+    client = browser(ada_user)
+    assert "Undo the hand-over" in client.get(reverse("admin:person", args=[alice_user.pk])).content.decode()
+    client.post(reverse("admin:person-act", args=[alice_user.pk, "take-back"]))
+    record.refresh_from_db()
+    own.refresh_from_db()
+    alice_user.refresh_from_db()
+    assert (record.created_by, own.created_by) == ("alice@example.org", "bob@example.org")
+    assert (alice_user.is_active, alice_user.api_tokens.get().revoked_at is not None) == (True, True)
+    with pytest.raises(Conflict):
+        people.take_back(caller=ada, person=alice_user)
+    with pytest.raises(Forbidden):
+        people.take_back(caller=bob, person=alice_user)
+
+
+def test_rights_are_given_and_taken(ada: Caller, alice_user: User) -> None:
+    Group.objects.get_or_create(name="Curators")
+    people.change(caller=ada, person=alice_user, personas=["sales"], rights=["curator", "operator"])
+    alice_user.refresh_from_db()
+    assert (people.rights_of(alice_user), alice_user.is_staff) == (["curator", "operator"], True)
+    people.change(caller=ada, person=alice_user, personas=["sales"], rights=[])
+    alice_user.refresh_from_db()
+    assert (people.rights_of(alice_user), alice_user.is_staff) == ([], False)
