@@ -7,7 +7,7 @@ from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 
@@ -65,6 +65,10 @@ class CommonplaceAdminSite(AdminSite):
         context = {**self.each_context(request), **dashboard.context(request), **(extra_context or {})}
         request.current_app = self.name
         return TemplateResponse(request, "admin/index.html", context)
+
+    def app_index(self, request: HttpRequest, app_label: str, extra_context: dict[str, Any] | None = None) -> Any:
+        """One page lists the tables of all apps."""
+        return redirect("admin:tables")
 
     def tables(self, request: HttpRequest) -> HttpResponse:
         return render(request, "operate/tables.html", {"app_list": self.get_app_list(request)})

@@ -131,4 +131,4 @@ def stacked(first: Any, second: str) -> SafeString:
 
 
 def age(at: Any) -> str:
-    return f"{timesince(at)} ago" if at else "–"
+    return f"{timesince(at, depth=1)} ago" if at else "–"

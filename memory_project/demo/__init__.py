@@ -26,6 +26,7 @@ from memories.access import Caller, caller_for, operator
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.retrieval import lexicon
 from memory_project.models import User
+from memory_project.notices import inbox
 
 FOLDER = Path(__file__).parent
 PASSWORD = "fern-demo-2025"
@@ -47,6 +48,7 @@ FINDINGS: list[dict[str, Any]] = [
     {"finding": "Preferences are hardly ever remembered; plain knowledge is three quarters of all.", "category": "gap"},
     {"finding": "What goes stale first are notes about data quality that name a column.", "category": "quality_issue"},
 ]
+NEWS = 2  # unread entries that each person begins with
 MARK = "demo"  # the key in metadata that tells demo content, with its line's number
 
 
@@ -138,6 +140,14 @@ def make_insights(people: dict[str, User]) -> int:
                 entity_urn=dataset(row["about"][0]),
             )
     return new
+
+
+def read_old_news(people: dict[str, User]) -> None:
+    """Seven months came at once: all but the newest news were read long ago."""
+    for user in people.values():
+        caller = caller_for(user, door="demo")
+        for pk in user.notifications.order_by("-at", "-pk").values_list("pk", flat=True)[NEWS:]:
+            inbox.mark_read(caller=caller, notice_id=pk)
 
 
 def make_analyses(people: dict[str, User]) -> int:

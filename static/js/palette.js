@@ -103,7 +103,7 @@ for (const form of document.querySelectorAll("form[data-draft]")) {
   const kept = JSON.parse(localStorage.getItem(drafts(form)) || "null");
   const isFresh = !form.querySelector(".errorlist");
   if (kept && isFresh) offerDraft(form, kept);
-  form.addEventListener("input", () => {
+  for (const kind of ["input", "change"]) form.addEventListener(kind, () => {
     const values = Object.fromEntries(drafted(form).map((one) => [one.name, one.value]));
     localStorage.setItem(drafts(form), JSON.stringify(values));
   });

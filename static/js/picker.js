@@ -139,7 +139,9 @@ function makePicker(field) {
     const option = event.target.closest("[role=option]");
     if (option) choose(option);
   });
-  input.addEventListener("blur", () => { clearTimeout(timer); asked += 1; keepTyped(); close(); });
+  // A chip moves what is below; so it comes only after the click that took the focus away.
+  input.addEventListener("blur", () => { clearTimeout(timer); asked += 1; setTimeout(keepTyped, 200); close(); });
+  field.form?.addEventListener("submit", keepTyped, true);
   if (many) field.addEventListener("refill", showChips);
 }
 

@@ -74,7 +74,10 @@ function putBack() {
   const names = draft.values.map(([name]) => name).join();
   const form = [...document.forms].find((one) => typed(one).map((field) => field.name).join() === names);
   if (!form) return;
-  typed(form).forEach((field, place) => { field.value = draft.values[place][1]; });
+  typed(form).forEach((field, place) => {
+    field.value = draft.values[place][1];
+    field.dispatchEvent(new Event("refill"));
+  });
   tell(form, "What you had typed is here again. It was not sent.");
 }
 putBack();

@@ -27,7 +27,7 @@ def test_a_session_that_ends_loses_no_typed_text(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.goto("/memories/new/")
     page.fill("#id_content", TYPED)
-    page.fill("#id_tags", "bruges")
+    page.fill("#id_tags-pick", "bruges")
     cookies = page.context.cookies()
     page.context.clear_cookies()  # the session is gone; the form's own token is not
     page.context.add_cookies([cookie for cookie in cookies if cookie["name"] == "csrftoken"])

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 SOURCE = """
 kind = "file"
 [models.book]
-path = "books.json"
+path = "books.jsonl"
 """
 
 
@@ -61,7 +61,7 @@ def test_a_source_tells_its_last_success_and_error_and_is_tested(
     assert check.error
     assert (check.succeeded_at, check.failed_at is not None) == (None, True)
     assert check.error[:20] in answer
-    (tmp_path / "books.json").write_text('[{"id": 1, "title": "A"}]')
+    (tmp_path / "books.jsonl").write_text('{"id": 1, "title": "A"}\n')
     assert "it answers" in client.post(reverse("admin:system-test"), test, follow=True).content.decode()
     check.refresh_from_db()
     assert (check.error, check.succeeded_at is not None) == ("", True)

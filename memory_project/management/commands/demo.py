@@ -17,6 +17,8 @@ class Command(BaseCommand):
         new = sum(tqdm(demo.make_memories(people), unit="memories", total=144, disable=verbosity < 1, leave=False))
         proposed = demo.make_insights(people)
         demo.make_analyses(people)
+        if proposed:
+            demo.read_old_news(people)
         self.stdout.write(f"{len(people)} people, {new} memories, {proposed} insights added. Sign in as:")
         for login, (name, _, part) in demo.PEOPLE.items():
             self.stdout.write(f"  {demo.address(login):<24} {name}, {part}")

@@ -60,6 +60,7 @@ def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> 
         "width": WIDTH,
         "label_y": HEIGHT - 8,
         "is_empty": all(point.value == 0 for point in points),
+        "only": only[0] if len(only := [point for point in points if point.value]) == 1 else None,
     }
 
 
@@ -121,11 +122,12 @@ def lineage(
 
 
 def _node(urn: str, x: float, y: float, is_subject: bool, counts: tuple[int, int]) -> dict[str, Any]:
-    name = short_name(urn)
+    full_name = short_name(urn)
+    name = ".".join(full_name.split(".")[-2:])
     total, stale = counts
     says = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "")
     return {
-        "urn": urn, "name": name if len(name) <= NODE_NAME_MOST else f"…{name[1 - NODE_NAME_MOST:]}", "full_name": name,
+        "urn": urn, "name": name if len(name) <= NODE_NAME_MOST else f"…{name[1 - NODE_NAME_MOST:]}", "full_name": full_name,
         "x": x, "y": y, "text_x": x + 10, "name_y": y + 17, "says_y": y + 32, "says": says, "is_subject": is_subject,
         "has_stale": bool(stale), "width": BOX, "height": BOX_HEIGHT,
     }  # fmt: skip

@@ -71,7 +71,8 @@ def person(email: str) -> str:
 def highlight(text: str, query: str) -> SafeString:
     """The text with the query's words marked, each also as the beginning of a longer one."""
     text = visible_text(text)
-    words_of_query = [re.escape(word) for word in re.findall(r"\w{2,}", query)][:20]
+    telling = re.findall(r"\w{4,}", query) or re.findall(r"\w{2,}", query)  # “of” and “are” would be everywhere
+    words_of_query = [re.escape(word) for word in telling][:20]
     if not words_of_query:
         return format_html("{}", text)
     parts = re.split(rf"(?i)(?<!\w)((?:{'|'.join(words_of_query)})\w*)", text)
@@ -109,9 +110,9 @@ def moment(at: datetime | None, style: str = "since", missing: str = "–") -> S
 
 
 @register.filter
-def number(value: float) -> str:
+def number(value: float | str | None) -> str:
     """With the separators of the person's locale."""
-    return locale.number(value)
+    return "" if value is None or value == "" else locale.number(value)  # type: ignore[arg-type]  # a number
 
 
 HAPPENED = {

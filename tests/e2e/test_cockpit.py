@@ -1,0 +1,145 @@
+"""The cockpit of curators and analysts in a real browser: by key, by picking, without losing a word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+SignIn = Callable[..., Any]
+ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
+
+
+def test_a_question_goes_to_its_author_and_the_answer_back(sign_in: SignIn) -> None:
+    desk = sign_in("priya")
+    desk.goto("/review/")
+    heading_text = desk.inner_text("h1")
+    author = heading_text.rpartition("by ")[2].partition("@")[0]
+    claim = desk.inner_text(".fact")
+    desk.keyboard.press("m")
+    desk.wait_for_selector("text=Since when?")
+    with desk.expect_navigation():
+        desk.keyboard.press("1")
+    assert desk.inner_text(".fact") != claim
+    page = sign_in(author)
+    assert int(page.inner_text(".bell .count")) >= 1
+    page.goto("/news/")
+    with page.expect_navigation():
+        page.click(".row.new .row-link >> nth=0")
+    assert "Since when?" in page.inner_text("main")
+    page.fill("textarea[name=answer]", "Since March.")
+    page.click("form[action$='/answer/'] button.primary")
+    page.wait_for_selector("text=it waits for a curator again")
+    desk.goto("/review/all/?q=" + " ".join(claim.split()[:4]))
+    desk.click(".rows .wide a >> nth=0")
+    assert "Since March." in desk.inner_text(".talk")
+
+
+def test_entities_and_columns_are_picked_with_a_live_preview(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.goto("/insights/propose/")
+    page.fill("#id_content", "The status of orders is closed at ten at night.")
+    page.fill("#id_entity_urns-pick", "sales.ord")
+    page.wait_for_selector("[role=option]")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.inner_text(".chips").split()[0].startswith("fernhill.sales.order")
+    page.select_option("#id_action_type-0", "update_description")
+    page.fill("#id_detail-0", "One row per order, closed at ten.")
+    page.wait_for_selector("#preview ins")
+    assert "closed at ten" in page.inner_text("#preview")
+    page.click("form button.primary")
+    page.wait_for_selector("text=Proposed: a curator decides.")
+    assert page.inner_text(".badge.pending") == "pending"
+
+
+def test_ctrl_k_goes_anywhere(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.keyboard.press("Control+k")
+    page.wait_for_selector("#palette-found a")
+    page.keyboard.type("fernhill.sales.orders")
+    page.wait_for_selector(
+        f"#palette-found a[href*='{ORDERS.rpartition(',')[0][-20:]}'], #palette-found a >> text=dataset"
+    )
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#palette")
+    page.keyboard.press("Control+k")
+    page.fill("#palette-q", "stale review")
+    page.wait_for_selector("#palette-found a[href='/stale/']")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/stale/$"))
+    page.keyboard.press("?")
+    assert page.is_visible("#keys-sheet")
+
+
+def test_lists_are_walked_by_key(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    page.goto("/review/all/")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    assert page.is_checked("tbody tr:nth-child(2) input[name=ids]")
+    page.keyboard.press("k")
+    text = page.evaluate("document.activeElement.textContent")
+    assert text == page.inner_text("tbody tr:nth-child(1) .wide a")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert "/review/" in page.url
+    page.goto("/review/all/")
+    page.click("text=Compact")
+    page.reload()
+    heights = page.eval_on_selector_all("tbody tr", "rows => rows.map(r => r.getBoundingClientRect().height)")
+    assert max(heights) <= 40
+
+
+def test_what_was_typed_is_offered_again(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.goto("/memories/new/")
+    page.fill("#id_content", "A thought that is not finished")
+    page.fill("#id_entity_urns-pick", "fernhill.sales.orders")
+    page.keyboard.press("Enter")
+    page.goto("/")
+    page.goto("/memories/new/")
+    page.click("text=Put it back")
+    assert page.input_value("#id_content") == "A thought that is not finished"
+    assert page.locator(".chips .chip").count() == 1
+    page.click("main button.primary")
+    page.wait_for_selector(".fact")
+    page.goto("/memories/new/")
+    assert not page.is_visible("text=Put it back")
+
+
+def test_a_view_is_saved_and_counts(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.goto("/?category=correction")
+    page.click("text=Save this view")
+    page.fill("#view-name", "Corrections of ours")
+    page.click(".save-view button")
+    page.wait_for_selector(".side .view")
+    assert int(page.inner_text(".side .view .count")) > 0
+    page.click(".side .view button")
+    page.wait_for_selector("text=The view is removed")
+
+
+def test_approved_ones_are_applied_after_one_look(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    page.goto("/review/all/?state=approved")
+    page.check(".all-matching")
+    page.click("text=Apply…")
+    page.wait_for_selector("h1:has-text('together')")
+    shown = page.locator(".applied-one").count()
+    assert shown >= 1
+    page.click("main button.primary")
+    page.wait_for_selector(f"text=/{shown} of {shown} done/")
+    page.keyboard.press("u")
+    page.wait_for_selector("text=/Rolled back/i")
+
+
+def test_times_are_in_the_browser_s_zone(sign_in: SignIn) -> None:
+    page = sign_in("maya", timezone_id="Asia/Tokyo", locale="de-DE")
+    page.goto("/activity/")
+    page.reload()  # the zone is known from the second page on
+    page.goto("/")
+    assert "JST" in page.get_attribute(".card time >> nth=0", "title")
