@@ -266,12 +266,15 @@ def pages(role: str, user: Any) -> list[tuple[str, str]]:
             ("roll back", reverse("roll-back", args=[changeset.pk])),
             ("Corrections", "/corrections/"),
             ("Dashboard", "/admin/"),
-            ("Indexing", "/admin/indexing/"),
             ("Tables", "/admin/tables/"),
             ("memories (table)", "/admin/memories/memoryrecord/"),
+            ("… one month", "/admin/memories/memoryrecord/?created_at__year=2026&created_at__month=11"),
+            ("… with counts", "/admin/memories/memoryrecord/?_facets=True"),
             ("insights (table)", "/admin/knowledge/insight/"),
+            ("stale (table)", "/admin/memories/stalememory/"),
         ]
     if role == "admin":
+        addresses += [("System", "/admin/system/"), ("Indexing", "/admin/indexing/")]
         addresses += [("Audit", "/admin/audit/"), ("People", "/admin/people/"), ("person", f"/admin/people/{user.pk}/")]
     return addresses
 

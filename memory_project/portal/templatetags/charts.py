@@ -127,7 +127,8 @@ def _node(urn: str, x: float, y: float, is_subject: bool, counts: tuple[int, int
     total, stale = counts
     says = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "")
     return {
-        "urn": urn, "name": name if len(name) <= NODE_NAME_MOST else f"…{name[1 - NODE_NAME_MOST:]}", "full_name": full_name,
+        "urn": urn, "name": name if len(name) <= NODE_NAME_MOST else f"…{name[1 - NODE_NAME_MOST:]}",
+        "full_name": full_name,
         "x": x, "y": y, "text_x": x + 10, "name_y": y + 17, "says_y": y + 32, "says": says, "is_subject": is_subject,
         "has_stale": bool(stale), "width": BOX, "height": BOX_HEIGHT,
     }  # fmt: skip
