@@ -15,6 +15,7 @@ GROW = {
     "django_migrations",
     "django_content_type",
     "auth_permission",
+    "auth_group",
     "auth_group_permissions",
     "django_q_schedule",
 }  # a migration adds rows

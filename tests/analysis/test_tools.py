@@ -171,9 +171,10 @@ def test_a_finding_becomes_an_insight_with_its_provenance(alice: Caller, alice_u
     (row,), _ = findings.store(
         caller=alice, analysis_id="audit", findings=[{"finding": "Orders of May are counted twice."}]
     )
-    browser(bob_user).post(reverse("propose-finding", args=[row.pk]))
-    assert not Insight.objects.exists()
-    browser(alice_user).post(reverse("propose-finding", args=[row.pk]), {"category": "data_quality"})
+    page = reverse("propose") + f"?finding={row.pk.hex}"
+    assert browser(bob_user).get(page).status_code == 404
+    form = browser(alice_user).get(page).context["form"].initial
+    browser(alice_user).post(page, {**form, "confidence": "medium", "visibility": "persona"})
     record = Insight.objects.get().record
     assert (record.content, record.source) == (row.finding, "agent_discovery")
     assert record.metadata["finding_id"] == row.pk.hex

@@ -129,10 +129,10 @@ def test_approved_ones_are_applied_after_one_look(sign_in: SignIn) -> None:
     page.check(".all-matching")
     page.click("text=Apply…")
     page.wait_for_selector("h1:has-text('together')")
-    shown = page.locator(".applied-one").count()
-    assert shown >= 1
+    entry_count = page.locator(".applied-one").count()
+    assert entry_count >= 1
     page.click("main button.primary")
-    page.wait_for_selector(f"text=/{shown} of {shown} done/")
+    page.wait_for_selector(f"text=/{entry_count} of {entry_count} done/")
     page.keyboard.press("u")
     page.wait_for_selector("text=/Rolled back/i")
 

@@ -223,11 +223,11 @@ def test_what_is_chosen_with_an_act_is_asked_for(
 def test_a_curator_is_offered_what_is_theirs_to_decide(
     cora_user: User, alice: Caller, cora: Caller, fact: MemoryRecord
 ) -> None:
-    own = services.remember(caller=cora, content="What Cora herself has learned.").record
+    her_memory = services.remember(caller=cora, content="What Cora herself has learned.").record
     list_url = "admin:memories_memoryrecord_changelist"
-    page = act(browser(cora_user), "forget", own.pk, fact.pk, list_url=list_url).content.decode()
+    page = act(browser(cora_user), "forget", her_memory.pk, fact.pk, list_url=list_url).content.decode()
     assert ("Forget: 1" in page, "1 of the chosen rows are left out" in " ".join(page.split())) == (True, True)
-    act(browser(cora_user), "forget", own.pk, fact.pk, list_url=list_url, confirm="1")
+    act(browser(cora_user), "forget", her_memory.pk, fact.pk, list_url=list_url, confirm="1")
     fact.refresh_from_db()
     assert fact.status == "active"
 

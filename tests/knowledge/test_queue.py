@@ -88,12 +88,12 @@ def test_a_decision_takes_its_near_duplicates_along_and_undo_brings_them_back(
 
 
 def test_the_nearest_claim_is_what_the_curator_may_see(alice: Caller, olga: Caller, cora: Caller) -> None:
-    known = services.remember(caller=alice, content="The till export runs at 6 in the morning.").record
+    older = services.remember(caller=alice, content="The till export runs at 6 in the morning.").record
     services.remember(caller=olga, content="The till export runs at 8 in the morning.")
     waiting = propose(alice, "The till export runs at 9 in the morning.")
     propose(alice, "The till export runs at 9 in the morning, daily.")  # no claim yet
     claim = nearest_claims(cora, [waiting])[waiting.pk]
-    assert (claim.record.pk, claim.conflict) == (known.pk, "9 against 6")
+    assert (claim.record.pk, claim.conflict) == (older.pk, "9 against 6")
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_one_key_says_what_an_insight_supersedes(
 def test_all_that_match_are_decided_beyond_the_page(desk: Client, alice: Caller) -> None:
     for number in range(40):
         propose(alice, f"Ghent till number {number} closes late on day {number}.")
-    other = propose(alice, "Something about refunds in Lyon.")
+    lyon = propose(alice, "Something about refunds in Lyon.")
     page = desk.get(reverse("review-list") + "?q=ghent")
     assert (page.context["total"], len(page.context["rows"]) <= 40) == (40, True)
     desk.post(reverse("review-act"), {"act": "approve", "all": "1", "f-q": "ghent", "back_to": "/review/all/"})
     assert Insight.objects.filter(state="approved").count() == 40
-    other.refresh_from_db()
-    assert other.state == "pending"
+    lyon.refresh_from_db()
+    assert lyon.state == "pending"
 
 
 def test_words_that_an_act_needs_are_asked_for(desk: Client, alice: Caller) -> None:

@@ -53,13 +53,13 @@ def test_a_file_is_looked_at_line_by_line_before_anything_is_kept(alice_user: Us
     ]  # fmt: skip
     assert "&lt;b&gt;Third" in preview.content.decode()
     assert not MemoryRecord.objects.exists()
-    done = client.post(reverse("import-memories"), {"text": preview.context["text"], "confirm": "1"})
-    assert len(done.context["records"]) == 2
+    result = client.post(reverse("import-memories"), {"text": preview.context["text"], "confirm": "1"})
+    assert len(result.context["records"]) == 2
     first = MemoryRecord.objects.get(content__startswith="Revenue")
     assert (first.entity_urns, first.tags, first.created_by) == ([ORDERS], ["finance", "revenue"], "alice@example.org")
     again = client.post(reverse("import-memories"), {"text": CSV, "confirm": "1"})
     assert (again.context["known_count"], MemoryRecord.objects.count()) == (2, 2)
-    ids = [record.pk.hex for record in done.context["records"]]
+    ids = [record.pk.hex for record in result.context["records"]]
     client.post(reverse("start-batch"), {"act": "forget", "ids": ids})
     assert set(MemoryRecord.objects.values_list("status", flat=True)) == {"archived"}
 
@@ -99,34 +99,34 @@ def test_times_are_the_person_s(alice: Caller, alice_user: User, fact: MemoryRec
     client = browser(alice_user)
     page = reverse("memory", args=[fact.pk])
 
-    def shown(**extra: Any) -> str:
+    def text_of_page(**extra: Any) -> str:
         return client.get(page, **extra).content.decode()
 
-    assert "1 Jul 2026, 22:30:00 UTC" in shown()
+    assert "1 Jul 2026, 22:30:00 UTC" in text_of_page()
     client.cookies["zone"] = "Asia%2FTokyo"
-    assert "2 Jul 2026, 07:30:00 JST" in shown()
+    assert "2 Jul 2026, 07:30:00 JST" in text_of_page()
     people.set_time_zone(caller=alice, name="Europe/Zurich")
-    assert "2 Jul 2026, 00:30:00 CEST" in shown()
-    assert "02.07.2026, 00:30:00 CEST" in shown(headers={"accept-language": "de-CH,de;q=0.9"})
+    assert "2 Jul 2026, 00:30:00 CEST" in text_of_page()
+    assert "02.07.2026, 00:30:00 CEST" in text_of_page(headers={"accept-language": "de-CH,de;q=0.9"})
     client.cookies["zone"] = "../../etc/passwd"
     people.set_time_zone(caller=alice, name="")
-    assert "1 Jul 2026, 22:30:00 UTC" in shown(headers={"accept-language": "xx-nonsense;q=hello"})
+    assert "1 Jul 2026, 22:30:00 UTC" in text_of_page(headers={"accept-language": "xx-nonsense;q=hello"})
 
 
 def test_ages_and_numbers() -> None:
     now = timezone.now()
     ages = {"5 min": timedelta(minutes=5), "5 h": timedelta(hours=5), "3 d": timedelta(days=3), "2 w": timedelta(20)}
     assert [locale.age(now - ago) for ago in ages.values()] == list(ages)
-    seen: list[str] = []
+    numbers: list[str] = []
 
     def view(request: Any) -> Any:
-        seen.append(locale.number(1234567.5))
+        numbers.append(locale.number(1234567.5))
         return None
 
     request = RequestFactory().get("/", headers={"accept-language": "de"})
     request.user = type("Nobody", (), {"is_authenticated": False})()
     locale.in_the_person_s(view)(request)
-    assert (seen, locale.number(1234567)) == (["1.234.567,5"], "1,234,567")
+    assert (numbers, locale.number(1234567)) == (["1.234.567,5"], "1,234,567")
     assert moment(None, "day", "never") == "never"
 
 

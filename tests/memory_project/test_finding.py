@@ -39,8 +39,8 @@ def test_a_name_is_enough(settings: Any) -> None:
     assert [urn_of(name) for name in ("sales.orders", "SALES.ORDERS", " orders ", ORDERS)] == [ORDERS] * 4
     with pytest.raises(Invalid, match=r"not in the catalog; allowed: sales\.mart"):
         urn_of("mar")
-    other = ORDERS.replace("snowflake", "oracle")
-    put(other, "datasetProperties", {"name": "orders", "qualifiedName": "sales.orders", "description": ""})
+    twin = ORDERS.replace("snowflake", "oracle")
+    put(twin, "datasetProperties", {"name": "orders", "qualifiedName": "sales.orders", "description": ""})
     with pytest.raises(Invalid, match=r"name of several.*oracle.*snowflake|name of several.*snowflake.*oracle"):
         urn_of("sales.orders")
 

@@ -96,8 +96,8 @@ def test_the_bell_counts_and_the_page_shows_what_one_may_see(
     assert "News, 1 new" not in client.get(reverse("news")).content.decode()
     services.reassign(caller=ada, record_id=insight.pk, persona="supply")
     MemoryRecord.objects.filter(pk=insight.pk).update(created_by="somebody@example.org")
-    gone = client.get(reverse("news")).content.decode()
-    assert ("no longer yours to see" in " ".join(gone.split()), "&lt;close&gt;" in gone) == (True, False)
+    later_page = client.get(reverse("news")).content.decode()
+    assert ("no longer yours to see" in " ".join(later_page.split()), "&lt;close&gt;" in later_page) == (True, False)
 
 
 def test_an_erased_memory_leaves_no_notice(alice: Caller, bob_user: User) -> None:
@@ -203,5 +203,5 @@ def test_a_redirect_is_not_followed_and_is_told(
     webhook = webhooks.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
     assert webhooks.send(webhook) == "hooks.example answered 302"
     assert len(channel["requests"]) == 1
-    kept = Webhook.objects.get()
-    assert (kept.last_error, kept.sent_at) == ("hooks.example answered 302", None)
+    row = Webhook.objects.get()
+    assert (row.last_error, row.sent_at) == ("hooks.example answered 302", None)

@@ -83,7 +83,7 @@ def test_operators_see_to_the_installation_and_read_nobody_s_memories(
     otto_user: User, alice: Caller, fact: MemoryRecord
 ) -> None:
     client = browser(otto_user)
-    shown = {
+    statuses = {
         "admin:analysis_declaredsource_changelist": 200, "admin:memory_project_webhook_changelist": 200,
         "admin:memories_persona_changelist": 200, "admin:memories_indexjob_changelist": 200,
         "admin:django_q_schedule_changelist": 200, "admin:indexing": 200,
@@ -91,7 +91,7 @@ def test_operators_see_to_the_installation_and_read_nobody_s_memories(
         "admin:memories_tombstone_changelist": 403, "admin:audit": 403, "admin:people": 403,
         "admin:memory_project_user_changelist": 200,
     }  # fmt: skip
-    assert {name: client.get(reverse(name)).status_code for name in shown} == shown
+    assert {name: client.get(reverse(name)).status_code for name in statuses} == statuses
     assert client.get(reverse("memory", args=[fact.pk])).status_code == 404
     assert not caller_for(otto_user, door="test").is_admin
     change = client.post(reverse("admin:memory_project_user_change", args=[otto_user.pk]), {"is_superuser": "on"})
@@ -127,7 +127,7 @@ def test_a_hand_over_is_undone(
     alice: Caller, bob: Caller, ada: Caller, alice_user: User, bob_user: User, ada_user: User
 ) -> None:
     record = services.remember(caller=alice, content="What Alice knew of refunds.").record
-    own = services.remember(caller=bob, content="What Bob knew all along.").record
+    his_memory = services.remember(caller=bob, content="What Bob knew all along.").record
     tokens.create_token(caller=alice, user=alice_user, name="laptop")
     people.hand_over(caller=ada, person=alice_user, to="bob@example.org")
     assert people.heirs_of(alice_user) == [("bob@example.org", 1)]
@@ -135,9 +135,9 @@ def test_a_hand_over_is_undone(
     assert "Undo the hand-over" in client.get(reverse("admin:person", args=[alice_user.pk])).content.decode()
     client.post(reverse("admin:person-act", args=[alice_user.pk, "take-back"]))
     record.refresh_from_db()
-    own.refresh_from_db()
+    his_memory.refresh_from_db()
     alice_user.refresh_from_db()
-    assert (record.created_by, own.created_by) == ("alice@example.org", "bob@example.org")
+    assert (record.created_by, his_memory.created_by) == ("alice@example.org", "bob@example.org")
     assert (alice_user.is_active, alice_user.api_tokens.get().revoked_at is not None) == (True, True)
     with pytest.raises(Conflict):
         people.take_back(caller=ada, person=alice_user)
