@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -21,9 +22,12 @@ from analysis.shapes import (
     PreviewShape,
     RowsShape,
     SemanticShape,
+    SqlShape,
     StoreShape,
     SummaryShape,
 )
+from analysis.sql import reading
+from analysis.sql.engines import DIALECTS
 from memories.access import Caller
 from memories.contract.budget import within_budget
 from memories.contract.links import link_to
@@ -213,4 +217,23 @@ def analysis_export(caller: Caller, ask: operations.Export) -> Answer[ExportShap
     return Answer(shape, text)
 
 
-TOOLS = [analysis_ingest, analysis_store, analysis_query, analysis_act, analysis_clear, analysis_export]
+@tool(toolset="query", title="Query a warehouse", hints=Hints(read_only=True, open_world=True))
+def query_sql(caller: Caller, ask: operations.QuerySql) -> SqlShape:
+    """Ask a data warehouse in SQL, reading only. What is known of its tables comes with the answer."""
+    result = reading.ask(ask, caller=caller)
+    shape: SqlShape = {
+        "columns": result.columns,
+        "rows": result.rows,
+        "row_count": len(result.rows),
+        "source": result.source.name,
+        "dialect": DIALECTS[result.source.engine],
+        "took_ms": round(result.took_ms, 1),
+    }
+    if result.is_cut:
+        shape["note"] = "there are more rows: aggregate, filter, or raise limit"
+    return shape
+
+
+query_sql = replace(query_sql, has_use=lambda caller: bool(reading.readable_sources(caller)))
+
+TOOLS = [analysis_ingest, analysis_store, analysis_query, analysis_act, analysis_clear, analysis_export, query_sql]

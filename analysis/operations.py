@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import AfterValidator, BeforeValidator, Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, Id, OneOf, Text, fault
+from memories.contract.fields import FORBID, Id, OneOf, Page, Text, fault
 from memories.contract.operations import Operation
 from memories.contract.schemas import ALLOWED
 from memories.operations import Metadata
@@ -196,3 +196,11 @@ class Export(Operation):
     where: Conditions | None = None
     format: Annotated[str, OneOf(FORMATS)] = "csv"
     fields: Names = Field([], description="Only these columns.")
+
+
+class QuerySql(Operation):
+    """Ask a data warehouse in SQL"""
+
+    sql: Annotated[str, Text(1, 20_000)] = Field(description="One SELECT, in the source's dialect.")
+    source: Annotated[str, Text(0, 60)] = Field("", description="Which warehouse, where there are several.")
+    limit: Annotated[int, Page(10_000)] = Field(100, description="Most rows.")

@@ -133,3 +133,13 @@ class ExportShape(TypedDict):
     format: str
     total: int
     valid_minutes: int
+
+
+class SqlShape(TypedDict):
+    columns: list[str]
+    rows: list[list[Any]]
+    row_count: int
+    source: str
+    dialect: str
+    took_ms: float
+    note: NotRequired[str]

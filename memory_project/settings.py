@@ -221,6 +221,11 @@ RECALL_LEXICAL_WEIGHT = env.number("RECALL_LEXICAL_WEIGHT", 0.6, 0.0, 10.0)
 RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.1, 0.0, 10.0)
 RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 2_000, 0, 1_000_000)
 NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)
+MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)
+MEMORY_CONTEXT_MS = env.number("MEMORY_CONTEXT_MS", 150, 1, 10_000)
+MEMORY_CONTEXT_MOST = env.number("MEMORY_CONTEXT_MOST", 5, 1, 50)
+MEMORY_CONTEXT_BYTES = env.number("MEMORY_CONTEXT_BYTES", 280, 40, 4_000)
+MEMORY_CONTEXT_TOTAL_BYTES = env.number("MEMORY_CONTEXT_TOTAL_BYTES", 1_500, 100, 50_000)
 ANSWER_BUDGET_BYTES = env.number("ANSWER_BUDGET_BYTES", 60_000, 2_000, 10_000_000)
 
 # -- embeddings ------------------------------------------------------------------------------------------
@@ -258,7 +263,9 @@ ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)
 # -- MCP -------------------------------------------------------------------------------------------------
 
 MCP_TOOLSETS = env.listing(
-    "MCP_TOOLSETS", "memory,knowledge,analysis", ("memory", "knowledge", "analysis", "graph", "conversation", "all")
+    "MCP_TOOLSETS",
+    "memory,knowledge,analysis,query",
+    ("memory", "knowledge", "analysis", "query", "graph", "conversation", "all"),
 )
 
 CALLS_AT_ONCE = env.number("CALLS_AT_ONCE", 4, 1, 1_000)

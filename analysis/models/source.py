@@ -28,10 +28,12 @@ class DeclaredSource(models.Model):
         return self.name
 
     def clean(self) -> None:
-        from analysis.sources.declaration import parse  # noqa: PLC0415 - it knows more than a model should at import
+        from analysis.sources import declaration  # noqa: PLC0415 - it knows more than a model should at import
+        from analysis.sql import declaration as warehouse  # noqa: PLC0415 - the same
 
         try:
-            parse(self.name, self.declaration)
+            kind = warehouse if warehouse.is_sql(self.declaration) else declaration
+            kind.parse(self.name, self.declaration)
         except DomainError as error:
             raise ValidationError({"declaration": error.message}) from None
 

@@ -16,6 +16,7 @@ from analysis.sources.files import FileUpstream
 from analysis.sources.own_records import RESOURCE, OwnRecords
 from analysis.sources.port import Upstream
 from analysis.sources.rest import RestUpstream
+from analysis.sql.declaration import is_sql
 from memories.access import Caller
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.registry import Registry
@@ -58,8 +59,7 @@ def readable_models(caller: Caller) -> dict[str, SourceModel]:
 
 def declared() -> dict[str, SourceModel]:
     """Every model; one that two sources declare is called by `source.model`."""
-    declarations = [*_from_files(), *DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")]
-    sources = [source for name, text in declarations if (source := _parsed(name, text))]
+    sources = [source for name, text in declared_texts() if not is_sql(text) and (source := _parsed(name, text))]
     times = Counter(name for source in sources for name in source.models)
     times[RESOURCE.name] += 1
     models = {RESOURCE.name: SourceModel(RESOURCE.name, RESOURCE)}
@@ -68,6 +68,12 @@ def declared() -> dict[str, SourceModel]:
             full_name = name if times[name] == 1 else f"{source.name}.{name}"
             models[full_name] = SourceModel(full_name, resource, source)
     return models
+
+
+def declared_texts() -> list[tuple[str, str]]:
+    """Every declaration with its name: of files, and of the admin."""
+    rows = DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")
+    return [*_from_files(), *rows]
 
 
 def find(caller: Caller, model: str) -> SourceModel:

@@ -65,6 +65,7 @@ class Resource(Part):
     read_only: bool = True
     update_method: Literal["PATCH", "PUT", "POST"] = "PATCH"
     wrap: str = Field(default="", description="the key that an update's attributes are wrapped in")
+    urn: str = Field(default="", description="the catalog entity that the model is")
     attributes: dict[str, Attribute] = {}
     associations: dict[str, Association] = {}
     filters: dict[str, Filter] = {}

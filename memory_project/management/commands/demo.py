@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand
 from tqdm import tqdm
 
 from memory_project import demo
+from memory_project.demo import warehouse
 
 
 class Command(BaseCommand):
@@ -17,6 +18,7 @@ class Command(BaseCommand):
         new = sum(tqdm(demo.make_memories(people), unit="memories", total=144, disable=verbosity < 1, leave=False))
         proposed = demo.make_insights(people)
         demo.make_analyses(people)
+        warehouse.make(demo.FOLDER / "catalog.json")
         if proposed:
             demo.read_old_news(people)
         self.stdout.write(f"{len(people)} people, {new} memories, {proposed} insights added. Sign in as:")

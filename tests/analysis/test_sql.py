@@ -1,0 +1,279 @@
+"""query_sql: only what reads, by parser and engine, within rows, bytes and time; each engine by its own driver."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import duckdb
+import pytest
+from django.db import connection
+
+from analysis.mcp_tools import query_sql
+from analysis.models import DeclaredSource
+from analysis.sources.port import UpstreamFailed
+from analysis.sql import reading
+from memories.access import Caller
+from memories.contract import progress
+from memories.contract.errors import Degraded, DomainError, Invalid
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def warehouse(settings: Any, tmp_path: Any) -> DeclaredSource:
+    """A DuckDB file with a table of orders."""
+    settings.ANALYSIS_FILES = tmp_path
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as file:
+        file.execute("CREATE SCHEMA sales")
+        file.execute("CREATE TABLE sales.orders AS SELECT range AS id, range * 1.5 AS amount FROM range(500)")
+    (tmp_path / "secret.csv").write_text("password\nhunter2\n")
+    declaration = 'kind = "sql"\nengine = "duckdb"\ndatabase = "shop.duckdb"\nread_personas = ["sales"]\n'
+    return DeclaredSource.objects.create(name="shop", declaration=declaration)
+
+
+def test_a_question_is_answered_with_columns_and_rows(alice: Caller, warehouse: DeclaredSource) -> None:
+    answer = query_sql(
+        alice, sql="WITH big AS (SELECT * FROM sales.orders) SELECT count(*) AS n, max(amount) m FROM big"
+    )
+    assert (answer["columns"], answer["rows"], answer["row_count"]) == (["n", "m"], [[500, "748.5"]], 1)
+    assert (answer["source"], answer["dialect"], "note" in answer) == ("shop", "duckdb", False)
+    cut_answer = query_sql(alice, sql="SELECT id FROM sales.orders ORDER BY id", limit=10)
+    assert (cut_answer["row_count"], cut_answer["rows"][-1], "more rows" in cut_answer["note"]) == (10, [9], True)
+
+
+def test_a_source_is_asked_by_its_personas_alone(
+    alice: Caller, olga: Caller, ada: Caller, warehouse: DeclaredSource
+) -> None:
+    assert query_sql.has_use is not None
+    assert [query_sql.has_use(caller) for caller in (alice, olga, ada)] == [True, False, True]
+    with pytest.raises(Invalid, match="none is declared for you"):
+        query_sql(olga, sql="SELECT 1")
+    with pytest.raises(Invalid, match="'shop' is unknown"):
+        query_sql(olga, sql="SELECT 1", source="shop")
+    warehouse.is_enabled = False
+    DeclaredSource.objects.filter(pk=warehouse.pk).update(is_enabled=False)
+    with pytest.raises(Invalid):
+        query_sql(alice, sql="SELECT 1")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE sales.orders",
+        "DELETE FROM sales.orders",
+        "INSERT INTO sales.orders VALUES (1, 2)",
+        "UPDATE sales.orders SET amount = 0",
+        "CREATE TABLE x AS SELECT 1",
+        "SELECT 1; DROP TABLE sales.orders",
+        "WITH x AS (DELETE FROM sales.orders RETURNING *) SELECT * FROM x",
+        "COPY sales.orders TO 'out.csv'",
+        "ATTACH 'other.db'",
+        "INSTALL httpfs",
+        "PRAGMA database_list",
+        "SET memory_limit = '10GB'",
+        "EXPLAIN ANALYZE DELETE FROM sales.orders",
+        "CALL pragma_version()",
+        "SELECT 1 INTO x",
+        "",
+        "no sql (",
+        "SELECT * FROM sales.orders FOR UPDATE",
+    ],
+)
+def test_what_writes_is_refused_before_the_engine_sees_it(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
+    with pytest.raises(Invalid):
+        query_sql(alice, sql=sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('secret.csv')",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM 'secret.csv'",
+        "SELECT * FROM glob('*')",
+        "SELECT nonsense FROM sales.orders",
+    ],
+)
+def test_the_engine_opens_nothing_else(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
+    with pytest.raises(UpstreamFailed):
+        query_sql(alice, sql=sql)
+
+
+def test_what_takes_too_long_is_cancelled(alice: Caller, warehouse: DeclaredSource) -> None:
+    DeclaredSource.objects.update(declaration=warehouse.declaration + "timeout_s = 0.5\n")
+    started = time.monotonic()
+    with pytest.raises(UpstreamFailed, match=r"longer than 0\.5 s"):
+        query_sql(alice, sql="SELECT count(*) FROM range(100000000) a, range(100000000) b")
+    assert time.monotonic() - started < 20
+
+
+def test_a_client_that_leaves_ends_the_query(alice: Caller, warehouse: DeclaredSource) -> None:
+    class Gone(Exception):
+        pass
+
+    def leave(*report: Any) -> None:
+        raise Gone
+
+    progress.listen(leave)
+    try:
+        with pytest.raises(Gone):
+            query_sql(alice, sql="SELECT count(*) FROM range(100000000) a, range(100000000) b")
+    finally:
+        progress.listen(lambda *report: None)
+
+
+def test_an_answer_stays_within_its_bytes(alice: Caller, warehouse: DeclaredSource, settings: Any) -> None:
+    settings.ANSWER_BUDGET_BYTES = 5_000
+    answer = query_sql(alice, sql="SELECT repeat('x', 300) AS t FROM sales.orders", limit=400)
+    assert len(json.dumps(answer)) < 5_500
+    assert 0 < answer["row_count"] < 20
+    assert "more rows" in answer["note"]
+
+
+def test_values_are_json() -> None:
+    values = [
+        None,
+        True,
+        3,
+        2.5,
+        float("nan"),
+        Decimal("1.10"),
+        b"\x00\xff",
+        [1, Decimal("2")],
+        {"a": b"x"},
+        "y" * 3_000,
+    ]
+    assert [reading.plain(value) for value in values[:-1]] == [
+        None, True, 3, 2.5, "nan", "1.10", "00ff", [1, "2"], {"a": "78"},
+    ]  # fmt: skip
+    assert len(reading.plain(values[-1])) < 2_100
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('kind = "sql"\nengine = "duckdb"', "database is missing"),
+        ('kind = "sql"\nengine = "duckdb"\ndatabase = "../../etc/x.db"', "below ANALYSIS_FILES"),
+        ('kind = "sql"\nengine = "postgresql"\ndsn_env = "DATABASE_URL"', "begin with SOURCE_"),
+        ('kind = "sql"\nengine = "trino"\nurl = "trino.example"', "must be http"),
+        ('kind = "sql"\nengine = "sqlite"', "engine"),
+    ],
+)
+def test_a_declaration_says_what_is_wrong(text: str, fault: str) -> None:
+    from django.core.exceptions import ValidationError
+
+    with pytest.raises(ValidationError, match=fault):
+        DeclaredSource(name="w", declaration=text).full_clean()
+
+
+# -- PostgreSQL ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test's own server as a warehouse."""
+    parameters = connection.get_connection_params()
+    dsn = " ".join(
+        f"{key}={parameters[key]}" for key in ("host", "port", "user", "password", "dbname") if parameters.get(key)
+    )
+    monkeypatch.setenv("SOURCE_PG", dsn)
+    declaration = 'kind = "sql"\nengine = "postgresql"\ndsn_env = "SOURCE_PG"\ntimeout_s = 5\n'
+    DeclaredSource.objects.create(name="pg", declaration=declaration)
+
+
+def test_postgresql_reads_and_can_t_write(alice: Caller, postgresql: None) -> None:
+    answer = query_sql(alice, sql="SELECT g AS n, g::numeric / 2 AS half FROM generate_series(1, 300) g", limit=2)
+    assert (answer["columns"], answer["rows"][0][0], answer["dialect"]) == (["n", "half"], 1, "postgres")
+    with pytest.raises(UpstreamFailed, match="read-only"):
+        query_sql(alice, sql="SELECT nextval('django_migrations_id_seq')")
+    with pytest.raises(UpstreamFailed, match="does not exist"):
+        query_sql(alice, sql="SELECT 1 FROM nowhere")
+
+
+def test_without_its_variable_a_source_says_so(
+    alice: Caller, postgresql: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOURCE_PG")
+    with pytest.raises(Degraded, match="SOURCE_PG"):
+        query_sql(alice, sql="SELECT 1")
+
+
+# -- Trino ---------------------------------------------------------------------------------------------------
+
+
+class Coordinator(BaseHTTPRequestHandler):
+    """Trino's protocol as its client speaks it: a statement is posted, its pages are fetched until there is no next."""
+
+    statements: list[tuple[str, str]] = []
+
+    def do_POST(self) -> None:
+        sql = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.statements.append((sql, self.headers["X-Trino-User"]))
+        if "nowhere" in sql:
+            fault = {"message": "line 1:15: Table 'nowhere' does not exist", "errorName": "TABLE_NOT_FOUND",
+                     "errorType": "USER_ERROR", "errorCode": 46}  # fmt: skip
+            return self._answer({"error": fault, "stats": {"state": "FAILED"}})
+        self._answer({"nextUri": self._uri(1), "stats": {"state": "QUEUED"}})
+
+    def do_GET(self) -> None:
+        page = int(self.path.rpartition("/")[2])
+        kind = {"rawType": "bigint", "arguments": []}
+        body = {
+            "columns": [{"name": "n", "type": "bigint", "typeSignature": kind}],
+            "data": [[10 * page + row] for row in range(3)],
+            "stats": {"state": "RUNNING" if page < 3 else "FINISHED"},
+        }
+        self._answer(body | ({"nextUri": self._uri(page + 1)} if page < 3 else {}))
+
+    def do_DELETE(self) -> None:
+        self.send_response(204)
+        self.end_headers()
+
+    def _uri(self, page: int) -> str:
+        return f"http://{self.headers['Host']}/v1/statement/executing/q1/{page}"
+
+    def _answer(self, body: dict[str, Any]) -> None:
+        content = json.dumps({"id": "q1", "infoUri": "http://x/", **body}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def trino() -> Iterator[None]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Coordinator)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://reader@127.0.0.1:{server.server_port}/hive/sales"
+    DeclaredSource.objects.create(name="lake", declaration=f'kind = "sql"\nengine = "trino"\nurl = "{url}"\n')
+    Coordinator.statements.clear()
+    yield
+    server.shutdown()
+    server.server_close()
+
+
+def test_trino_is_asked_over_its_protocol(alice: Caller, trino: None) -> None:
+    answer = query_sql(alice, sql="SELECT n FROM hive.sales.numbers")
+    assert (answer["columns"], answer["rows"]) == (["n"], [[10], [11], [12], [20], [21], [22], [30], [31], [32]])
+    assert Coordinator.statements[-1] == ("SELECT n FROM hive.sales.numbers", "reader")
+    with pytest.raises(UpstreamFailed, match="does not exist"):
+        query_sql(alice, sql="SELECT n FROM nowhere")
+    with pytest.raises(Invalid):
+        query_sql(alice, sql="DELETE FROM hive.sales.numbers")
+
+
+def test_a_trino_that_is_away_is_said(alice: Caller) -> None:
+    declaration = 'kind = "sql"\nengine = "trino"\nurl = "http://reader@127.0.0.1:9/hive"\ntimeout_s = 5\n'
+    DeclaredSource.objects.create(name="lake", declaration=declaration)
+    with pytest.raises(DomainError):
+        query_sql(alice, sql="SELECT 1")
