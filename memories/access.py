@@ -52,6 +52,8 @@ class Caller:
     is_admin: bool = False
     door: str = "python"
     session: str = ""
+    connection: str = ""  # what a context is shared by: a token, or one process on stdio
+    wants_context: bool = True  # whether memories come along unasked on the active persona's connections
     tools_allow: tuple[str, ...] = field(default=("*",), repr=False)
     tools_deny: tuple[str, ...] = field(default=(), repr=False)
 
@@ -81,7 +83,13 @@ class Caller:
 
 
 def caller_for(
-    person: Person, *, door: str, persona: str = "", rights: frozenset[str] = frozenset(), session: str = ""
+    person: Person,
+    *,
+    door: str,
+    persona: str = "",
+    rights: frozenset[str] = frozenset(),
+    session: str = "",
+    connection: str = "",
 ) -> Caller:
     """The caller that this person is at this door, with `persona` active, or the person's default one.
 
@@ -117,6 +125,8 @@ def caller_for(
         is_admin=person.is_superuser,
         door=door,
         session=session,
+        connection=connection,
+        wants_context=active_persona.memory_context,
         tools_allow=tuple(active_persona.tools_allow),
         tools_deny=tuple(active_persona.tools_deny),
     )

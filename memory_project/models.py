@@ -133,6 +133,8 @@ class AuditEvent(models.Model):
     request_chars = models.PositiveIntegerField(default=0)
     response_chars = models.PositiveIntegerField(default=0)
     arguments = models.JSONField(default=dict)
+    context_ms = models.FloatField(default=0, help_text="What looking up memories that came along took.")
+    context_count = models.PositiveIntegerField(default=0, help_text="Memories that came along.")
     record_ids = ArrayField(models.UUIDField(), default=list, help_text="Memories named in the call or its answer.")
 
     class Meta:

@@ -34,7 +34,7 @@ class Session:
 
     def tool(self, person: str, tool: str, **arguments: Any) -> dict[str, Any]:
         result = asyncio.run(self.servers[person].call_tool(tool, arguments))
-        (block,) = result.content
+        block, *beside = result.content
         assert isinstance(block, TextContent)
         text = block.text
         data = result.structured_content
@@ -43,6 +43,7 @@ class Session:
         is_json = data is not None and text == json.dumps(data, ensure_ascii=False)
         self._keep(f"{person} {tool}", arguments, {
             "is_error": bool(result.is_error), "data": data, "text": "the data as JSON" if is_json else _parsed(text),
+            **({"beside": [json.loads(each_block.text) for each_block in beside]} if beside else {}),
         })  # fmt: skip
         return dict(data or {})
 

@@ -20,7 +20,8 @@ SET_UP = {"Persona", "PersonaMembership", "User", "DeclaredSource"}
 PASSED_THROUGH = ("models", "contract")  # a queryset's own methods; whoever called them is asked about
 SERVICES = {
     "memories.services", "memories.writing", "memories.conversation", "memories.retrieval.indexing",
-    "memories.retrieval.index_state", "memories.retrieval.lexicon", "memories.effects", "memories.management",
+    "memories.retrieval.index_state",
+    "memories.retrieval.showings", "memories.retrieval.lexicon", "memories.effects", "memories.management",
     "analysis.sessions", "analysis.findings", "analysis.sources.checks", "analysis.ingest", "analysis.records",
     "analysis.actions",
     "analysis.execution", "analysis.copies", "knowledge.insights", "knowledge.decisions", "knowledge.questions",

@@ -3,7 +3,8 @@ from __future__ import annotations
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Func, Q, Value
+from django.db.models.functions import Lower
 from django.utils import timezone
 
 from memories.models.fields import SearchText
@@ -50,6 +51,11 @@ class CatalogEntity(models.Model):
     platform = models.CharField(max_length=100, blank=True)
     removed = models.BooleanField(default=False)
     deprecated = models.BooleanField(default=False)
+    tail = models.GeneratedField(  # `orders` of fernhill.sales.orders: where a name in a statement is looked up
+        expression=Lower(Func(F("qualified_name"), Value("."), Value(-1), function="split_part")),
+        output_field=models.TextField(),
+        db_persist=True,
+    )
     search = models.GeneratedField(
         expression=SearchText("qualified_name", "name", "description", "columns"),
         output_field=SearchVectorField(),
@@ -62,6 +68,7 @@ class CatalogEntity(models.Model):
         indexes = [
             GinIndex(fields=["search"], name="catalog_words"),  # catalog_search
             models.Index(fields=["entity_type", "name"], name="catalog_by_type"),
+            models.Index(fields=["tail"], name="catalog_by_tail"),  # subjects.resolve
         ]
 
     def __str__(self) -> str:

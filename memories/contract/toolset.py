@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_origin, get_type_hints
+from uuid import UUID
 
 from pydantic import TypeAdapter
 
@@ -61,6 +62,7 @@ class Tool:
     hints: Hints = field(default_factory=Hints)
     needs_choice: bool = False  # without one the call is an error, and no question about what there is to choose
     repeats_choice: bool = False  # the answer says which choice it is of
+    has_use: Callable[[Caller], bool] | None = None  # whether it is worth offering to this caller
     admits: Callable[[Caller], None] | None = None  # raises Forbidden for who may not use it at all
 
     def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Any:
@@ -204,5 +206,24 @@ def tool(*, toolset: str, title: str, hints: Hints | None = None) -> Callable[[H
     return declare
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool that went well."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    data: Mapping[str, Any]  # the answer's
+
+
+@dataclass(frozen=True)
+class Companion:
+    """What goes beside an answer in a text block of its own; `record_ids` are the memories that it quotes."""
+
+    data: Mapping[str, Any]
+    record_ids: Sequence[UUID] = ()
+
+
+# Each asked after a call that went well; what it returns goes along with the answer.
+COMPANIONS: Registry[Callable[[Caller, Call], Companion | None]] = Registry("companions")
 # Each app's tools, imported when a server wants them.
 TOOLS: Registry[Callable[[], Sequence[Tool]]] = Registry("tools")

@@ -16,6 +16,7 @@ from memories.models.record import (
     Visibility,
 )
 from memories.models.revision import MemoryRevision, Tombstone
+from memories.models.showing import Showing
 
 __all__ = [
     "Batch",
@@ -30,6 +31,7 @@ __all__ = [
     "MemoryRevision",
     "Persona",
     "PersonaMembership",
+    "Showing",
     "Source",
     "StaleMemory",
     "Status",

@@ -33,6 +33,9 @@ class Persona(models.Model):
         blank=True,
         help_text="Exceptions from the above; a denial always wins.",
     )
+    memory_context = models.BooleanField(
+        "memories come along", default=True, help_text="Whether tool answers bring memories of what they speak of."
+    )
     is_default = models.BooleanField(default=False, help_text="Held by everybody who was given no persona.")
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="PersonaMembership", related_name="personas")
 

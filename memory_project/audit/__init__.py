@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -75,6 +75,8 @@ def record(
     message: str = "",
     door: str = "",
     email: str = "",
+    context_ms: float = 0.0,
+    shown_ids: Sequence[UUID] = (),
 ) -> None:
     """`door` and `email` are for calls that have no caller: nobody signed in, or not yet."""
     AuditEvent.objects.create(
@@ -89,5 +91,7 @@ def record(
         request_chars=request_chars,
         response_chars=response_chars,
         arguments=redacted(arguments),
-        record_ids=named_records(arguments, answer),
+        record_ids=sorted({*named_records(arguments, answer), *shown_ids}),
+        context_ms=round(context_ms, 2),
+        context_count=len(shown_ids),
     )

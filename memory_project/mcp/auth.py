@@ -67,6 +67,7 @@ def caller_with(text: str, session: str = "") -> Caller | None:
             persona=token.persona,
             rights=frozenset(token.rights),
             session=session[:SESSION_MOST] if session.isprintable() else "",
+            connection=f"token {token.pk}",
         )
     finally:
         close_old_connections()

@@ -10,8 +10,10 @@ import functools
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import anyio
 from anyio import from_thread, to_thread
@@ -29,7 +31,7 @@ from memories.access import Caller
 from memories.contract import progress
 from memories.contract.budget import fit, fit_text
 from memories.contract.errors import DomainError, Forbidden, LimitReached, NotFound, of_database
-from memories.contract.toolset import TOOLS, Answer, Tool
+from memories.contract.toolset import COMPANIONS, TOOLS, Answer, Call, Companion, Tool
 from memories.database import connections
 from memory_project import __version__, audit
 from memory_project.mcp import prompts
@@ -47,7 +49,8 @@ INSTRUCTIONS = (
     "(memory_recall); remember what a colleague would want to know next month (memory_manage, command remember). "
     "Correct instead of contradicting: memory_manage supersede keeps what was believed before."
 )
-TOOLSETS = ("memory", "knowledge", "analysis", "graph", "conversation")
+CONTEXT_KEY = "commonplace/memory_context"  # in a call's _meta; false: nothing comes along
+TOOLSETS = ("memory", "knowledge", "analysis", "query", "graph", "conversation")
 
 
 Identify = Callable[[Any], Caller | None]  # from the HTTP request, or nothing on stdio
@@ -98,8 +101,18 @@ class CommonplaceServer(MCPServer[Any]):
         result = await call_next(ctx)
         if ctx.method == "tools/list":  # the result is in its wire form by now
             caller = await to_thread.run_sync(self._caller, ctx.request)
-            result["tools"] = [tool for tool in result["tools"] if caller.may_use(tool["name"])]
+            hidden = await to_thread.run_sync(self._useless, caller)
+            names = {tool["name"] for tool in result["tools"] if caller.may_use(tool["name"])} - hidden
+            result["tools"] = [tool for tool in result["tools"] if tool["name"] in names]
         return result
+
+    def _useless(self, caller: Caller) -> set[str]:
+        """Tools that have nothing to work on for this caller, and would only cost context."""
+        close_old_connections()
+        try:
+            return {tool.name for tool in self.offered.values() if tool.has_use and not tool.has_use(caller)}
+        finally:
+            close_old_connections()
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -150,14 +163,19 @@ class CommonplaceServer(MCPServer[Any]):
     ) -> CallToolResult:
         if context:
             progress.listen(functools.partial(tell_client, context))
-        return self._answer(name, arguments, caller, running)
+        return self._answer(name, arguments, caller, running, asks_for_context(context))
 
-    def _answer(self, name: str, arguments: dict[str, Any], caller: Caller, running: Running) -> CallToolResult:
+    def _answer(
+        self, name: str, arguments: dict[str, Any], caller: Caller, running: Running, wants_context: bool
+    ) -> CallToolResult:
         started = time.perf_counter()
         error: DomainError | None = None
         answer: Answer[Any] = Answer({})
+        beside = Beside()
         try:
             answer = self._try(name, arguments, caller)
+            if wants_context and not answer.is_error:
+                beside = companions_of(caller, Call(name, arguments, answer.data))
         except DomainError as refused:
             error = Cancelled("the client did not wait for the answer") if running.is_stopped else refused
             answer = Answer({"error": error.message, "code": error.code}, is_error=True)
@@ -165,8 +183,9 @@ class CommonplaceServer(MCPServer[Any]):
             error = Cancelled("the client did not wait for the answer")
             raise
         finally:
-            self._audit(caller, name, arguments, answer.data, error, (time.perf_counter() - started) * 1000)
-        return as_result(answer, structured=error is None)
+            duration_ms = (time.perf_counter() - started) * 1000
+            self._audit(caller, name, arguments, answer.data, error, duration_ms, beside)
+        return as_result(answer, structured=error is None, beside=beside)
 
     def _audit(
         self,
@@ -176,6 +195,7 @@ class CommonplaceServer(MCPServer[Any]):
         answer: dict[str, Any],
         error: DomainError | None,
         duration_ms: float,
+        beside: Beside | None = None,
     ) -> None:
         try:
             audit.record(
@@ -189,6 +209,8 @@ class CommonplaceServer(MCPServer[Any]):
                 answer=answer,
                 request_chars=len(json.dumps(arguments, default=str)),
                 response_chars=len(json.dumps(answer, ensure_ascii=False)),
+                context_ms=beside.took_ms if beside else 0.0,
+                shown_ids=beside.record_ids if beside else (),
             )
         except DatabaseError:
             log.exception("the call of %s could not be written to the audit", name)
@@ -212,11 +234,43 @@ class CommonplaceServer(MCPServer[Any]):
             raise InternalError("something went wrong; the server's log says what") from None
 
 
-def as_result(answer: Answer[Any], *, structured: bool) -> CallToolResult:
-    """The answer within its budget: as text, and as data unless it is a refusal."""
+@dataclass(frozen=True)
+class Beside:
+    """What goes along with an answer, and what it cost."""
+
+    texts: Sequence[str] = ()
+    record_ids: Sequence[UUID] = ()
+    took_ms: float = 0.0
+
+
+def companions_of(caller: Caller, call: Call) -> Beside:
+    """What the companions say of a call; one that fails is logged, and the answer goes without it."""
+    started = time.perf_counter()
+    entries: list[Companion] = []
+    for name, companion in COMPANIONS.items():
+        try:
+            if entry := companion(caller, call):
+                entries.append(entry)
+        except Exception:
+            log.exception("%s could not go along with %s", name, call.tool)
+    texts = [json.dumps(entry.data, ensure_ascii=False) for entry in entries]
+    record_ids = [pk for entry in entries for pk in entry.record_ids]
+    return Beside(texts, record_ids, (time.perf_counter() - started) * 1000)
+
+
+def asks_for_context(context: Context[Any, Any] | None) -> bool:
+    """Unless the call itself says, in its `_meta`, that nothing shall come along."""
+    meta = context.request_context.meta if context else None
+    given_meta = meta if isinstance(meta, Mapping) else getattr(meta, "model_extra", None) or {}
+    return given_meta.get(CONTEXT_KEY) is not False
+
+
+def as_result(answer: Answer[Any], *, structured: bool, beside: Beside = Beside()) -> CallToolResult:
+    """The answer within its budget: as text, and as data unless it is a refusal; what goes along is a text of its own,
+    and the data stay within their schema."""
     fitting = fit(dict(answer.data))
     text = fit_text(answer.text) if answer.text else json.dumps(fitting, ensure_ascii=False)
-    content: list[ContentBlock] = [TextContent(type="text", text=text)]
+    content: list[ContentBlock] = [TextContent(type="text", text=part) for part in (text, *beside.texts)]
     if not structured:
         return CallToolResult(content=content, is_error=True)
     meta: Any = {"context": dict(answer.context)} if answer.context else None
@@ -279,13 +333,13 @@ def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:
 
 
 def build_server(*, toolsets: Sequence[str] | None = None, identify: Identify = caller_of_request) -> CommonplaceServer:
-    """A server with these toolsets (MCP_TOOLSETS unless told); over HTTP, each request brings its caller."""
+    """A server with these toolsets (MCP_TOOLSETS unless entries); over HTTP, each request brings its caller."""
     return CommonplaceServer(settings.MCP_TOOLSETS if toolsets is None else toolsets, identify)
 
 
 def http_app(server: CommonplaceServer) -> ASGIApp:
     """The server as an ASGI application at /mcp: stateless, so that it can be many processes; answers are
-    event streams, so that progress can be told. The host application must run `server.session_manager`."""
+    event streams, so that progress can be entries. The host application must run `server.session_manager`."""
     hosts = [f"{host}:*" for host in settings.ALLOWED_HOSTS] + list(settings.ALLOWED_HOSTS)
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)

@@ -75,7 +75,7 @@ class Command(BaseCommand):
             person = User.objects.filter(email=email.strip().lower()).first()
             if person is None:
                 raise Forbidden(f"There is no person {email!r}; the admin lists everybody under People.")
-            return caller_for(person, door="mcp-stdio", persona=persona, session=session)
+            return caller_for(person, door="mcp-stdio", persona=persona, session=session, connection=f"stdio {session}")
 
         try:
             identify(None)

@@ -1,0 +1,114 @@
+"""Which catalog entities a text speaks of: URNs, table names in SQL, dotted names; resolved by one query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from knowledge.models import CatalogEntity
+
+SQL_MOST = 20_000  # characters of a statement that is parsed
+DEPTH_MOST = 100  # brackets inside of brackets
+NAMES_MOST = 40
+URNS_MOST = 20
+TEXT_MOST = 200_000  # characters of an answer that are looked through
+WALK_MOST = 2_000  # values of an answer that are looked at
+URN = re.compile(r"urn:li:[A-Za-z]+:(?:\([^()\s\"']{1,480}\)|[^\s()\"',\]}]{1,480})")
+DOTTED = re.compile(r"(?<![\w./@:])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,3}(?![\w.(/@])")
+STATEMENT = re.compile(r"\s*(?:with|select|from|explain|describe|insert|update|delete|merge|create)\b", re.IGNORECASE)
+BRACKETS = {"(": 1, ")": -1}
+
+
+def entities_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str = "") -> list[str]:
+    """URNs that a call speaks of, what its arguments name first. Nothing here fails, whatever the texts are."""
+    argument_texts, answer_texts = list(_texts(arguments)), list(_texts(answer))
+    statements = [text for text in argument_texts if STATEMENT.match(text)]
+    urns = list(_urns(argument_texts))
+    names = [name for statement in statements for name in tables_of(statement)]
+    names += [name for text in argument_texts if text not in statements for name in DOTTED.findall(text)]
+    urns += resolve(names, platform=platform).values()
+    urns += _urns(answer_texts)
+    return list(dict.fromkeys(urns))[:URNS_MOST]
+
+
+def tables_of(sql: str, dialect: str = "") -> list[str]:
+    """The tables that a statement names, as it names them; not its aliases and common table expressions. Nothing for
+    what is too long, too deep or no SQL."""
+    if len(sql) > SQL_MOST or _depth(sql) > DEPTH_MOST:
+        return []
+    import sqlglot  # noqa: PLC0415 - only calls with SQL need it
+    from sqlglot import exp  # noqa: PLC0415 - the same
+
+    try:
+        trees = [tree for tree in sqlglot.parse(sql, read=dialect or None) if tree is not None]
+    except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
+        return []
+    names: list[str] = []
+    for tree in trees:
+        expressions = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+        for table in tree.find_all(exp.Table):
+            parts = [part for part in (table.catalog, table.db, table.name) if part]
+            if parts and not (len(parts) == 1 and parts[0].lower() in expressions):
+                names.append(".".join(parts))
+    return list(dict.fromkeys(names))[:NAMES_MOST]
+
+
+def resolve(names: Iterable[str], *, platform: str = "") -> dict[str, str]:
+    """Name → URN of the one data set that it can mean: by as many of its last parts as it has, by two of them where its
+    first is a catalog of the engine's own. What could mean several is left out, unless one is of this platform."""
+    wanted_names = list(dict.fromkeys(names))[:NAMES_MOST]
+    parts_of = {name: tuple(name.lower().split(".")) for name in wanted_names}
+    tails = {parts[-1] for parts in parts_of.values()}
+    if not tails:
+        return {}
+    rows = CatalogEntity.objects.filter(removed=False, entity_type="dataset", tail__in=tails)
+    candidates: dict[str, list[tuple[tuple[str, ...], str, str]]] = {}
+    for urn, name, tail, kind in rows.values_list("urn", "qualified_name", "tail", "platform")[:1_000]:
+        candidates.setdefault(tail, []).append((tuple(name.lower().split(".")), urn, kind))
+    resolved = {}
+    for name, parts in parts_of.items():
+        if urn := _one_of(parts, candidates.get(parts[-1], []), platform):
+            resolved[name] = urn
+    return resolved
+
+
+def _one_of(parts: tuple[str, ...], candidates: list[tuple[tuple[str, ...], str, str]], platform: str) -> str:
+    exact = [row for row in candidates if row[0][-len(parts) :] == parts]
+    same_length = [row for row in exact if len(row[0]) == len(parts)]
+    loose = [row for row in candidates if len(parts) > 2 and row[0][-2:] == parts[-2:]]
+    for matches in (same_length, exact, loose):
+        of_platform = [row for row in matches if row[2] == platform] if platform else []
+        for rows in (of_platform, matches):
+            if len(rows) == 1:
+                return rows[0][1]
+    return ""
+
+
+def _depth(text: str) -> int:
+    deepest = depth = 0
+    for character in text:
+        depth += BRACKETS.get(character, 0)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _urns(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        for match in URN.findall(text):
+            yield match.rstrip(".,;:!?") if not match.endswith(")") else match
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The strings inside of a value, in order, as far as the bounds go; keys are no texts."""
+    waiting, seen_count, room = [value], 0, TEXT_MOST
+    while waiting and seen_count < WALK_MOST and room > 0:
+        item = waiting.pop()
+        seen_count += 1
+        if isinstance(item, str):
+            yield item[:room]
+            room -= len(item)
+        elif isinstance(item, Mapping):
+            waiting.extend(reversed(list(item.values())))
+        elif isinstance(item, list | tuple):
+            waiting.extend(reversed(item))

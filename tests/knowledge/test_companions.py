@@ -1,0 +1,254 @@
+"""Memories come along with the answers of calls that speak of an entity: which, to whom, how many, and how often."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from knowledge import companions, decisions, insights, subjects
+from knowledge.changes import changesets
+from knowledge.companions import accompany
+from memories import services
+from memories.access import Caller, caller_for
+from memories.contract.toolset import Call
+from memories.models import MemoryRecord, Persona, Showing
+from memories.retrieval import showings
+from memories.writing import feedback
+from memory_project.models import User
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS
+
+pytestmark = pytest.mark.usefixtures("small_catalog")
+LOOK = Call("catalog_entity", {"urn": ORDERS}, {})
+
+
+def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
+    return services.remember(caller=caller, content=text, **{"entity_urns": [ORDERS], **fields}).record
+
+
+def on(caller: Caller, connection: str) -> Caller:
+    from dataclasses import replace
+
+    return replace(caller, connection=connection)
+
+
+def texts_beside(caller: Caller, call: Call = LOOK) -> list[str]:
+    companion = accompany(caller, call)
+    return [entry["content"] for entry in companion.data["memory_context"]] if companion else []
+
+
+# -- what a call speaks of -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT * FROM sales.orders o JOIN db.sales.refunds r ON r.id = o.id", ["sales.orders", "db.sales.refunds"]),
+        ("WITH orders AS (SELECT 1 FROM sales.mart) SELECT * FROM orders", ["sales.mart"]),
+        ("INSERT INTO a.b SELECT * FROM c.d", ["a.b", "c.d"]),
+        ('SELECT 1 FROM "Sales"."Orders"', ["Sales.Orders"]),
+        ("SELECT 1 FROM orders WHERE x IN (SELECT y FROM refunds)", ["orders", "refunds"]),
+        ("SELECT FROM WHERE", []),
+        ("no statement at all (", []),
+        ("SELECT " + "(" * 150 + "1" + ")" * 150 + " FROM sales.orders", []),
+        ("SELECT 1 FROM sales.orders -- " + "x" * 20_000, []),
+        ("SELECT '\x00' FROM sales.orders; DROP TABLE sales.mart", ["sales.orders", "sales.mart"]),
+    ],
+)
+def test_tables_of_a_statement(sql: str, names: list[str]) -> None:
+    assert sorted(subjects.tables_of(sql)) == sorted(names)
+
+
+def test_names_are_resolved_to_one_entity_or_none() -> None:
+    names = ["sales.orders", "SALES.ORDERS", "orders", "warehouse.sales.orders", "other.orders", "nothing"]
+    resolved = subjects.resolve(names)
+    assert resolved == dict.fromkeys(names[:4], ORDERS)
+
+
+def test_a_call_speaks_of_what_its_arguments_and_its_answer_name() -> None:
+    arguments = {"sql": "select count(*) from sales.orders", "limit": 3}
+    answer = {"rows": [{"urn": REFUNDS}], "text": f"see {MART}."}
+    assert subjects.entities_of_call(arguments, answer) == [ORDERS, REFUNDS, MART]
+    assert subjects.entities_of_call({"query": "net revenue of sales.mart?"}, {}) == [MART]
+    assert subjects.entities_of_call({"query": "revenue"}, {"text": "nothing"}) == []
+    deep: Any = "urn:li:tag:x"
+    for _ in range(5_000):
+        deep = [deep]
+    assert subjects.entities_of_call({}, deep) == []
+
+
+# -- what comes along, and to whom ---------------------------------------------------------------------------
+
+
+def test_a_colleague_s_memory_comes_unasked_with_its_author(alice: Caller, bob: Caller, olga: Caller) -> None:
+    record = remember(alice, "Orders leave out refunds since May.", category="business_context")
+    companion = accompany(bob, LOOK)
+    assert companion is not None
+    (entry,) = companion.data["memory_context"]
+    assert entry == {
+        "id": record.pk.hex,
+        "content": "Orders leave out refunds since May.",
+        "dimension": "knowledge",
+        "category": "business_context",
+        "confidence": "medium",
+        "created_by": "alice@example.org",
+        "created_at": record.created_at.isoformat(),
+        "why": "about sales.orders",
+    }
+    assert accompany(olga, LOOK) is None
+    assert accompany(bob, Call("memory_recall", {"query": ORDERS}, {})) is None
+    assert texts_beside(bob, Call("query_sql", {"sql": "select 1 from sales.orders"}, {})) == [entry["content"]]
+
+
+def test_nobody_pushes_a_text_into_every_agent(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
+    record = remember(alice, "Everybody should read this of orders.", visibility="everyone")
+    assert texts_beside(olga) == []
+    services.verify(caller=alice, record_id=record.pk)
+    assert texts_beside(olga) == []  # one's own word is no second one
+    services.verify(caller=ada, record_id=record.pk)
+    assert texts_beside(olga) == ["Everybody should read this of orders."]
+    private = remember(alice, "A private thought about orders.", visibility="private")
+    assert private.content not in texts_beside(bob)
+    assert private.content in texts_beside(alice)
+
+
+def test_what_waits_or_is_stale_is_counted_and_applied_comes_first(
+    alice: Caller, bob: Caller, cora: Caller, olga: Caller
+) -> None:
+    remember(alice, "An ordinary fact about orders.")
+    stale = remember(alice, "What was said of orders before.")
+    services.mark_stale(caller=alice, record_id=stale.pk, reason="a column went")
+    proposal = {"category": "data_quality", "entity_urns": [ORDERS]}
+    insight = insights.capture(caller=alice, insight_text="Closed orders include cancelled ones.", **proposal).insight
+    companion = accompany(alice, LOOK)
+    assert companion is not None
+    assert texts_beside(alice) == ["An ordinary fact about orders."]
+    assert companion.data["not_shown"] == {"stale": 1, "waiting_for_review": 1}
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    change = {"change_type": "add_tag", "detail": "Training"}
+    changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=[change], entity_urn=ORDERS)
+    assert texts_beside(bob)[0] == "Closed orders include cancelled ones."
+    assert texts_beside(olga) == ["Closed orders include cancelled ones."]  # of another persona, by a curator's word
+
+
+def test_lineage_neighbours_come_after_the_entity_itself(alice: Caller, bob: Caller) -> None:
+    remember(alice, "Refunds come a day late.", entity_urns=[REFUNDS])
+    remember(alice, "The mart is built at night.", entity_urns=[MART])
+    call = Call("catalog_entity", {"urn": MART}, {})
+    assert texts_beside(bob, call) == ["The mart is built at night.", "Refunds come a day late."]
+    companion = accompany(bob, call)
+    assert companion is not None
+    assert companion.data["memory_context"][1]["why"] == "about sales.refunds, one step of lineage away"
+
+
+def test_the_nearest_to_the_question_comes_first_and_bounds_hold(alice: Caller, bob: Caller, settings: Any) -> None:
+    for number in range(12):
+        remember(alice, f"Fact {number} about orders and their shipping, {'é' * 200}")
+    remember(alice, "Cancellation codes of orders are kept in status.")
+    call = Call("query_sql", {"sql": "select status, cancellation from sales.orders"}, {})
+    companion = accompany(bob, call)
+    assert companion is not None
+    entries = companion.data["memory_context"]
+    assert entries[0]["content"] == "Cancellation codes of orders are kept in status."
+    assert len(entries) == settings.MEMORY_CONTEXT_MOST
+    sizes = [len(entry["content"].encode()) for entry in entries]
+    assert max(sizes) <= settings.MEMORY_CONTEXT_BYTES
+    assert sum(sizes) <= settings.MEMORY_CONTEXT_TOTAL_BYTES
+    assert len(companion.data["more"]) == 13 - len(entries)
+
+
+def test_a_doubted_memory_leaves_its_doubter_alone(alice: Caller, bob: Caller) -> None:
+    record = remember(alice, "Orders close at ten at night.")
+    feedback.mark(caller=bob, record_id=record.pk, verdict="wrong")
+    assert texts_beside(bob) == []
+
+
+# -- once ----------------------------------------------------------------------------------------------------
+
+
+def test_a_memory_comes_once_an_hour_on_a_connection_then_by_reference(alice: Caller, bob: Caller) -> None:
+    record = remember(alice, "Orders leave out refunds since May.")
+    laptop, phone = on(bob, "token 1"), on(bob, "token 2")
+    assert texts_beside(laptop) == [record.content]
+    again = accompany(laptop, LOOK)
+    assert again is not None
+    assert (again.data["memory_context"], again.data["shown_before"]) == ([], [record.pk.hex])
+    assert texts_beside(phone) == [record.content]
+    Showing.objects.update(at=timezone.now() - timedelta(hours=2))
+    assert texts_beside(laptop) == [record.content]
+
+
+def test_what_has_changed_or_gone_stale_comes_again_marked(alice: Caller, bob: Caller) -> None:
+    laptop = on(bob, "token 1")
+    record = remember(alice, "Orders leave out refunds since May.")
+    texts_beside(laptop)
+    services.revise(caller=alice, record_id=record.pk, content="Orders leave out refunds since June.")
+    companion = accompany(laptop, LOOK)
+    assert companion is not None
+    assert companion.data["memory_context"][0]["why"].startswith("changed since it was shown")
+    services.mark_stale(caller=alice, record_id=record.pk, reason="a column was removed")
+    companion = accompany(laptop, LOOK)
+    assert companion is not None
+    (entry,) = companion.data["memory_context"]
+    assert (entry["content"], entry["why"]) == ("", "went stale since it was shown: a column was removed")
+    later = accompany(laptop, LOOK)
+    assert later is not None
+    assert later.data["memory_context"] == []  # said once
+
+
+def test_its_owner_learns_how_it_served(alice: Caller, bob: Caller) -> None:
+    record = remember(alice, "Orders leave out refunds since May.")
+    for number in range(3):
+        texts_beside(on(bob, f"token {number}"))
+    feedback.mark(caller=bob, record_id=record.pk, verdict="useful")
+    assert showings.use_of(record) == showings.Use(showings=3, people=1, useful=1)
+    Showing.objects.update(at=timezone.now() - timedelta(days=31))
+    assert showings.forget_old() == 3
+
+
+# -- switches and bounds -------------------------------------------------------------------------------------
+
+
+def test_it_is_switched_off_by_setting_and_persona(alice: Caller, bob: Caller, bob_user: User, settings: Any) -> None:
+    remember(alice, "Orders leave out refunds since May.")
+    settings.MEMORY_CONTEXT = False
+    assert accompany(bob, LOOK) is None
+    settings.MEMORY_CONTEXT = True
+    Persona.objects.filter(name="sales").update(memory_context=False)
+    assert accompany(caller_for(bob_user, door="test"), LOOK) is None
+
+
+def test_after_the_deadline_the_answer_goes_out_without(
+    alice: Caller, bob: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(alice, "Orders leave out refunds since May.")
+    settings.MEMORY_CONTEXT_MS = 30
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        from django.db import connection
+
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(5)")
+
+    monkeypatch.setattr(companions, "known_of", slow)
+    started = time.monotonic()
+    companion = accompany(bob, LOOK)
+    assert time.monotonic() - started < 4
+    assert companion is not None
+    assert (companion.data["memory_context"], "30 ms" in companion.data["note"]) == ([], True)
+    assert MemoryRecord.objects.exists()  # the connection works on
+
+
+def test_one_look_costs_a_fixed_number_of_queries(
+    alice: Caller, bob: Caller, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(20):
+        remember(alice, f"Fact {number} about orders and their shipping.", entity_urns=[ORDERS, MART])
+    call = Call("catalog_entity", {"urns": [ORDERS, MART, REFUNDS], "q": "shipping of orders"}, {})
+    with django_assert_max_num_queries(13):
+        assert texts_beside(on(bob, "token 1"), call)
+    assert json.dumps(accompany(on(bob, "token 2"), call).data)  # type: ignore[union-attr]
