@@ -25,13 +25,21 @@ class Claim:
     conflict: str
 
 
+FEW = 3  # insights for which everything is compared; of more, those with entities are compared about these
+
+
 def nearest_claims(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, Claim]:
-    """By insight, the nearest living memory that this curator sees; what waits for review itself is no claim yet."""
+    """By insight, the nearest living memory that this curator sees; what waits for review itself is no claim yet. In a
+    list, an insight about entities is compared with what is known of these."""
     if not insights:
         return {}
     scope = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
     undecided = Insight.objects.filter(state__in=[InsightState.PENDING, InsightState.REJECTED]).values("pk")
-    similar = nearest_of(scope.exclude(pk__in=undecided), [insight.pk for insight in insights], threshold=NEAR)
+    scope = scope.exclude(pk__in=undecided)
+    about = [insight.pk for insight in insights if insight.record.entity_urns and len(insights) > FEW]
+    free = [insight.pk for insight in insights if insight.pk not in set(about)]
+    similar = nearest_of(scope, about, threshold=NEAR, same_entities=True) if about else {}
+    similar |= nearest_of(scope, free, threshold=NEAR) if free else {}
     texts = {insight.pk: insight.record.content for insight in insights}
     return {
         pk: Claim(near.record, near.cosine, contradiction(texts[pk], near.record.content))

@@ -43,7 +43,7 @@ class Session:
         is_json = data is not None and text == json.dumps(data, ensure_ascii=False)
         self._keep(f"{person} {tool}", arguments, {
             "is_error": bool(result.is_error), "data": data, "text": "the data as JSON" if is_json else _parsed(text),
-            **({"beside": [json.loads(part.text) for part in beside if isinstance(part, TextContent)]} if beside else {}),
+            **({"beside": [_parsed(part.text) for part in beside if isinstance(part, TextContent)]} if beside else {}),
         })  # fmt: skip
         return dict(data or {})
 

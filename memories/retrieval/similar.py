@@ -51,15 +51,23 @@ NEAREST = """
     FROM memory_records subject CROSS JOIN LATERAL (
         SELECT memory_records.id, (memory_records.embedding <=> subject.embedding){exactly} AS distance
         FROM memory_records WHERE {scope} AND memory_records.embedding IS NOT NULL AND memory_records.id <> subject.id
+        {same_entities}
         ORDER BY (memory_records.embedding <=> subject.embedding){exactly} LIMIT 1
     ) near
     WHERE subject.id = ANY(%(ids)s) AND subject.embedding IS NOT NULL"""
 
 
-def nearest_of(scope: MemoryRecordQuerySet, ids: Sequence[UUID], *, threshold: float) -> dict[UUID, Similar]:
-    """For each of these records the nearest one of the scope by meaning, where its cosine ≥ threshold: two queries."""
+SAME_ENTITIES = "AND memory_records.entity_urns && subject.entity_urns"
+
+
+def nearest_of(
+    scope: MemoryRecordQuerySet, ids: Sequence[UUID], *, threshold: float, same_entities: bool = False
+) -> dict[UUID, Similar]:
+    """For each of these records the nearest one of the scope by meaning, where its cosine ≥ threshold. With
+    `same_entities` those alone are compared that share an entity: at 100,000 records some 5 ms each instead of 100."""
     scope_sql, params = condition(scope)
-    sql = NEAREST.format(scope=scope_sql, exactly=" + 0" if is_small(scope) else "")
+    exactly = " + 0" if same_entities or is_small(scope) else ""
+    sql = NEAREST.format(scope=scope_sql, exactly=exactly, same_entities=SAME_ENTITIES if same_entities else "")
     with connection.cursor() as cursor:
         cursor.execute(sql, {**params, "ids": list(ids)})
         rows = [(subject, near, cosine) for subject, near, cosine in cursor.fetchall() if cosine >= threshold]

@@ -10,7 +10,7 @@ import functools
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -20,9 +20,23 @@ from anyio import from_thread, to_thread
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, close_old_connections
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolResult, ContentBlock, GetPromptResult, InputRequiredResult, TextContent, ToolAnnotations
+from mcp.types import (
+    CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    ContentBlock,
+    GetPromptResult,
+    InputRequiredResult,
+    ListResourcesResult,
+    ResourceTemplate,
+    TextContent,
+    ToolAnnotations,
+)
 from mcp.types import Prompt as OfferedPrompt
 from mcp.types import Tool as OfferedTool
 from starlette.types import ASGIApp
@@ -34,7 +48,7 @@ from memories.contract.errors import DomainError, Forbidden, LimitReached, NotFo
 from memories.contract.toolset import COMPANIONS, TOOLS, Answer, Call, Companion, Tool
 from memories.database import connections
 from memory_project import __version__, audit
-from memory_project.mcp import prompts
+from memory_project.mcp import prompts, resources
 from memory_project.mcp.auth import RequireToken, caller_of_request
 from memory_project.mcp.running import Running, in_thread
 from memory_project.models import AuditEvent
@@ -72,6 +86,7 @@ class CommonplaceServer(MCPServer[Any]):
             log_level="WARNING",
             middleware=[self._hide_denied_tools],
         )
+        self._lowlevel_server.add_request_handler("completion/complete", CompleteRequestParams, self._complete)
         if "capture_insight" in self.offered:
             for prompt in prompts.BUILT_IN:
                 self.add_prompt(prompt)
@@ -105,6 +120,30 @@ class CommonplaceServer(MCPServer[Any]):
             names = {tool["name"] for tool in result["tools"] if caller.may_use(tool["name"])} - hidden
             result["tools"] = [tool for tool in result["tools"] if tool["name"] in names]
         return result
+
+    async def _handle_list_resources(self, ctx: Any, params: Any) -> ListResourcesResult:
+        """The SDK's own handler has no word of who asks."""
+        caller = await to_thread.run_sync(self._identified, ctx.request)
+        return ListResourcesResult(resources=await to_thread.run_sync(resources.resources_of, caller))
+
+    async def list_resource_templates(self) -> list[ResourceTemplate]:
+        return resources.TEMPLATES
+
+    async def read_resource(
+        self, uri: Any, context: Context[Any, Any] | None = None
+    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+        request = context.request_context.request if context else None
+        try:
+            caller = await to_thread.run_sync(self._identified, request)
+            text = await to_thread.run_sync(resources.read, caller, str(uri))
+        except DomainError as error:
+            raise ResourceNotFoundError(error.message) from None
+        return [ReadResourceContents(text, resources.MIME)]
+
+    async def _complete(self, ctx: Any, params: CompleteRequestParams) -> CompleteResult:
+        caller = await to_thread.run_sync(self._identified, ctx.request)
+        values = await to_thread.run_sync(resources.completions, caller, params.argument.name, params.argument.value)
+        return CompleteResult(completion=Completion(values=values, total=len(values), has_more=False))
 
     def _useless(self, caller: Caller) -> set[str]:
         """Tools that have nothing to work on for this caller, and would only cost context."""

@@ -94,6 +94,12 @@ def test_the_nearest_claim_is_what_the_curator_may_see(alice: Caller, olga: Call
     propose(alice, "The till export runs at 9 in the morning, daily.")  # no claim yet
     claim = nearest_claims(cora, [waiting])[waiting.pk]
     assert (claim.record.pk, claim.conflict) == (older.pk, "9 against 6")
+    MemoryRecord.objects.filter(pk=older.pk).update(entity_urns=[ORDERS])
+    others = [propose(alice, f"Till {number} is closed late in Ghent.") for number in range(3)]
+    in_a_list = nearest_claims(cora, [waiting, *others])  # compared with what is known of the same entities
+    assert in_a_list[waiting.pk].record.pk == older.pk
+    MemoryRecord.objects.filter(pk=older.pk).update(entity_urns=[MART])
+    assert waiting.pk not in nearest_claims(cora, [waiting, *others])
 
 
 @pytest.mark.parametrize(

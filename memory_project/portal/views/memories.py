@@ -19,6 +19,7 @@ from memories.access import Caller, caller_of
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.history import chain, history
 from memories.models import MemoryRecord, Persona, Status
+from memories.retrieval import showings
 from memories.retrieval.search import hints_about
 from memories.writing import erasing, feedback, undoing
 from memories.writing.revising import may_decide
@@ -74,6 +75,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "insight": insight,
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
+        "use": showings.use_of(record) if caller.acts_for(record.created_by) else None,
         "own_word": own_word,
         "chain": list(zip(line, [None, *line], strict=False)),
         "history": history(caller, record, line),
