@@ -95,11 +95,11 @@ def test_the_nearest_claim_is_what_the_curator_may_see(alice: Caller, olga: Call
     claim = nearest_claims(cora, [waiting])[waiting.pk]
     assert (claim.record.pk, claim.conflict) == (older.pk, "9 against 6")
     MemoryRecord.objects.filter(pk=older.pk).update(entity_urns=[ORDERS])
-    others = [propose(alice, f"Till {number} is closed late in Ghent.") for number in range(3)]
-    in_a_list = nearest_claims(cora, [waiting, *others])  # compared with what is known of the same entities
+    late_tills = [propose(alice, f"Till {number} is closed late in Ghent.") for number in range(3)]
+    in_a_list = nearest_claims(cora, [waiting, *late_tills])  # compared with what is known of the same entities
     assert in_a_list[waiting.pk].record.pk == older.pk
     MemoryRecord.objects.filter(pk=older.pk).update(entity_urns=[MART])
-    assert waiting.pk not in nearest_claims(cora, [waiting, *others])
+    assert waiting.pk not in nearest_claims(cora, [waiting, *late_tills])
 
 
 @pytest.mark.parametrize(

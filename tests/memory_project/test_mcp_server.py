@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -18,15 +19,19 @@ import pytest
 import uvicorn
 from django.conf import settings as django_settings
 from django.db import connections
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ResourceTemplateReference
 
+from memories import services
 from memories.access import Caller, operator
+from memories.contract.toolset import COMPANIONS
 from memories.models import MemoryRecord, Persona
 from memory_project.accounts.tokens import create_token, revoke_token
-from memory_project.mcp.server import build_server
+from memory_project.mcp.server import CONTEXT_KEY, build_server
 from memory_project.models import AuditEvent, User
+from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -269,3 +274,88 @@ def test_http_serves_whoever_the_token_belongs_to(http: str, alice_user: User, b
     foreign_host = httpx2.post(f"{http}/mcp", json=body, headers={**good, "Host": "evil.example"})
     assert (foreign_page.status_code, foreign_host.status_code) == (403, 421)
     assert httpx2.get(f"{http}/.well-known/oauth-protected-resource/mcp").status_code == 404
+
+
+# -- resources, and what comes along -------------------------------------------------------------------------
+
+
+def test_resources_are_read_with_the_caller_s_eyes(alice: Caller, olga: Caller, small_catalog: None) -> None:
+    record = services.remember(caller=alice, content="Orders <close> at ten.", entity_urns=[ORDERS]).record
+    uri = f"commonplace://memory/{record.pk.hex}"
+
+    async def look(client: Any) -> Any:
+        offers = (await client.list_resources()).resources
+        templates = (await client.list_resource_templates()).resource_templates
+        memory = json.loads((await client.read_resource(uri)).contents[0].text)
+        entity = json.loads((await client.read_resource(f"commonplace://entity/{ORDERS}")).contents[0].text)
+        insights = json.loads((await client.read_resource("commonplace://insights/mine")).contents[0].text)
+        return offers, templates, memory, entity, insights
+
+    offers, templates, memory, entity, insights = as_caller(alice, look)
+    assert [str(offer.uri) for offer in offers] == ["commonplace://insights/mine", uri]
+    assert {template.uri_template for template in templates} == {
+        "commonplace://memory/{id}", "commonplace://entity/{urn}",
+    }  # fmt: skip
+    assert (memory["memory"]["content"], len(memory["history"])) == ("Orders <close> at ten.", 1)
+    assert ([entry["id"] for entry in entity["memories"]], entity["entity"]["name"]) == (
+        [record.pk.hex],
+        "sales.orders",
+    )
+    assert insights["insights"] == []
+    assert [str(o.uri) for o in as_caller(olga, lambda client: client.list_resources()).resources] == [
+        "commonplace://insights/mine"
+    ]
+    for address in (uri, "commonplace://nothing/x", "commonplace://memory/x", "commonplace://insights/all"):
+
+        async def refused(client: Any, address: str = address) -> str:
+            try:
+                await client.read_resource(address)
+            except MCPError as error:
+                return str(error)
+            return ""
+
+        assert re.search("no such|no resource|is not", as_caller(olga, refused)), address
+
+
+def test_arguments_of_templates_are_completed(alice: Caller, olga: Caller, small_catalog: None) -> None:
+    record = services.remember(caller=alice, content="Orders close at ten.").record
+    entity = ResourceTemplateReference(type="ref/resource", uri="commonplace://entity/{urn}")
+    memory = ResourceTemplateReference(type="ref/resource", uri="commonplace://memory/{id}")
+
+    def complete(caller: Caller, ref: Any, name: str, text: str) -> list[str]:
+        answer = as_caller(caller, lambda client: client.complete(ref, {"name": name, "value": text}))
+        return list(answer.completion.values)
+
+    assert complete(alice, entity, "urn", "sales.ord") == [ORDERS]
+    assert complete(alice, memory, "id", record.pk.hex[:4]) == [record.pk.hex]
+    assert complete(olga, memory, "id", "") == []
+
+
+def test_memories_come_beside_the_answer_unless_the_call_says_no(
+    alice: Caller, bob: Caller, small_catalog: None
+) -> None:
+    services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS])
+
+    async def call(client: Any) -> Any:
+        return await client.call_tool("catalog_entity", {"urn": ORDERS})
+
+    async def call_without(client: Any) -> Any:
+        return await client.call_tool("catalog_entity", {"urn": ORDERS}, meta={CONTEXT_KEY: False})
+
+    answer = as_caller(bob, call)
+    assert json.loads(answer.content[1].text)["memory_context"][0]["content"] == "Orders close at ten."
+    assert "memory_context" not in answer.structured_content
+    event = AuditEvent.objects.get(tool="catalog_entity")
+    assert (event.context_count, event.context_ms > 0, len(event.record_ids)) == (1, True, 1)
+    assert len(as_caller(bob, call_without).content) == 1
+
+
+def test_a_companion_that_breaks_breaks_no_answer(
+    alice: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(caller: Caller, call: Any) -> None:
+        raise RuntimeError("the power went")
+
+    monkeypatch.setitem(COMPANIONS, "memory context", breaks)
+    answer = as_caller(alice, lambda client: client.call_tool("catalog_entity", {"urn": ORDERS}))
+    assert (answer.is_error, len(answer.content)) == (False, 1)

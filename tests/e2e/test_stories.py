@@ -1,0 +1,208 @@
+"""The stories that the product is for, played from end to end: agents over MCP at the running product, with their own
+tokens, beside a warehouse and a catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.e2e.running import ROOT, command, environment, folder_and_port, up
+
+ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
+SQL = "SELECT o.channel, sum(o.net_amount) AS net FROM fernhill.sales.orders o GROUP BY 1"
+LARGE = 200_000
+SOURCE = """
+kind = "file"
+[models.till_line]
+path = "till_lines.jsonl"
+per_page_max = 10000
+urn = "{urn}"
+"""
+DECLARE = (
+    "from analysis.models import DeclaredSource\nDeclaredSource.objects.create(name='tills', declaration='''{text}''')"
+)
+SWEEP = "from knowledge.catalog import staleness\nprint(staleness.sweep(10_000))"
+
+
+@dataclass
+class Installation:
+    home: Path
+    port: int
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def manage(self, *arguments: str) -> str:
+        process = subprocess.run(
+            command(*arguments), env=environment(self.home, self.port), cwd=ROOT, capture_output=True, text=True
+        )
+        assert process.returncode == 0, process.stderr
+        return process.stdout.strip()
+
+    def agent(self, name: str) -> Agent:
+        if name not in self.tokens:
+            self.tokens[name] = self.manage("createtoken", f"{name}@fernhill.example").splitlines()[-1]
+        return Agent(f"http://localhost:{self.port}/mcp", self.tokens[name])
+
+
+@dataclass
+class Agent:
+    """Somebody's agent: each call over a connection of its own, as stateless HTTP has it."""
+
+    url: str
+    token: str
+
+    def __call__(self, tool: str, **arguments: Any) -> Any:
+        result = self.ask(tool, **arguments)
+        assert not result.is_error, result.content[0].text
+        return result.structured_content
+
+    def beside(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What came along with the answer, unasked."""
+        result = self.ask(tool, **arguments)
+        assert not result.is_error, result.content[0].text
+        return dict(json.loads(result.content[1].text)) if len(result.content) > 1 else {}
+
+    def ask(self, tool: str, **arguments: Any) -> Any:
+        return self._run(lambda client: client.call_tool(tool, arguments))
+
+    def read(self, uri: str) -> Any:
+        return json.loads(self._run(lambda client: client.read_resource(uri)).contents[0].text)
+
+    def _run(self, act: Any) -> Any:
+        async def main() -> Any:
+            async with (
+                httpx2.AsyncClient(headers={"Authorization": f"Bearer {self.token}"}, timeout=180) as http,
+                Client(streamable_http_client(self.url, http_client=http)) as client,
+            ):
+                return await act(client)
+
+        with ThreadPoolExecutor(1) as pool:  # a browser's driver may run an event loop in this thread
+            return pool.submit(asyncio.run, main()).result()
+
+
+@pytest.fixture(scope="module")
+def installed() -> Iterator[Installation]:
+    """What `make run` starts, with the demo's people, catalog and warehouse."""
+    with folder_and_port() as (home, port), up(home, port) as process:
+        assert process.poll() is None, (home / "up.log").read_text()
+        yield Installation(home, port)
+
+
+def test_what_one_agent_learns_comes_unasked_to_the_next(installed: Installation) -> None:
+    maya, priya, jonas = (installed.agent(name) for name in ("maya", "priya", "jonas"))
+    fact = "net_amount in orders is after refunds since the till of May."
+    remembered = maya("memory_manage", command="remember", content=fact, entity_urns=[ORDERS])
+    answer = priya("query_sql", sql=SQL)
+    assert (answer["columns"], answer["row_count"]) == (["channel", "net"], 3)
+    context = installed.agent("sam").beside("query_sql", sql=SQL)
+    entries = {entry["content"]: entry for entry in context["memory_context"]}
+    assert entries[fact]["created_by"] == "maya@fernhill.example"
+    assert entries[fact]["why"] == "about fernhill.sales.orders"
+    again = installed.agent("sam").beside("catalog_entity", urn=ORDERS)
+    assert remembered["id"] in again["shown_before"]
+    assert fact not in json.dumps(jonas.beside("catalog_entity", urn=ORDERS))  # of another persona
+    entity = priya.read(f"commonplace://entity/{ORDERS}")
+    assert fact in [entry["content"] for entry in entity["memories"]]
+    memory = priya.read(f"commonplace://memory/{remembered['id']}")
+    assert memory["memory"]["content"] == fact
+
+
+def test_a_changed_column_makes_a_memory_stale_and_a_curator_corrects_it(installed: Installation) -> None:
+    maya, priya = installed.agent("maya"), installed.agent("priya")
+    related = [{"urn": ORDERS, "column": "promo_code", "relevance": "what it is about"}]
+    text = "promo_code in orders is empty for store orders."
+    id = maya("memory_manage", command="remember", content=text, entity_urns=[ORDERS], related_columns=related)["id"]
+    schema = next(
+        row
+        for row in json.loads((ROOT / "memory_project" / "demo" / "catalog.json").read_text())
+        if row["entityUrn"] == ORDERS and row["aspectName"] == "schemaMetadata"
+    )
+    fields = schema["aspect"]["json"]["fields"]
+    schema["aspect"]["json"]["fields"] = [column for column in fields if column["fieldPath"] != "promo_code"]
+    changed = installed.home / "changed.json"
+    changed.write_text(json.dumps([schema]))
+    installed.manage("load_catalog", str(changed))
+    installed.manage("shell", "--no-imports", "-c", SWEEP)
+    stale = priya("memory_manage", command="review_stale", limit=100)
+    assert id in [memory["id"] for memory in stale["records"]]
+    new = priya(
+        "memory_manage", command="supersede", id=id, content="Promotions of orders are in promotion_redemptions now."
+    )
+    history = priya("memory_manage", command="history", id=new["id"])
+    texts = [change["content"] for change in history["history"]]
+    assert list(dict.fromkeys(texts)) == [
+        text,
+        "Promotions of orders are in promotion_redemptions now.",
+    ]
+
+
+def test_an_insight_reaches_the_catalog_and_comes_back(installed: Installation) -> None:
+    maya, priya = installed.agent("maya"), installed.agent("priya")
+    action = {"action_type": "update_description", "target": "column:channel", "detail": "Where it was bought."}
+    captured = maya(
+        "capture_insight", insight_text="channel in orders says where something was bought.", category="data_quality",
+        entity_urns=[ORDERS], suggested_actions=[action],
+    )  # fmt: skip
+    ids = [captured["insight_id"]]
+    priya("apply_knowledge", action="approve", insight_ids=ids)
+    change = {"change_type": "update_description", "target": "column:channel", "detail": "Where it was bought."}
+    applied = priya(
+        "apply_knowledge", action="apply", insight_ids=ids, entity_urn=ORDERS, changes=[change], confirm=True
+    )
+    assert applied["state"] == "applied"
+
+    def description() -> str:
+        columns = maya("catalog_entity", urn=ORDERS)["entity"]["columns"]
+        return str(next(column["description"] for column in columns if column["column"] == "channel"))
+
+    assert description() == "Where it was bought."
+    priya("apply_knowledge", action="rollback", changeset_id=applied["changeset_id"], confirm=True)
+    assert description() == "store, web or click_and_collect"
+
+
+def test_two_hundred_thousand_rows_become_one_finding_one_insight_and_a_description(installed: Installation) -> None:
+    maya, priya = installed.agent("maya"), installed.agent("priya")
+    files = installed.home / "files"
+    files.mkdir(exist_ok=True)
+    with open(files / "till_lines.jsonl", "w") as file:
+        for number in range(LARGE):
+            file.write(
+                f'{{"id": {number}, "store": {number % 310}, "kind": "{"test" if number % 50 == 0 else "sale"}"}}\n'
+            )
+    installed.manage("shell", "--no-imports", "-c", DECLARE.format(text=SOURCE.format(urn=ORDERS)))
+    first = installed.agent("maya").beside("analysis_ingest", analysis_id="tills", model="till_line", per_page=10_000)
+    assert first["memory_context"] or first["shown_before"]  # what is known of the entity behind the model
+    answer = maya("analysis_ingest", analysis_id="tills", model="till_line", ingest_all=True, per_page=10_000)
+    assert answer["records"] == LARGE
+    counted = maya("analysis_query", analysis_id="tills", model="till_line", mode="aggregate", group_by="kind")
+    assert {group["values"][0]: group["count"] for group in counted["groups"]} == {
+        "sale": LARGE - LARGE // 50,
+        "test": LARGE // 50,
+    }
+    answer = maya(
+        "analysis_store", analysis_id="tills", findings=[{"finding": "Two in a hundred till lines are of tests."}]
+    )
+    insight = maya(
+        "capture_insight", category="data_quality", finding_id=answer["ids"][0], entity_urns=[ORDERS],
+        suggested_actions=[{"action_type": "flag_quality_issue", "detail": "2 % are tests."}],
+    )  # fmt: skip
+    ids = [insight["insight_id"]]
+    priya("apply_knowledge", action="approve", insight_ids=ids)
+    change = {"change_type": "flag_quality_issue", "detail": "2 % are tests."}
+    applied = priya(
+        "apply_knowledge", action="apply", insight_ids=ids, entity_urn=ORDERS, changes=[change], confirm=True
+    )
+    assert applied["state"] == "applied"
+    assert "urn:li:tag:QualityIssue" in maya("catalog_entity", urn=ORDERS)["entity"]["tags"]
+    context = installed.agent("jonas").beside("catalog_entity", urn=ORDERS)  # applied: for everybody, and first
+    assert context["memory_context"][0]["content"] == "Two in a hundred till lines are of tests."
