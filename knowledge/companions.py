@@ -103,7 +103,7 @@ def _companion(caller: Caller, call: Call) -> Companion | None:
     urns = entities_of(call)
     if not urns:
         return None
-    knowledge = known_of(caller, urns, " ".join(map(str, call.arguments.values()))[:QUERY_MOST])
+    knowledge = known_of(caller, urns, question_of(call))
     before = showings.since(caller.connection, timezone.now() - AGAIN_AFTER) if caller.connection else {}
     fresh = [
         _marked(entry, before) for entry in knowledge.entries if before.get(entry.record.pk) != version(entry.record)
@@ -129,6 +129,12 @@ def _companion(caller: Caller, call: Call) -> Companion | None:
         }
         showings.note(caller, call.tool, {pk: versions[pk] for pk in ids})
     return Companion(data, record_ids=ids)
+
+
+def question_of(call: Call) -> str:
+    """The words of the arguments; URNs name what is asked about, and say nothing of what is asked."""
+    texts = " ".join(value for value in call.arguments.values() if isinstance(value, str))
+    return subjects.URN.sub(" ", texts)[:QUERY_MOST]
 
 
 def entities_of(call: Call) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -34,6 +35,13 @@ WRITES = (
     "Attach", "Detach", "TruncateTable", "Into", "Lock", "Transaction", "Commit", "Rollback", "Kill", "Grant",
     "Analyze", "LoadData", "Export", "Install", "Execute",
 )  # fmt: skip
+# Functions that run SQL from a text, reach other servers or files, or change the server, in whatever engine has them.
+REACHES = re.compile(
+    r"(pg_(read|ls|stat_file|terminate|cancel|reload|rotate|switch|promote|create|drop|logical|replication|advisory|try_"
+    r"advisory|execute|file|stat_reset|notify|wal_replay)|lo_|dblink|set_config|nextval|setval|(query|table|schema|database|"
+    r"cursor)_to_xml|query$|query_table|raw_query|execute|xp_|sp_|load_|read_|scan_|parquet_|sqlite_|postgres_|mysql_|glob$)",
+    re.IGNORECASE,
+)
 READS = ("Select", "SetOperation", "Subquery", "Describe", "Show", "Values")
 
 
@@ -105,6 +113,12 @@ def check_reads(sql: str, dialect: str) -> None:
     roots = {kind.__name__ for kind in type(trees[0]).__mro__}
     if writing := sorted(kinds & set(WRITES)):
         raise Invalid(f"writes or changes something ({writing[0]})", field="sql", allowed="one SELECT")
+    for function in trees[0].find_all(sqlglot.exp.Func):
+        name = function.name if isinstance(function, sqlglot.exp.Anonymous) else function.sql_name()
+        if REACHES.match(name):
+            raise Invalid(
+                f"calls {name.lower()[:60]}, which does more than reading tables", field="sql", allowed="one SELECT"
+            )
     if not roots & set(READS):
         raise Invalid(f"is a {type(trees[0]).__name__}", field="sql", allowed="one SELECT")
 

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -18,6 +19,8 @@ from analysis.mcp_tools import query_sql
 from analysis.models import DeclaredSource
 from analysis.sources.port import UpstreamFailed
 from analysis.sql import reading
+from analysis.sql.declaration import parse
+from analysis.sql.engines import DuckDB, PostgreSQL
 from memories.access import Caller
 from memories.contract import progress
 from memories.contract.errors import Degraded, DomainError, Invalid
@@ -83,6 +86,12 @@ def test_a_source_is_asked_by_its_personas_alone(
         "",
         "no sql (",
         "SELECT * FROM sales.orders FOR UPDATE",
+        "SELECT pg_read_file('/etc/passwd')",
+        "SELECT pg_terminate_backend(1)",
+        "SELECT * FROM dblink('host=x', 'delete from y') AS t(a int)",
+        "SELECT query_to_xml('delete from x', true, true, '')",
+        "SELECT * FROM query('drop table x')",
+        "SELECT set_config('a', 'b', false)",
     ],
 )
 def test_what_writes_is_refused_before_the_engine_sees_it(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
@@ -93,16 +102,23 @@ def test_what_writes_is_refused_before_the_engine_sees_it(alice: Caller, warehou
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT * FROM read_csv('secret.csv')",
-        "SELECT * FROM read_text('/etc/passwd')",
         "SELECT * FROM 'secret.csv'",
-        "SELECT * FROM glob('*')",
         "SELECT nonsense FROM sales.orders",
     ],
 )
 def test_the_engine_opens_nothing_else(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
     with pytest.raises(UpstreamFailed):
         query_sql(alice, sql=sql)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM read_csv('secret.csv')", "SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM glob('*')"]
+)
+def test_files_are_refused_by_parser_and_engine(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
+    with pytest.raises(Invalid, match="more than reading tables"):
+        query_sql(alice, sql=sql)
+    with closing(DuckDB(parse("shop", warehouse.declaration))) as engine, pytest.raises(UpstreamFailed):
+        engine.run(sql, 1)
 
 
 def test_what_takes_too_long_is_cancelled(alice: Caller, warehouse: DeclaredSource) -> None:
@@ -190,8 +206,9 @@ def postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_postgresql_reads_and_can_t_write(alice: Caller, postgresql: None) -> None:
     answer = query_sql(alice, sql="SELECT g AS n, g::numeric / 2 AS half FROM generate_series(1, 300) g", limit=2)
     assert (answer["columns"], answer["rows"][0][0], answer["dialect"]) == (["n", "half"], 1, "postgres")
-    with pytest.raises(UpstreamFailed, match="read-only"):
-        query_sql(alice, sql="SELECT nextval('django_migrations_id_seq')")
+    source = parse("pg", DeclaredSource.objects.get().declaration)
+    with closing(PostgreSQL(source)) as engine, pytest.raises(UpstreamFailed, match="read-only"):
+        engine.run("SELECT nextval('django_migrations_id_seq')", 1)
     with pytest.raises(UpstreamFailed, match="does not exist"):
         query_sql(alice, sql="SELECT 1 FROM nowhere")
 
@@ -268,8 +285,10 @@ def test_trino_is_asked_over_its_protocol(alice: Caller, trino: None) -> None:
     assert Coordinator.statements[-1] == ("SELECT n FROM hive.sales.numbers", "reader")
     with pytest.raises(UpstreamFailed, match="does not exist"):
         query_sql(alice, sql="SELECT n FROM nowhere")
-    with pytest.raises(Invalid):
-        query_sql(alice, sql="DELETE FROM hive.sales.numbers")
+    pass_through = "SELECT * FROM TABLE(postgresql.system.query(query => 'DELETE FROM t'))"
+    for sql in ("DELETE FROM hive.sales.numbers", pass_through, "CALL system.sync_partition_metadata()"):
+        with pytest.raises(Invalid):
+            query_sql(alice, sql=sql)
 
 
 def test_a_trino_that_is_away_is_said(alice: Caller) -> None:

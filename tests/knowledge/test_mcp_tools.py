@@ -152,7 +152,7 @@ def test_prompts_are_offered_and_curated_ones_come_and_go(small_catalog: None, a
     async def offered(client: Any) -> Any:
         return [prompt.name for prompt in (await client.list_prompts()).prompts]
 
-    assert as_caller(alice, offered) == ["analyse_data_set", "capture_guidance", "capture_this"]
+    assert as_caller(alice, offered) == ["analyse_data_set", "capture_guidance", "capture_this", "start_of_session"]
     id = capture(alice)["insight_id"]
     apply_knowledge(cora, "approve", insight_ids=[id])
     prompt = {"change_type": "add_prompt", "target": "monday-review", "detail": "Compare the last two weeks."}
