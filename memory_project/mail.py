@@ -20,6 +20,7 @@ from memories.contract.errors import Forbidden
 from memories.retrieval.search import Filters, in_scope
 from memory_project import audit, notices
 from memory_project.models import AuditEvent, User
+from memory_project.notices import inbox
 
 DIGEST, ALERT = "mail.digest", "mail.review_alert"  # their names in the audit, which says when one was last sent
 NEW_SHOWN = 5
@@ -48,6 +49,8 @@ def send_digest() -> str:
 
 
 def _digest_to(person: User) -> bool:
+    if person.notify.get(inbox.DIGEST) == "none":
+        return False
     try:
         caller = caller_for(person, door="mail")
     except Forbidden:

@@ -25,6 +25,7 @@ from memory_project.notices.mentions import people_mentioned
 
 KEPT_DAYS = 90
 FLOOD = 20  # unread notices of one kind from one person; further ones are not kept
+DIGEST = "digest"  # the weekly mail, which is no entry of the inbox
 CHOICES = {"portal": "In the portal", "mail": "In the portal and by mail", "none": "Not at all"}
 
 
@@ -149,7 +150,7 @@ def mark_read(*, caller: Caller, notice_id: int | None = None) -> int:
 def choose(*, caller: Caller, ways: Mapping[str, str]) -> None:
     """How the caller wants to be told of each kind of news."""
     for kind, way in ways.items():
-        if kind not in KINDS or way not in CHOICES:
+        if kind not in {*KINDS, DIGEST} or way not in CHOICES:
             raise Invalid(f"{way!r} is unknown for {kind!r}", field="notify", allowed=", ".join(CHOICES))
     person = User.objects.get(email=caller.email)
     person.notify = {kind: way for kind, way in {**person.notify, **ways}.items() if way != "portal"}

@@ -205,6 +205,7 @@ def test_its_owner_learns_how_it_served(alice: Caller, bob: Caller) -> None:
     for number in range(3):
         texts_beside(on(bob, f"token {number}"))
     feedback.mark(caller=bob, record_id=record.pk, verdict="useful")
+    assert showings.counts([record.pk]) == {record.pk: 3}
     assert showings.use_of(record) == showings.Use(showings=3, people=1, useful=1)
     Showing.objects.update(at=timezone.now() - timedelta(days=31))
     assert showings.forget_old() == 3

@@ -21,6 +21,7 @@ from memory_project import mail
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
 from memory_project.models import ApiToken, AuditEvent, User
+from memory_project.notices import inbox
 
 pytestmark = pytest.mark.django_db
 
@@ -198,6 +199,23 @@ def test_the_digest_tells_each_person_what_they_may_see(
     assert message.to == [bob_user.email]
     assert fact.content in message.body
     assert "private" not in message.body
+
+
+def test_who_wants_no_digest_chooses_so(bob_user: User, mail_server: None, settings: Any) -> None:
+    settings.DIGEST = True
+    client = browser(bob_user)
+    assert "The weekly digest by mail" in client.get(reverse("account")).content.decode()
+    client.post(reverse("account"), {"act": "notify", "way-digest": "none"})
+    bob_user.refresh_from_db()
+    assert bob_user.notify == {"digest": "none"}
+
+
+def test_who_wants_no_digest_gets_none(
+    bob: Caller, bob_user: User, fact: MemoryRecord, mail_server: None, settings: Any, on_monday: None
+) -> None:
+    settings.DIGEST = True
+    inbox.choose(caller=bob, ways={"digest": "none"})
+    assert mail.send_digest() == "0 sent"
 
 
 def test_the_digest_goes_out_once_and_on_mondays_only(

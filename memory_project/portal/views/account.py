@@ -89,6 +89,8 @@ def account(request: HttpRequest) -> HttpResponse:
         "tokens_in_use": in_use,
         "kinds": [(kind, entry.title, request.user.notify.get(kind, "portal")) for kind, entry in inbox.KINDS.items()],
         "ways": inbox.CHOICES,
+        "has_digest": settings.DIGEST and notices.is_on(),
+        "wants_digest": request.user.notify.get(inbox.DIGEST) != "none",
         "has_mail": notices.is_on(),
         "zones": sorted(available_timezones()),
     }
@@ -97,7 +99,8 @@ def account(request: HttpRequest) -> HttpResponse:
 
 def _choose(request: HttpRequest, caller: Caller) -> HttpResponse:
     """How one is told of news, and in which zone times are shown."""
-    ways = {kind: request.POST[f"way-{kind}"] for kind in inbox.KINDS if f"way-{kind}" in request.POST}
+    kinds = (*inbox.KINDS, inbox.DIGEST)
+    ways = {kind: request.POST[f"way-{kind}"] for kind in kinds if f"way-{kind}" in request.POST}
     try:
         inbox.choose(caller=caller, ways=ways)
         people.set_time_zone(caller=caller, name=request.POST.get("time_zone", ""))

@@ -17,6 +17,7 @@ from memories.access import caller_of
 from memories.contract.fields import UNSTORABLE, Urn
 from memories.contract.operations import checked
 from memories.contract.paging import page
+from memories.retrieval import showings
 
 FOUND_MOST = 30
 
@@ -71,6 +72,7 @@ def entity(request: HttpRequest) -> HttpResponse:
         "columns": [(column, stories.get(column["column"])) for column in facts.get("columns", [])],
         "note": note,
         "page": current_page,
+        "shown": showings.counts([record.pk for record in current_page.rows]),
         "waiting": waiting.order_by("record__created_at")[:10],
         "events": timeline.of_entity(caller, urn),
         "counts": timeline.memory_counts(caller, near),
