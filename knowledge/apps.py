@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 
-from memories.contract.toolset import COMPANIONS, TOOLS, Tool
+from memories.contract.toolset import COMPANIONS, FAILURES, TOOLS, Tool
 
 
 class KnowledgeConfig(AppConfig):
@@ -11,7 +11,7 @@ class KnowledgeConfig(AppConfig):
 
     def ready(self) -> None:
         """Plugs into memories. Imported here, since models come first."""
-        from knowledge import companions, reviewing  # noqa: PLC0415
+        from knowledge import companions, repairs, reviewing  # noqa: PLC0415
         from knowledge.catalog.lineage import neighbours  # noqa: PLC0415
         from knowledge.catalog.staleness import hints  # noqa: PLC0415
         from knowledge.changes.change_request import CHANGE_TYPES  # noqa: PLC0415
@@ -22,6 +22,8 @@ class KnowledgeConfig(AppConfig):
 
         TOOLS.register("knowledge", tools)
         COMPANIONS.register("memory context", companions.accompany)
+        COMPANIONS.register("repairs", repairs.put_right)
+        FAILURES.register("repairs", repairs.hear_failure)
         plugs.REVIEWS.register("insights", reviewing.InsightReview())
         plugs.GROUNDS.register("baselines", reviewing.ground)
         plugs.COPIES.register("changesets", reviewing.InsightCopies())

@@ -105,6 +105,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "send the weekly digest": ("memory_project.mail.send_digest", 720),
         "alert about old reviews": ("memory_project.mail.alert_about_reviews", 60),
         "tell channels what waits": ("memory_project.notices.webhooks.send_due", 60),
+        "forget failed calls": ("knowledge.repairs.forget_old", 60),
         "forget old showings": ("memories.retrieval.showings.forget_old", 1_440),
         "forget old notices": ("memory_project.notices.inbox.forget_old", 1_440),
         "remove expired analyses": ("analysis.tasks.sweep", 60),

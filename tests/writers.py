@@ -25,6 +25,7 @@ SERVICES = {
     "analysis.sessions", "analysis.findings", "analysis.sources.checks", "analysis.ingest", "analysis.records",
     "analysis.actions",
     "analysis.execution", "analysis.copies", "knowledge.insights", "knowledge.decisions", "knowledge.questions",
+    "knowledge.repairs",
     "knowledge.reviewing", "knowledge.redaction", "knowledge.changes.changesets", "knowledge.changes.sending",
     "knowledge.changes.rollback",
     "knowledge.catalog.local", "knowledge.catalog.staleness", "knowledge.catalog.mirror", "knowledge.catalog.bulk",

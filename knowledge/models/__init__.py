@@ -5,6 +5,7 @@ from knowledge.models.catalog import CatalogAspect, CatalogCursor, CatalogEntity
 from knowledge.models.changeset import Change, ChangeOutcome, Changeset, ChangesetState
 from knowledge.models.decision import Decision, DecisionKind
 from knowledge.models.entity_state import EntityState
+from knowledge.models.failed_call import FailedCall
 from knowledge.models.insight import Insight, InsightState
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "DecisionKind",
     "EntityBaseline",
     "EntityState",
+    "FailedCall",
     "Insight",
     "InsightState",
     "LineageEdge",

@@ -17,7 +17,7 @@ from uuid import UUID
 from pydantic import TypeAdapter
 
 from memories.contract import schemas
-from memories.contract.errors import Invalid, check_choice
+from memories.contract.errors import DomainError, Invalid, check_choice
 from memories.contract.operations import Operation
 from memories.contract.registry import Registry
 
@@ -225,5 +225,7 @@ class Companion:
 
 # Each asked after a call that went well; what it returns goes along with the answer.
 COMPANIONS: Registry[Callable[[Caller, Call], Companion | None]] = Registry("companions")
+# Each told of a call that was refused or failed, inside of the call's thread.
+FAILURES: Registry[Callable[[Caller, Call, DomainError], None]] = Registry("listeners to failures")
 # Each app's tools, imported when a server wants them.
 TOOLS: Registry[Callable[[], Sequence[Tool]]] = Registry("tools")

@@ -45,7 +45,7 @@ from memories.access import Caller
 from memories.contract import progress
 from memories.contract.budget import fit, fit_text
 from memories.contract.errors import DomainError, Forbidden, LimitReached, NotFound, of_database
-from memories.contract.toolset import COMPANIONS, TOOLS, Answer, Call, Companion, Tool
+from memories.contract.toolset import COMPANIONS, FAILURES, TOOLS, Answer, Call, Companion, Tool
 from memories.database import connections
 from memory_project import __version__, audit
 from memory_project.mcp import prompts, resources
@@ -218,6 +218,7 @@ class CommonplaceServer(MCPServer[Any]):
         except DomainError as refused:
             error = Cancelled("the client did not wait for the answer") if running.is_stopped else refused
             answer = Answer({"error": error.message, "code": error.code}, is_error=True)
+            tell_of_failure(caller, Call(name, arguments, answer.data), error)
         except BaseException:
             error = Cancelled("the client did not wait for the answer")
             raise
@@ -295,6 +296,15 @@ def companions_of(caller: Caller, call: Call) -> Beside:
     texts = [json.dumps(entry.data, ensure_ascii=False) for entry in entries]
     record_ids = [pk for entry in entries for pk in entry.record_ids]
     return Beside(texts, record_ids, (time.perf_counter() - started) * 1000)
+
+
+def tell_of_failure(caller: Caller, call: Call, error: DomainError) -> None:
+    """A listener that fails itself is logged; the call's own fault is what the client hears."""
+    for name, listen in FAILURES.items():
+        try:
+            listen(caller, call, error)
+        except Exception:
+            log.exception("%s could not hear of a failure of %s", name, call.tool)
 
 
 def asks_for_context(context: Context[Any, Any] | None) -> bool:

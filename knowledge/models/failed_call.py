@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+
+
+class FailedCall(models.Model):
+    """A call that failed a moment ago, until the same connection puts it right; kept for minutes, where that is on."""
+
+    id = models.BigAutoField(primary_key=True)
+    connection = models.CharField(max_length=120)
+    tool = models.CharField(max_length=100)
+    question = models.TextField(help_text="The statement that failed.")
+    error = models.CharField(max_length=500)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "failed_calls"
+        ordering = ["-at"]
+        indexes = [models.Index(fields=["connection", "tool", "-at"], name="failed_call_of_connection")]
+
+    def __str__(self) -> str:
+        return f"{self.tool}: {self.error}"

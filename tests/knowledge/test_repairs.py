@@ -1,0 +1,68 @@
+"""A statement that failed and was put right is proposed as a correction, where that is switched on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from knowledge import repairs
+from knowledge.models import FailedCall, Insight
+from memories.access import Caller
+from memories.contract.errors import DomainError, Forbidden, Invalid
+from memories.contract.toolset import Call
+from tests.knowledge.conftest import ORDERS
+
+pytestmark = pytest.mark.usefixtures("small_catalog")
+WRONG = Call("query_sql", {"sql": "SELECT sum(revenue) FROM sales.orders WHERE status = 'closed'"}, {})
+RIGHT = Call("query_sql", {"sql": "SELECT sum(amount) FROM sales.orders WHERE status = 'closed'"}, {})
+FAULT = Invalid("column revenue does not exist", field="sql")
+
+
+@pytest.fixture
+def laptop(alice: Caller, settings: Any) -> Caller:
+    settings.CAPTURE_FROM_FAILURE = True
+    return replace(alice, connection="token 1")
+
+
+def test_the_correction_waits_for_a_curator_with_both_statements(laptop: Caller, cora: Caller, bob: Caller) -> None:
+    repairs.hear_failure(laptop, WRONG, FAULT)
+    companion = repairs.put_right(laptop, RIGHT)
+    assert companion is not None
+    insight = Insight.objects.get()
+    assert companion.data["captured_insight"] == insight.pk.hex
+    record = insight.record
+    assert (insight.state, record.visibility, record.category, record.entity_urns) == (
+        "pending", "private", "correction", [ORDERS],
+    )  # fmt: skip
+    for part in (WRONG.arguments["sql"], RIGHT.arguments["sql"], "column revenue does not exist"):
+        assert part in record.content
+    assert repairs.put_right(laptop, RIGHT) is None  # once
+    assert not Insight.objects.visible_to(bob).exists()
+    assert Insight.objects.visible_to(cora).exists()
+
+
+@pytest.mark.parametrize(
+    "error", [Forbidden("not yours"), DomainError("something went wrong")], ids=["forbidden", "internal"]
+)
+def test_a_fault_that_is_not_the_statement_s_teaches_nothing(laptop: Caller, error: DomainError) -> None:
+    error.code = "forbidden" if isinstance(error, Forbidden) else "internal"
+    repairs.hear_failure(laptop, WRONG, error)
+    assert repairs.put_right(laptop, RIGHT) is None
+
+
+def test_only_the_same_connection_within_minutes_and_a_like_statement(laptop: Caller, settings: Any) -> None:
+    repairs.hear_failure(laptop, WRONG, FAULT)
+    assert repairs.put_right(replace(laptop, connection="token 2"), RIGHT) is None
+    assert repairs.put_right(laptop, Call("query_sql", {"sql": "SHOW TABLES"}, {})) is None
+    assert repairs.put_right(laptop, WRONG) is None  # the same statement, which works now
+    FailedCall.objects.update(at=timezone.now() - timedelta(minutes=16))
+    assert repairs.put_right(laptop, RIGHT) is None
+    assert repairs.forget_old() == 1
+    settings.CAPTURE_FROM_FAILURE = False
+    repairs.hear_failure(laptop, WRONG, FAULT)
+    assert not FailedCall.objects.exists()
+    assert not Insight.objects.exists()
