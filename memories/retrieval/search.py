@@ -166,7 +166,9 @@ def ranking(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tupl
     """The statement that makes the scope's candidates, scores and orders them. Values are parameters; what is
     formatted in are this module's fragments and the scope's own condition, compiled by the ORM."""
     scope_sql, params = condition(scope)
-    exact, weighed = lexicon.weigh(question.terms, scope_sql, params, settings.RECALL_EXACT_SCAN_ROWS)
+    exact, weighed = True, list(question.terms)
+    if weighed or question.vector is not None:  # a look at entities alone has nothing to weigh
+        exact, weighed = lexicon.weigh(question.terms, scope_sql, params, settings.RECALL_EXACT_SCAN_ROWS)
     coverage, terms = lexicon.coverage_sql(weighed)
     bonus, bonuses = _bonus_sql(question.distances)
     arms = []
