@@ -152,8 +152,7 @@ def known_of(caller: Caller, urns: Sequence[str], question: str, *, limit: int =
     distances = {**dict.fromkeys(_near(urns), 1), **dict.fromkeys(urns, 0)}
     about = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(distances))
     scope = unasked(caller).filter(entity_urns__overlap=list(distances))
-    terms = lexicon.query_terms(question) if question.strip() else []
-    rows = list(MemoryRecord.objects.raw(*ranking(scope, Question(terms=terms, distances=distances), limit)))
+    rows = ranked(scope, distances, question, limit)
     applied = set(
         Insight.objects.filter(pk__in=[row.pk for row in rows], state=InsightState.APPLIED).values_list("pk", flat=True)
     )
@@ -165,6 +164,16 @@ def known_of(caller: Caller, urns: Sequence[str], question: str, *, limit: int =
         waiting=Count("pk", filter=Q(status=Status.ACTIVE, insight__state=InsightState.PENDING)),
     )
     return Knowledge(entries, stale=left_out["stale"], waiting=left_out["waiting"])
+
+
+def ranked(
+    scope: MemoryRecordQuerySet, distances: dict[str, int], question: str, limit: int, *, vector: Any = None
+) -> list[MemoryRecord]:
+    """The scope's memories by relevance to the question and nearness to the entities, best first; by meaning too where
+    the question's vector is at hand."""
+    terms = lexicon.query_terms(question) if question.strip() else []
+    asked_for = Question(vector=vector, terms=terms, distances=distances)
+    return list(MemoryRecord.objects.raw(*ranking(scope, asked_for, limit)))
 
 
 def unasked(caller: Caller) -> MemoryRecordQuerySet:

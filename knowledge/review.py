@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from pgvector.django import CosineDistance
 
@@ -22,6 +23,7 @@ from knowledge.changes.change_request import CHANGE_TYPES, Request
 from knowledge.changes.planning import plan
 from knowledge.changes.readable import Readable, of_planned
 from knowledge.claims import Claim, nearest_claims
+from knowledge.companions import QUERY_MOST, ranked
 from knowledge.evidence import beside
 from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
@@ -163,18 +165,19 @@ def problems_of(insight: Insight) -> list[str]:
 
 
 def _neighbours(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -> list[MemoryRecord]:
-    """What else is known about the same entities, or of the same thing where none is named: nearest by meaning, newest
-    first while there is no vector."""
+    """What else is known about the same entities, ranked as what comes along with an agent's call; of the same thing
+    where no entity is named, nearest by meaning."""
     record = insight.record
-    rows = MemoryRecord.objects.visible_to(caller).facts()
-    if record.entity_urns:
-        rows = rows.filter(entity_urns__overlap=record.entity_urns)
+    rejected = Insight.objects.filter(pk=OuterRef("pk"), state=InsightState.REJECTED)
+    rows = MemoryRecord.objects.visible_to(caller).facts().exclude(Exists(rejected))
     rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).exclude(pk__in=[pk for pk in skip if pk])
-    candidates = rows.exclude(insight__state=InsightState.REJECTED).defer("embedding", "search")
     vector = record.embedding
-    if vector is not None:
-        near = candidates.filter(embedding__isnull=False).annotate(distance=CosineDistance("embedding", vector))
-        if not record.entity_urns:
-            near = near.filter(distance__lt=1 - ALIKE)
-        return list(near.order_by("distance", "id")[:NEIGHBOURS])
-    return list(candidates.order_by("-created_at", "id")[:NEIGHBOURS]) if record.entity_urns else []
+    if record.entity_urns:
+        about = rows.filter(entity_urns__overlap=record.entity_urns)
+        distances = dict.fromkeys(record.entity_urns, 0)
+        return ranked(about, distances, record.content[:QUERY_MOST], NEIGHBOURS, vector=vector)
+    if vector is None:
+        return []
+    near = rows.filter(embedding__isnull=False).annotate(distance=CosineDistance("embedding", vector))
+    near = near.filter(distance__lt=1 - ALIKE).defer("embedding", "search")
+    return list(near.order_by("distance", "id")[:NEIGHBOURS])

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef
+from django.db.models import Count, Exists, OuterRef, Q
+from django.utils import timezone
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import baselines, facts, staleness
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
 from knowledge.models import EntityBaseline
 from memories.access import Caller
-from memories.models import Feedback, MemoryRecord, Verdict
+from memories.models import Feedback, MemoryRecord, Showing, Verdict
 from memories.models.record import MemoryRecordQuerySet
 from memories.queries import decided_by, mine_to_review, open_doubts, stale
 from memories.retrieval.search import Filters, in_scope
 from memories.writing.revising import may_decide
 
 CAUSES_SHOWN = 12
+UNMET_DAYS = 90  # age from which a memory that nobody meets is asked about
+TELLING_DAYS = 14  # for so long memories must have come along before that says anything
+UNMET_SHOWN = 5
+UNMET = "it has come along with no answer in 30 days, and nobody has verified it in 90: is it worth keeping?"
 
 
 @dataclass(frozen=True)
@@ -71,15 +77,31 @@ class Look:
     may_verify: bool
 
 
+def unmet(caller: Caller) -> MemoryRecordQuerySet:
+    """The caller's memories about entities that nobody has met lately: old, not verified since, in thirty days beside
+    no answer, and never rated; once memories have come along for long enough to tell."""
+    now = timezone.now()
+    long_ago = now - timedelta(days=UNMET_DAYS)
+    if not Showing.objects.filter(at__lt=now - timedelta(days=TELLING_DAYS)).exists():
+        return MemoryRecord.objects.none()
+    rows = in_scope(caller, Filters()).exclude(entity_urns=[]).filter(created_at__lt=long_ago)
+    rows = rows.filter(Q(last_verified_at__isnull=True) | Q(last_verified_at__lt=long_ago))
+    met = Exists(Showing.objects.filter(record=OuterRef("pk"))) | Exists(Feedback.objects.filter(record=OuterRef("pk")))
+    rows = rows.filter(created_by=caller.email).exclude(met)
+    return rows.defer("embedding", "search").order_by("created_at", "id")
+
+
 def looks(caller: Caller, limit: int) -> list[Look]:
     records = list(second_looks(caller)[:limit])
     ids = [record.pk for record in records]
     hints = staleness.hints(ids) if ids else {}
     doubts = _doubts(ids) if ids else {}
-    return [
+    unmet_looks = [Look(record, UNMET, [], may_verify=True) for record in unmet(caller)[:UNMET_SHOWN]]
+    first_looks = [
         Look(record, hints.get(record.pk, ""), doubts.get(record.pk, []), caller.acts_for(record.created_by))
         for record in records
     ]
+    return [*first_looks, *(look for look in unmet_looks if look.record.pk not in set(ids))]
 
 
 def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:

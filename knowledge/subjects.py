@@ -27,8 +27,11 @@ def entities_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str
     urns = list(_urns(argument_texts))
     names = [name for statement in statements for name in tables_of(statement)]
     names += [name for text in argument_texts if text not in statements for name in DOTTED.findall(text)]
-    urns += resolve(names, platform=platform).values()
+    answer_names = [name for text in answer_texts for name in DOTTED.findall(text)]
+    resolved = resolve([*names, *answer_names], platform=platform)
+    urns += [resolved[name] for name in names if name in resolved]
     urns += _urns(answer_texts)
+    urns += [resolved[name] for name in answer_names if name in resolved]
     return list(dict.fromkeys(urns))[:URNS_MOST]
 
 

@@ -86,7 +86,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin):
-    list_display = ["at", "email", "tool", "badge", "door", "duration_ms", "message"]
+    list_display = ["at", "email", "tool", "badge", "door", "duration_ms", "context_count", "context_ms", "message"]
     list_filter = ["outcome", "door", "tool", "persona"]
     search_fields = ["email", "tool"]
     date_hierarchy = "at"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from knowledge import companions, decisions, insights, subjects
+from knowledge import companions, decisions, insights, stale, subjects
 from knowledge.changes import changesets
 from knowledge.companions import accompany
 from memories import services
@@ -75,6 +75,7 @@ def test_a_call_speaks_of_what_its_arguments_and_its_answer_name() -> None:
     assert subjects.entities_of_call(arguments, answer) == [ORDERS, REFUNDS, MART]
     assert subjects.entities_of_call({"query": "net revenue of sales.mart?"}, {}) == [MART]
     assert subjects.entities_of_call({"query": "revenue"}, {"text": "nothing"}) == []
+    assert subjects.entities_of_call({}, {"text": "made from sales.refunds, e.g. at night"}) == [REFUNDS]
     deep: Any = "urn:li:tag:x"
     for _ in range(5_000):
         deep = [deep]
@@ -253,3 +254,18 @@ def test_one_look_costs_a_fixed_number_of_queries(
     with django_assert_max_num_queries(13):
         assert texts_beside(on(bob, "token 1"), call)
     assert json.dumps(accompany(on(bob, "token 2"), call).data)  # type: ignore[union-attr]
+
+
+def test_what_nobody_meets_is_asked_about(alice: Caller, bob: Caller) -> None:
+    met = remember(alice, "What comes along with every answer on orders.")
+    unmet = remember(alice, "What nobody has met for months.", entity_urns=[REFUNDS])
+    texts_beside(on(bob, "token 1"))
+    long_ago = timezone.now() - timedelta(days=100)
+    MemoryRecord.objects.filter(pk__in=[met.pk, unmet.pk]).update(created_at=long_ago)
+    assert stale.looks(alice, 20) == []  # memories have come along for too short a time to tell
+    Showing.objects.update(at=timezone.now() - timedelta(days=20))
+    (look,) = stale.looks(alice, 20)
+    assert (look.record.pk, "worth keeping" in look.hint) == (unmet.pk, True)
+    assert stale.looks(bob, 20) == []
+    services.verify(caller=alice, record_id=unmet.pk)
+    assert stale.looks(alice, 20) == []

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from knowledge import catalog as catalogs
-from knowledge import evidence, queries, timeline
+from knowledge import companions, evidence, queries, timeline
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable, entity_type
 from knowledge.changes import promoted
 from memories.access import caller_of
@@ -20,6 +20,7 @@ from memories.contract.paging import page
 from memories.retrieval import showings
 
 FOUND_MOST = 30
+TOLD_MOST = 5  # memories that would come along with an agent's call
 
 
 @require_safe
@@ -72,6 +73,7 @@ def entity(request: HttpRequest) -> HttpResponse:
         "columns": [(column, stories.get(column["column"])) for column in facts.get("columns", [])],
         "note": note,
         "page": current_page,
+        "told": companions.known_of(caller, [urn], "", limit=TOLD_MOST).entries,
         "shown": showings.counts([record.pk for record in current_page.rows]),
         "waiting": waiting.order_by("record__created_at")[:10],
         "events": timeline.of_entity(caller, urn),
