@@ -18,7 +18,7 @@ from knowledge.queue import Queue
 from memories.access import Caller, caller_of
 from memories.contract.errors import DomainError, Invalid
 from memories.retrieval.search import in_scope
-from memory_project.accounts import views
+from memory_project.accounts import saved_views
 from memory_project.models import SavedView
 from memory_project.portal.browse import Browse
 from memory_project.portal.views.local import local_page
@@ -65,7 +65,9 @@ def save(request: HttpRequest) -> HttpResponse:
         name, page = request.POST.get("name", ""), request.POST.get("page", "")
         if page not in (*PAGES, *ADMIN_PAGES):
             raise Invalid(f"{page[:40]!r} has no views", field="page", allowed=", ".join((*PAGES, *ADMIN_PAGES)))
-        view = views.save(caller=caller_of(request, door="portal"), name=name, page=page, query=back.partition("?")[2])
+        view = saved_views.save(
+            caller=caller_of(request, door="portal"), name=name, page=page, query=back.partition("?")[2]
+        )
     except DomainError as error:
         messages.error(request, for_people(error))
     else:
@@ -77,6 +79,6 @@ def save(request: HttpRequest) -> HttpResponse:
 @login_required
 def remove(request: HttpRequest, view_id: int) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    if views.remove(caller=caller, view_id=view_id):
+    if saved_views.remove(caller=caller, view_id=view_id):
         messages.success(request, "The view is removed; what it showed is as it was.")
     return HttpResponseRedirect(local_page(request.POST.get("back_to", "")) or reverse("my-knowledge"))
