@@ -21,6 +21,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 
 from analysis import sources
+from analysis.sql import reading
 from knowledge import subjects
 from knowledge.models import Insight, InsightState, LineageEdge
 from memories.access import Caller
@@ -100,7 +101,7 @@ def _end_by(deadline: float) -> None:
 
 
 def _companion(caller: Caller, call: Call) -> Companion | None:
-    urns = entities_of(call)
+    urns = entities_of(caller, call)
     if not urns:
         return None
     knowledge = known_of(caller, urns, question_of(call))
@@ -137,9 +138,11 @@ def question_of(call: Call) -> str:
     return subjects.URN.sub(" ", texts)[:QUERY_MOST]
 
 
-def entities_of(call: Call) -> list[str]:
-    """The entities that a call speaks of: in its arguments, in its answer, and behind the model that it asks."""
-    urns = subjects.entities_of_call(call.arguments, call.data)
+def entities_of(caller: Caller, call: Call) -> list[str]:
+    """The entities that a call speaks of: in its arguments, in its answer, and behind the model that it asks. A table
+    of a warehouse is looked for on its platform first."""
+    platform = reading.platform_of(caller, str(call.data.get("source", ""))) if call.tool == "query_sql" else ""
+    urns = subjects.entities_of_call(call.arguments, call.data, platform=platform)
     model = call.arguments.get("model")
     if isinstance(model, str) and (source_model := sources.declared().get(model)) and source_model.resource.urn:
         urns.insert(0, source_model.resource.urn)

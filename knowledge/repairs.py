@@ -54,7 +54,7 @@ def put_right(caller: Caller, call: Call) -> Companion | None:
         category=Category.CORRECTION,
         confidence="low",
         source=Source.AGENT_DISCOVERY,
-        entity_urns=entities_of(call),
+        entity_urns=entities_of(caller, call),
     )
     says = "a correction was proposed from the statement that failed before: a curator decides"
     return Companion({"captured_insight": captured.insight.pk.hex, "note": says})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import closing
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from memories.contract.operations import carries_out
 from memories.database import connections
 
 POLL_S = 0.2
+STOP_S = 5.0  # how long a cancelled engine is waited for
 CELL_MOST = 2_000  # characters of one value
 WRITES = (
     "Insert", "Update", "Delete", "Merge", "Create", "Drop", "Alter", "Command", "Copy", "Set", "Use", "Pragma",
@@ -69,6 +71,12 @@ def readable_sources(caller: Caller) -> dict[str, SqlSource]:
         if caller.is_admin or not source.read_personas or caller.personas & set(source.read_personas):
             by_name[name] = source
     return by_name
+
+
+def platform_of(caller: Caller, name: str) -> str:
+    """What the catalog calls the platform of this warehouse, or ""."""
+    source = readable_sources(caller).get(name)
+    return source.platform if source else ""
 
 
 @carries_out(QuerySql)
@@ -141,7 +149,8 @@ def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows
                 progress.tell(elapsed, timeout_s, "the warehouse is working")
     except BaseException:
         threading.Thread(target=engine.cancel, daemon=True).start()
-        future.exception(timeout=5.0) if not future.done() else None
+        with contextlib.suppress(NotYet, CancelledError):  # an engine that does not stop keeps nobody waiting
+            future.exception(timeout=STOP_S)
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from analysis.models import DeclaredSource
 from knowledge import companions, decisions, insights, stale, subjects
 from knowledge.changes import changesets
 from knowledge.companions import accompany
@@ -20,7 +21,7 @@ from memories.models import MemoryRecord, Persona, Showing
 from memories.retrieval import showings
 from memories.writing import feedback
 from memory_project.models import User
-from tests.knowledge.conftest import MART, ORDERS, REFUNDS
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, put
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
 LOOK = Call("catalog_entity", {"urn": ORDERS}, {})
@@ -67,6 +68,16 @@ def test_names_are_resolved_to_one_entity_or_none() -> None:
     names = ["sales.orders", "SALES.ORDERS", "orders", "warehouse.sales.orders", "other.orders", "nothing"]
     resolved = subjects.resolve(names)
     assert resolved == dict.fromkeys(names[:4], ORDERS)
+
+
+def test_a_warehouse_s_platform_tells_tables_of_one_name_apart(alice: Caller) -> None:
+    twin = ORDERS.replace("snowflake", "oracle")
+    put(twin, "datasetProperties", {"name": "orders", "qualifiedName": "sales.orders", "description": ""})
+    declaration = 'kind = "sql"\nengine = "duckdb"\ndatabase = "shop.duckdb"\nplatform = "oracle"\n'
+    DeclaredSource.objects.create(name="shop", declaration=declaration)
+    arguments = {"sql": "select 1 from sales.orders"}
+    assert companions.entities_of(alice, Call("query_sql", arguments, {"source": "shop"})) == [twin]
+    assert companions.entities_of(alice, Call("query_sql", arguments, {"source": "other"})) == []  # it could be either
 
 
 def test_a_call_speaks_of_what_its_arguments_and_its_answer_name() -> None:
