@@ -126,6 +126,9 @@ class WebhookAdmin(admin.ModelAdmin[Webhook]):
     readonly_fields = ["last_counts", "sent_at", "tried_at", "last_error"]
     search_fields = ["persona__name"]
 
+    def get_readonly_fields(self, request: HttpRequest, obj: Webhook | None = None) -> list[str]:
+        return ["persona", *self.readonly_fields] if obj else list(self.readonly_fields)
+
     @admin.display(description="host")
     def host(self, webhook: Webhook) -> str:
         return urlsplit(webhook.url).hostname or ""

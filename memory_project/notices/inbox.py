@@ -117,6 +117,11 @@ class InboxCopies:
         """Texts are read where they are shown, with the reader's eyes."""
 
 
+def of(caller: Caller) -> QuerySet[Notification]:
+    """One's own entries."""
+    return Notification.objects.filter(person__email=caller.email)
+
+
 def unread(person_id: int) -> QuerySet[Notification]:
     return Notification.objects.filter(person_id=person_id, read_at=None)
 
@@ -143,7 +148,7 @@ def entries_of(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
 
 def mark_read(*, caller: Caller, notice_id: int | None = None) -> int:
     """One's own entry, or all of one's own; returns how many were unread."""
-    rows = Notification.objects.filter(person__email=caller.email, read_at=None)
+    rows = of(caller).filter(read_at=None)
     return (rows.filter(pk=notice_id) if notice_id else rows).update(read_at=timezone.now())
 
 

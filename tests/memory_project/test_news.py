@@ -124,10 +124,10 @@ def test_each_chooses_how_to_be_told(
     assert (message.to, "Tills close" in message.body) == (["alice@example.org"], False)
     inbox.mark_read(caller=alice)
     assert not inbox.mail_one(notice.pk)
-    for wrong in ({"way-approved": "pigeon"}, {"time_zone": "Mars/Olympus"}):
+    for wrong in ({"way-approved": "pigeon"}, {"way-approved": "none", "time_zone": "Mars/Olympus"}):
         client.post(reverse("account"), {"act": "notify", **wrong})
         alice_user.refresh_from_db()
-        assert (alice_user.notify["approved"], alice_user.time_zone) in (("mail", "Europe/Zurich"), ("mail", ""))
+        assert (alice_user.notify["approved"], alice_user.time_zone) == ("mail", "Europe/Zurich")
 
 
 # -- webhooks ------------------------------------------------------------------------------------------------

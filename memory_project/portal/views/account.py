@@ -11,6 +11,7 @@ from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.forms import PasswordChangeForm
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
@@ -102,8 +103,9 @@ def _choose(request: HttpRequest, caller: Caller) -> HttpResponse:
     kinds = (*inbox.KINDS, inbox.DIGEST)
     ways = {kind: request.POST[f"way-{kind}"] for kind in kinds if f"way-{kind}" in request.POST}
     try:
-        inbox.choose(caller=caller, ways=ways)
-        people.set_time_zone(caller=caller, name=request.POST.get("time_zone", ""))
+        with transaction.atomic():
+            inbox.choose(caller=caller, ways=ways)
+            people.set_time_zone(caller=caller, name=request.POST.get("time_zone", ""))
     except DomainError as error:
         messages.error(request, for_people(error))
     else:

@@ -10,7 +10,6 @@ from django.views.decorators.http import require_POST, require_safe
 
 from memories.access import caller_of
 from memories.contract.paging import page
-from memory_project.models import Notification
 from memory_project.notices import inbox
 
 
@@ -18,8 +17,7 @@ from memory_project.notices import inbox
 @login_required
 def listing(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    rows = Notification.objects.filter(person__email=caller.email)
-    current_page = page(rows, request.GET.get("after", ""), by="at")
+    current_page = page(inbox.of(caller), request.GET.get("after", ""), by="at")
     context = {"entries": inbox.entries_of(caller, current_page.rows), "after": current_page.after}
     return render(request, "portal/news.html", context)
 
@@ -30,7 +28,7 @@ def follow(request: HttpRequest, notice_id: int) -> HttpResponse:
     """Marks one as read and goes to what it is about."""
     caller = caller_of(request, door="portal")
     inbox.mark_read(caller=caller, notice_id=notice_id)
-    row = Notification.objects.filter(pk=notice_id, person__email=caller.email).first()
+    row = inbox.of(caller).filter(pk=notice_id).first()
     entries = inbox.entries_of(caller, [row] if row else [])
     link = entries[0].link if entries else ""
     return HttpResponseRedirect(link) if link else redirect("news")
