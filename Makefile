@@ -56,7 +56,7 @@ lint: $(VENV)/check
 types: $(VENV)/check
 	@$(BIN)/mypy .
 
-# Two halves at once, of some five minutes each on two cores: what is tested in this process, and what is tried from
+# Two halves at once, of some nine minutes each on two cores: what is tested in this process, and what is tried from
 # outside, in browsers and processes of its own.
 test: $(VENV)/check
 	@$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-inside test-outside

@@ -178,7 +178,7 @@ def _slice(caller: Caller, batch: Batch) -> Batch:
 
 def _step(caller: Caller, batch: Batch) -> Batch:
     """The next row of an act that waits for other systems: one at a time, and outside of a transaction. A row whose
-    outcome was lost with its process is done again; such acts say of what is done already that it is done."""
+    outcome was lost with its process is asked again: applying what is applied is no fault, other acts refuse it."""
     try:
         with alone("batch", batch.pk, Conflict("is at work elsewhere", field="batch_id")):
             batch = Batch.objects.get(pk=batch.pk)
