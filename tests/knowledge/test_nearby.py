@@ -1,0 +1,89 @@
+"""Lineage of a DataHub that was never copied, asked beside the calls that want it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+
+from knowledge.catalog import mirror, nearby
+from knowledge.catalog.datahub import DataHubCatalog
+from knowledge.companions import LINEAGE_UNKNOWN, accompany
+from memories import services
+from memories.access import Caller
+from memories.contract.toolset import Call
+from tests.gms import Faults
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS
+
+pytestmark = pytest.mark.django_db(transaction=True)
+LOOK = Call("catalog_entity", {"urn": MART}, {})
+
+
+@pytest.fixture(autouse=True)
+def nothing_learned() -> Iterator[None]:
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def test_what_is_near_is_learned_once(gms: Faults) -> None:
+    assert nearby.of([MART]) == []
+    assert nearby.learn([MART], patience_s=5.0)
+    assert sorted(nearby.of([MART])) == sorted([ORDERS, REFUNDS])
+    asked = len(gms.requests)
+    assert nearby.learn([MART], patience_s=5.0)
+    assert len(gms.requests) == asked
+
+
+def test_a_neighbour_s_memory_comes_along_from_a_datahub_without_a_copy(
+    gms: Faults, alice: Caller, bob: Caller, settings: Any
+) -> None:
+    settings.MEMORY_CONTEXT_MS = 10_000
+    services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS])
+    companion = accompany(bob, LOOK)
+    assert companion
+    assert companion.data["memory_context"][0]["why"].endswith("one step of lineage away")
+    assert "note" not in companion.data
+
+
+def test_nobody_waits_for_a_slow_datahub_and_the_next_call_has_it(
+    gms: Faults, alice: Caller, bob: Caller, settings: Any
+) -> None:
+    settings.MEMORY_CONTEXT_MS = 400
+    services.remember(caller=alice, content="Marts are built at noon.", entity_urns=[MART])
+    services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS])
+    DataHubCatalog.configured().existing([MART])  # the SDK is imported, and knows its server
+    gms.delay_s = 0.5
+    first = accompany(bob, LOOK)
+    assert first
+    assert ([entry["content"] for entry in first.data["memory_context"]], first.data["note"]) == (
+        ["Marts are built at noon."],
+        LINEAGE_UNKNOWN,
+    )
+    gms.delay_s = 0.0
+    deadline = time.monotonic() + 10
+    while not nearby.learn([MART], patience_s=1.0) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    second = accompany(bob, LOOK)
+    assert second
+    assert "Orders close at ten." in [entry["content"] for entry in second.data["memory_context"]]
+
+
+def test_a_datahub_that_is_away_is_not_asked_again_at_once(gms: Faults, settings: Any) -> None:
+    DataHubCatalog.configured.cache_clear()
+    settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
+    assert not nearby.learn([MART], patience_s=20.0)
+    started = time.monotonic()
+    assert nearby.of([MART]) == []
+    assert not nearby.learn([MART], patience_s=20.0)
+    assert time.monotonic() - started < 0.2
+
+
+def test_the_copy_is_enough(gms: Faults) -> None:
+    list(mirror.mirror(DataHubCatalog.configured()))
+    asked = len(gms.requests)
+    assert nearby.learn([MART], patience_s=5.0)
+    assert (sorted(nearby.of([MART])), len(gms.requests)) == (sorted([ORDERS, REFUNDS]), asked)
