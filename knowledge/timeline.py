@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Func, Q, TextField
+from django.db.models import Count, F, Func, Q, QuerySet, TextField
 
 from knowledge.catalog.facts import simple_path
 from knowledge.changes.readable import of_changes
@@ -91,7 +91,7 @@ def _changesets(caller: Caller, urn: str, limit: int) -> list[Event]:
 def _catalog_changes(urn: str, limit: int) -> list[Event]:
     """Later versions of the entity's aspects, but for those that a changeset of ours wrote."""
     versions = CatalogAspect.objects.filter(urn=urn)
-    later = versions.filter(version__gt=1, aspect__in=ASPECTS).exclude(system_metadata__runId__startswith="cs-")
+    later = by_others(versions)
     rows = list(later.order_by("-created_at")[:limit])
     rule = Q(pk__in=[])
     for row in rows:
@@ -107,6 +107,12 @@ def _catalog_changes(urn: str, limit: int) -> list[Event]:
         changed = text or f"{ASPECTS[row.aspect]} changed"
         events.append(Event(row.created_at, "catalog", by, changed, before=text_before if text else ""))
     return events
+
+
+def by_others(versions: QuerySet[CatalogAspect]) -> QuerySet[CatalogAspect]:
+    """Those that changed an aspect people look at, and were not written by a changeset of ours."""
+    ours = Q(system_metadata__runId__isnull=False, system_metadata__runId__startswith="cs-")
+    return versions.filter(~ours, version__gt=1, aspect__in=ASPECTS)
 
 
 def _text_of(aspect: str, value: Mapping[str, Any] | None) -> str:

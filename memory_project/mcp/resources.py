@@ -1,23 +1,27 @@
-"""Resources: a memory, an entity with what is known of it, and one's own insights, each read with the caller's eyes."""
+"""Resources: a memory, an entity with what is known of it, and one's own insights, each read with the caller's eyes.
+
+Each kind is open to whoever may use the tool that answers the same.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from django.db import close_old_connections
+from django.db.models import Count, Max
 from mcp.types import Resource, ResourceTemplate
 
 from knowledge import catalog as catalogs
 from knowledge import companions, evidence, queries, shapes
 from knowledge.catalog.naming import entities_like, urn_of
+from knowledge.models import CatalogAspect
 from memories import queries as memories
 from memories.access import Caller
-from memories.contract.budget import fit
-from memories.contract.errors import NotFound
+from memories.contract.errors import Forbidden, NotFound
 from memories.history import history
+from memories.models import MemoryRecord
 from memories.retrieval.search import Filters
 from memories.shapes import QUOTED, change_shape, memory_shape
 
@@ -28,22 +32,27 @@ OFFERED_MOST = 20  # values of a completion
 LISTED_MOST = 20  # memories in a list
 
 
-def resources_of(caller: Caller) -> list[Resource]:
-    """What there is to read without asking for a name: one's own insights, and the newest memories."""
-    close_old_connections()
-    try:
-        rows = memories.newest(caller, Filters(owner=caller.email))[:LISTED_MOST]
-        memory_links = [
-            Resource(uri=f"{SCHEME}memory/{record.pk.hex}", name=record.pk.hex, title=str(record), mime_type=MIME)
-            for record in rows
-        ]
+def resources_of(caller: Caller, tools: Collection[str]) -> list[Resource]:
+    """What there is to read without asking for a name: one's own insights, and the newest memories. `tools` are those
+    that this connection offers."""
+    links = []
+    if KINDS["insights"].is_open(caller, tools):
         description = "What you proposed for the catalog, and what became of it."
-        return [
-            Resource(uri=MINE, name="insights", title="My insights", description=description, mime_type=MIME),
-            *memory_links,
+        links.append(Resource(uri=MINE, name="insights", title="My insights", description=description, mime_type=MIME))
+    if KINDS["memory"].is_open(caller, tools):
+        links += [
+            Resource(uri=f"{SCHEME}memory/{record.pk.hex}", name=record.pk.hex, title=str(record), mime_type=MIME)
+            for record in _newest(caller)
         ]
-    finally:
-        close_old_connections()
+    return links
+
+
+def _newest(caller: Caller) -> Iterable[MemoryRecord]:
+    return memories.newest(caller, Filters(owner=caller.email)).defer("embedding", "search")[:LISTED_MOST]
+
+
+def templates_of(caller: Caller, tools: Collection[str]) -> list[ResourceTemplate]:
+    return [template for template in TEMPLATES if KINDS[template.name].is_open(caller, tools)]
 
 
 TEMPLATES = [
@@ -64,17 +73,34 @@ TEMPLATES = [
 ]
 
 
-def read(caller: Caller, uri: str) -> str:
-    """The resource as JSON. Raises NotFound for what there is not, or is not the caller's to see."""
-    close_old_connections()
+def read(caller: Caller, uri: str, tools: Collection[str]) -> dict[str, Any]:
+    """The resource. Raises NotFound for what there is not, or is not the caller's to see, and Forbidden for a kind
+    whose tool the caller may not use."""
+    kind, key = _named(uri)
+    if not kind.is_open(caller, tools):
+        raise Forbidden(f"{uri[:200]} is read by those who may use {kind.tool}: the persona {caller.persona!r} may not")
+    return kind.read(caller, key)
+
+
+def stamp(caller: Caller, uri: str, tools: Collection[str]) -> str:
+    """What is another text once the resource may have changed for this caller; "" for what is not theirs to read."""
     try:
-        kind, _, key = uri.removeprefix(SCHEME).partition("/")
-        reader = READERS.get(kind)
-        if not uri.startswith(SCHEME) or reader is None:
-            raise NotFound(f"there is no resource {uri[:200]!r}")
-        return json.dumps(fit(reader(caller, unquote(key))), ensure_ascii=False)
-    finally:
-        close_old_connections()
+        kind, key = _named(uri)
+        return kind.stamp(caller, key) if kind.is_open(caller, tools) else ""
+    except NotFound:
+        return ""
+
+
+def stamp_of_list(caller: Caller, tools: Collection[str]) -> str:
+    return " ".join(str(link.uri) for link in resources_of(caller, tools))
+
+
+def _named(uri: str) -> tuple[Kind, str]:
+    name, _, key = uri.removeprefix(SCHEME).partition("/")
+    kind = KINDS.get(name)
+    if not uri.startswith(SCHEME) or kind is None:
+        raise NotFound(f"there is no resource {uri[:200]!r}")
+    return kind, unquote(key)
 
 
 def _memory(caller: Caller, key: str) -> dict[str, Any]:
@@ -101,22 +127,50 @@ def _insights(caller: Caller, key: str) -> dict[str, Any]:
     return {"insights": [shapes.insight_shape(insight) for insight in rows], "about": QUOTED}
 
 
-READERS: dict[str, Callable[[Caller, str], dict[str, Any]]] = {
-    "memory": _memory,
-    "entity": _entity,
-    "insights": _insights,
+def _stamp_of_memory(caller: Caller, key: str) -> str:
+    record = memories.get(caller, key)
+    return f"{record.status} {record.updated_at.isoformat()}"
+
+
+def _stamp_of_entity(caller: Caller, key: str) -> str:
+    urn = urn_of(key)
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
+    known = rows.order_by().aggregate(at=Max("updated_at"), n=Count("pk"))
+    versions = CatalogAspect.objects.filter(urn=urn, is_latest=True).order_by().aggregate(newest=Max("pk"))
+    return f"{known['at']} {known['n']} {versions['newest']}"
+
+
+def _stamp_of_insights(caller: Caller, key: str) -> str:
+    rows = queries.proposed_by(caller).order_by()
+    newest = rows.aggregate(written=Max("record__updated_at"), decided=Max("decisions__at"))
+    return f"{sorted(queries.states_of(rows).items())} {newest}"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`tool` answers the same: whoever may use it may read. `read` and `stamp` take the caller and what the URI names;
+    both raise NotFound."""
+
+    tool: str
+    read: Callable[[Caller, str], dict[str, Any]]
+    stamp: Callable[[Caller, str], str]
+
+    def is_open(self, caller: Caller, tools: Collection[str]) -> bool:
+        return self.tool in tools and caller.may_use(self.tool)
+
+
+KINDS = {
+    "memory": Kind("memory_manage", _memory, _stamp_of_memory),
+    "entity": Kind("catalog_entity", _entity, _stamp_of_entity),
+    "insights": Kind("capture_insight", _insights, _stamp_of_insights),
 }
 
 
-def completions(caller: Caller, argument: str, text: str) -> list[str]:
+def completions(caller: Caller, argument: str, text: str, tools: Collection[str]) -> list[str]:
     """What an argument of a template may be: names of entities, ids of one's own memories."""
-    close_old_connections()
-    try:
-        if argument == "urn":
-            return [quote(row.urn, safe=":(),") for row in entities_like(text)[:OFFERED_MOST]]
-        if argument == "id":
-            rows = memories.newest(caller, Filters(owner=caller.email))[:500]
-            return [pk.hex for pk in rows.values_list("pk", flat=True) if pk.hex.startswith(text)][:OFFERED_MOST]
-        return []
-    finally:
-        close_old_connections()
+    if argument == "urn" and KINDS["entity"].is_open(caller, tools):
+        return [quote(row.urn, safe=":(),") for row in entities_like(text)[:OFFERED_MOST]]
+    if argument == "id" and KINDS["memory"].is_open(caller, tools):
+        rows = memories.newest(caller, Filters(owner=caller.email))[:500]
+        return [pk.hex for pk in rows.values_list("pk", flat=True) if pk.hex.startswith(text)][:OFFERED_MOST]
+    return []

@@ -10,6 +10,7 @@ import psycopg
 from anyio import to_thread
 from django.db import close_old_connections, connections
 
+from memories.contract.errors import DomainError
 from memories.database import connections as database
 
 Answer = TypeVar("Answer")
@@ -54,13 +55,20 @@ class Running:
 async def in_thread(
     work: Callable[..., Answer], *arguments: Any, running: Running, limiter: anyio.CapacityLimiter, statement_s: float
 ) -> Answer:
+    """Raises what the work refuses, bare: a task group would wrap it."""
     answers: list[Answer] = []
+    refusals: list[DomainError] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(running.end_with_client)
 
         def call() -> None:
-            answers.append(running.call(work, *arguments, statement_s=statement_s))
+            try:
+                answers.append(running.call(work, *arguments, statement_s=statement_s))
+            except DomainError as refused:
+                refusals.append(refused)
 
         await to_thread.run_sync(call, limiter=limiter)
         tasks.cancel_scope.cancel()
+    if refusals:
+        raise refusals[0]
     return answers[0]

@@ -1,5 +1,27 @@
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+
 from tests.knowledge.conftest import cora, cora_user, curators, small_catalog
 
 __all__ = ["cora", "cora_user", "curators", "small_catalog"]
+
+
+@pytest.fixture
+def http() -> Iterator[str]:
+    """The web server's application on a port of its own."""
+    from memory_project.asgi import application
+
+    server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()

@@ -5,31 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
 from django.conf import settings as django_settings
 from django.db import connections
-from mcp import Client, MCPError
+from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import ResourceTemplateReference
 
 from memories import services
 from memories.access import Caller, operator
 from memories.contract.toolset import COMPANIONS
 from memories.models import MemoryRecord, Persona
 from memory_project.accounts.tokens import create_token, revoke_token
-from memory_project.mcp.server import CONTEXT_KEY, build_server
+from memory_project.mcp.answers import CONTEXT_KEY
+from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import ORDERS
 
@@ -38,11 +34,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 Act = Callable[[Any], Awaitable[Any]]
 
 
-def as_caller(caller: Caller, act: Act, mode: str = "auto") -> Any:
+def as_caller(caller: Caller, act: Act, mode: str = "auto", **options: Any) -> Any:
     """Runs the act with a client that is connected to a server for this one caller."""
 
     async def main() -> Any:
-        async with Client(build_server(identify=lambda request: caller), mode=mode) as client:
+        async with Client(build_server(identify=lambda request: caller), mode=mode, **options) as client:
             return await act(client)
 
     try:
@@ -220,21 +216,6 @@ def test_stdio_refuses_to_start_without_identity(alice_user: User, arguments: li
     assert "Traceback" not in process.stderr
 
 
-@pytest.fixture
-def http() -> Iterator[str]:
-    """The web server's application on a port of its own."""
-    from memory_project.asgi import application
-
-    server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-
-
 def over_http(url: str, token: str, act: Act) -> Any:
     async def main() -> Any:
         async with (
@@ -276,59 +257,7 @@ def test_http_serves_whoever_the_token_belongs_to(http: str, alice_user: User, b
     assert httpx2.get(f"{http}/.well-known/oauth-protected-resource/mcp").status_code == 404
 
 
-# -- resources, and what comes along -------------------------------------------------------------------------
-
-
-def test_resources_are_read_with_the_caller_s_eyes(alice: Caller, olga: Caller, small_catalog: None) -> None:
-    record = services.remember(caller=alice, content="Orders <close> at ten.", entity_urns=[ORDERS]).record
-    uri = f"commonplace://memory/{record.pk.hex}"
-
-    async def look(client: Any) -> Any:
-        offers = (await client.list_resources()).resources
-        templates = (await client.list_resource_templates()).resource_templates
-        memory = json.loads((await client.read_resource(uri)).contents[0].text)
-        entity = json.loads((await client.read_resource(f"commonplace://entity/{ORDERS}")).contents[0].text)
-        insights = json.loads((await client.read_resource("commonplace://insights/mine")).contents[0].text)
-        return offers, templates, memory, entity, insights
-
-    offers, templates, memory, entity, insights = as_caller(alice, look)
-    assert [str(offer.uri) for offer in offers] == ["commonplace://insights/mine", uri]
-    assert {template.uri_template for template in templates} == {
-        "commonplace://memory/{id}", "commonplace://entity/{urn}",
-    }  # fmt: skip
-    assert (memory["memory"]["content"], len(memory["history"])) == ("Orders <close> at ten.", 1)
-    assert ([entry["id"] for entry in entity["memories"]], entity["entity"]["name"]) == (
-        [record.pk.hex],
-        "sales.orders",
-    )
-    assert insights["insights"] == []
-    assert [str(o.uri) for o in as_caller(olga, lambda client: client.list_resources()).resources] == [
-        "commonplace://insights/mine"
-    ]
-    for address in (uri, "commonplace://nothing/x", "commonplace://memory/x", "commonplace://insights/all"):
-
-        async def refused(client: Any, address: str = address) -> str:
-            try:
-                await client.read_resource(address)
-            except MCPError as error:
-                return str(error)
-            return ""
-
-        assert re.search("no such|no resource|is not", as_caller(olga, refused)), address
-
-
-def test_arguments_of_templates_are_completed(alice: Caller, olga: Caller, small_catalog: None) -> None:
-    record = services.remember(caller=alice, content="Orders close at ten.").record
-    entity = ResourceTemplateReference(type="ref/resource", uri="commonplace://entity/{urn}")
-    memory = ResourceTemplateReference(type="ref/resource", uri="commonplace://memory/{id}")
-
-    def complete(caller: Caller, ref: Any, name: str, text: str) -> list[str]:
-        answer = as_caller(caller, lambda client: client.complete(ref, {"name": name, "value": text}))
-        return list(answer.completion.values)
-
-    assert complete(alice, entity, "urn", "sales.ord") == [ORDERS]
-    assert complete(alice, memory, "id", record.pk.hex[:4]) == [record.pk.hex]
-    assert complete(olga, memory, "id", "") == []
+# -- what comes along -------------------------------------------------------------------------
 
 
 def test_memories_come_beside_the_answer_unless_the_call_says_no(

@@ -1,0 +1,258 @@
+"""What is read over MCP without a tool: resources, their changes, and the prompt that begins a session."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from django.db import connections
+from django.utils import timezone
+from mcp import MCPError
+from mcp.types import ResourceTemplateReference, ResourceUpdatedNotification
+
+from knowledge import decisions, insights, whats_new
+from memories import services
+from memories.access import Caller, operator
+from memory_project.accounts.tokens import create_token
+from memory_project.audit.visits import last_visit
+from memory_project.mcp import watching
+from memory_project.models import AuditEvent, User
+from tests.knowledge.conftest import ORDERS, put
+from tests.memory_project.test_mcp_server import as_caller, over_http
+
+pytestmark = pytest.mark.django_db(transaction=True)
+MINE = "commonplace://insights/mine"
+ENTITY = f"commonplace://entity/{ORDERS}"
+
+
+def test_resources_are_read_with_the_caller_s_eyes(alice: Caller, olga: Caller, small_catalog: None) -> None:
+    record = services.remember(caller=alice, content="Orders <close> at ten.", entity_urns=[ORDERS]).record
+    uri = f"commonplace://memory/{record.pk.hex}"
+
+    async def look(client: Any) -> Any:
+        offers = (await client.list_resources()).resources
+        templates = (await client.list_resource_templates()).resource_templates
+        memory = json.loads((await client.read_resource(uri)).contents[0].text)
+        entity = json.loads((await client.read_resource(f"commonplace://entity/{ORDERS}")).contents[0].text)
+        insights = json.loads((await client.read_resource("commonplace://insights/mine")).contents[0].text)
+        return offers, templates, memory, entity, insights
+
+    offers, templates, memory, entity, insights = as_caller(alice, look)
+    assert [str(offer.uri) for offer in offers] == ["commonplace://insights/mine", uri]
+    assert {template.uri_template for template in templates} == {
+        "commonplace://memory/{id}", "commonplace://entity/{urn}",
+    }  # fmt: skip
+    assert (memory["memory"]["content"], len(memory["history"])) == ("Orders <close> at ten.", 1)
+    assert ([entry["id"] for entry in entity["memories"]], entity["entity"]["name"]) == (
+        [record.pk.hex],
+        "sales.orders",
+    )
+    assert insights["insights"] == []
+    assert [str(o.uri) for o in as_caller(olga, lambda client: client.list_resources()).resources] == [
+        "commonplace://insights/mine"
+    ]
+    for address in (uri, "commonplace://nothing/x", "commonplace://memory/x", "commonplace://insights/all"):
+
+        async def refused(client: Any, address: str = address) -> str:
+            try:
+                await client.read_resource(address)
+            except MCPError as error:
+                return str(error)
+            return ""
+
+        assert re.search("no such|no resource|is not", as_caller(olga, refused)), address
+
+
+def test_arguments_of_templates_are_completed(alice: Caller, olga: Caller, small_catalog: None) -> None:
+    record = services.remember(caller=alice, content="Orders close at ten.").record
+    entity = ResourceTemplateReference(type="ref/resource", uri="commonplace://entity/{urn}")
+    memory = ResourceTemplateReference(type="ref/resource", uri="commonplace://memory/{id}")
+
+    def complete(caller: Caller, ref: Any, name: str, text: str) -> list[str]:
+        answer = as_caller(caller, lambda client: client.complete(ref, {"name": name, "value": text}))
+        return list(answer.completion.values)
+
+    assert complete(alice, entity, "urn", "sales.ord") == [ORDERS]
+    assert complete(alice, memory, "id", record.pk.hex[:4]) == [record.pk.hex]
+    assert complete(olga, memory, "id", "") == []
+
+
+async def fault_of(client: Any, uri: str) -> str:
+    try:
+        await client.read_resource(uri)
+    except MCPError as error:
+        return str(error)
+    return ""
+
+
+def test_a_kind_of_resource_is_closed_to_who_may_not_use_its_tool(alice: Caller, small_catalog: None) -> None:
+    record = services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS]).record
+    closed = replace(alice, tools_deny=("memory_*", "capture_*"))
+
+    async def look(client: Any) -> Any:
+        links = (await client.list_resources()).resources
+        templates = (await client.list_resource_templates()).resource_templates
+        reference = ResourceTemplateReference(type="ref/resource", uri="commonplace://memory/{id}")
+        ids = (await client.complete(reference, {"name": "id", "value": ""})).completion.values
+        faults = [await fault_of(client, uri) for uri in (f"commonplace://memory/{record.pk.hex}", MINE, ENTITY)]
+        return [str(link.uri) for link in links], [template.name for template in templates], ids, faults
+
+    links, templates, ids, faults = as_caller(closed, look)
+    assert (links, templates, ids) == ([], ["entity"], [])
+    assert ("memory_manage" in faults[0], "capture_insight" in faults[1], faults[2]) == (True, True, "")
+
+
+def test_each_read_is_in_the_audit(alice: Caller, olga: Caller, small_catalog: None) -> None:
+    record = services.remember(caller=alice, content="Orders close at ten.").record
+    uri = f"commonplace://memory/{record.pk.hex}"
+    as_caller(alice, lambda client: client.read_resource(uri))
+    as_caller(olga, lambda client: fault_of(client, uri))
+    events = AuditEvent.objects.filter(tool="resources/read").order_by("at")
+    assert [(event.email, event.outcome, event.code) for event in events] == [
+        ("alice@example.org", "ok", ""),
+        ("olga@example.org", "error", "not_found"),
+    ]
+    assert (events[0].record_ids, events[1].record_ids, events[0].arguments) == ([record.pk], [], {"uri": uri})
+
+
+# -- changes -------------------------------------------------------------------------------------------------
+
+
+async def elsewhere(change: Callable[[], Any]) -> None:
+    """The change, as another process would make it."""
+
+    def act() -> None:
+        try:
+            change()
+        finally:
+            connections.close_all()
+
+    await anyio.to_thread.run_sync(act)
+
+
+async def events_of(client: Any, uris: list[str], change: Any) -> list[str]:
+    """The URIs that a listener hears of while the change happens; "" is the list."""
+    heard: list[str] = []
+    async with client.listen(resources_list_changed=True, resource_subscriptions=uris) as events:
+        await elsewhere(change)
+        with anyio.move_on_after(3):
+            async for event in events:
+                heard.append(getattr(event, "uri", ""))
+                if len(heard) == len(uris) + 1:
+                    break
+    return heard
+
+
+def test_a_listener_hears_of_what_it_may_read(alice: Caller, olga: Caller, small_catalog: None, settings: Any) -> None:
+    settings.RESOURCE_POLL_S = 0.1
+    record = services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS]).record
+    uris = [f"commonplace://memory/{record.pk.hex}", ENTITY]
+
+    def change() -> None:
+        services.revise(caller=alice, record_id=record.pk, content="Orders close at eleven.")
+        services.remember(caller=alice, content="Orders are counted at night.", entity_urns=[ORDERS])
+
+    heard = as_caller(alice, lambda client: events_of(client, uris, change))
+    assert sorted(heard) == sorted([*uris, ""])
+    assert as_caller(olga, lambda client: events_of(client, uris, change)) == []
+
+
+def test_over_http_a_listener_hears_too(
+    http: str, alice: Caller, alice_user: User, small_catalog: None, settings: Any
+) -> None:
+    settings.RESOURCE_POLL_S = 0.1
+    token = create_token(caller=operator(), user=alice_user, name="test")[1]
+
+    def propose() -> None:
+        insights.capture(caller=alice, insight_text="Refunds are late.", category="data_quality")
+
+    heard = over_http(http, token, lambda client: events_of(client, [MINE], propose))
+    assert sorted(heard) == ["", MINE]
+
+
+def test_a_stream_ends_in_good_order(
+    alice: Caller, small_catalog: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.RESOURCE_POLL_S = 0.1
+    monkeypatch.setattr(watching, "LISTEN_FOR_S", 0.3)
+
+    async def listen(client: Any) -> list[Any]:
+        async with client.listen(resources_list_changed=True) as events:
+            return [event async for event in events]
+
+    assert as_caller(alice, listen) == []
+
+
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+def test_a_client_of_the_old_protocol_subscribes(alice: Caller, small_catalog: None, settings: Any) -> None:
+    settings.RESOURCE_POLL_S = 0.1
+    record = services.remember(caller=alice, content="Orders close at ten.").record
+    uri = f"commonplace://memory/{record.pk.hex}"
+    heard: list[str] = []
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.append(str(message.params.uri))
+
+    async def follow(client: Any) -> None:
+        await client.subscribe_resource(uri)
+        await elsewhere(lambda: services.revise(caller=alice, record_id=record.pk, content="Orders close at eleven."))
+        with anyio.move_on_after(3):
+            while not heard:
+                await anyio.sleep(0.05)
+        await client.unsubscribe_resource(uri)
+
+    as_caller(alice, follow, mode="legacy", message_handler=hear)
+    assert heard == [uri]
+
+
+# -- the start of a session ----------------------------------------------------------------------------------
+
+
+def test_a_visit_ends_with_a_pause(alice: Caller) -> None:
+    now = timezone.now()
+    assert timedelta(days=6) < now - last_visit(alice) < timedelta(days=8)
+    for minutes in (200, 190, 20, 5):
+        event = AuditEvent.objects.create(email=alice.email, door="mcp", tool="x", outcome="ok", duration_ms=1)
+        AuditEvent.objects.filter(pk=event.pk).update(at=now - timedelta(minutes=minutes))
+    assert abs(now - timedelta(minutes=190) - last_visit(alice)) < timedelta(seconds=1)
+
+
+def test_a_session_begins_with_what_is_new_about_one_s_entities(
+    alice: Caller, bob: Caller, olga: Caller, cora: Caller, small_catalog: None
+) -> None:
+    services.remember(caller=bob, content="Orders close at ten.", entity_urns=[ORDERS])
+    mine = insights.capture(
+        caller=bob, insight_text="Amounts are gross.", category="data_quality", entity_urns=[ORDERS]
+    ).insight
+    since = timezone.now()
+    news = services.remember(caller=alice, content="Orders are counted at night.", entity_urns=[ORDERS]).record
+    old = services.remember(caller=alice, content="Orders have no status.", entity_urns=[ORDERS]).record
+    services.mark_stale(caller=alice, record_id=old.pk, reason="they do now")
+    services.remember(caller=alice, content="Not about what Bob knows.", entity_urns=["urn:li:tag:x"])
+    services.remember(caller=olga, content="A text for every agent.", entity_urns=[ORDERS], visibility="everyone")
+    put(ORDERS, "deprecation", {"deprecated": False, "note": "", "actor": "urn:li:corpuser:x"})
+    put(ORDERS, "deprecation", {"deprecated": True, "note": "", "actor": "urn:li:corpuser:x"})
+    decisions.approve(caller=cora, insight_id=mine.pk, notes="Seen in the ledger.")
+
+    answer = whats_new.about_my_entities(bob, since)
+    assert [entry["id"] for entry in answer["new"]] == [news.pk.hex]
+    assert [(entry["id"], entry["status"]) for entry in answer["no_longer_holds"]] == [(old.pk.hex, "stale")]
+    assert [(entry["urn"], entry["changed"]) for entry in answer["catalog"]] == [(ORDERS, "whether it is deprecated")]
+    assert [(entry["decision"], entry["notes"]) for entry in answer["decisions"]] == [
+        ("approved", "Seen in the ledger.")
+    ]
+    nothing = whats_new.about_my_entities(olga, since)
+    assert (nothing["new"], nothing["no_longer_holds"], nothing["decisions"]) == ([], [], [])
+
+    prompt = as_caller(bob, lambda client: client.get_prompt("start_of_session"))
+    assert "not instructions" in prompt.messages[0].content.text
+    assert json.loads(prompt.messages[1].content.text)["entities"] == 1
+    closed = replace(bob, tools_deny=("memory_recall",))
+    assert len(as_caller(closed, lambda client: client.get_prompt("start_of_session")).messages) == 1
