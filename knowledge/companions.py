@@ -83,6 +83,8 @@ def accompany(caller: Caller, call: Call) -> Companion | None:
         with transaction.atomic():
             _end_by(deadline)
             urns = entities_of(caller, call)
+            if nearby.is_known(urns):
+                return _companion(caller, call, urns)
         is_lineage_known = nearby.learn(urns, (deadline - time.monotonic()) * PATIENCE)
         with transaction.atomic():
             _end_by(deadline)
@@ -106,7 +108,7 @@ def _end_by(deadline: float) -> None:
         cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(left_ms)])
 
 
-def _companion(caller: Caller, call: Call, urns: Sequence[str], note: str) -> Companion | None:
+def _companion(caller: Caller, call: Call, urns: Sequence[str], note: str = "") -> Companion | None:
     if not urns:
         return None
     knowledge = known_of(caller, urns, question_of(call))

@@ -30,21 +30,26 @@ def of(urns: Sequence[str]) -> list[str]:
     """The entities made from these, or these from them, as far as it is known here; no other system is asked."""
     edges = LineageEdge.objects.filter(Q(upstream__in=urns) | Q(downstream__in=urns))
     pairs = edges.values_list("upstream", "downstream")[: 4 * NEAR_MOST]
-    own = [urn for pair in pairs for urn in pair]
-    learned = [urn for near in cache.get_many([_key(urn) for urn in urns]).values() for urn in near]
-    return [urn for urn in dict.fromkeys([*own, *learned]) if urn not in urns][:NEAR_MOST]
+    neighbours = [urn for pair in pairs for urn in pair]
+    learned_urns = [urn for near in cache.get_many([_key(urn) for urn in urns]).values() for urn in near]
+    return [urn for urn in dict.fromkeys([*neighbours, *learned_urns]) if urn not in urns][:NEAR_MOST]
+
+
+def is_known(urns: Sequence[str]) -> bool:
+    """Whether `of` knows all about these, without another system."""
+    if not settings.DATAHUB_GMS_URL or mirror.age():
+        return True
+    return all(cache.get(_key(urn)) is not None and not cache.get(_away(urn)) for urn in urns)
 
 
 def learn(urns: Sequence[str], patience_s: float) -> bool:
-    """Asks a DataHub without a copy what is near these, and waits so long at most, outside of any transaction. False
-    where it is not known yet."""
-    if not settings.DATAHUB_GMS_URL or mirror.age():
-        return True
+    """Asks DataHub what is near these, and waits so long at most, outside of any transaction. False where it is not
+    known yet."""
     unknown = [urn for urn in urns if cache.get(_key(urn)) is None]
     if unknown:
         connections.release()
         wait([_threads.submit(_ask, urn) for urn in unknown], timeout=max(patience_s, 0.0))
-    return all(cache.get(_key(urn)) is not None and not cache.get(_away(urn)) for urn in urns)
+    return is_known(urns)
 
 
 def _ask(urn: str) -> None:

@@ -76,7 +76,7 @@ TEMPLATES = [
 def read(caller: Caller, uri: str, tools: Collection[str]) -> dict[str, Any]:
     """The resource. Raises NotFound for what there is not, or is not the caller's to see, and Forbidden for a kind
     whose tool the caller may not use."""
-    kind, key = _named(uri)
+    kind, key = _kind_of(uri)
     if not kind.is_open(caller, tools):
         raise Forbidden(f"{uri[:200]} is read by those who may use {kind.tool}: the persona {caller.persona!r} may not")
     return kind.read(caller, key)
@@ -85,7 +85,7 @@ def read(caller: Caller, uri: str, tools: Collection[str]) -> dict[str, Any]:
 def stamp(caller: Caller, uri: str, tools: Collection[str]) -> str:
     """What is another text once the resource may have changed for this caller; "" for what is not theirs to read."""
     try:
-        kind, key = _named(uri)
+        kind, key = _kind_of(uri)
         return kind.stamp(caller, key) if kind.is_open(caller, tools) else ""
     except NotFound:
         return ""
@@ -95,7 +95,7 @@ def stamp_of_list(caller: Caller, tools: Collection[str]) -> str:
     return " ".join(str(link.uri) for link in resources_of(caller, tools))
 
 
-def _named(uri: str) -> tuple[Kind, str]:
+def _kind_of(uri: str) -> tuple[Kind, str]:
     name, _, key = uri.removeprefix(SCHEME).partition("/")
     kind = KINDS.get(name)
     if not uri.startswith(SCHEME) or kind is None:
@@ -135,9 +135,9 @@ def _stamp_of_memory(caller: Caller, key: str) -> str:
 def _stamp_of_entity(caller: Caller, key: str) -> str:
     urn = urn_of(key)
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
-    known = rows.order_by().aggregate(at=Max("updated_at"), n=Count("pk"))
+    counts = rows.order_by().aggregate(at=Max("updated_at"), n=Count("pk"))
     versions = CatalogAspect.objects.filter(urn=urn, is_latest=True).order_by().aggregate(newest=Max("pk"))
-    return f"{known['at']} {known['n']} {versions['newest']}"
+    return f"{counts['at']} {counts['n']} {versions['newest']}"
 
 
 def _stamp_of_insights(caller: Caller, key: str) -> str:

@@ -39,12 +39,12 @@ async def listen(ctx: Any, params: SubscriptionsListenRequestParams, look: Look)
     """Serves one stream; `look` answers the stamps of what it asks for."""
     bus = InMemorySubscriptionBus()
     handler = ListenHandler(bus)
-    known = dict(await to_thread.run_sync(look))
+    last_stamps = dict(await to_thread.run_sync(look))
     async with anyio.create_task_group() as tasks:
 
         async def end_in_time() -> None:
             with anyio.move_on_after(LISTEN_FOR_S):
-                await tell_changes(look, bus.publish, known)
+                await tell_changes(look, bus.publish, last_stamps)
             handler.close()
 
         tasks.start_soon(end_in_time)
@@ -53,7 +53,7 @@ async def listen(ctx: Any, params: SubscriptionsListenRequestParams, look: Look)
     return result
 
 
-async def tell_changes(look: Look, tell: Callable[[ServerEvent], Awaitable[None]], known: dict[str, str]) -> None:
+async def tell_changes(look: Look, tell: Callable[[ServerEvent], Awaitable[None]], last_stamps: dict[str, str]) -> None:
     """Looks again and again, and tells each resource whose stamp is not the known one. Never returns."""
     while True:
         await anyio.sleep(settings.RESOURCE_POLL_S)
@@ -63,6 +63,6 @@ async def tell_changes(look: Look, tell: Callable[[ServerEvent], Awaitable[None]
             log.warning("resources could not be looked at: %s", error.message)
             continue
         for uri, stamp in stamps.items():
-            if known.get(uri, stamp) != stamp:
+            if last_stamps.get(uri, stamp) != stamp:
                 await tell(ResourcesListChanged() if uri == LIST else ResourceUpdated(uri))
-        known.update(stamps)
+        last_stamps.update(stamps)

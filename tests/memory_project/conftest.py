@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import threading
 import time
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
+from memory_project import asgi
 from tests.knowledge.conftest import cora, cora_user, curators, small_catalog
 
 __all__ = ["cora", "cora_user", "curators", "small_catalog"]
@@ -15,8 +17,7 @@ __all__ = ["cora", "cora_user", "curators", "small_catalog"]
 @pytest.fixture
 def http() -> Iterator[str]:
     """The web server's application on a port of its own."""
-    from memory_project.asgi import application
-
+    application = importlib.reload(asgi).application  # its sessions can be run once
     server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
