@@ -111,8 +111,8 @@ def _catalog_changes(urn: str, limit: int) -> list[Event]:
 
 def by_others(versions: QuerySet[CatalogAspect]) -> QuerySet[CatalogAspect]:
     """Those that changed an aspect people look at, and were not written by a changeset of ours."""
-    ours = Q(system_metadata__runId__isnull=False, system_metadata__runId__startswith="cs-")
-    return versions.filter(~ours, version__gt=1, aspect__in=ASPECTS)
+    by_us = Q(system_metadata__runId__isnull=False, system_metadata__runId__startswith="cs-")
+    return versions.filter(~by_us, version__gt=1, aspect__in=ASPECTS)
 
 
 def _text_of(aspect: str, value: Mapping[str, Any] | None) -> str:

@@ -25,7 +25,7 @@ def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
     each list the newest first, and cut."""
     urns = entities_of(caller)
     proposed = queries.proposed_by(caller)
-    asked = proposed.filter(question_at__isnull=False, record__status__in=queries.LIVING)
+    questioned = proposed.filter(question_at__isnull=False, record__status__in=queries.LIVING)
     news: dict[str, Any] = {
         "since": since.isoformat(),
         "entities": len(urns),
@@ -36,7 +36,7 @@ def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
         ],
         "catalog": _catalog_changes(urns, since),
         "decisions": [_decision(decision) for decision in _decisions(caller, since)],
-        "questions_to_you": [insight.pk.hex for insight in asked.order_by("-question_at")[:LISTED_MOST]],
+        "questions_to_you": [insight.pk.hex for insight in questioned.order_by("-question_at")[:LISTED_MOST]],
         "about": companions.ABOUT,
     }
     if caller.curates:
@@ -46,9 +46,9 @@ def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
 
 def entities_of(caller: Caller) -> list[str]:
     """The entities of the caller's living memories, and of memories that came along with what they asked."""
-    shown = Showing.objects.filter(to=caller.email).values("record_id")
+    shown_ids = Showing.objects.filter(to=caller.email).values("record_id")
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
-    rows = rows.filter(Q(created_by=caller.email) | Q(pk__in=shown)).order_by()
+    rows = rows.filter(Q(created_by=caller.email) | Q(pk__in=shown_ids)).order_by()
     urn = Func(F("entity_urns"), function="unnest", output_field=TextField())
     counted = rows.annotate(urn=urn).values("urn").annotate(n=Count("pk")).order_by("-n", "urn")
     return [row["urn"] for row in counted[:ENTITIES_MOST]]

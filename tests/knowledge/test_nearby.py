@@ -33,9 +33,9 @@ def test_what_is_near_is_learned_once(gms: Faults) -> None:
     assert nearby.of([MART]) == []
     assert nearby.learn([MART], patience_s=5.0)
     assert sorted(nearby.of([MART])) == sorted([ORDERS, REFUNDS])
-    asked = len(gms.requests)
+    count = len(gms.requests)
     assert nearby.learn([MART], patience_s=5.0)
-    assert len(gms.requests) == asked
+    assert len(gms.requests) == count
 
 
 def test_a_neighbour_s_memory_comes_along_from_a_datahub_without_a_copy(
@@ -84,6 +84,6 @@ def test_a_datahub_that_is_away_is_not_asked_again_at_once(gms: Faults, settings
 
 def test_the_copy_is_enough(gms: Faults) -> None:
     list(mirror.mirror(DataHubCatalog.configured()))
-    asked = len(gms.requests)
+    count = len(gms.requests)
     assert nearby.is_known([MART])
-    assert (sorted(nearby.of([MART])), len(gms.requests)) == (sorted([ORDERS, REFUNDS]), asked)
+    assert (sorted(nearby.of([MART])), len(gms.requests)) == (sorted([ORDERS, REFUNDS]), count)

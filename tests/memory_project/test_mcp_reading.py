@@ -228,7 +228,7 @@ def test_a_session_begins_with_what_is_new_about_one_s_entities(
     alice: Caller, bob: Caller, olga: Caller, cora: Caller, small_catalog: None
 ) -> None:
     services.remember(caller=bob, content="Orders close at ten.", entity_urns=[ORDERS])
-    mine = insights.capture(
+    proposal = insights.capture(
         caller=bob, insight_text="Amounts are gross.", category="data_quality", entity_urns=[ORDERS]
     ).insight
     since = timezone.now()
@@ -239,7 +239,7 @@ def test_a_session_begins_with_what_is_new_about_one_s_entities(
     services.remember(caller=olga, content="A text for every agent.", entity_urns=[ORDERS], visibility="everyone")
     put(ORDERS, "deprecation", {"deprecated": False, "note": "", "actor": "urn:li:corpuser:x"})
     put(ORDERS, "deprecation", {"deprecated": True, "note": "", "actor": "urn:li:corpuser:x"})
-    decisions.approve(caller=cora, insight_id=mine.pk, notes="Seen in the ledger.")
+    decisions.approve(caller=cora, insight_id=proposal.pk, notes="Seen in the ledger.")
 
     answer = whats_new.about_my_entities(bob, since)
     assert [entry["id"] for entry in answer["new"]] == [news.pk.hex]
