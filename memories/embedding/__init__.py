@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,16 @@ class EmbedderUnavailable(Exception):
     """No vector can be had now; the text says why, for people."""
 
 
+@dataclass(frozen=True)
+class Tokens:
+    """The word pieces of a text: to which word each belongs (lower case), its hidden state (n, dimensions), and how
+    rare it is in the language (n,)."""
+
+    words: list[str]
+    states: Vectors
+    rarities: Vectors
+
+
 class Embedder(Protocol):
     """`name` is stamped beside each vector; another name means other vectors."""
 
@@ -41,6 +53,13 @@ class Embedder(Protocol):
         """(len(texts), dimensions) float32, unit length. Raises EmbedderUnavailable, after `timeout_s` at the latest
         where it asks another system."""
         ...
+
+
+@runtime_checkable
+class TokenEmbedder(Embedder, Protocol):
+    """A model that tells of its word pieces too."""
+
+    def embed_tokens(self, texts: Sequence[str], *, timeout_s: float) -> tuple[Vectors, list[Tokens]]: ...
 
 
 def text_hash(text: str) -> bytes:
@@ -123,18 +142,35 @@ def embed(
     Raises EmbedderUnavailable, at once while the model failed several times in a row, and also when it returns vectors
     of another length than the column holds, or none at all: a zero vector is like everything and nothing.
     """
+    with _asking(wait_s, waiting) as model:
+        return _checked(model, model.embed(texts, timeout_s=waiting.timeout_s), len(texts)), model.name
+
+
+def embed_tokens(
+    texts: Sequence[str], *, wait_s: float | None = None, waiting: Waiting = Waiting.CALLER
+) -> tuple[Vectors, list[Tokens] | None, str]:
+    """As `embed`, and the word pieces of each text from the same pass; None where the model tells nothing of them."""
+    with _asking(wait_s, waiting) as model:
+        if not isinstance(model, TokenEmbedder):
+            return _checked(model, model.embed(texts, timeout_s=waiting.timeout_s), len(texts)), None, model.name
+        vectors, tokens = model.embed_tokens(texts, timeout_s=waiting.timeout_s)
+        return _checked(model, vectors, len(texts)), tokens, model.name
+
+
+@contextmanager
+def _asking(wait_s: float | None, waiting: Waiting) -> Iterator[Embedder]:
+    """The model, unless it failed several times in a row; how it goes is noted."""
     connections.release()
     model = current(wait_s)
     breaker = _slot.breakers[waiting]
     if not breaker.allows():
         raise EmbedderUnavailable(f"the embedding model is unavailable: {breaker.reason}")
     try:
-        vectors = _checked(model, model.embed(texts, timeout_s=waiting.timeout_s), len(texts))
+        yield model
     except EmbedderUnavailable as error:
         breaker.fail(str(error))
         raise
     breaker.succeed()
-    return vectors, model.name
 
 
 def _checked(model: Embedder, vectors: Vectors, count: int) -> Vectors:

