@@ -10,12 +10,11 @@ class AnalysisConfig(AppConfig):
     verbose_name = "Analysis"
 
     def ready(self) -> None:
-        from analysis import copies, sources  # noqa: PLC0415 - models first
-        from analysis.models import Finding  # noqa: PLC0415 - the same
+        from analysis import copies, findings, sources  # noqa: PLC0415 - models first
         from memories import plugs  # noqa: PLC0415 - the same
-        from memories.retrieval.indexing import SOURCES, VectorSource  # noqa: PLC0415 - the same
+        from memories.retrieval.indexing import SOURCES  # noqa: PLC0415 - the same
 
-        SOURCES.register("finding", VectorSource("finding", Finding.objects.all, "finding"))
+        SOURCES.register("finding", findings.SOURCE)
         plugs.COPIES.register("analyses", copies.AnalysisCopies())
         for kind, opens in sources.BUILT_IN.items():
             sources.KINDS.register(kind, opens)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from memories.access import Caller
 from memories.contract.errors import NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import carries_out, checked
+from memories.embedding import Vectors
 from memories.models.fields import text_search_config
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, lexicon
@@ -76,13 +77,31 @@ def keep_summary(session: Session, model: str, page_key: str, summary: Summary) 
 def index(rows: Sequence[Finding]) -> str:
     """Gives the rows their vectors; without embedder, jobs are left for later. Returns a note."""
     try:
-        vectors, model = embedding.embed([row.finding for row in rows])
+        indexing.index("finding", {row.pk: row.finding for row in rows})
     except embedding.EmbedderUnavailable as error:
         indexing.enqueue("finding", [row.pk for row in rows], Trigger.WRITE)
         return f"stored; {error}; found by its words until its vector is computed"
-    for row, vector in zip(rows, vectors, strict=True):
-        indexing.store_vector("finding", row.pk, row.finding, vector.tolist(), model)
     return ""
+
+
+def index_findings(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
+    vectors, model = embedding.embed(list(texts.values()), waiting=waiting)
+    with transaction.atomic():
+        for (pk, text), vector in zip(texts.items(), vectors, strict=True):
+            row = Finding.objects.filter(pk=pk, finding=text)
+            row.update(embedding=vector, embedding_model=model, embedding_text_hash=embedding.text_hash(text))
+    return {pk: vectors[n : n + 1] for n, pk in enumerate(texts)}
+
+
+SOURCE = indexing.VectorSource(
+    "finding",
+    Finding.objects.all,
+    "finding",
+    vectors=Finding,
+    vector_column="embedding",
+    missing=Q(embedding__isnull=True),
+    index=index_findings,
+)
 
 
 def living(session: Session) -> QuerySet[Finding]:

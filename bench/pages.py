@@ -17,7 +17,6 @@ import time
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
 import scratch
 from django.core.management import call_command
 
@@ -110,7 +109,7 @@ def make_records(count: int) -> list[Any]:
     from memories import embedding  # noqa: PLC0415 - the same
     from memories.models import Category, Dimension, MemoryRecord  # noqa: PLC0415 - the same
 
-    dice, space = random.Random(7), np.random.default_rng(7)
+    dice = random.Random(7)
     now = timezone.now()
     rows: list[Any] = []
     for number in range(count):
@@ -126,7 +125,6 @@ def make_records(count: int) -> list[Any]:
             tags=dice.sample(WORDS, k=2),
             entity_urns=[urn(number % TABLES)],
             created_at=now - timedelta(minutes=dice.randrange(400_000)),
-            embedding=space.standard_normal(384).tolist(),
             embedding_model="bench",
             embedding_text_hash=embedding.text_hash(text.capitalize()),
         )

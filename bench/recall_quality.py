@@ -1,11 +1,13 @@
-"""How well recall finds what was said: LoCoMo conversations through the product's own service and search.
+"""How well recall finds what was said: conversations or documents through the product's own services and search.
 
-    python bench/recall_quality.py DIR        DIR holds records.jsonl and qa.jsonl
+    python bench/recall_quality.py DIR [--together]
 
-records.jsonl: id, scope, author, ts, seq, text, image_caption. qa.jsonl: id, scope, text, category, relevant.
-Every turn becomes a memory of one person; a question is asked inside its conversation. Categories 1 to 4
-(5 is adversarial: its answer is not there). Recall@k = |relevant in the top k| / |relevant|, the mean over
-questions. The data set's licence is non-commercial: it is pointed at, never copied here.
+DIR holds records.jsonl and qa.jsonl. Conversations: records have id, scope, author, ts, seq, text, image_caption,
+questions have category (1 to 4 count; 5 is adversarial: its answer is not there); each question is asked inside its
+conversation, or, with --together, in all of them. Documents: records have id and text, questions have kind; they are
+asked with the weights of the settings and, in the same run, with `.6 cosine + .6 coverage`.
+Recall@k = |relevant in the top k| / |relevant|, the mean over questions. The conversations' licence is
+non-commercial: they are pointed at, never copied here.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import argparse
 import json
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +26,7 @@ import scratch
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 METRICS = ("R@5", "R@10", "nDCG@10", "MRR")
+Results = dict[str, list[dict[str, float]]]
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -42,10 +45,9 @@ def scores(relevant: set[str], ranked: list[str]) -> dict[str, float]:
     }
 
 
-def store(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
+def store_conversations(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
     """Writes the turns; returns the data set's id of each memory."""
-    from memories.conversation.turns import Turn, store_turns  # noqa: PLC0415
-    from memories.retrieval import lexicon  # noqa: PLC0415 - after setup()
+    from memories.conversation.turns import Turn, store_turns  # noqa: PLC0415 - after setup()
 
     by_scope = defaultdict(list)
     for record in records:
@@ -63,44 +65,66 @@ def store(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
         ]
         memories = store_turns(caller=caller, conversation_id=scope, turns=conversation, tier="ltm")
         names.update({memory.pk.hex: turn["id"] for memory, turn in zip(memories, turns, strict=True)})
-    lexicon.refresh()
     return names
 
 
-def ask(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any) -> dict[int, list[dict[str, float]]]:
+def store_documents(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
+    from memories.writing.importing import remember_many  # noqa: PLC0415 - after setup()
+
+    facts = [{"content": record["text"], "visibility": "private"} for record in records]
+    answers = remember_many(caller=caller, facts=facts)
+    return {memory.pk.hex: record["id"] for (memory, _), record in zip(answers, records, strict=True)}
+
+
+def ask(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any, together: bool) -> Results:
     from memories.retrieval.search import Filters, recall  # noqa: PLC0415 - after setup()
 
-    results: dict[int, list[dict[str, float]]] = defaultdict(list)
+    results: Results = defaultdict(list)
+    stages: Counter[str] = Counter()
     for question in questions:
-        answer = recall(
-            caller=caller,
-            query=question["text"],
-            filters=Filters(conversation_id=question["scope"]),
-            limit=50,
-        )
+        scope = "" if together else question.get("scope", "")
+        answer = recall(caller=caller, query=question["text"], filters=Filters(conversation_id=scope), limit=50)
+        stages[answer.ranking] += 1
         ranked = [names[hit.record.pk.hex] for hit in answer.hits]
-        results[question["category"]].append(scores(set(question["relevant"]), ranked))
+        category = question.get("category")
+        kind = f"{category} {CATEGORIES[category]}" if category else question["kind"]
+        results[kind].append(scores(set(question["relevant"]), ranked))
+    print(", ".join(f"{count} questions ranked by {stage}" for stage, count in stages.items()))
     return results
+
+
+def table(results: Results) -> None:
+    print(f"{'kind':<16}{'questions':>10}" + "".join(f"{metric:>9}" for metric in METRICS))
+    everything = [row for rows in results.values() for row in rows]
+    for name, rows in [*sorted(results.items()), ("all", everything)]:
+        means = (statistics.fmean(row[metric] for row in rows) for metric in METRICS)
+        print(f"{name:<16}{len(rows):>10}" + "".join(f"{mean:>9.3f}" for mean in means))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=Path)
-    folder = parser.parse_args().dir
+    parser.add_argument("--together", action="store_true", help="all conversations in one scope")
+    options = parser.parse_args()
     scratch.setup()
-    from memories.access import Caller  # noqa: PLC0415 - after setup()
+    from django.conf import settings  # noqa: PLC0415 - after setup()
+
+    from memories.access import Caller  # noqa: PLC0415 - the same
+    from memories.retrieval import lexicon  # noqa: PLC0415 - the same
 
     caller = Caller(email="bench@example.org", persona="analyst", personas=frozenset({"analyst"}))
-    questions = [q for q in lines(folder / "qa.jsonl") if q["category"] in CATEGORIES and q["relevant"]]
+    questions = [q for q in lines(options.dir / "qa.jsonl") if q.get("category", 1) in CATEGORIES and q["relevant"]]
+    records = lines(options.dir / "records.jsonl")
+    is_conversation = "scope" in records[0]
     with scratch.database():
-        names = store(lines(folder / "records.jsonl"), caller)
-        results = ask(questions, names, caller)
-    print(f"{len(names)} turns, {len(questions)} questions, top 50 of one conversation each")
-    print(f"{'category':<16}{'questions':>10}" + "".join(f"{metric:>9}" for metric in METRICS))
-    everything = [row for rows in results.values() for row in rows]
-    for name, rows in [*((f"{n} {CATEGORIES[n]}", results[n]) for n in sorted(results)), ("all", everything)]:
-        means = (statistics.fmean(row[metric] for row in rows) for metric in METRICS)
-        print(f"{name:<16}{len(rows):>10}" + "".join(f"{mean:>9.3f}" for mean in means))
+        names = (store_conversations if is_conversation else store_documents)(records, caller)
+        lexicon.refresh()
+        print(f"{len(names)} memories, {len(questions)} questions")
+        table(ask(questions, names, caller, options.together))
+        if not is_conversation:
+            settings.RECALL_SEMANTIC_WEIGHT = settings.RECALL_LEXICAL_WEIGHT = 0.6
+            print("the same with .6 cosine + .6 coverage:")
+            table(ask(questions, names, caller, options.together))
 
 
 if __name__ == "__main__":

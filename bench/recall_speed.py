@@ -1,138 +1,123 @@
-"""How fast recall answers, and what the vector index loses, at 10,000 and 100,000 memories of 100 owners.
+"""How fast recall and writing are through stdio, beside the bare work, and what the vector index loses.
 
-    python bench/recall_speed.py [--sizes 10000,100000] [--queries 200]
+    python bench/recall_speed.py one   [--size 10000] [--queries 100]
+    python bench/recall_speed.py many  [--sizes 10000,100000] [--queries 100]
 
-Prints p50 and p95 of the whole recall beside the bare embedding of the query and the bare SQL of the same run
-(compare within one run: machines differ), then recall@10 of the semantic arm against an exact scan, for owners
-of 10, 1,000 and 50,000 memories. Texts are made from templates; 4,000 of them are embedded with the configured
-model, the others get one of those vectors with noise, so that the space is as crowded as a real one.
+`one`: one owner has all memories. Printed are p50 and p95 of the bare embedding of the query, of the bare SQL (the
+exact cosine top ten of that scope), of a recall through stdio with plain ranking and with context (the memories are
+turns of conversations), of a write through stdio, and of the first tools/list of a new process; the ratios to what is
+bare are of the same run. `many`: 100 owners, one with half of all, as the table grows; recall in process for an owner
+of 100, the owner of half, and an admin; recall@10 of the index against an exact scan. Texts are made from templates;
+4,000 of them are embedded with the configured model, the others get one of those vectors with noise.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import os
 import random
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import scratch
 
-SUBJECTS = [
-    "revenue",
-    "refunds",
-    "orders",
-    "returns",
-    "shipments",
-    "stock",
-    "suppliers",
-    "prices",
-    "discounts",
-    "visitors",
-    "sessions",
-    "carts",
-]
-TABLES = [
-    "sales.orders",
-    "sales.refunds",
-    "inventory.stock_levels",
-    "supply.shipments",
-    "web.sessions",
-    "product.prices",
-]
-VERBS = "excludes includes double-counts is delayed in|was migrated from|is derived from|ignores".replace(
-    " is ", "| is "
+VOCABULARY = (
+    "revenue refunds orders returns shipments stock suppliers prices discounts visitors sessions carts stores ledger "
+    "currency exchange tills training outlets gift cards exports invoices margin tax customers loyalty regions pallets"
 )
-TAILS = [
-    "tax",
-    "test stores",
-    "outlets",
-    "gift cards",
-    "cancelled rows",
-    "the web shop",
-    "training tills",
-    "exchange rates",
-]
-PERIODS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+WORDS = VOCABULARY.split()
+TABLES = ("sales.orders", "sales.refunds", "inventory.stock_levels", "supply.shipments", "web.sessions")
+VERBS = ("excludes", "includes", "double-counts", "is delayed in", "was migrated from", "is derived from", "ignores")
 EMBEDDED = 4_000
-ROUNDS_BEFORE = 20
+THREAD = 20  # turns of a conversation
+OWNER = "owner@bench.example"
+BEFORE = 10  # calls that are not counted
 
 
 def sentence(dice: random.Random) -> str:
-    verb = dice.choice(VERBS.split("|")).strip()
+    words = " ".join(dice.sample(WORDS, 4))
     return (
-        f"{dice.choice(SUBJECTS).capitalize()} in {dice.choice(TABLES)} {verb} {dice.choice(TAILS)} "
-        f"since {dice.choice(PERIODS)} {dice.randint(2015, 2026)}, ticket DATA-{dice.randint(1, 99999)}."
+        f"{dice.choice(WORDS).capitalize()} in {dice.choice(TABLES)} {dice.choice(VERBS)} {words} "
+        f"since {dice.randint(2015, 2026)}, ticket DATA-{dice.randint(1, 99999)}."
     )
 
 
-def owners(size: int, dice: random.Random) -> list[str]:
-    """An owner for each memory: owners 0 to 2 have 10, 1,000 and half of all, 97 others share the rest."""
-    sizes = [10, min(1_000, size // 10), size // 2]
-    special = [f"owner{number}@example.org" for number, count in enumerate(sizes) for _ in range(count)]
-    return special + [f"owner{dice.randint(3, 99)}@example.org" for _ in range(size - len(special))]
+def vectors_for(size: int, texts: list[str]) -> Iterator[tuple[Any, bytes | None]]:
+    """A vector and token bits for each text: real ones, then noisy copies."""
+    from memories import embedding  # noqa: PLC0415 - after setup()
+    from memories.retrieval.tokens import bits_of  # noqa: PLC0415 - the same
+
+    noise = np.random.default_rng(7)
+    vectors, tokens, _ = embedding.embed_tokens(texts[:EMBEDDED], wait_s=60)
+    bits = [bits_of(entry) for entry in tokens or []]
+    for number in range(size):
+        base = number % len(vectors)
+        vector = vectors[base]
+        if number >= len(vectors):
+            vector = vector + noise.normal(scale=0.02, size=vector.shape)
+            vector = vector / np.linalg.norm(vector)
+        yield vector, bits[base] if bits else None
 
 
-def fill(size: int) -> list[str]:
-    """Loads the memories with COPY and builds the indexes afterwards, as a bulk import would."""
+def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False) -> list[str]:
+    """Fills the tables with COPY and builds the vector index afterwards, as a bulk import would."""
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.retrieval import lexicon  # noqa: PLC0415
+    from memories.retrieval import lexicon  # noqa: PLC0415 - the same
 
-    dice, noise = random.Random(7), np.random.default_rng(7)
+    dice, started = random.Random(7), time.perf_counter()
     texts = [sentence(dice) for _ in range(size)]
-    base, model = embedding.embed(texts[:EMBEDDED], wait_s=60)
+    ids = [UUID(int=dice.getrandbits(128), version=4) for _ in range(size)]
+    first = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     columns = (
         "id, created_at, updated_at, created_by, persona, visibility, dimension, category, confidence, source, "
-        "content, summary, tags, entity_urns, related_columns, metadata, embedding, embedding_model, status, "
-        "stale_reason, tier, conversation_id, role, importance, access_count, enrichment_status"
+        "content, summary, tags, entity_urns, related_columns, metadata, embedding_model, embedding_text_hash, status, "
+        "stale_reason, tier, conversation_id, role, thread_position, importance, access_count, enrichment_status"
     )
-    with (
-        scratch.without_vector_index(),
-        connection.cursor() as cursor,
-        cursor.copy(f"COPY memory_records ({columns}) FROM STDIN") as copy,
-    ):
-        for number, (text, owner) in enumerate(zip(texts, owners(size, dice), strict=True)):
-            vector = base[number % len(base)]
-            if number >= len(base):
-                vector = vector + noise.normal(scale=0.02, size=vector.shape)
-                vector = vector / np.linalg.norm(vector)
-            copy.write_row(
-                (
-                    *(
-                        f"00000000-0000-4000-8000-{number:012d}",
-                        "2026-01-01",
-                        "2026-01-01",
-                        owner,
-                        "analyst",
+    vectors = list(vectors_for(size, texts))  # embedding gives the connection back
+    with scratch.without_vector_index(), connection.cursor() as cursor:
+        with cursor.copy(f"COPY memory_records ({columns}) FROM STDIN") as copy:
+            for number, text in enumerate(texts):
+                at = first + timedelta(minutes=number)
+                thread = (f"thread {number // THREAD}", "ann" if number % 2 else "ben", number % THREAD)
+                copy.write_row(
+                    (
+                        ids[number],
+                        at,
+                        at,
+                        owner_of(number),
+                        "bench",
                         "private",
-                    ),
-                    *("knowledge", "business_context", "medium", "user", text, "", "{}", "{}", "[]", "{}"),
-                    *(str(vector.tolist()), model, "active", "", "", "", "", 0.5, 0, ""),
+                        "knowledge",
+                        "business_context",
+                        "medium",
+                    )
+                    + ("user", text, "", "{}", "{}", "[]", "{}", "all-MiniLM-L6-v2", b"", "active", "")
+                    + (("ltm", *thread) if in_threads else ("", "", "", None))
+                    + (0.5, 0, "")
                 )
-            )
+        with cursor.copy("COPY memory_passages (record_id, start, stop, vector, token_bits) FROM STDIN") as copy:
+            for pk, text, (vector, bits) in zip(ids, texts, vectors, strict=True):
+                copy.write_row((pk, 0, len(text), str(vector.tolist()), bits))
+        loaded = time.perf_counter()
+    built = time.perf_counter()
     with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE memory_records")
+        cursor.execute("VACUUM ANALYZE memory_records, memory_passages")
     lexicon.refresh()
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE memory_lexemes")
+    print(f"{size:,} loaded in {loaded - started:.0f} s, vector index built in {built - loaded:.0f} s")
     return texts
+
+
+def questions(texts: list[str], count: int) -> list[str]:
+    dice = random.Random(11)
+    return [" ".join(dice.sample(dice.choice(texts).split(), 6)) for _ in range(count + BEFORE)]
 
 
 def timed(act: Callable[..., Any], *args: Any, **keywords: Any) -> float:
@@ -141,86 +126,164 @@ def timed(act: Callable[..., Any], *args: Any, **keywords: Any) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def row(name: str, times: list[float]) -> None:
-    ordered = sorted(times)
-    print(f"  {name:<44}{statistics.median(ordered):>8.1f}{ordered[int(len(ordered) * 0.95) - 1]:>8.1f}")
+def row(name: str, times: list[float], bare: float = 0.0) -> float:
+    ordered = sorted(times[BEFORE:] or times)
+    p50, p95 = statistics.median(ordered), ordered[int(len(ordered) * 0.95) - 1]
+    print(f"  {name:<52}{p50:>8.1f}{p95:>8.1f}" + (f"{p50 / bare:>8.2f}" if bare else ""))
+    return p50
 
 
-def person(number: int) -> Any:
-    from memories.access import Caller  # noqa: PLC0415 - after setup()
-
-    return Caller(email=f"owner{number}@example.org", persona="analyst", personas=frozenset({"analyst"}))
-
-
-def speed(texts: list[str], queries: int) -> None:
-    from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.access import operator  # noqa: PLC0415
-    from memories.retrieval import lexicon  # noqa: PLC0415 - after setup()
-    from memories.retrieval.search import Filters, Question, in_scope, ranking, recall  # noqa: PLC0415
-
-    dice = random.Random(11)
-    samples = [" ".join(dice.sample(dice.choice(texts).split(), 6)) for _ in range(queries + ROUNDS_BEFORE)]
-    kinds: dict[str, Callable[[], Any]] = {
-        "an owner of about 0.5 % (exact scan)": lambda: person(dice.randint(3, 99)),
-        "the owner of half of all (index)": lambda: person(2),
-        "an admin, who sees all (index)": operator,
-    }
-    print(f"  {'ms':<44}{'p50':>8}{'p95':>8}")
-    row(
-        "bare embedding of the query",
-        [timed(embedding.embed_one, q) for q in samples][ROUNDS_BEFORE:],
-    )
-    for name, make_caller in kinds.items():
-        whole, bare = [], []
-        for query in samples:
-            caller = make_caller()
-            whole.append(timed(recall, caller=caller, query=query))
-            vector, _ = embedding.embed_one(query)
-            question = Question(vector=vector, terms=lexicon.query_terms(query))
-            sql, params = ranking(in_scope(caller, Filters()), question, 10)
-            bare.append(timed(run, sql, params))
-        row(f"recall: {name}", whole[ROUNDS_BEFORE:])
-        row("    its one ranking statement, bare SQL", bare[ROUNDS_BEFORE:])
-
-
-def run(sql: str, params: Any) -> None:
+def bare_sql(owner: str, vector: list[float]) -> None:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
     with connection.cursor() as cursor:
-        cursor.execute(sql, params)
+        cursor.execute(
+            "SELECT r.id FROM memory_passages p JOIN memory_records r ON r.id = p.record_id WHERE r.created_by = %s"
+            " AND r.status = 'active' ORDER BY (p.vector <=> %s::vector) + 0 LIMIT 10",
+            [owner, str(vector)],
+        )
         cursor.fetchall()
 
 
-def index_recall(texts: list[str], queries: int) -> None:
-    from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.retrieval.search import Filters, in_scope, is_small, nearest  # noqa: PLC0415
+# -- through stdio -----------------------------------------------------------------------------------------
 
-    dice = random.Random(13)
-    print(f"  {'recall@10 of the semantic arm against an exact scan':<60}{'way':>8}{'recall':>8}")
-    for number in (0, 1, 2):
-        scope = in_scope(person(number), Filters())
+
+def through_stdio(act: Callable[[Any], Awaitable[list[float]]]) -> tuple[float, list[float]]:
+    """The first tools/list of a new process, and what the act measures with a client of it."""
+    from django.conf import settings  # noqa: PLC0415 - after setup()
+    from mcp import Client  # noqa: PLC0415 - the same
+    from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415 - the same
+
+    database = settings.DATABASES["default"]
+    url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=[str(scratch.ROOT / "manage.py"), "mcp", "--as", OWNER],
+        env={**os.environ, "DATABASE_URL": url},
+        cwd=str(scratch.ROOT),
+    )
+
+    async def main() -> tuple[float, list[float]]:
+        started = time.perf_counter()
+        async with Client(stdio_client(server)) as client:
+            await client.list_tools()
+            first = (time.perf_counter() - started) * 1000
+            return first, await act(client)
+
+    return asyncio.run(main())
+
+
+def recalling(queries: list[str]) -> Callable[[Any], Awaitable[list[float]]]:
+    async def act(client: Any) -> list[float]:
+        times = []
+        for query in queries:
+            started = time.perf_counter()
+            answer = await client.call_tool("memory_recall", {"query": query})
+            times.append((time.perf_counter() - started) * 1000)
+            if answer.is_error or answer.structured_content.get("degraded"):
+                raise SystemExit(answer.content[0].text)
+        return times
+
+    return act
+
+
+def writing(count: int) -> Callable[[Any], Awaitable[list[float]]]:
+    async def act(client: Any) -> list[float]:
+        dice, times = random.Random(17), []
+        for _ in range(count + BEFORE):
+            started = time.perf_counter()
+            await client.call_tool("memory_manage", {"command": "remember", "content": f"New: {sentence(dice)}"})
+            times.append((time.perf_counter() - started) * 1000)
+        return times
+
+    return act
+
+
+def measure_one(size: int, count: int) -> None:
+    from memories import embedding  # noqa: PLC0415 - after setup()
+    from memory_project.models import User  # noqa: PLC0415 - the same
+
+    for in_threads in (False, True):
+        with scratch.database():
+            User.objects.create_user(OWNER, None)
+            texts = load(size, lambda number: OWNER, in_threads=in_threads)
+            queries = questions(texts, count)
+            print(f"  {'ms':<52}{'p50':>8}{'p95':>8}{'ratio':>8}")
+            embedded = row("bare embedding of the query", [timed(embedding.embed_one, query) for query in queries])
+            vectors = [embedding.embed_one(query)[0] for query in queries]
+            scanned = row("bare SQL: exact cosine top ten", [timed(bare_sql, OWNER, vector) for vector in vectors])
+            first, times = through_stdio(recalling(queries))
+            kind = "context" if in_threads else "plain ranking"
+            row(f"recall through stdio, {kind}", times, embedded + scanned)
+            if not in_threads:
+                row("remember through stdio", through_stdio(writing(count))[1])
+                row("first tools/list of a new process", [first, *(through_stdio(recalling([]))[0] for _ in range(4))])
+
+
+# -- as the table grows ------------------------------------------------------------------------------------
+
+
+def owner_of(size: int) -> Callable[[int], str]:
+    """Owner 0 has 100 memories, owner 1 half of all, 98 others share the rest; scattered over the table."""
+    dice = random.Random(5)
+    numbers = [0] * 100 + [1] * (size // 2) + [dice.randint(2, 99) for _ in range(size - size // 2 - 100)]
+    dice.shuffle(numbers)
+    return lambda number: f"owner{numbers[number]}@bench.example"
+
+
+def measure_many(sizes: list[int], count: int) -> None:
+    from memories import embedding  # noqa: PLC0415 - after setup()
+    from memories.access import Caller, operator  # noqa: PLC0415 - the same
+    from memories.retrieval.search import recall  # noqa: PLC0415 - the same
+
+    people = {
+        f"owner {number}": Caller(email=f"owner{number}@bench.example", persona="bench", personas=frozenset({"bench"}))
+        for number in (0, 1)
+    }
+    base: dict[str, float] = {}
+    for size in sizes:
+        with scratch.database():
+            texts = load(size, owner_of(size))
+            queries = questions(texts, count)
+            print(f"  {'ms, in process':<52}{'p50':>8}{'p95':>8}{'growth':>8}")
+            row("bare embedding of the query", [timed(embedding.embed_one, query) for query in queries])
+            for name, caller in {"owner of 100": people["owner 0"], "owner of half": people["owner 1"],
+                                 "admin, who sees all": operator()}.items():  # fmt: skip
+                times = [timed(recall, caller=caller, query=query) for query in queries]
+                p50 = row(f"recall: {name}", times, base.get(name, 0.0))
+                base.setdefault(name, p50)
+            index_recall(people, queries[: min(count, 50)])
+
+
+def index_recall(people: dict[str, Any], queries: list[str]) -> None:
+    from memories import embedding  # noqa: PLC0415 - after setup()
+    from memories.retrieval.ranking import is_small  # noqa: PLC0415 - the same
+    from memories.retrieval.search import Filters, in_scope  # noqa: PLC0415 - the same
+    from memories.retrieval.similar import nearest  # noqa: PLC0415 - the same
+
+    for name, caller in people.items():
+        scope = in_scope(caller, Filters())
         small, shares = is_small(scope), []
-        for _ in range(queries):
-            vector, _ = embedding.embed_one(" ".join(dice.sample(dice.choice(texts).split(), 6)))
-            best = set(nearest(scope, vector, exact=True).values_list("pk", flat=True)[:10])
-            hits = set(nearest(scope, vector, exact=small).values_list("pk", flat=True)[:50][:10])
-            shares.append(len(best & hits) / max(len(best), 1))
-        way = "exact" if small else "index"
-        print(f"  {'owner of ' + format(scope.count(), ','):<60}{way:>8}{statistics.fmean(shares):>8.3f}")
+        for query in queries:
+            vectors, _ = embedding.embed([query])
+            best = set(nearest(scope, vectors, exact=True)[:10])
+            shares.append(len(best & set(nearest(scope, vectors, exact=small)[:10])) / max(len(best), 1))
+        way = "scan" if small else "index"
+        print(f"  recall@10 of {name} ({scope.count():,}, {way}): {statistics.fmean(shares):.3f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["one", "many"])
+    parser.add_argument("--size", type=int, default=10_000)
     parser.add_argument("--sizes", default="10000,100000")
-    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--queries", type=int, default=100)
     options = parser.parse_args()
     scratch.setup()
-    for size in (int(part) for part in options.sizes.split(",")):
-        with scratch.database():
-            texts = fill(size)
-            print(f"{size:,} memories, 100 owners, {options.queries} queries")
-            speed(texts, options.queries)
-            index_recall(texts, options.queries)
+    if options.what == "one":
+        measure_one(options.size, options.queries)
+    else:
+        measure_many([int(part) for part in options.sizes.split(",")], options.queries)
 
 
 if __name__ == "__main__":

@@ -48,13 +48,13 @@ def without_vector_index() -> Iterator[None]:
     """Rows come in without the index, which is built afterwards, as a bulk import would do it."""
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memories.models import MemoryRecord  # noqa: PLC0415 - the same
+    from memories.models import Passage  # noqa: PLC0415 - the same
 
-    index = next(index for index in MemoryRecord._meta.indexes if index.name == "memory_vectors")
+    index = next(index for index in Passage._meta.indexes if index.name == "passage_vectors")
     with connection.schema_editor() as editor:
-        editor.remove_index(MemoryRecord, index)
+        editor.remove_index(Passage, index)
     yield
     with connection.cursor() as cursor:
         cursor.execute("SET maintenance_work_mem = '1GB'")
     with connection.schema_editor() as editor:
-        editor.add_index(MemoryRecord, index)
+        editor.add_index(Passage, index)

@@ -30,7 +30,8 @@ from memories.contract.toolset import Call, Companion
 from memories.models import Feedback, MemoryRecord, MemoryRevision, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.retrieval import lexicon, showings
-from memories.retrieval.search import Filters, Question, in_scope, ranking
+from memories.retrieval.ranking import Question, candidates
+from memories.retrieval.search import Filters, in_scope
 
 ENTITIES_MOST = 10  # that a call speaks of
 REFERENCES_MOST = 20
@@ -184,8 +185,9 @@ def ranked(
     """The scope's memories by relevance to the question and nearness to the entities, best first; by meaning too where
     the question's vector is at hand."""
     terms = lexicon.query_terms(question) if question.strip() else []
-    asked_for = Question(vector=vector, terms=terms, distances=distances)
-    return list(MemoryRecord.objects.raw(*ranking(scope, asked_for, limit)))
+    rows, _ = candidates(scope, Question(vector=vector, terms=terms, distances=distances), limit)
+    records = scope.defer("search").in_bulk([candidate.id for candidate in rows])
+    return [records[candidate.id] for candidate in rows if candidate.id in records]
 
 
 def unasked(caller: Caller) -> MemoryRecordQuerySet:

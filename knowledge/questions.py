@@ -76,7 +76,7 @@ def open_questions(caller: Caller) -> QuerySet[Insight]:
     """The caller's insights that a curator needs more about, oldest question first."""
     living = [Status.ACTIVE, Status.STALE]
     rows = Insight.objects.filter(question_at__isnull=False, record__created_by=caller.email, record__status__in=living)
-    return rows.select_related("record").defer("record__embedding", "record__search").order_by("question_at")
+    return rows.select_related("record").defer("record__search").order_by("question_at")
 
 
 def conversation(decisions: Iterable[Decision]) -> list[Decision]:

@@ -11,7 +11,6 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
-from pgvector.django import CosineDistance
 
 from knowledge import catalog as catalogs
 from knowledge import queries
@@ -32,6 +31,7 @@ from memories.contract.errors import DomainError
 from memories.contract.operations import checked
 from memories.history import chain
 from memories.models import MemoryRecord, Status
+from memories.retrieval.similar import like, vectors_of
 
 NEIGHBOURS = 6
 ALIKE_MOST = 20  # near-duplicates decided together with one insight
@@ -61,12 +61,13 @@ def _alike(caller: Caller, insight: Insight) -> list[Insight]:
     rows = queries.waiting(caller).exclude(pk=insight.pk)
     if not caller.is_admin:
         rows = rows.exclude(record__created_by=caller.email)
-    vector = insight.record.embedding
-    if vector is None or insight.state != InsightState.PENDING:
+    vectors = vectors_of([insight.pk]).get(insight.pk)
+    if vectors is None or insight.state != InsightState.PENDING:
         return []
-    near = rows.filter(record__embedding__isnull=False).annotate(distance=CosineDistance("record__embedding", vector))
-    near = near.filter(distance__lte=1 - settings.NEAR_DUPLICATE_COSINE)
-    return list(near.order_by("distance", "pk")[:ALIKE_MOST])
+    records = MemoryRecord.objects.filter(pk__in=rows.order_by().values("pk"))
+    near = like(records, vectors, settings.NEAR_DUPLICATE_COSINE)[:ALIKE_MOST]
+    insights = rows.in_bulk([similar.record.pk for similar in near])
+    return [insights[similar.record.pk] for similar in near if similar.record.pk in insights]
 
 
 @dataclass(frozen=True)
@@ -171,13 +172,10 @@ def _neighbours(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -
     rejected = Insight.objects.filter(pk=OuterRef("pk"), state=InsightState.REJECTED)
     rows = MemoryRecord.objects.visible_to(caller).facts().exclude(Exists(rejected))
     rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).exclude(pk__in=[pk for pk in skip if pk])
-    vector = record.embedding
+    vectors = vectors_of([record.pk]).get(record.pk)
     if record.entity_urns:
         about = rows.filter(entity_urns__overlap=record.entity_urns)
         distances = dict.fromkeys(record.entity_urns, 0)
+        vector = None if vectors is None else vectors[0].tolist()
         return ranked(about, distances, record.content[:QUERY_MOST], NEIGHBOURS, vector=vector)
-    if vector is None:
-        return []
-    near = rows.filter(embedding__isnull=False).annotate(distance=CosineDistance("embedding", vector))
-    near = near.filter(distance__lt=1 - ALIKE).defer("embedding", "search")
-    return list(near.order_by("distance", "id")[:NEIGHBOURS])
+    return [] if vectors is None else [similar.record for similar in like(rows, vectors, ALIKE)][:NEIGHBOURS]

@@ -64,7 +64,7 @@ def second_looks(caller: Caller) -> MemoryRecordQuerySet:
     hinted = EntityBaseline.objects.filter(record=OuterRef("pk")).exclude(hint="")
     rows = in_scope(caller, Filters()).filter(Exists(hinted) | Exists(open_doubts()))
     rows = rows if caller.is_admin else rows.filter(decided_by(caller))
-    return rows.defer("embedding", "search").order_by("created_at", "id")
+    return rows.defer("search").order_by("created_at", "id")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def unmet(caller: Caller) -> MemoryRecordQuerySet:
     rows = rows.filter(Q(last_verified_at__isnull=True) | Q(last_verified_at__lt=long_ago))
     met = Exists(Showing.objects.filter(record=OuterRef("pk"))) | Exists(Feedback.objects.filter(record=OuterRef("pk")))
     rows = rows.filter(created_by=caller.email).exclude(met)
-    return rows.defer("embedding", "search").order_by("created_at", "id")
+    return rows.defer("search").order_by("created_at", "id")
 
 
 def looks(caller: Caller, limit: int) -> list[Look]:

@@ -58,9 +58,9 @@ def of_entity(caller: Caller, urn: str, limit: int = EVENTS) -> list[Event]:
 
 def _claims(caller: Caller, urn: str, limit: int) -> list[Event]:
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
-    records = list(rows.defer("embedding", "search").order_by("-created_at", "id")[:limit])
+    records = list(rows.defer("search").order_by("-created_at", "id")[:limit])
     earlier_ids = [record.supersedes_id for record in records if record.supersedes_id]
-    earlier = MemoryRecord.objects.visible_to(caller).defer("embedding", "search").in_bulk(earlier_ids)
+    earlier = MemoryRecord.objects.visible_to(caller).defer("search").in_bulk(earlier_ids)
     return [
         Event(
             at=record.created_at,
@@ -150,10 +150,10 @@ def of_columns(caller: Caller, urn: str) -> dict[str, ColumnStory]:
         stories[name] = ColumnStory(before=str(change.before or ""), changeset=change.changeset_id.hex)
         sources[change.changeset_id] = name
     applied = Insight.objects.visible_to(caller).filter(changeset__in=sources).select_related("record")
-    for insight in applied.defer("record__embedding", "record__search"):
+    for insight in applied.defer("record__search"):
         _add(stories, sources[insight.changeset_id], insight.record)  # type: ignore[index]  # filtered by it
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(related_columns__contains=[{"urn": urn}])
-    rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("embedding", "search")
+    rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("search")
     for record in rows.order_by("-created_at")[:200]:
         for name in {simple_path(str(c["column"])) for c in record.related_columns if c.get("urn") == urn}:
             _add(stories, name, record)

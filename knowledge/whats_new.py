@@ -67,7 +67,7 @@ def _ended(caller: Caller, urns: list[str], since: datetime) -> Iterable[MemoryR
 
 
 def _newest(rows: MemoryRecordQuerySet, by: str) -> Iterable[MemoryRecord]:
-    return rows.defer("embedding", "search").order_by(f"-{by}", "pk")[:LISTED_MOST]
+    return rows.defer("search").order_by(f"-{by}", "pk")[:LISTED_MOST]
 
 
 def _catalog_changes(urns: list[str], since: datetime) -> list[dict[str, Any]]:

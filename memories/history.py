@@ -93,7 +93,7 @@ def chain(caller: Caller, record: MemoryRecord) -> list[MemoryRecord]:
     if not record.supersedes_id and not record.superseded_by:
         return [record]
     ids = RawSQL(LINE, [record.pk, CHAIN_MAX, record.pk, CHAIN_MAX])
-    visible = MemoryRecord.objects.visible_to(caller).filter(pk__in=ids).defer("embedding", "search")
+    visible = MemoryRecord.objects.visible_to(caller).filter(pk__in=ids).defer("search")
     by_id: dict[UUID | None, MemoryRecord] = {link.pk: link for link in visible}
     line = [record]
     while len(line) < CHAIN_MAX and (before := by_id.get(line[0].supersedes_id)):

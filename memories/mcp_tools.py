@@ -5,11 +5,12 @@ from __future__ import annotations
 from memories import operations, queries, services, shapes
 from memories.access import Caller
 from memories.contract.budget import within_budget
-from memories.contract.toolset import Hints, Tool, tool
+from memories.contract.toolset import Answer, Hints, Tool, tool
 from memories.history import history
 from memories.models import MemoryRecord
 from memories.retrieval.search import recall
-from memories.shapes import ChangedShape, HistoryShape, PageShape, RecallShape, RememberedShape
+from memories.shapes import ChangedShape, GotShape, HistoryShape, PageShape, RecallShape, RememberedShape
+from memories.telling import as_text
 from memories.writing import erasing, feedback
 
 
@@ -73,6 +74,10 @@ def _erase(caller: Caller, ask: operations.Erase) -> ChangedShape:
     return {"id": ask.record_id.hex, "status": "erased", "message": "erased for good"}
 
 
+def _get(caller: Caller, ask: operations.GetMemory) -> GotShape:
+    return {"memory": shapes.memory_shape(queries.get(caller, ask.record_id)), "about": shapes.QUOTED}
+
+
 def _list(caller: Caller, ask: operations.ListMemories) -> PageShape:
     return shapes.page_shape(queries.listing(caller, ask), ask.limit, ask.offset)
 
@@ -101,6 +106,7 @@ memory_manage = Tool(
         "history": _history,
         "share": _share,
         "erase": _erase,
+        "get": _get,
         "list": _list,
         "review_stale": _review_stale,
     },
@@ -109,13 +115,14 @@ memory_manage = Tool(
 
 
 @tool(toolset="memory", title="Recall memories", hints=Hints(read_only=True, idempotent=True))
-def memory_recall(caller: Caller, ask: operations.RecallMemories) -> RecallShape:
+def memory_recall(caller: Caller, ask: operations.RecallMemories) -> Answer[RecallShape]:
     """Find what is known: by meaning and words (semantic), exact words (lexical), or by catalog entity.
 
     `auto` uses whatever you pass and returns one ranking. Ask before analysing: definitions, exceptions
     and corrections that colleagues and agents learned are here.
     """
-    return shapes.recall_shape(recall(ask, caller=caller))
+    shape = shapes.recall_shape(recall(ask, caller=caller), explain=ask.explain)
+    return Answer(shape, text=as_text(shape))
 
 
 TOOLS = [memory_manage, memory_recall]

@@ -170,6 +170,12 @@ class ShowHistory(Operation):
     record_id: MemoryId
 
 
+class GetMemory(Operation):
+    """Show one memory whole"""
+
+    record_id: MemoryId
+
+
 class ListMemories(Operation):
     """List what you may read, newest first"""
 
@@ -203,3 +209,4 @@ class RecallMemories(Operation):
     include_stale: bool = Field(False, description="Also memories whose subject has changed since.")
     as_of: Moment | None = Field(None, description="ISO 8601: what was believed at that time.")
     limit: Annotated[int, Page(RECALL_MAX)] = Field(10, description="k is accepted too.")
+    explain: bool = Field(False, description="Also the scores.")

@@ -25,12 +25,7 @@ LIST_FACETS = ("tags", "entity_urns")
 
 
 def get(caller: Caller, record_id: UUID | str) -> MemoryRecord:
-    record = (
-        MemoryRecord.objects.visible_to(caller)
-        .defer("embedding", "search")
-        .filter(pk=checked(Id, record_id, "id"))
-        .first()
-    )
+    record = MemoryRecord.objects.visible_to(caller).defer("search").filter(pk=checked(Id, record_id, "id")).first()
     if record is None:
         raise NotFound("no such memory", field="id")
     return record
@@ -38,7 +33,7 @@ def get(caller: Caller, record_id: UUID | str) -> MemoryRecord:
 
 def newest(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     """A list under these filters, newest first."""
-    return in_scope(caller, filters).defer("embedding", "search").order_by("-created_at", "id")
+    return in_scope(caller, filters).defer("search").order_by("-created_at", "id")
 
 
 def listing(caller: Caller, ask: ListMemories) -> MemoryRecordQuerySet:
@@ -53,7 +48,7 @@ def listing(caller: Caller, ask: ListMemories) -> MemoryRecordQuerySet:
 
 def stale(caller: Caller) -> MemoryRecordQuerySet:
     """What waits for the stale review, longest first."""
-    return in_scope(caller, Filters(statuses=[Status.STALE])).defer("embedding", "search").order_by("stale_at", "id")
+    return in_scope(caller, Filters(statuses=[Status.STALE])).defer("search").order_by("stale_at", "id")
 
 
 def mine_to_review(caller: Caller) -> MemoryRecordQuerySet:
@@ -79,13 +74,13 @@ def open_doubts() -> QuerySet[Feedback]:
 def corrections(caller: Caller) -> MemoryRecordQuerySet:
     """Memories that took another one's place."""
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(supersedes__isnull=False)
-    return rows.exclude(status=Status.ARCHIVED).defer("embedding", "search")
+    return rows.exclude(status=Status.ARCHIVED).defer("search")
 
 
 def by_id(caller: Caller, ids: Iterable[UUID | None]) -> dict[UUID, MemoryRecord]:
     """Those of these memories that the caller may see."""
     pks = [pk for pk in ids if pk]
-    return MemoryRecord.objects.visible_to(caller).defer("embedding", "search").in_bulk(pks)
+    return MemoryRecord.objects.visible_to(caller).defer("search").in_bulk(pks)
 
 
 def capped_count(rows: QuerySet[Any]) -> int:

@@ -19,6 +19,7 @@ from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import JsonObject
 from memories.contract.operations import carries_out, checked
+from memories.embedding import Vectors
 from memories.models import (
     MemoryRecord,
     Persona,
@@ -28,7 +29,8 @@ from memories.models import (
 from memories.models.fields import ContentKey
 from memories.models.index_job import Trigger
 from memories.operations import EDITABLE, EDITED_BY, SESSION_KEY
-from memories.retrieval import indexing
+from memories.retrieval import indexing, passages
+from memories.retrieval.passages import Stamped
 from memories.retrieval.similar import Similar, similar_to
 from memories.writing.chains import living_successor, locked_with_predecessor, make_active, mark_superseded
 from memories.writing.revising import locked, revised, save_new
@@ -63,15 +65,17 @@ def remember(
     if created_at:
         fields["created_at"] = fields["updated_at"] = created_at
     _require_identity(caller)
+    encoded, away = _encoded(ask.content)
     with transaction.atomic():
         if twin := _same_text(caller, ask.content):
             if within:
                 within(twin)
             return Remembered(twin, existing=True, note=_what_differs(twin, fields))
-        record = save_new(MemoryRecord(created_by=caller.email, persona=caller.persona, **fields))
+        record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
+        save_new(record, encoded)
         if within:
             within(record)
-    return index_now(caller, record)
+    return _with_likes(caller, record, encoded.passages.vectors if encoded else None, away)
 
 
 @carries_out(operations.Supersede)
@@ -148,7 +152,7 @@ def revise(ask: operations.Revise, *, caller: Caller) -> MemoryRecord:
                 record.metadata = checked(JsonObject, record.metadata | ask.metadata, "metadata")
             if changes and record.status == Status.STALE:
                 make_active(record)
-        text_changed = record.embedding is None
+        text_changed = record.embedding_text_hash is None
     if text_changed:
         index_now(caller, record)
     return record
@@ -189,7 +193,7 @@ def restore(ask: operations.Restore, *, caller: Caller) -> MemoryRecord:
         if old and old.status in (Status.ACTIVE, Status.STALE):
             with revised(caller, old, "supersede", "its correction was restored"):
                 mark_superseded(old, record)
-    if record.embedding is None:
+    if record.embedding_text_hash is None:
         indexing.enqueue("memory", [record.pk], Trigger.WRITE)
     return record
 
@@ -314,12 +318,26 @@ def _same_text(caller: Caller, content: str) -> MemoryRecord | None:
 
 
 def index_now(caller: Caller, record: MemoryRecord) -> Remembered:
-    """Gives the saved record its vector and names its near ones; without embedder a job is left for later."""
+    """Gives the saved record its vectors and names its near ones; without embedder a job is left for later."""
     try:
-        vector, model = embedding.embed_one(record.content)
+        vectors = indexing.index("memory", {record.pk: record.content})[record.pk]
     except embedding.EmbedderUnavailable as error:
+        return _with_likes(caller, record, None, str(error))
+    return _with_likes(caller, record, vectors, "")
+
+
+def _encoded(text: str) -> tuple[Stamped | None, str]:
+    """The passages of a text, before the transaction that needs them; or why there are none."""
+    try:
+        (encoded,), model = passages.encode([text])
+    except embedding.EmbedderUnavailable as error:
+        return None, str(error)
+    return Stamped(encoded, model), ""
+
+
+def _with_likes(caller: Caller, record: MemoryRecord, vectors: Vectors | None, away: str) -> Remembered:
+    if vectors is None:
         indexing.enqueue("memory", [record.pk], Trigger.WRITE)
-        return Remembered(record, note=f"saved; {error}; until its vector is computed it is found by its words")
-    indexing.store_vector("memory", record.pk, record.content, vector, model)
-    near = similar_to(caller, vector, threshold=settings.NEAR_DUPLICATE_COSINE, besides=record)
+        return Remembered(record, note=f"saved; {away}; until its vector is computed it is found by its words")
+    near = similar_to(caller, vectors, threshold=settings.NEAR_DUPLICATE_COSINE, besides=record)
     return Remembered(record, similar=near)

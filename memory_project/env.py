@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TypeVar
@@ -54,6 +55,20 @@ def listing(name: str, default: str = "", allowed: tuple[str, ...] = ()) -> list
     if allowed and (unknown := [value for value in values if value not in allowed]):
         raise ImproperlyConfigured(f"{name}: {unknown[0]!r} is unknown; allowed: {', '.join(allowed)}")
     return values
+
+
+def weights(name: str, **defaults: float) -> dict[str, float]:
+    """Numbers by name; the variable is a JSON object of those that differ from the defaults."""
+    try:
+        changes = json.loads(text(name, "{}"))
+        values = {key: float(value) for key, value in changes.items()}
+    except (ValueError, TypeError, AttributeError):
+        raise ImproperlyConfigured(
+            f'{name} is not a JSON object of numbers, like {{"{next(iter(defaults))}": 1}}'
+        ) from None
+    if unknown := sorted(set(values) - set(defaults)):
+        raise ImproperlyConfigured(f"{name}: {unknown[0]!r} is unknown; allowed: {', '.join(defaults)}")
+    return defaults | values
 
 
 def url(name: str, default: str) -> SplitResult:

@@ -68,7 +68,7 @@ def digest_of(caller: Caller) -> dict[str, Any]:
     waiting = curation.waiting(caller) if curation.may_curate(caller) else Insight.objects.none()
     return {
         "new_count": queries.capped_count(new),
-        "new": list(new.defer("embedding", "search").order_by("-created_at")[:NEW_SHOWN]),
+        "new": list(new.defer("search").order_by("-created_at")[:NEW_SHOWN]),
         "stale_count": queries.capped_count(queries.mine_to_review(caller)),
         "decided": list(curation.proposed_by(caller).filter(reviewed_at__gte=week)[:10]),
         "waiting_count": queries.capped_count(waiting),

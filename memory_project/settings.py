@@ -217,9 +217,24 @@ LOGGING = {
 
 TEXT_SEARCH_CONFIG = env.text("TEXT_SEARCH_CONFIG", "english")
 RECALL_SEMANTIC_WEIGHT = env.number("RECALL_SEMANTIC_WEIGHT", 0.6, 0.0, 10.0)
-RECALL_LEXICAL_WEIGHT = env.number("RECALL_LEXICAL_WEIGHT", 0.6, 0.0, 10.0)
+RECALL_LEXICAL_WEIGHT = env.number("RECALL_LEXICAL_WEIGHT", 0.3, 0.0, 10.0)
+# Weights of context ranking, for turns of conversations (memories/retrieval/context.py); chosen on five conversations
+# of LoCoMo with bench/recall_quality.py. RECALL_CONTEXT is a JSON object of those that differ.
+RECALL_CONTEXT = env.weights(
+    "RECALL_CONTEXT",
+    cosine=0.4, words=0.2, speaker=0.15, date=0.3,
+    cosine_without_tokens=0.6, words_without_tokens=0.45, speaker_without_tokens=0.2, date_without_tokens=0.4,
+    when=0.05, asks=0.02, seed_cosine=0.6, seed_words=0.6, seed_speaker=0.2, seed_date=0.4,
+)  # fmt: skip
+THREAD_PAUSE_S = env.number("THREAD_PAUSE_S", 3_600, 60, 604_800)  # a longer silence cuts a conversation in two
+RECALL_LANGUAGES = env.listing("RECALL_LANGUAGES", "en,de,es,fr")  # whose names of months a question may hold
+RERANK_PROVIDER = env.choice("RERANK_PROVIDER", "none", ("none", "sentence-transformers", "http"))
+RERANK_MODEL = env.text("RERANK_MODEL")
+RERANK_URL = env.text("RERANK_URL")
+RERANK_API_KEY = env.text("RERANK_API_KEY")
+RERANK_TIMEOUT_S = env.number("RERANK_TIMEOUT_S", 2.0, 0.1, 60.0)
 RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.1, 0.0, 10.0)
-RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 2_000, 0, 1_000_000)
+RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 20_000, 0, 1_000_000)
 NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)
 MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)
 RESOURCE_POLL_S = env.number("RESOURCE_POLL_S", 5, 1, 3_600)  # how often subscribed resources are looked at

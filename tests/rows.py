@@ -21,6 +21,15 @@ GROW = {
 }  # a migration adds rows
 
 
+# Columns that have moved or are made anew: where what they held stands now.
+VECTOR = "(SELECT vector FROM memory_passages p WHERE p.record_id = memory_records.id AND p.start = 0)"
+MOVED = {
+    ("memory_records", "embedding"): VECTOR,
+    ("memory_records", "embedding_text_hash"): f"CASE WHEN {VECTOR} IS NOT NULL THEN "
+    "sha256(convert_to(content, 'UTF8')) END",
+}
+
+
 def table_contents(before: dict[str, Any] | None = None) -> dict[str, Any]:
     """Each table's columns, number of rows and a hash of them; of tables that grow, the rows themselves. With what was
     noted `before`, only its tables and columns are looked at."""
@@ -29,7 +38,8 @@ def table_contents(before: dict[str, Any] | None = None) -> dict[str, Any]:
         tables = {name: note["columns"] for name, note in before.items()} if before else dict(cursor.fetchall())
         contents = {}
         for name, columns in tables.items():
-            column_list = ", ".join(f'"{column}"' for column in columns)
+            moved = MOVED if before else {}
+            column_list = ", ".join(moved.get((name, column), f'"{column}"') for column in columns)
             cursor.execute(f"SELECT ROW({column_list})::text FROM {name} ORDER BY 1")  # noqa: S608 - the catalog's own names
             rows = [row for (row,) in cursor.fetchall()]
             digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()

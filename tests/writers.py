@@ -20,6 +20,7 @@ SET_UP = {"Persona", "PersonaMembership", "User", "DeclaredSource"}
 PASSED_THROUGH = ("models", "contract")  # a queryset's own methods; whoever called them is asked about
 SERVICES = {
     "memories.services", "memories.writing", "memories.conversation", "memories.retrieval.indexing",
+    "memories.retrieval.passages",
     "memories.retrieval.index_state",
     "memories.retrieval.showings", "memories.retrieval.lexicon", "memories.effects", "memories.management",
     "analysis.sessions", "analysis.findings", "analysis.sources.checks", "analysis.ingest", "analysis.records",

@@ -171,7 +171,7 @@ class InsightAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Insight]:
         rows = Insight.objects.visible_to(admin_caller(request)).select_related("record", "changeset")
-        return rows.defer("record__embedding", "record__search")
+        return rows.defer("record__search")
 
     def has_curate_permission(self, request: HttpRequest) -> bool:
         return may_curate(admin_caller(request))

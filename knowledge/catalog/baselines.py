@@ -98,7 +98,7 @@ def take(records: Sequence[MemoryRecord], entities: Mapping[str, Seen]) -> int:
 
 def ground(record_ids: Iterable[UUID]) -> int:
     """Takes the baselines of these memories from the catalog; 0 when it is away (the watcher makes up for it)."""
-    records = list(MemoryRecord.objects.filter(pk__in=list(record_ids)).defer("embedding", "search"))
+    records = list(MemoryRecord.objects.filter(pk__in=list(record_ids)).defer("search"))
     about_nothing = [record.pk for record in records if not urns_of(record)]
     EntityBaseline.objects.filter(record__in=about_nothing).delete()
     records = [record for record in records if urns_of(record)]

@@ -133,7 +133,7 @@ def _ground_new(catalog: CatalogPort, swept: Swept) -> None:
     """Memories of which nothing is known in this catalog."""
     own_baselines = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=catalogs.identity())
     waiting = _living().filter(~Exists(own_baselines), status=Status.ACTIVE).order_by("created_at", "pk")[:NEW_MOST]
-    records = list(waiting.defer("embedding", "search"))
+    records = list(waiting.defer("search"))
     for start in range(0, len(records), CHUNK):
         chunk = records[start : start + CHUNK]
         swept.baselines_taken += baselines.take(chunk, look(catalog, {u for record in chunk for u in urns_of(record)}))
@@ -186,7 +186,7 @@ def check_entities(urns: Iterable[str]) -> Swept:
 
 def compare(urns: Sequence[str], entities: Mapping[str, Seen], swept: Swept) -> None:
     """Every living memory about these entities against its baselines."""
-    records = list(_living().filter(baselines__urn__in=urns).distinct().defer("embedding", "search"))
+    records = list(_living().filter(baselines__urn__in=urns).distinct().defer("search"))
     for start in range(0, len(records), CHUNK):
         chunk = {record.pk: record for record in records[start : start + CHUNK]}
         by_record: dict[UUID, list[EntityBaseline]] = {}

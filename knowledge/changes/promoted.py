@@ -79,7 +79,7 @@ def newest(caller: Caller, kind: str) -> list[Promoted]:
 def _sources(caller: Caller, changesets: Sequence[UUID]) -> dict[UUID, list[MemoryRecord]]:
     by_changeset: dict[UUID, list[MemoryRecord]] = {}
     applied = Insight.objects.visible_to(caller).filter(changeset__in=changesets, state=InsightState.APPLIED)
-    for insight in applied.select_related("record").defer("record__embedding", "record__search"):
+    for insight in applied.select_related("record").defer("record__search"):
         if insight.changeset_id:
             by_changeset.setdefault(insight.changeset_id, []).append(insight.record)
     return by_changeset
@@ -88,6 +88,6 @@ def _sources(caller: Caller, changesets: Sequence[UUID]) -> dict[UUID, list[Memo
 def about(caller: Caller, urn: str) -> tuple[MemoryRecordQuerySet, InsightQuerySet]:
     """The living memories about an entity, and the insights about it that are not decided or not applied."""
     memories = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
-    memories = memories.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("embedding", "search")
+    memories = memories.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("search")
     open_ones = Insight.objects.visible_to(caller).about(urn).select_related("record")
     return memories, open_ones.filter(state__in=[InsightState.PENDING, InsightState.APPROVED])

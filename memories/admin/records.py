@@ -123,7 +123,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
-        return MemoryRecord.objects.visible_to(admin_caller(request)).defer("embedding", "search")
+        return MemoryRecord.objects.visible_to(admin_caller(request)).defer("search")
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> MemoryRecord | None:
         record: MemoryRecord | None = super().get_object(request, *args, **kwargs)

@@ -73,10 +73,7 @@ def store_turns(
     with transaction.atomic():
         MemoryRecord.objects.bulk_create(records, batch_size=500)
     try:
-        vectors, model = embedding.embed([record.content for record in records])
+        indexing.index("memory", {record.pk: record.content for record in records})
     except embedding.EmbedderUnavailable:
         indexing.enqueue("memory", [record.pk for record in records], Trigger.WRITE)
-    else:
-        for record, vector in zip(records, vectors, strict=True):
-            indexing.store_vector("memory", record.pk, record.content, vector.tolist(), model)
     return records

@@ -3,6 +3,7 @@ from __future__ import annotations
 from memories.models.batch import Batch
 from memories.models.feedback import Feedback, Verdict
 from memories.models.index_job import IndexJob, Lexeme
+from memories.models.passage import Passage
 from memories.models.persona import Persona, PersonaMembership
 from memories.models.proxies import Correction, StaleMemory
 from memories.models.record import (
@@ -29,6 +30,7 @@ __all__ = [
     "Lexeme",
     "MemoryRecord",
     "MemoryRevision",
+    "Passage",
     "Persona",
     "PersonaMembership",
     "Showing",

@@ -9,10 +9,9 @@ from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
-from pgvector.django import HnswIndex
 
 from memories.contract.links import link_to
-from memories.models.fields import ContentKey, EmbeddingField, SearchText
+from memories.models.fields import ContentKey, SearchText
 
 if TYPE_CHECKING:
     from memories.access import Caller
@@ -121,7 +120,6 @@ class MemoryRecord(models.Model):
     search = models.GeneratedField(
         expression=SearchText("content", "summary"), output_field=SearchVectorField(), db_persist=True
     )
-    embedding = EmbeddingField(null=True, editable=False)
     embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
     embedding_text_hash = models.BinaryField(null=True, editable=False)  # SHA-256 of the embedded text
 
@@ -214,9 +212,9 @@ class MemoryRecord(models.Model):
                 condition=Q(status=Status.ACTIVE),
                 name="memory_verify_next",
             ),
-            models.Index(  # the reconciler: no vector
+            models.Index(  # the reconciler: no vector of this text
                 fields=["id"],
-                condition=Q(embedding__isnull=True) & ~Q(status=Status.ARCHIVED),
+                condition=Q(embedding_text_hash__isnull=True) & ~Q(status=Status.ARCHIVED),
                 name="memory_no_vector",
             ),
             models.Index(fields=["embedding_model"], name="memory_vector_model"),  # the reconciler: another model
@@ -230,13 +228,6 @@ class MemoryRecord(models.Model):
             GinIndex(fields=["entity_urns"], name="memory_entities"),  # entity and graph recall, enrichment
             GinIndex(fields=["tags"], name="memory_tags"),  # filters
             GinIndex(fields=["search"], name="memory_words"),  # the lexical arm
-            HnswIndex(  # the semantic arm of large scopes
-                fields=["embedding"],
-                name="memory_vectors",
-                m=16,
-                ef_construction=64,
-                opclasses=["vector_cosine_ops"],
-            ),
         ]
 
     def __str__(self) -> str:

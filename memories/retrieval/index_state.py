@@ -70,7 +70,7 @@ def coverage(model: str) -> list[Coverage]:
 
 
 def _counted(kind: str, source: VectorSource, model: str) -> Any:
-    good = Q(embedding__isnull=False, embedding_model=model)
+    good = ~source.missing & Q(embedding_text_hash__isnull=False, embedding_model=model)
     rows = source.rows().order_by().annotate(kind=Value(kind)).values("kind")
     return rows.annotate(expected=Count("pk"), indexed=Count("pk", filter=good))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,13 +17,15 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import DataError, connection, models, transaction
-from django.db.models import F, Func, Q, QuerySet
+from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from memories import embedding
 from memories.contract.registry import Registry
-from memories.models import IndexJob, MemoryRecord, Status
+from memories.embedding import Vectors
+from memories.models import IndexJob, MemoryRecord, Passage, Status
 from memories.models.index_job import JobStatus, Trigger
+from memories.retrieval import passages
 
 BATCH = 32
 BACKOFF_BASE_S = 5  # 5 s · 2^attempts
@@ -32,11 +34,16 @@ RETENTION = timedelta(days=14)  # how long closed jobs are kept
 
 @dataclass(frozen=True)
 class VectorSource:
-    """A table with `embedding`, `embedding_model` and `embedding_text_hash` columns."""
+    """What has vectors: `rows` with `embedding_model` and `embedding_text_hash`, and the column that holds the vectors,
+    their own or of their passages."""
 
     kind: str
     rows: Callable[[], QuerySet[Any]]  # those that should have a vector
     text_column: str
+    vectors: type[models.Model]
+    vector_column: str
+    missing: Q
+    index: Callable[[Mapping[UUID, str], embedding.Waiting], dict[UUID, Vectors]]
 
     @property
     def model(self) -> type[models.Model]:
@@ -48,22 +55,51 @@ class VectorSource:
             function="sha256",
             output_field=models.BinaryField(),
         )
-        missing = Q(embedding__isnull=True) | ~Q(embedding_model=model) | ~Q(embedding_text_hash=sha256)
-        return self.rows().filter(missing)
+        stamped = Q(embedding_text_hash__isnull=False, embedding_text_hash=sha256, embedding_model=model)
+        return self.rows().filter(self.missing | ~stamped)
 
 
 SOURCES: Registry[VectorSource] = Registry("vector sources")
-MEMORIES = VectorSource("memory", lambda: MemoryRecord.objects.exclude(status=Status.ARCHIVED), "content")
+
+
+def index(
+    kind: str, texts: Mapping[UUID, str], waiting: embedding.Waiting = embedding.Waiting.CALLER
+) -> dict[UUID, Vectors]:
+    """Gives these units the vectors of these texts, unless a text has changed meanwhile; answers the vectors of each,
+    (passages, dimensions). Raises EmbedderUnavailable."""
+    try:
+        return SOURCES[kind].index(texts, waiting)
+    except DataError as error:  # the column holds other dimensions than the setting says
+        raise embedding.EmbedderUnavailable(dimension_fault() or str(error)) from error
+
+
+def index_memories(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
+    encoded, model = passages.encode(list(texts.values()), waiting=waiting)
+    units = {pk: (text, part) for (pk, text), part in zip(texts.items(), encoded, strict=True)}
+    passages.store(units, model)
+    return {pk: part.vectors for pk, (_, part) in units.items()}
+
+
+MEMORIES = VectorSource(
+    "memory",
+    lambda: MemoryRecord.objects.exclude(status=Status.ARCHIVED),
+    "content",
+    vectors=Passage,
+    vector_column="vector",
+    missing=Q(~Exists(Passage.objects.filter(record=OuterRef("pk")))),
+    index=index_memories,
+)
 
 
 def column_dimensions() -> dict[str, int]:
     """Table → dimensions of its vector column, of those that exist."""
-    tables = [source.model._meta.db_table for source in SOURCES.values()]
+    columns = [(source.vectors._meta.db_table, source.vector_column) for source in SOURCES.values()]
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT c.relname, a.atttypmod FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
-            " WHERE c.oid = ANY(ARRAY(SELECT to_regclass(t) FROM unnest(%s::text[]) AS t)) AND a.attname = 'embedding'",
-            [tables],
+            "SELECT c.relname, a.atttypmod FROM unnest(%s::text[], %s::text[]) AS wanted(relation, name)"
+            " JOIN pg_class c ON c.oid = to_regclass(wanted.relation)"
+            " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = wanted.name",
+            [[table for table, _ in columns], [column for _, column in columns]],
         )
         return dict(cursor.fetchall())
 
@@ -82,19 +118,6 @@ def dimension_fault() -> str:
 
 
 # -- one unit ------------------------------------------------------------------------------------------------
-
-
-def store_vector(kind: str, unit: UUID, text: str, vector: Sequence[float], model: str) -> bool:
-    """Writes a vector unless the text has changed meanwhile; True if it was written."""
-    source = SOURCES[kind]
-    row = source.rows().filter(pk=unit, **{source.text_column: text})
-    try:
-        with transaction.atomic():
-            return bool(
-                row.update(embedding=list(vector), embedding_model=model, embedding_text_hash=embedding.text_hash(text))
-            )
-    except DataError as error:  # the column holds other dimensions than the setting says
-        raise embedding.EmbedderUnavailable(dimension_fault() or str(error)) from error
 
 
 def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
@@ -193,9 +216,7 @@ def _embed_units(kind: str, jobs: list[IndexJob]) -> list[IndexJob]:
     texts = dict(rows.values_list("pk", source.text_column))
     if not texts:
         return jobs
-    vectors, model = embedding.embed(list(texts.values()), waiting=embedding.Waiting.BATCH)
-    for (unit, text), vector in zip(texts.items(), vectors, strict=True):
-        store_vector(kind, unit, text, vector.tolist(), model)
+    index(kind, texts, embedding.Waiting.BATCH)
     return jobs
 
 

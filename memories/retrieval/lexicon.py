@@ -9,14 +9,25 @@ what fewer than OWNERS_LEAST people wrote, and rounded to powers of two.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connection, transaction
 
-from memories.models.fields import search_vector_sql
+from memories.models.fields import search_vector_sql, text_search_config
 
+TYPO_LEAST = 5  # letters of a word in which a typo is looked for
+TYPOS_MOST = 4  # such words of one question
+LIKES_MOST = 5
+LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzäöüßéèàçñ")
+IDENTIFIER = re.compile(r"[^\W_]+(?:[._][^\W_]+)+")
+IDENTIFIERS_MOST = 5
+PHRASES = """
+    SELECT name, phraseto_tsquery(%s::regconfig, regexp_replace(name, '[._]+', ' ', 'g'))::text
+    FROM unnest(%s::text[]) AS name"""
+KNOWN_LEXEMES = "SELECT lexeme FROM memory_lexemes WHERE lexeme = ANY(%s)"
 MAX_TERMS = 32  # a longer query is cut to its rarest terms
 CANDIDATE_ROWS = 5_000  # about how many rows the lexical arm may touch in a large scope
 OWNERS_LEAST = 3  # of a lexeme that counts
@@ -49,11 +60,20 @@ class Term:
     lexeme: str
     documents: int
     idf: float
+    likes: tuple[str, ...] = ()  # lexemes one letter away, of one that is unknown
+    phrase: str = ""  # the tsquery of an identifier as a whole
 
     @property
     def tsquery(self) -> str:
-        escaped = self.lexeme.replace("\\", "\\\\").replace("'", "''")
-        return f"'{escaped}'"
+        if self.phrase:
+            return f"({self.phrase})"
+        quoted = " | ".join(_quoted(lexeme) for lexeme in (self.lexeme, *self.likes))
+        return f"({quoted})" if self.likes else quoted
+
+
+def _quoted(lexeme: str) -> str:
+    escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
 
 
 def idf(documents: int, total: int) -> float:
@@ -69,25 +89,55 @@ def query_terms(query: str) -> list[Term]:
         cursor.execute(QUERY_TERMS.format(vector=search_vector_sql("%s::text")), [query, query])
         rows = cursor.fetchall()
     terms = [Term(lexeme, documents, idf(shared, total or shared)) for lexeme, documents, shared, total in rows]
-    return sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
+    terms = sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
+    terms = _with_likes(terms)
+    return [*_identifiers(query, terms), *terms][:MAX_TERMS]
 
 
-def weigh(terms: Sequence[Term], condition: str, params: dict[str, Any], limit: int) -> tuple[bool, list[Term]]:
-    """Whether the scope has at most `limit` rows, and then the terms by their frequency in it: exact, always
-    fresh, and without a trace of texts that the caller may not read. A larger scope keeps the table's counts."""
-    counts = "".join(f", count(*) FILTER (WHERE search @@ %(counted{n})s::tsquery)" for n in range(len(terms)))
-    counted = {f"counted{n}": term.tsquery for n, term in enumerate(terms)}
+def _with_likes(terms: Sequence[Term]) -> list[Term]:
+    """A word that nobody used is looked for one letter away too: it may be a typo of a rare name. The lexemes of all
+    are asked, and their rows only in the reader's scope, so that nobody learns of a word that they may not read."""
+    unknown = [term for term in terms if not term.documents and len(term.lexeme) >= TYPO_LEAST]
+    if not unknown:
+        return list(terms)
+    edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:TYPOS_MOST]}
     with connection.cursor() as cursor:
-        # The condition is the ORM's, with named parameters; all else is this function's own text.
-        cursor.execute(
-            f"SELECT count(*){counts} FROM (SELECT search FROM memory_records WHERE {condition} LIMIT %(most)s) rows",  # noqa: S608
-            {**params, **counted, "most": limit + 1},
-        )
-        rows, *documents = cursor.fetchone()
-    if rows > limit:
-        return False, list(terms)
-    exact = [Term(t.lexeme, n, idf(n, rows)) for t, n in zip(terms, documents, strict=True)]
-    return True, sorted(exact, key=lambda term: (term.documents, term.lexeme))
+        cursor.execute(KNOWN_LEXEMES, [sorted(set().union(*edits.values()))])
+        lexemes = {lexeme for (lexeme,) in cursor.fetchall()}
+    likes = {lexeme: tuple(sorted(edits[lexeme] & lexemes))[:LIKES_MOST] for lexeme in edits}
+    return [replace(term, likes=likes.get(term.lexeme, ())) for term in terms]
+
+
+def one_edit_away(word: str) -> set[str]:
+    """What a letter less, more, another or two swapped make of it (Damerau 1964)."""
+    parts = [(word[:n], word[n:]) for n in range(len(word) + 1)]
+    letters = set(word) | LETTERS
+    edits = {a + b[1:] for a, b in parts if b} | {a + b[1] + b[0] + b[2:] for a, b in parts if len(b) > 1}
+    edits |= {a + c + b[1:] for a, b in parts if b for c in letters} | {a + c + b for a, b in parts for c in letters}
+    return edits - {word}
+
+
+def _identifiers(query: str, terms: Sequence[Term]) -> list[Term]:
+    """`sales.orders` and `customer_id` as wholes beside their parts: who holds the whole is worth more."""
+    names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:IDENTIFIERS_MOST]
+    if not names:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(PHRASES, [text_search_config(), names])
+        phrases = [(name, phrase) for name, phrase in cursor.fetchall() if "<" in phrase]
+    rarest = max((term.idf for term in terms), default=1.0)
+    return [Term(name, 0, rarest, phrase=phrase) for name, phrase in phrases]
+
+
+WORD_LEXEMES = """
+    SELECT word, lexeme FROM unnest(%s::text[]) AS word, unnest(tsvector_to_array({vector})) AS lexeme"""
+
+
+def idf_of_words(words: Sequence[str], idf_of: Mapping[str, float]) -> dict[str, float]:
+    """The idf of each word, of those whose lexemes have one."""
+    with connection.cursor() as cursor:
+        cursor.execute(WORD_LEXEMES.format(vector=search_vector_sql("word")), [sorted(set(words))])
+        return {word: idf_of[lexeme] for word, lexeme in cursor.fetchall() if lexeme in idf_of}
 
 
 def coverage_sql(terms: Sequence[Term]) -> tuple[str, dict[str, Any]]:

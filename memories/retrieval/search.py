@@ -1,8 +1,7 @@
-"""Recall: one round trip makes candidates and ranks them.
+"""Recall: what may be read and answers best.
 
-score = w_s · cosine + w_l · idf coverage (+ a bonus for named and near entities). Candidates are the top 50
-by cosine, the top 50 by coverage of OR-matched words, and the newest 50 about the named entities; all are
-scored by the same formula, ties break by id, so an answer can be reproduced.
+One statement makes candidates and ranks them (ranking); where some of the best are turns of conversations, what stands
+around them joins in (context). Everything breaks ties by age and id, so an answer can be reproduced.
 """
 
 from __future__ import annotations
@@ -15,26 +14,24 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Exists, FloatField, OuterRef, Q, QuerySet, Value
-from django.db.models.expressions import Combinable, CombinedExpression
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
-from pgvector.django import CosineDistance
 
 from memories import embedding
 from memories.access import Caller
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.operations import carries_out, checked
 from memories.contract.registry import Registry
-from memories.database.statements import condition
+from memories.embedding import Tokens
 from memories.history import states_at
 from memories.models import Feedback, MemoryRecord, Status, Tier, Verdict
 from memories.models.record import MemoryRecordQuerySet
 from memories.operations import DimensionName, RecallMemories
-from memories.retrieval import lexicon
+from memories.retrieval import context, lexicon, passages, rerank
+from memories.retrieval.cues import Cues
+from memories.retrieval.ranking import CANDIDATES, Question, Ranked, candidates, order
 from memories.writing.revising import value_of
 
-CANDIDATES = 50  # per arm
-ENTITY_BONUS = 1.0  # at distance 0, falling as 1 / (1 + distance): a named entity outweighs a fair match of words
 URNS_PER_QUERY = 200  # named entities with their neighbours
 
 LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
@@ -60,13 +57,19 @@ class Hit:
     bonus: float
     content: str
     status: str
+    passage: tuple[int, int] | None = None  # where the best passage of a long text stands, from and to
+
+    @property
+    def quotation(self) -> str:
+        """The content, or the best passage of a long one."""
+        return self.content[slice(*self.passage)].strip() if self.passage else self.content
 
 
 @dataclass(frozen=True)
 class Recall:
     hits: list[Hit]
     strategy: str
-    ranking: str  # hybrid, lexical, entity or graph
+    ranking: str  # hybrid, context with tokens, context, lexical, entity or graph
     degraded: bool = False
     note: str = ""
     left_out: dict[str, int] = field(default_factory=dict)  # status → matches that are not shown for it
@@ -86,15 +89,6 @@ class Filters:
     owner: str = ""
     conversation_id: str = ""
     created_before: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Question:
-    """What the arms work with."""
-
-    vector: Sequence[float] | None = None
-    terms: Sequence[lexicon.Term] = ()
-    distances: dict[str, int] = field(default_factory=dict)
 
 
 def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
@@ -121,100 +115,6 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     return rows
 
 
-# -- arms ------------------------------------------------------------------------------------------------
-
-
-def is_small(scope: MemoryRecordQuerySet) -> bool:
-    """Whether an exact scan is quicker and surer than the index (measured in bench/recall_speed.py)."""
-    limit = settings.RECALL_EXACT_SCAN_ROWS
-    return scope.order_by()[: limit + 1].count() <= limit
-
-
-def nearest(scope: MemoryRecordQuerySet, vector: Sequence[float], *, exact: bool) -> MemoryRecordQuerySet:
-    """Rows with a vector, nearest first. An approximate index loses the rows of a small scope; so that one is
-    scanned: the added zero keeps the planner from the HNSW index."""
-    distance: Combinable = CosineDistance("embedding", list(vector))
-    if exact:
-        distance = CombinedExpression(distance, "+", Value(0.0), output_field=FloatField())
-    return scope.filter(embedding__isnull=False).order_by(distance)
-
-
-# One arm each: the nearest vectors, the best covered words, the newest about the named entities.
-SEMANTIC = """
-    (SELECT id FROM memory_records WHERE {scope} AND embedding IS NOT NULL
-     ORDER BY (embedding <=> (SELECT vector FROM question)){exactly} LIMIT %(candidates)s)"""
-LEXICAL = """
-    (SELECT id FROM memory_records WHERE {scope} AND search @@ %(words)s::tsquery
-     ORDER BY {coverage} DESC, id LIMIT %(candidates)s)"""
-NEAR = """
-    (SELECT id FROM memory_records WHERE {scope} AND entity_urns && %(urns)s::varchar[]
-     ORDER BY created_at DESC, id LIMIT %(candidates)s)"""
-# All candidates by one formula. Ties break by age and id, so that an answer can be reproduced.
-RANKED = """
-    WITH question AS MATERIALIZED (SELECT %(vector)s::vector AS vector),
-    scored AS (
-        SELECT {columns}, {cosine} AS cosine, {coverage} AS coverage, {bonus} AS bonus
-        FROM memory_records WHERE id IN ({arms}) AND {scope}
-    )
-    SELECT *, %(w_semantic)s * coalesce(cosine, 0) + %(w_lexical)s * coverage + bonus AS score
-    FROM scored ORDER BY score DESC, created_at DESC, id LIMIT %(limit)s"""
-COSINE = "1 - (embedding <=> (SELECT vector FROM question))"
-BONUS = "CASE WHEN entity_urns && %(urns{0})s::varchar[] THEN %(bonus{0})s ELSE "
-
-
-def ranking(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tuple[str, dict[str, Any]]:
-    """The statement that makes the scope's candidates, scores and orders them. Values are parameters; what is
-    formatted in are this module's fragments and the scope's own condition, compiled by the ORM."""
-    scope_sql, params = condition(scope)
-    exact, weighed = True, list(question.terms)
-    if weighed or question.vector is not None:  # a look at entities alone has nothing to weigh
-        exact, weighed = lexicon.weigh(question.terms, scope_sql, params, settings.RECALL_EXACT_SCAN_ROWS)
-    coverage, terms = lexicon.coverage_sql(weighed)
-    bonus, bonuses = _bonus_sql(question.distances)
-    arms = []
-    if question.vector is not None:
-        arms.append(SEMANTIC.format(scope=scope_sql, exactly=" + 0" if exact else ""))
-    if weighed:
-        arms.append(LEXICAL.format(scope=scope_sql, coverage=coverage))
-    if question.distances:
-        arms.append(NEAR.format(scope=scope_sql))
-    sql = RANKED.format(
-        columns=", ".join(COLUMNS),
-        cosine=COSINE if question.vector is not None else "NULL::float8",
-        coverage=coverage,
-        bonus=bonus,
-        arms=" UNION ALL ".join(arms) or "NULL",
-        scope=scope_sql,
-    )
-    words = lexicon.any_of(weighed) if exact else lexicon.selective(weighed)
-    values = {
-        "vector": str(list(question.vector)) if question.vector is not None else None,
-        "words": words,
-        "urns": list(question.distances),
-        "candidates": CANDIDATES,
-        "w_semantic": settings.RECALL_SEMANTIC_WEIGHT,
-        "w_lexical": settings.RECALL_LEXICAL_WEIGHT,
-        "limit": limit,
-    }
-    return sql, {**params, **terms, **bonuses, **values}
-
-
-COLUMNS = [
-    str(field.column) for field in MemoryRecord._meta.concrete_fields if field.name not in ("embedding", "search")
-]
-
-
-def _bonus_sql(distances: dict[str, int]) -> tuple[str, dict[str, Any]]:
-    """SQL for the bonus of the nearest of the record's entities."""
-    params: dict[str, Any] = {}
-    cases = ""
-    for distance in sorted(set(distances.values())):
-        cases += BONUS.format(distance)
-        params[f"urns{distance}"] = [urn for urn, far in distances.items() if far == distance]
-        params[f"bonus{distance}"] = ENTITY_BONUS / (1 + distance)
-    return f"({cases}0{' END' * len(set(distances.values()))})::float8", params
-
-
 # -- recall ----------------------------------------------------------------------------------------------
 
 
@@ -228,20 +128,67 @@ def recall(ask: RecallMemories, *, caller: Caller, filters: Filters = Filters())
     _check_needs(ask)
     as_of, limit = ask.as_of, ask.limit
     filters = _narrowed(filters, ask)
-    question, answer = _prepare(caller, ask.query, ask.strategy, ask.entity_urns)
+    question, answer, tokens = _prepare(caller, ask.query, ask.strategy, ask.entity_urns)
     scope = in_scope(caller, filters).filter(~Exists(_own_doubts(caller)))
     floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
-    rows = MemoryRecord.objects.raw(*ranking(scope, question, 3 * CANDIDATES if as_of else limit))
-    hits = [hit for hit in map(_hit, rows) if hit.score > floor]
+    rows_found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
+    rows_found = [candidate for candidate in rows_found if candidate.score > floor]
     if as_of:
-        allowed = {Status.ACTIVE, Status.STALE} if ask.include_stale else {Status.ACTIVE}
-        hits = _as_of(caller, hits, as_of, allowed)[:limit]
-        label = f"as of {as_of.isoformat()}: texts and status of that time, ranked by today's index"
-        return replace(answer, hits=hits, note="; ".join(filter(None, [answer.note, label])))
-    least = hits[-1].score if len(hits) == limit else floor
+        return _past(caller, scope, ask, answer, sorted(map(Ranked.of, rows_found), key=order))
+    if question.terms and any(candidate.conversation_id for candidate in rows_found):
+        rows, stage = context.ranked(scope, question, rows_found[: context.SEEDS], idfs, tokens)
+        answer = replace(answer, ranking=stage if answer.ranking == "hybrid" else answer.ranking)
+    else:
+        rows = sorted(map(Ranked.of, rows_found), key=order)
+    reranks = settings.RERANK_PROVIDER != "none" and bool(ask.query)
+    hits = _with_passages(_hits(scope, rows[: max(limit, rerank.LOOKED_AT) if reranks else limit]), question)
+    if reranks and hits:
+        hits, answer = _reranked(ask.query, hits, answer)
+    hits = hits[:limit]
+    least = min((row.plain for row in rows[:limit]), default=floor) if len(hits) == limit else floor
     left_out = _left_out(caller, filters, question, least)
     hints = hints_about([hit.record.pk for hit in hits]) if hits else {}
     return replace(answer, hits=hits, left_out=left_out, hints=hints)
+
+
+def _reranked(query: str, hits: list[Hit], answer: Recall) -> tuple[list[Hit], Recall]:
+    """The best hits in the order of the cross-encoder, the rest behind them."""
+    first, rest = hits[: rerank.LOOKED_AT], hits[rerank.LOOKED_AT :]
+    try:
+        scores = rerank.relevances(query, [hit.quotation for hit in first])
+    except rerank.RerankerUnavailable as error:
+        note = f"not reranked: {error}"
+        return hits, replace(answer, degraded=True, note="; ".join(filter(None, [answer.note, note])))
+    ranks = sorted(range(len(first)), key=lambda n: (-scores[n], n))
+    reordered = [replace(first[n], score=scores[n]) for n in ranks]
+    return reordered + rest, replace(answer, ranking=f"{answer.ranking}, reranked")
+
+
+def _hits(scope: MemoryRecordQuerySet, rows: Sequence[Ranked]) -> list[Hit]:
+    records = scope.defer("search").in_bulk([row.id for row in rows])
+    return [
+        Hit(record, row.score, row.cosine, row.coverage, row.bonus, record.content, record.status)
+        for row in rows
+        if (record := records.get(row.id))
+    ]
+
+
+def _past(
+    caller: Caller, scope: MemoryRecordQuerySet, ask: RecallMemories, answer: Recall, rows: Sequence[Ranked]
+) -> Recall:
+    """The answer as of a time."""
+    moment: Any = ask.as_of
+    allowed = {Status.ACTIVE, Status.STALE} if ask.include_stale else {Status.ACTIVE}
+    hits = _as_of(caller, _hits(scope, rows), moment, allowed)[: ask.limit]
+    label = f"as of {moment.isoformat()}: texts and status of that time, ranked by today's index"
+    return replace(answer, hits=hits, note="; ".join(filter(None, [answer.note, label])))
+
+
+def _with_passages(hits: list[Hit], question: Question) -> list[Hit]:
+    """Long texts are quoted by their best passage."""
+    long_ids = [hit.record.pk for hit in hits if len(hit.content) > passages.WHOLE_MOST]
+    best = passages.nearest(long_ids, question.vector) if long_ids and question.vector is not None else {}
+    return [replace(hit, passage=best.get(hit.record.pk)) for hit in hits]
 
 
 def _own_doubts(caller: Caller) -> QuerySet[Feedback]:
@@ -255,9 +202,11 @@ def _left_out(caller: Caller, filters: Filters, question: Question, least: float
     if list(filters.statuses) not in ([Status.ACTIVE], [Status.ACTIVE, Status.STALE]):
         return {}
     scope = in_scope(caller, replace(filters, statuses=hidden))
-    rows = MemoryRecord.objects.raw(*ranking(scope, question, CANDIDATES))
-    counted = Counter(str(row.status) for row in map(_hit, rows) if row.score > least)
-    return dict(counted)
+    if not scope.order_by("status", "-created_at")[:1]:  # in the order of an index that is mostly empty
+        return {}
+    near, _ = candidates(scope, question, CANDIDATES)
+    better = [candidate.id for candidate in near if candidate.score > least]
+    return dict(Counter(map(str, scope.filter(pk__in=better).values_list("status", flat=True))))
 
 
 def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
@@ -293,28 +242,30 @@ def _narrowed(filters: Filters, ask: RecallMemories) -> Filters:
     )
 
 
-def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tuple[Question, Recall]:
-    """What to ask the arms, and how the answer is labelled. Inference comes first, while no connection is held."""
-    vector, away = _vector(query) if query and strategy != "lexical" else (None, "")
+def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tuple[Question, Recall, Tokens | None]:
+    """What to ask the arms, how the answer is labelled, and the question's word pieces. Inference comes first, while no
+    connection is held."""
+    vector, tokens, away = _read(query) if query and strategy != "lexical" else (None, None, "")
     distances, answer = _distances(caller, strategy, urns)
     question = Question(vector=vector, distances=distances)
     if not query:
-        return question, replace(answer, ranking="graph" if strategy == "auto" else strategy)
-    question = replace(question, terms=lexicon.query_terms(query))
+        return question, replace(answer, ranking="graph" if strategy == "auto" else strategy), None
+    question = replace(question, terms=lexicon.query_terms(query), cues=Cues.of(query))
     if strategy in ("auto", "semantic"):
         if away:
             note = "; ".join(filter(None, [answer.note, f"{away}; {LEXICAL_NOTE}"]))
-            return question, replace(answer, ranking="lexical", degraded=True, note=note)
-        return question, replace(answer, ranking="hybrid")
-    return question, answer
+            return question, replace(answer, ranking="lexical", degraded=True, note=note), None
+        return question, replace(answer, ranking="hybrid"), tokens
+    return question, answer, None
 
 
-def _vector(query: str) -> tuple[Sequence[float] | None, str]:
-    """The query's vector, or why there is none."""
+def _read(query: str) -> tuple[Sequence[float] | None, Tokens | None, str]:
+    """The query's vector and word pieces, or why there are none."""
     try:
-        return embedding.embed_one(query)[0], ""
+        vectors, tokens, _ = embedding.embed_tokens([query])
     except embedding.EmbedderUnavailable as error:
-        return None, str(error)
+        return None, None, str(error)
+    return vectors[0].tolist(), tokens[0] if tokens else None, ""
 
 
 def _distances(caller: Caller, strategy: str, urns: list[str]) -> tuple[dict[str, int], Recall]:
@@ -344,18 +295,6 @@ def _neighbours(caller: Caller, urns: list[str]) -> tuple[dict[str, int], list[s
             distances[urn] = min(distance, distances.get(urn, distance))
         notes += [note] if note else []
     return distances, notes
-
-
-def _hit(row: Any) -> Hit:
-    return Hit(
-        record=row,
-        score=row.score,
-        cosine=row.cosine,
-        coverage=row.coverage,
-        bonus=row.bonus,
-        content=row.content,
-        status=row.status,
-    )
 
 
 def _as_of(caller: Caller, hits: list[Hit], moment: datetime, allowed: set[Status]) -> list[Hit]:

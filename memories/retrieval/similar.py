@@ -8,18 +8,16 @@ from uuid import UUID
 
 import numpy as np
 from django.db import connection
-from django.db.models import Value
-from django.db.models.expressions import CombinedExpression
-from django.db.models.fields import FloatField
-from pgvector.django import CosineDistance
 
 from memories.access import Caller
 from memories.database.statements import condition
-from memories.models import MemoryRecord, Status
+from memories.embedding import Vectors
+from memories.models import MemoryRecord, Passage, Status
 from memories.models.record import MemoryRecordQuerySet
-from memories.retrieval.search import is_small, nearest
+from memories.retrieval.ranking import is_small
 
 SIMILAR_MAX = 5
+LOOKED_AT = 20  # nearest records whose whole texts are compared
 
 
 @dataclass(frozen=True)
@@ -28,36 +26,80 @@ class Similar:
     cosine: float
 
 
+def whole_cosine(first: Vectors, second: Vectors) -> float:
+    """How alike two texts are as a whole, from their passages (n, dimensions) and (m, dimensions) of unit length: of
+    the one whose passages have the worse likes in the other, their mean. Of short texts, the cosine."""
+    cosines = first @ second.T
+    return float(min(cosines.max(axis=1).mean(), cosines.max(axis=0).mean()))
+
+
+def vectors_of(ids: Sequence[UUID]) -> dict[UUID, Vectors]:
+    """The passages' vectors of each of these records that has some."""
+    rows = Passage.objects.filter(record__in=ids).order_by("record", "start").values_list("record_id", "vector")
+    lists: dict[UUID, list[Vectors]] = {}
+    for pk, vector in rows:
+        lists.setdefault(pk, []).append(np.asarray(vector, dtype=np.float32))
+    return {pk: np.stack(vectors) for pk, vectors in lists.items()}
+
+
+# The records nearest to any of some vectors, best first. The added zero keeps the planner from the HNSW index, which
+# loses the rows of a small scope.
+NEAREST = """
+    SELECT record_id FROM (
+        SELECT p.record_id, min(p.vector <=> wanted.vector) AS distance
+        FROM unnest(%(vectors)s::text[]::vector[]) AS wanted(vector) CROSS JOIN LATERAL (
+            SELECT passage.record_id, passage.vector FROM memory_passages passage
+            JOIN memory_records ON memory_records.id = passage.record_id
+            WHERE {scope} ORDER BY (passage.vector <=> wanted.vector){exactly} LIMIT %(looked_at)s
+        ) p GROUP BY p.record_id
+    ) nearest ORDER BY distance, record_id LIMIT %(looked_at)s"""
+
+
+def nearest(scope: MemoryRecordQuerySet, vectors: Vectors, *, exact: bool | None = None) -> list[UUID]:
+    """The records of the scope nearest to any of these passages, best first."""
+    scope_sql, params = condition(scope)
+    is_exact = is_small(scope) if exact is None else exact
+    sql = NEAREST.format(scope=scope_sql, exactly=" + 0" if is_exact else "")
+    with connection.cursor() as cursor:
+        texts = [str(vector.tolist()) for vector in vectors]
+        cursor.execute(sql, {**params, "vectors": texts, "looked_at": LOOKED_AT})
+        return [pk for (pk,) in cursor.fetchall()]
+
+
 def similar_to(
-    caller: Caller, vector: Sequence[float], *, threshold: float, besides: MemoryRecord | None = None
+    caller: Caller, vectors: Vectors, *, threshold: float, besides: MemoryRecord | None = None
 ) -> list[Similar]:
-    """Living memories that the caller sees with cosine ≥ threshold, nearest first, at most five.
+    """Living memories that the caller sees and whose whole text has cosine ≥ threshold, nearest first, at most five.
 
     Left out: `besides` itself and what it corrects.
     """
     scope = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
     if besides is not None:
         scope = scope.exclude(pk__in=[besides.pk, besides.supersedes_id or besides.pk])
-    cosine = CombinedExpression(Value(1.0), "-", CosineDistance("embedding", list(vector)), output_field=FloatField())
-    rows = nearest(scope, vector, exact=is_small(scope)).annotate(cosine=cosine).defer("embedding", "search")
-    candidates = [Similar(row, row.cosine) for row in rows[:SIMILAR_MAX]]  # type: ignore[attr-defined]  # annotated
-    return [similar for similar in candidates if similar.cosine >= threshold]
+    return like(scope, vectors, threshold)[:SIMILAR_MAX]
 
 
-# The nearest living memory of each of some records. The added zero keeps the planner from the HNSW index, which loses
-# the rows of a small scope.
-NEAREST = """
-    SELECT subject.id, near.id, 1 - near.distance
-    FROM memory_records subject CROSS JOIN LATERAL (
-        SELECT memory_records.id, (memory_records.embedding <=> subject.embedding){exactly} AS distance
-        FROM memory_records WHERE {scope} AND memory_records.embedding IS NOT NULL AND memory_records.id <> subject.id
-        {same_entities}
-        ORDER BY (memory_records.embedding <=> subject.embedding){exactly} LIMIT 1
+def like(scope: MemoryRecordQuerySet, vectors: Vectors, threshold: float) -> list[Similar]:
+    """The records of the scope whose whole text has cosine ≥ threshold to the text of these passages, nearest first."""
+    cosines = {
+        pk: whole_cosine(vectors, vectors_there) for pk, vectors_there in vectors_of(nearest(scope, vectors)).items()
+    }
+    near = sorted((pk for pk in cosines if cosines[pk] >= threshold), key=lambda pk: (-cosines[pk], pk))
+    records = MemoryRecord.objects.defer("search").in_bulk(near)
+    return [Similar(records[pk], cosines[pk]) for pk in near if pk in records]
+
+
+# The nearest living memories of each passage of some records.
+NEAREST_OF = """
+    SELECT subject.record_id, near.record_id
+    FROM memory_passages subject {subject_record} CROSS JOIN LATERAL (
+        SELECT p.record_id FROM memory_passages p JOIN memory_records ON memory_records.id = p.record_id
+        WHERE {scope} AND p.record_id <> subject.record_id {same_entities}
+        ORDER BY (p.vector <=> subject.vector){exactly} LIMIT 2
     ) near
-    WHERE subject.id = ANY(%(ids)s) AND subject.embedding IS NOT NULL"""
-
-
-SAME_ENTITIES = "AND memory_records.entity_urns && subject.entity_urns"
+    WHERE subject.record_id = ANY(%(ids)s)"""
+SUBJECT_RECORD = "JOIN memory_records subject_record ON subject_record.id = subject.record_id"
+SAME_ENTITIES = "AND memory_records.entity_urns && subject_record.entity_urns"
 
 
 def nearest_of(
@@ -66,27 +108,40 @@ def nearest_of(
     """For each of these records the nearest one of the scope by meaning, where its cosine ≥ threshold. With
     `same_entities` those alone are compared that share an entity, which spares a large scope most of its distances."""
     scope_sql, params = condition(scope)
-    exactly = " + 0" if same_entities or is_small(scope) else ""
-    sql = NEAREST.format(scope=scope_sql, exactly=exactly, same_entities=SAME_ENTITIES if same_entities else "")
+    sql = NEAREST_OF.format(
+        scope=scope_sql,
+        exactly=" + 0" if same_entities or is_small(scope) else "",
+        subject_record=SUBJECT_RECORD if same_entities else "",
+        same_entities=SAME_ENTITIES if same_entities else "",
+    )
     with connection.cursor() as cursor:
         cursor.execute(sql, {**params, "ids": list(ids)})
-        rows = [(subject, near, cosine) for subject, near, cosine in cursor.fetchall() if cosine >= threshold]
-    records = MemoryRecord.objects.defer("embedding", "search").in_bulk([near for _, near, _ in rows])
-    return {subject: Similar(records[near], cosine) for subject, near, cosine in rows if near in records}
+        pairs = set(cursor.fetchall())
+    vectors = vectors_of(list({pk for pair in pairs for pk in pair}))
+    best: dict[UUID, tuple[float, UUID]] = {}
+    for subject, near in pairs:
+        cosine = whole_cosine(vectors[subject], vectors[near])
+        best[subject] = max(best.get(subject, (-1.0, near)), (cosine, near))
+    nearest_pairs = {subject: pair for subject, pair in best.items() if pair[0] >= threshold}
+    records = MemoryRecord.objects.defer("search").in_bulk([near for _, near in nearest_pairs.values()])
+    return {
+        subject: Similar(records[near], cosine) for subject, (cosine, near) in nearest_pairs.items() if near in records
+    }
 
 
 def alike(ids: Sequence[UUID], *, threshold: float) -> list[list[UUID]]:
     """These records in groups of near-duplicates (cosine ≥ threshold to some other of the group), in the given order;
     a record without a vector or without a like is a group of its own."""
-    rows = MemoryRecord.objects.filter(pk__in=ids, embedding__isnull=False).values_list("pk", "embedding")
-    vectors = {pk: np.asarray(vector, dtype=np.float32) for pk, vector in rows}
+    vectors = vectors_of(ids)
     group_of: dict[UUID, list[UUID]] = {pk: [pk] for pk in ids}
     indexed = [pk for pk in ids if pk in vectors]
     if indexed:
-        matrix = np.stack([vectors[pk] / (np.linalg.norm(vectors[pk]) or 1.0) for pk in indexed])
+        matrix = np.concatenate([vectors[pk] for pk in indexed])
+        owners = np.repeat(np.arange(len(indexed)), [len(vectors[pk]) for pk in indexed])
         first, second = np.nonzero(np.triu(matrix @ matrix.T >= threshold, k=1))
-        for i, j in zip(first, second, strict=True):
-            _join(group_of, indexed[i], indexed[j])
+        for i, j in sorted({(int(owners[a]), int(owners[b])) for a, b in zip(first, second, strict=True)}):
+            if i != j and whole_cosine(vectors[indexed[i]], vectors[indexed[j]]) >= threshold:
+                _join(group_of, indexed[i], indexed[j])
     groups = {id(group): group for group in group_of.values()}  # in the order of their first members
     position = {pk: number for number, pk in enumerate(ids)}
     return [sorted(group, key=position.__getitem__) for group in groups.values()]

@@ -28,7 +28,7 @@ def living_successor(record: MemoryRecord) -> MemoryRecord | None:
     """What corrects the record today: its successor, or that one's where it was forgotten."""
     links, visited_ids = [record.pk], {record.pk}
     while links:
-        after = list(MemoryRecord.objects.filter(supersedes__in=links).defer("embedding", "search"))
+        after = list(MemoryRecord.objects.filter(supersedes__in=links).defer("search"))
         for successor in after:
             if successor.status != Status.ARCHIVED:
                 return successor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,8 @@ from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.fields import Id, Reason
 from memories.contract.operations import checked
-from memories.models import MemoryRecord, MemoryRevision, Status, Visibility
+from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Visibility
+from memories.retrieval.passages import Stamped, keep, stamp_of
 
 # What a revision keeps beside text, status and visibility.
 DETAILS = (
@@ -66,7 +67,8 @@ def revised(
     if not changed:
         return
     if record.content != before["content"]:
-        record.embedding, record.embedding_model, record.embedding_text_hash = None, "", None
+        record.embedding_model, record.embedding_text_hash = "", None
+        Passage.objects.filter(record=record).delete()
         changed += [f for f in columns if f.name.startswith("embedding")]
     now = moment or timezone.now()
     last = MemoryRevision.objects.filter(record=record).order_by("-valid_to").values_list("valid_to", flat=True).first()
@@ -95,11 +97,27 @@ def revised(
             copies.follow([record.pk])
 
 
-def save_new(record: MemoryRecord) -> MemoryRecord:
-    """Saves a new record. Every way to write one is through here, so that its entities are looked at as they are."""
+def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryRecord:
+    """Saves a new record, with its passages where they are at hand. Every way to write one is through here, so that its
+    entities are looked at as they are."""
+    for name, value in (stamp_of(record.content, encoded.model) if encoded else {}).items():
+        setattr(record, name, value)
     record.save(force_insert=True)
+    if encoded:
+        keep({record.pk: encoded.passages})
     _ground(record)
     return record
+
+
+def save_many(news: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
+    """As `save_new`, in few statements."""
+    for record, encoded in news:
+        for name, value in (stamp_of(record.content, encoded.model) if encoded else {}).items():
+            setattr(record, name, value)
+    MemoryRecord.objects.bulk_create([record for record, _ in news], batch_size=200)
+    keep({record.pk: encoded.passages for record, encoded in news if encoded})
+    for record, _ in news:
+        _ground(record)
 
 
 def _ground(record: MemoryRecord) -> None:

@@ -48,7 +48,7 @@ def resources_of(caller: Caller, tools: Collection[str]) -> list[Resource]:
 
 
 def _newest(caller: Caller) -> Iterable[MemoryRecord]:
-    return memories.newest(caller, Filters(owner=caller.email)).defer("embedding", "search")[:LISTED_MOST]
+    return memories.newest(caller, Filters(owner=caller.email)).defer("search")[:LISTED_MOST]
 
 
 def templates_of(caller: Caller, tools: Collection[str]) -> list[ResourceTemplate]:

@@ -169,7 +169,7 @@ class Browse:
 
     def _list(self) -> Result:
         current_page = page(
-            in_scope(self.caller, self.filters).defer("embedding", "search"),
+            in_scope(self.caller, self.filters).defer("search"),
             self.after,
             newest=self.sort == "newest",
         )

@@ -107,4 +107,5 @@ class RecallMemory(APIView):
     @extend_schema(operation_id="recall", request=body_of(RecallMemories), responses=answers(RecallShape))
     def post(self, request: Request) -> Response:
         caller = caller_using(request, "memory_recall")
-        return Response(shapes.recall_shape(recall(read_operation(RecallMemories, request), caller=caller)))
+        ask = read_operation(RecallMemories, request)
+        return Response(shapes.recall_shape(recall(ask, caller=caller), explain=ask.explain))

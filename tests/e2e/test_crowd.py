@@ -106,7 +106,7 @@ async def calls(served: Served, email: str, count: int, arguments: dict[str, Any
 
 
 def content_of(answer: Any) -> dict[str, Any]:
-    return dict(json.loads(answer.content[0].text))
+    return dict(json.loads(answer.content[0].text) if answer.is_error else answer.structured_content)
 
 
 def ask(answers: Coroutine[Any, Any, list[Any]]) -> list[Any]:

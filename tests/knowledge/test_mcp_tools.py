@@ -55,7 +55,7 @@ def test_the_whole_way_over_the_tools(
     small_catalog: None, alice: Caller, bob: Caller, olga: Caller, cora: Caller
 ) -> None:
     id = capture(alice, suggested_actions=[{"action_type": "add_tag", "detail": "Training"}])["insight_id"]
-    assert memory_recall(bob, query="test stores")["count"] == 0
+    assert memory_recall(bob, query="test stores").data["count"] == 0
     queue = apply_knowledge(cora, "bulk_review")
     assert (queue["total_pending"], queue["by_category"]) == (1, {"data_quality": 1})
     review = apply_knowledge(cora, "review", entity_urn=ORDERS)
@@ -73,7 +73,7 @@ def test_the_whole_way_over_the_tools(
     result = apply_knowledge(cora, "apply", entity_urn=ORDERS, insight_ids=[id], changes=proposed, confirm=True)
     assert (result["state"], result["changes_applied"], result["insights_marked_applied"]) == ("applied", 1, 1)
     assert (result["resulting_state"] or {})["tags"] == ["urn:li:tag:Training"]
-    assert memory_recall(olga, query="test stores")["count"] == 1
+    assert memory_recall(olga, query="test stores").data["count"] == 1
     changesets = apply_knowledge(cora, "list_changesets", entity_urn=ORDERS)
     assert [changeset["state"] for changeset in changesets["changesets"]] == ["applied"]
     back_preview = apply_knowledge(cora, "rollback", changeset_id=result["changeset_id"])
@@ -81,7 +81,7 @@ def test_the_whole_way_over_the_tools(
     back = apply_knowledge(cora, "rollback", changeset_id=result["changeset_id"], confirm=True)
     assert (back["state"], back["insights_rolled_back"], back["rolled_back_by"]) == ("rolled_back", 1, cora.email)
     assert catalog_entity(cora, urn=ORDERS)["entity"]["tags"] == []
-    assert memory_recall(olga, query="test stores")["count"] == 0
+    assert memory_recall(olga, query="test stores").data["count"] == 0
 
 
 def test_an_insight_without_entity_becomes_a_document(small_catalog: None, alice: Caller, cora: Caller) -> None:

@@ -53,7 +53,7 @@ def test_reading_goes_on_and_says_how_old_it_is(gms: Faults, alice: Caller, away
     assert entity["description"] == "Table sales.orders."
     assert "from the copy of" in entity["note"]
     assert catalog_search(alice, query="orders")["count"] >= 1
-    graph = memory_recall(alice, strategy="graph", entity_urns=[ORDERS])
+    graph = memory_recall(alice, strategy="graph", entity_urns=[ORDERS]).data
     assert [memory["id"] for memory in graph["memories"]] == [near.pk.hex]
     assert "from the copy of" in graph["note"]
     captured = capture_insight(

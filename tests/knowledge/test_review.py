@@ -225,10 +225,10 @@ def test_the_number_of_queries_does_not_grow(alice: Caller, desk: Client, django
         services.remember(caller=alice, content=f"Neighbour number {n} of the orders.", entity_urns=[ORDERS])
     address = reverse("review-one", args=[insight.pk])
     desk.get(address)
-    with django_assert_max_num_queries(19):
+    with django_assert_max_num_queries(23):
         desk.get(address)
     desk.get(reverse("review-list"))
-    with django_assert_max_num_queries(19):
+    with django_assert_max_num_queries(23):
         desk.get(reverse("review-list"))
 
 

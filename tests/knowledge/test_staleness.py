@@ -130,7 +130,7 @@ def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) ->
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
     staleness.sweep(50)
-    assert memory_recall(alice, query="amounts gross of tax")["count"] == 0
+    assert memory_recall(alice, query="amounts gross of tax").data["count"] == 0
     assert memory_manage(alice, "review_stale")["total"] == 1
     services.verify(caller=alice, record_id=record.pk, note="it moved to the lines")
     assert staleness.sweep(50).stale == 0
@@ -224,11 +224,11 @@ def test_a_column_that_the_text_names_leaves_a_hint(
     schema(column("amount", "NUMBER"), column(V2_COLUMN))
     swept = staleness.sweep(50)
     assert (swept.stale, status(record)[0]) == (0, Status.ACTIVE)
-    hit = memory_recall(alice, query=text)["memories"][0]
+    hit = memory_recall(alice, query=text).data["memories"][0]
     assert ("the column status was removed" in hit.get("to_verify", "")) is has_hint
     assert (record in list(stale.second_looks(alice))) is has_hint
     services.verify(caller=alice, record_id=record.pk)
-    assert "to_verify" not in memory_recall(alice, query=text)["memories"][0]
+    assert "to_verify" not in memory_recall(alice, query=text).data["memories"][0]
 
 
 def test_loading_checks_what_changed_at_once(small_catalog: None, alice: Caller, tmp_path: Path) -> None:
@@ -294,19 +294,19 @@ def test_graph_recall_follows_the_lineage(small_catalog: None, alice: Caller, ol
     near = about(alice, "The mart is built at five in the morning.", urn=MART)
     far = about(alice, "Refunds are paid on Fridays.", urn=REFUNDS)
     itself = about(alice, "Orders come in with two days of delay.")
-    answer = memory_recall(alice, strategy="graph", entity_urns=[ORDERS])
+    answer = memory_recall(alice, strategy="graph", entity_urns=[ORDERS], explain=True).data
     assert [memory["id"] for memory in answer["memories"]] == [itself.pk.hex, near.pk.hex]
     assert [memory["scores"]["entity"] for memory in answer["memories"]] == [1.0, 0.5]
-    up = memory_recall(alice, strategy="graph", entity_urns=[MART])
+    up = memory_recall(alice, strategy="graph", entity_urns=[MART]).data
     assert {memory["id"] for memory in up["memories"]} == {near.pk.hex, far.pk.hex, itself.pk.hex}
-    assert memory_recall(olga, strategy="graph", entity_urns=[ORDERS])["count"] == 0
+    assert memory_recall(olga, strategy="graph", entity_urns=[ORDERS]).data["count"] == 0
 
 
 def test_graph_recall_says_when_the_lineage_is_away(gms: Faults, alice: Caller, settings: Any) -> None:
     itself = about(alice, "Orders come in with two days of delay.")
     settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
     DataHubCatalog.configured.cache_clear()
-    answer = memory_recall(alice, strategy="graph", entity_urns=[ORDERS])
+    answer = memory_recall(alice, strategy="graph", entity_urns=[ORDERS]).data
     assert [memory["id"] for memory in answer["memories"]] == [itself.pk.hex]
     assert answer["degraded"] is True
     assert "lineage can't be read" in answer["note"]

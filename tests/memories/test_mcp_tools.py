@@ -101,13 +101,13 @@ def test_the_stale_review_is_scoped_too(alice: Caller, olga: Caller, ada: Caller
 
 
 def test_an_answer_stays_within_its_budget_and_counts_what_is_left_out(alice: Caller, settings: Any) -> None:
-    settings.ANSWER_BUDGET_BYTES = 6000
+    settings.ANSWER_BUDGET_BYTES = 2500
     for n in range(8):
         remember(alice, f"{n} is the number of this long text. " + "words " * 150)
     page = memory_manage(alice, "list")
     assert len(page["records"]) + page["omitted"] == 8
     assert f"offset {len(page['records'])}" in page["note"]
-    answer = memory_recall(alice, query="number of this long text")
+    answer = memory_recall(alice, query="number of this long text").data
     assert answer["count"] + answer["omitted"] == 8
 
 
@@ -129,18 +129,41 @@ def test_owners_and_outsiders(alice: Caller, bob: Caller, olga: Caller, ada: Cal
 
 def test_recall_answers_what_the_contract_names(alice: Caller) -> None:
     id = remember(alice, entity_urns=[URN])
-    answer = memory_recall(alice, query="are refunds in revenue")
+    answer = memory_recall(alice, query="are refunds in revenue").data
     assert (answer["count"], answer["strategy"], answer["ranking"]) == (1, "auto", "hybrid")
     assert "degraded" not in answer
     hit = answer["memories"][0]
     assert (hit["id"], hit["content"]) == (id, "Revenue excludes refunds.")
-    assert set(hit["scores"]) == {"cosine", "coverage", "entity"}
+    assert set(hit) == {"id", "content", "created_by", "created_at", "dimension", "category", "entity_urns"}
+    explained = memory_recall(alice, query="are refunds in revenue", explain=True).data["memories"][0]
+    assert set(explained["scores"]) == {"stage", "cosine", "coverage", "entity"}
+
+
+def test_the_text_of_ten_hits_is_short_and_names_what_is_unusual(alice: Caller) -> None:
+    for n in range(10):
+        text = f"Table {n} of the sales mart excludes refunds, gift cards and the orders of training tills until May."
+        remember(alice, text, visibility="private" if n == 3 else "persona", entity_urns=[URN])
+    answer = memory_recall(alice, query="sales mart refunds")
+    assert len(answer.text) <= 3_500
+    assert all(hit["id"] in answer.text and hit["content"] in answer.text for hit in answer.data["memories"])
+    assert answer.text.count("private") == 1
+    assert "urn:" not in answer.text
+    nothing = memory_recall(alice, query="zebra crossing", strategy="lexical")
+    assert "try" in nothing.text
+
+
+def test_get_shows_one_memory_whole(alice: Caller, olga: Caller) -> None:
+    id = remember(alice, "words " * 300)
+    assert memory_recall(alice, query="words").data["memories"][0]["cut"] is True
+    assert memory_manage(alice, "get", id=id)["memory"]["content"] == ("words " * 300).strip()
+    with pytest.raises(NotFound):
+        memory_manage(olga, "get", id=id)
 
 
 def test_recall_as_of_takes_dates_and_refuses_nonsense(alice: Caller) -> None:
     remember(alice)
-    assert memory_recall(alice, query="refunds", as_of="2020-01-01")["count"] == 0
-    assert memory_recall(alice, query="refunds", as_of="2999-12-31T10:00:00Z")["count"] == 1
+    assert memory_recall(alice, query="refunds", as_of="2020-01-01").data["count"] == 0
+    assert memory_recall(alice, query="refunds", as_of="2999-12-31T10:00:00Z").data["count"] == 1
     for wrong in ("yesterday", "2026-13-01", "2026-01-01T99:00"):
         with pytest.raises(Invalid, match="as_of"):
             memory_recall(alice, query="refunds", as_of=wrong)
@@ -151,7 +174,7 @@ def test_recall_as_of_takes_dates_and_refuses_nonsense(alice: Caller) -> None:
 )
 def test_hostile_text_is_only_text(alice: Caller, text: str) -> None:
     id = remember(alice, f"Hostile: {text}", metadata={"key'": text})
-    assert memory_recall(alice, query=text)["memories"][0]["id"] == id
+    assert memory_recall(alice, query=text).data["memories"][0]["id"] == id
     with pytest.raises(Invalid, match="filter_entity_urn"):
         memory_manage(alice, "list", filter_entity_urn=text)
 
@@ -159,8 +182,8 @@ def test_hostile_text_is_only_text(alice: Caller, text: str) -> None:
 def test_feedback_takes_a_wrong_memory_out_of_recall(alice: Caller, bob: Caller, olga: Caller) -> None:
     id = remember(alice)
     answer = memory_manage(bob, "feedback", id=id, verdict="wrong", note="refunds are in since May")
-    assert (answer["status"], memory_recall(bob, query="refunds")["count"]) == ("active", 0)
-    assert memory_recall(alice, query="refunds")["count"] == 1
+    assert (answer["status"], memory_recall(bob, query="refunds").data["count"]) == ("active", 0)
+    assert memory_recall(alice, query="refunds").data["count"] == 1
     assert memory_manage(alice, "feedback", id=id, verdict="wrong")["status"] == "stale"
     assert memory_manage(alice, "feedback", id=id, verdict="withdraw")["status"] == "active"
     assert memory_manage(bob, "feedback", id=id, verdict="withdraw")["status"] == "active"

@@ -14,7 +14,7 @@ from django.utils import timezone
 from memories import services
 from memories.access import Caller, operator
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.models import IndexJob, MemoryRecord, MemoryRevision, Status, Tombstone, Visibility
+from memories.models import IndexJob, MemoryRecord, MemoryRevision, Passage, Status, Tombstone, Visibility
 from memories.writing import erasing, ownership
 from memory_project.models import AuditEvent
 from tests.conftest import REFUNDS
@@ -42,7 +42,7 @@ def test_remember_keeps_what_was_said_with_its_owner_and_vector(alice: Caller) -
     record = MemoryRecord.objects.get(pk=answer.record.pk)
     assert (record.content, record.created_by, record.persona) == (REFUNDS, "alice@example.org", "sales")
     assert (record.tags, record.entity_urns, record.metadata) == (["revenue"], [URN], {"a": 1})
-    assert record.embedding is not None
+    assert Passage.objects.filter(record=record).count() == 1
     assert record.embedding_model == "deterministic-384"
     assert not answer.existing
 
@@ -182,14 +182,14 @@ def test_revise_keeps_the_earlier_state(alice: Caller, fact: MemoryRecord) -> No
         REFUNDS, Status.ACTIVE, "alice@example.org", "new rule",
     )  # fmt: skip
     assert revision.valid_from == fact.created_at
-    assert fact.embedding is not None
+    assert Passage.objects.filter(record=fact).count() == 1
 
 
 def test_a_revised_text_never_keeps_the_old_vector(alice: Caller, fact: MemoryRecord, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
     services.revise(caller=alice, record_id=fact.pk, content="Revenue includes refunds now.")
     fact.refresh_from_db()
-    assert fact.embedding is None
+    assert not Passage.objects.filter(record=fact).exists()
     assert IndexJob.objects.get().source_id == fact.pk
 
 

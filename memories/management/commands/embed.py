@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -48,21 +49,20 @@ class Command(BaseCommand):
                 batch = self.next_batch(model)
                 if not batch:
                     return completed
+                kind, texts = batch
                 try:
-                    vectors, name = embedding.embed([text for _, _, text in batch], waiting=embedding.Waiting.BATCH)
+                    indexing.index(kind, texts, embedding.Waiting.BATCH)
                 except embedding.EmbedderUnavailable as error:
                     raise CommandError(f"stopped after {completed}: {error}") from None
-                for (kind, unit, text), vector in zip(batch, vectors, strict=True):
-                    indexing.store_vector(kind, unit, text, vector.tolist(), name)
-                completed += len(batch)
-                bar.update(len(batch))
+                completed += len(texts)
+                bar.update(len(texts))
 
-    def next_batch(self, model: str) -> list[tuple[str, Any, str]]:
+    def next_batch(self, model: str) -> tuple[str, dict[UUID, str]] | None:
         for kind, source in indexing.SOURCES.items():
             rows = source.gaps(model).values_list("pk", source.text_column)[: indexing.BATCH]
-            if batch := [(kind, unit, text) for unit, text in rows]:
-                return batch
-        return []
+            if texts := dict(rows):
+                return kind, texts
+        return None
 
     def change_dimension(self, dimension: int) -> None:
         """Vectors are derived: the old ones go, and every vector column is altered outside the migrations."""
@@ -70,17 +70,22 @@ class Command(BaseCommand):
             raise CommandError(f"Set EMBEDDING_DIMENSIONS={dimension} as well: every process reads it at its start.")
         with as_owner(), connection.schema_editor() as editor:
             for source in indexing.SOURCES.values():
-                self.alter(editor, source.model)
-        tables = ", ".join(source.model._meta.db_table for source in indexing.SOURCES.values())
+                self.alter(editor, source)
+        tables = ", ".join(source.vectors._meta.db_table for source in indexing.SOURCES.values())
         self.stdout.write(f"the vector columns hold {dimension} dimensions now: {tables}")
 
-    def alter(self, editor: Any, model: Any) -> None:
+    def alter(self, editor: Any, source: indexing.VectorSource) -> None:
+        model, name = source.vectors, source.vector_column
         table = editor.quote_name(model._meta.db_table)
-        column = model._meta.get_field("embedding")
-        vector_indexes = [index for index in model._meta.indexes if index.fields == ["embedding"]]
+        column: Any = model._meta.get_field(name)
+        vector_indexes = [index for index in model._meta.indexes if index.fields == [name]]
         for index in vector_indexes:
             editor.execute(f"DROP INDEX IF EXISTS {editor.quote_name(index.name)}")
-        model._base_manager.update(embedding=None, embedding_model="", embedding_text_hash=None)
-        editor.execute(f"ALTER TABLE {table} ALTER COLUMN embedding TYPE {column.db_type(connection)}")
+        if column.null:
+            model._base_manager.update(**{name: None})
+        else:
+            model._base_manager.all().delete()
+        source.model._base_manager.update(embedding_model="", embedding_text_hash=None)
+        editor.execute(f"ALTER TABLE {table} ALTER COLUMN {editor.quote_name(name)} TYPE {column.db_type(connection)}")
         for index in vector_indexes:
             editor.add_index(model, index)

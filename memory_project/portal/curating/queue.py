@@ -91,7 +91,7 @@ def _states(caller: Caller, queue: Queue) -> list[tuple[str, str, int, str]]:
 
 def _rows(caller: Caller, groups: Sequence[Sequence[UUID]]) -> list[Row]:
     insights = Insight.objects.visible_to(caller).select_related("record")
-    by_id = insights.defer("record__embedding", "record__search").in_bulk([pk for group in groups for pk in group])
+    by_id = insights.defer("record__search").in_bulk([pk for group in groups for pk in group])
     claims = nearest_claims(caller, list(by_id.values()))
     return [
         Row(by_id[pk], claims.get(pk), group[0].hex, len(group) - 1 if pk == group[0] else 0)

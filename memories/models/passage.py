@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+from uuid import UUID
+
+from django.db import models
+from pgvector.django import HnswIndex
+
+from memories.models.fields import EmbeddingField
+from memories.models.record import MemoryRecord
+
+
+class Passage(models.Model):
+    """A window of a memory's text, from `start` to `stop`, by its vector. Derived; a short text is one passage.
+
+    A narrow table, so that an exact scan reads little beside the vectors, which are stored in line.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="passages", db_index=False)
+    start = models.PositiveSmallIntegerField()
+    stop = models.PositiveSmallIntegerField()
+    vector = EmbeddingField()
+    token_bits = models.BinaryField(null=True, help_text="The signs of each word piece's state, where the model tells.")
+
+    if TYPE_CHECKING:  # the plugin of the type checker does not see into this model
+        record_id: UUID
+        objects: ClassVar[models.Manager[Passage]]
+
+    class Meta:
+        db_table = "memory_passages"
+        ordering = ["record", "start"]
+        constraints = [models.UniqueConstraint(fields=["record", "start"], name="passage_once")]
+        indexes = [
+            HnswIndex(  # the semantic arm of large scopes
+                fields=["vector"],
+                name="passage_vectors",
+                m=16,
+                ef_construction=64,
+                opclasses=["vector_cosine_ops"],
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.record_id} {self.start}-{self.stop}"

@@ -1,0 +1,109 @@
+"""What a question says of who spoke and when, for conversations: scores between 0 and 1 that join the ranking.
+
+speaker: 1 if exactly one speaker of the candidates is named in the question and said this. date: the share of the
+question's month, day and year that the time of speaking has. when: the question asks for a time and the text holds a
+word of time. asks: the text is itself a question.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from babel.dates import get_month_names
+from django.conf import settings
+
+WEIGHT_OF_PART = {"month": 1.0, "day": 1.0, "year": 0.3}
+ASKS_WHEN = re.compile(
+    r"^\s*(when|how long|since when|what (date|day|year|month|time)|in (what|which) (year|month))\b", re.I
+)
+TIME_WORDS = re.compile(
+    r"\b(yesterday|today|tonight|tomorrow|ago|last|next|this (morning|week|month|year|weekend)|week|weekend|month|year"
+    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|may|june|july|august"
+    r"|september|october|november|december|since|\d{4}|\d{1,2}(st|nd|rd|th)|years?|months?|weeks?|days?|recently|soon)\b",
+    re.I,
+)
+NAME_WORDS_MOST = 3
+
+COLUMNS = """,
+    CASE WHEN lower(role) = ANY(%(names)s) THEN lower(role) END AS speaker,
+    CASE WHEN thread_position IS NULL THEN 0 ELSE {date} END AS date_share"""
+CUE = """(
+    %(w_speaker)s * CASE WHEN speaker IS NOT NULL AND (SELECT count(DISTINCT speaker) FROM scored) = 1 THEN 1 ELSE 0 END
+    + %(w_date)s * date_share)::float8"""
+DATE_PART = (
+    "CASE WHEN extract({part} FROM created_at AT TIME ZONE 'UTC') = %(cue_{part})s THEN %(share_{part})s ELSE 0 END"
+)
+
+
+@dataclass(frozen=True)
+class Cues:
+    """Read from the question's text."""
+
+    names: tuple[str, ...] = ()  # what may be a speaker's name: runs of one to three words, in lower case
+    month: int = 0
+    day: int = 0
+    year: int = 0
+    asks_when: bool = False
+
+    @classmethod
+    def of(cls, question: str) -> Cues:
+        words = [re.sub(r"['’]s$", "", word) for word in re.findall(r"[\w'’-]+", question.lower())]
+        runs = {
+            " ".join(words[start : start + size])
+            for size in range(1, NAME_WORDS_MOST + 1)
+            for start in range(len(words) - size + 1)
+        }
+        month, day = _month_and_day(words)
+        year = next((int(word) for word in words if re.fullmatch(r"(19|20)\d\d", word)), 0)
+        return cls(tuple(sorted(runs)), month, day, year, bool(ASKS_WHEN.match(question)))
+
+    @property
+    def date_shares(self) -> dict[str, float]:
+        """The parts of a date that the question names, with what each counts; 1 in all."""
+        parts = {part: weight for part, weight in WEIGHT_OF_PART.items() if getattr(self, part)}
+        return {part: weight / sum(parts.values()) for part, weight in parts.items()}
+
+    def sql(self) -> tuple[str, str, dict[str, Any]]:
+        """SQL of the weighed speaker and date, the columns of `scored` that it needs, and its parameters."""
+        if not self.names:
+            return "0::float8", "", {}
+        shares = self.date_shares
+        date = " + ".join(DATE_PART.format(part=part) for part in shares) or "0"
+        weights = settings.RECALL_CONTEXT
+        params: dict[str, Any] = {"names": list(self.names), "w_speaker": weights["seed_speaker"]}
+        params |= {"w_date": weights["seed_date"]}
+        params |= {f"cue_{part}": getattr(self, part) for part in shares}
+        params |= {f"share_{part}": share for part, share in shares.items()}
+        return CUE, COLUMNS.format(date=date), params
+
+    def date(self, moment: Any) -> float:
+        """The share of the named date that the moment has."""
+        return sum(share for part, share in self.date_shares.items() if getattr(moment, part) == getattr(self, part))
+
+    def time(self, text: str) -> bool:
+        return self.asks_when and bool(TIME_WORDS.search(text))
+
+
+def asks(text: str) -> bool:
+    return text.rstrip().endswith(("?", "？"))
+
+
+def _month_and_day(words: list[str]) -> tuple[int, int]:
+    for position, word in enumerate(words):
+        if month := _months().get(word, 0):
+            around = words[max(position - 2, 0) : position] + words[position + 1 : position + 2]
+            days = [int(match[1]) for near in around if (match := re.fullmatch(r"(\d{1,2})(st|nd|rd|th)?", near))]
+            return month, next((day for day in days if 1 <= day <= 31), 0)
+    return 0, 0
+
+
+@lru_cache(maxsize=1)
+def _months() -> dict[str, int]:
+    """Names of the months, whole, in the languages that memories are written in."""
+    names: dict[str, int] = {}
+    for language in settings.RECALL_LANGUAGES:
+        names |= {name.lower(): number for number, name in get_month_names("wide", locale=language).items()}
+    return names

@@ -1,0 +1,77 @@
+"""A second opinion on the best hits: a cross-encoder reads the question and each text together.
+
+Off by default. By sentence-transformers, or an endpoint that answers `POST {url}/rerank` as Cohere, Jina, vLLM and
+others do. Whatever goes wrong, the order stays as it was, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from functools import lru_cache
+from typing import Any
+
+import httpx
+from django.conf import settings
+
+from memories.database import connections
+from memories.effects import web
+from memories.embedding.breaker import Breaker
+
+LOOKED_AT = 20  # best hits that are read again
+ANSWER_BYTES = 1_000_000
+
+_breaker = Breaker()
+_threads = ThreadPoolExecutor(4, thread_name_prefix="rerank")
+
+
+class RerankerUnavailable(Exception):
+    """No second opinion now; the text says why, for people."""
+
+
+def relevances(query: str, texts: Sequence[str]) -> list[float]:
+    """How well each text answers the question, the higher the better, within RERANK_TIMEOUT_S. Raises
+    RerankerUnavailable, at once while it failed several times in a row."""
+    if not _breaker.allows():
+        raise RerankerUnavailable(_breaker.reason)
+    connections.release()
+    ask = _over_http if settings.RERANK_PROVIDER == "http" else _by_sentence_transformers
+    try:
+        scores = _threads.submit(ask, query, list(texts)).result(timeout=settings.RERANK_TIMEOUT_S)
+    except NotYet:
+        fault = f"took longer than {settings.RERANK_TIMEOUT_S:g} s"
+        _breaker.fail(fault)
+        raise RerankerUnavailable(fault) from None
+    except Exception as error:
+        _breaker.fail(f"{type(error).__name__}: {error}")
+        raise RerankerUnavailable(f"{type(error).__name__}: {error}") from error
+    _breaker.succeed()
+    return scores
+
+
+@lru_cache(maxsize=1)
+def _cross_encoder(model: str) -> Any:
+    from sentence_transformers import CrossEncoder  # noqa: PLC0415 - seconds of torch, only where chosen
+
+    return CrossEncoder(model, device="cpu")
+
+
+def _by_sentence_transformers(query: str, texts: list[str]) -> list[float]:
+    return [float(score) for score in _cross_encoder(settings.RERANK_MODEL).predict([(query, text) for text in texts])]
+
+
+def _over_http(query: str, texts: list[str]) -> list[float]:
+    address = f"{settings.RERANK_URL.rstrip('/')}/rerank"
+    headers = {"Authorization": f"Bearer {settings.RERANK_API_KEY}"} if settings.RERANK_API_KEY else {}
+    body = {"model": settings.RERANK_MODEL, "query": query, "documents": texts}
+    deadline = time.monotonic() + settings.RERANK_TIMEOUT_S
+    with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.RERANK_TIMEOUT_S) as answer:
+        answer.raise_for_status()
+        results = json.loads(web.read(answer, ANSWER_BYTES, deadline))["results"]
+    scores = {int(result["index"]): float(result["relevance_score"]) for result in results}
+    if set(scores) != set(range(len(texts))):
+        raise ValueError(f"{len(scores)} scores for {len(texts)} texts")
+    return [scores[n] for n in range(len(texts))]

@@ -1,0 +1,147 @@
+"""Turns of conversations are ranked with what stands around them; cues of speaker and date; word pieces."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memories import services
+from memories.access import Caller
+from memories.conversation.turns import Turn, store_turns
+from memories.embedding import Tokens
+from memories.models import MemoryRecord, Passage
+from memories.retrieval import tokens
+from memories.retrieval.cues import Cues, asks
+from memories.retrieval.search import Recall, recall
+
+pytestmark = pytest.mark.django_db
+AT = datetime(2026, 5, 7, 10, tzinfo=UTC)
+
+
+def talk(caller: Caller, thread: str, *lines: tuple[str, str], at: datetime = AT) -> list[MemoryRecord]:
+    turns = [Turn(author, text, at + timedelta(minutes=n), n) for n, (author, text) in enumerate(lines)]
+    return store_turns(caller=caller, conversation_id=thread, turns=turns, tier="ltm")
+
+
+def order(answer: Recall) -> list[MemoryRecord]:
+    return [hit.record for hit in answer.hits]
+
+
+def chatter(caller: Caller) -> None:
+    for n in range(12):
+        talk(caller, f"other {n}", ("Cleo", f"The weather of day {n} is fine."), ("Dan", f"Lunch number {n} was good."))
+
+
+def test_an_answer_is_found_by_the_question_before_it(alice: Caller) -> None:
+    chatter(alice)
+    turns = talk(
+        alice, "one",
+        ("Ann", "Where did you spend the holidays in Norway?"),
+        ("Ben", "In a hut beside a lake."),
+        ("Ann", "That sounds quiet."),
+    )  # fmt: skip
+    answer = recall(caller=alice, query="holidays Norway", limit=3)
+    assert answer.ranking == "context with tokens"
+    assert turns[1] in order(answer)
+
+
+def test_a_long_pause_cuts_the_thread(alice: Caller, settings: Any) -> None:
+    chatter(alice)
+    first = talk(alice, "one", ("Ann", "The holidays in Norway begin."))
+    late = Turn("Ben", "In a hut beside a lake.", AT + timedelta(days=3), 1)
+    later = store_turns(caller=alice, conversation_id="one", turns=[late], tier="ltm")
+    scores = {hit.record: hit.score for hit in recall(caller=alice, query="holidays Norway", limit=50).hits}
+    settings.THREAD_PAUSE_S = 10 * 24 * 3_600
+    joined_scores = {hit.record: hit.score for hit in recall(caller=alice, query="holidays Norway", limit=50).hits}
+    assert joined_scores[later[0]] > scores.get(later[0], 0.0) + 0.1
+    assert first[0] in scores
+
+
+def test_a_neighbour_that_the_reader_may_not_see_has_no_say(alice: Caller, bob: Caller) -> None:
+    chatter(bob)
+    talk(alice, "one", ("Ann", "The holidays in Norway begin."))  # alice's own, private
+    reply = Turn("Ben", "In a hut beside a lake.", AT, 1)
+    (turn,) = store_turns(caller=bob, conversation_id="one", turns=[reply], tier="ltm")
+    answer = recall(caller=bob, query="holidays Norway hut", limit=50)
+    assert {hit.record.created_by for hit in answer.hits} == {bob.email}
+    hit = next(hit for hit in answer.hits if hit.record == turn)
+    alone = recall(caller=bob, query="hut", limit=50)
+    assert hit.score < next(h.score for h in alone.hits if h.record == turn)
+
+
+def test_turns_without_bits_are_ranked_without_tokens(alice: Caller) -> None:
+    talk(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut."))
+    Passage.objects.update(token_bits=None)
+    answer = recall(caller=alice, query="holidays Norway")
+    assert (answer.ranking, len(answer.hits)) == ("context", 2)
+
+
+def test_without_vectors_the_words_around_still_count(alice: Caller, settings: Any) -> None:
+    turns = talk(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut beside a lake."))
+    settings.EMBEDDING_PROVIDER = "none"
+    answer = recall(caller=alice, query="holidays Norway")
+    assert (answer.ranking, answer.degraded, order(answer)) == ("lexical", True, turns)
+
+
+def test_facts_keep_the_plain_formula(alice: Caller) -> None:
+    services.remember(caller=alice, content="Orders close at ten.")
+    assert recall(caller=alice, query="orders close").ranking == "hybrid"
+
+
+def test_the_speaker_who_is_named_comes_first(alice: Caller) -> None:
+    turns = talk(alice, "one", ("Ann", "I like the green tea."), at=AT)
+    turns += talk(alice, "two", ("Ben", "I like the green tea."), at=AT)
+    assert order(recall(caller=alice, query="What tea does Ben like?"))[0] == turns[1]
+    assert order(recall(caller=alice, query="What tea does Ann like?"))[0] == turns[0]
+
+
+def test_the_date_that_is_named_comes_first(alice: Caller) -> None:
+    may = talk(alice, "one", ("Ann", "I like the green tea."), at=AT)
+    june = talk(alice, "two", ("Ann", "I like the green tea."), at=AT.replace(month=6))
+    assert order(recall(caller=alice, query="What tea was liked in June?"))[0] == june[0]
+    assert order(recall(caller=alice, query="What tea was liked on 7 May?"))[0] == may[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "month", "day", "year"),
+    [
+        ("What happened on 7 May 2023?", 5, 7, 2023),
+        ("Was war am 3. März?", 3, 3, 0),
+        ("On June 12th", 6, 12, 0),
+        ("in 2021", 0, 0, 2021),
+        ("about orders of 40 pieces", 0, 0, 0),
+    ],
+)
+def test_dates_of_a_question(question: str, month: int, day: int, year: int) -> None:
+    cues = Cues.of(question)
+    assert (cues.month, cues.day, cues.year) == (month, day, year)
+
+
+def test_questions_that_ask_for_a_time() -> None:
+    assert Cues.of("When did Ann move?").time("She moved last week.")
+    assert not Cues.of("When did Ann move?").time("She moved far.")
+    assert not Cues.of("Why did Ann move?").time("She moved last week.")
+    assert (asks("Really?"), asks("Really.")) == (True, False)
+
+
+def test_sign_bits_estimate_the_cosine() -> None:
+    dice = np.random.default_rng(3)
+    states = dice.standard_normal((40, 384)).astype(np.float32)
+    near = states + 0.5 * dice.standard_normal((40, 384)).astype(np.float32)
+    question = Tokens([f"w{n}" for n in range(40)], states, np.ones(40, dtype=np.float32))
+    bits = [tokens.bits_of(Tokens(["x"], near[n : n + 1], np.ones(1, dtype=np.float32))) for n in range(40)]
+    estimates = tokens.similarities(question, [*bits, None])
+    lengths = np.linalg.norm(states, axis=1) * np.linalg.norm(near, axis=1)
+    cosines = (states * near).sum(axis=1) / lengths
+    assert np.abs(np.diag(estimates[:, :40]) - cosines).max() < 0.12
+    assert (estimates[:, 40] == 0).all()
+
+
+def test_weights_of_a_question_sum_to_one_and_favour_rare_words() -> None:
+    pieces = Tokens(["the", "norway"], np.ones((2, 8), dtype=np.float32), np.array([0.1, 4.0], dtype=np.float32))
+    weights = tokens.weights_of(pieces, {"norway": 3.0})
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[1] > 0.8

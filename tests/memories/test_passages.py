@@ -1,0 +1,90 @@
+"""Long texts are found, compared and quoted by their passages."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memories import services
+from memories.access import Caller
+from memories.models import Passage
+from memories.retrieval import passages, similar
+from memories.retrieval.search import recall
+from memories.shapes import recall_shape
+from memories.telling import as_text
+from memories.writing import erasing
+
+FILLER = [f"Pallet {n} of the depot was counted by the night shift of team {n}." for n in range(60)]
+NEEDLE = "Gift vouchers expire after ninety days."
+
+
+def long_text(position: int, needle: str = NEEDLE) -> str:
+    return " ".join([*FILLER[:position], needle, *FILLER[position:]])[:4_000]
+
+
+@given(st.text(max_size=3_000))
+def test_windows_cover_the_text_in_order(text: str) -> None:
+    windows = passages.windows_of(text)
+    assert (windows[0].start, windows[-1].stop) == (0, len(text))
+    for before, after in pairwise(windows):
+        assert before.start < after.start <= before.stop < after.stop
+    assert all(window.stop - window.start <= passages.WHOLE_MOST for window in windows)
+
+
+def test_a_short_text_is_one_passage() -> None:
+    assert passages.windows_of("A short one.") == [passages.Window(0, 12)]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("position", [0, 25, 50])
+def test_a_sentence_is_found_wherever_it_stands_and_quoted(alice: Caller, position: int) -> None:
+    record = services.remember(caller=alice, content=long_text(position)).record
+    for n in range(5):
+        services.remember(caller=alice, content=long_text(0, f"Invoice {n} was paid in cash at the till."))
+    answer = recall(caller=alice, query="vouchers expire ninety days gift")
+    assert answer.hits[0].record == record
+    assert NEEDLE in answer.hits[0].quotation
+    assert len(answer.hits[0].quotation) < 400
+    shape = recall_shape(answer)
+    assert shape["memories"][0]["cut"] is True
+    assert "memory_manage get" in as_text(shape)
+
+
+@pytest.mark.django_db
+def test_texts_that_share_their_beginning_are_no_duplicates(alice: Caller) -> None:
+    beginning = " ".join(FILLER[:22])
+    services.remember(caller=alice, content=beginning + " Vouchers expire. Stamps are free. Maps are green. " * 20)
+    answer = services.remember(caller=alice, content=beginning + " Taxes rise. Boats sink slowly. Cats sleep. " * 20)
+    assert answer.similar == []
+    again = services.remember(caller=alice, content=f"{answer.record.content} Taxes rise.")
+    assert [near.record for near in again.similar] == [answer.record]
+
+
+def test_the_whole_cosine_is_that_of_the_worse_half() -> None:
+    x, y, z = np.eye(3, dtype=np.float32)
+    assert similar.whole_cosine(np.stack([x]), np.stack([x])) == 1.0
+    assert similar.whole_cosine(np.stack([x, y]), np.stack([x, z])) == 0.5
+    assert similar.whole_cosine(np.stack([x]), np.stack([x, y, z])) == pytest.approx(1 / 3)
+
+
+@pytest.mark.django_db
+def test_passages_follow_their_record(alice: Caller) -> None:
+    record = services.remember(caller=alice, content=long_text(3)).record
+    assert Passage.objects.filter(record=record).count() > 5
+    services.revise(caller=alice, record_id=record.pk, content="Vouchers expire after a year.")
+    assert [(p.start, p.stop) for p in Passage.objects.filter(record=record)] == [(0, 29)]
+    erasing.erase(caller=alice, record_id=record.pk, confirm=True)
+    assert not Passage.objects.exists()
+
+
+@pytest.mark.django_db
+def test_an_outsider_s_passages_are_not_searched(alice: Caller, olga: Caller, settings: Any) -> None:
+    services.remember(caller=alice, content=long_text(3))
+    for rows in (20_000, 0):
+        settings.RECALL_EXACT_SCAN_ROWS = rows
+        assert recall(caller=olga, query="vouchers expire").hits == []

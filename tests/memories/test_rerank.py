@@ -1,0 +1,76 @@
+"""The second opinion of a cross-encoder, from a stand-in of the endpoint."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import pytest
+
+from memories import services
+from memories.access import Caller
+from memories.embedding.breaker import Breaker
+from memories.retrieval import rerank
+from memories.retrieval.search import recall
+
+pytestmark = pytest.mark.django_db
+FIRST, LATE = "The orders close at ten, orders close.", "Orders that are late wait for Monday."
+
+
+class Stub(BaseHTTPRequestHandler):
+    delay_s: ClassVar[float] = 0.0
+    bodies: ClassVar[list[dict[str, Any]]] = []
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        Stub.bodies.append(body)
+        time.sleep(Stub.delay_s)
+        scores = [{"index": n, "relevance_score": float("late" in text)} for n, text in enumerate(body["documents"])]
+        data = json.dumps({"results": scores}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.fixture
+def endpoint(alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for text in (FIRST, LATE):
+        services.remember(caller=alice, content=text)
+    monkeypatch.setattr(rerank, "_breaker", Breaker())
+    Stub.delay_s, Stub.bodies = 0.0, []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    settings.RERANK_PROVIDER, settings.RERANK_MODEL = "http", "judge"
+    settings.RERANK_URL, settings.RERANK_TIMEOUT_S = f"http://127.0.0.1:{server.server_port}", 5.0
+    yield
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_second_opinion_decides_and_is_labelled(alice: Caller, endpoint: None) -> None:
+    answer = recall(caller=alice, query="orders close", limit=1)
+    assert (answer.ranking, [hit.content for hit in answer.hits]) == ("hybrid, reranked", [LATE])
+    (body,) = Stub.bodies
+    assert (body["query"], body["model"], sorted(body["documents"])) == ("orders close", "judge", sorted([FIRST, LATE]))
+
+
+def test_too_slow_and_the_order_stays(alice: Caller, endpoint: None, settings: Any) -> None:
+    Stub.delay_s, settings.RERANK_TIMEOUT_S = 0.5, 0.1
+    answer = recall(caller=alice, query="orders close")
+    assert (answer.ranking, answer.degraded, answer.hits[0].content) == ("hybrid", True, FIRST)
+    assert "not reranked" in answer.note
+
+
+def test_it_is_off_by_default(alice: Caller, endpoint: None, settings: Any) -> None:
+    settings.RERANK_PROVIDER = "none"
+    assert (recall(caller=alice, query="orders close").ranking, Stub.bodies) == ("hybrid", [])
