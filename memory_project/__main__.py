@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent / "manage.py"
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
+    gc.disable()  # imports make objects by the hundred thousand, and none is garbage; apps.py enables it again
     try:
         # imported here for the hint below
         from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415

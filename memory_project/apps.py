@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig as DjangoAdminConfig
 
@@ -24,6 +26,7 @@ class MemoryProjectConfig(AppConfig):
         news.LISTENERS.register("inbox", inbox.hear_review)
         plugs.STALE_LISTENERS.register("inbox", inbox.hear_stale)
         plugs.GROUNDS.register("mentions", inbox.hear_mentions)
+        gc.enable()
 
 
 class AdminConfig(DjangoAdminConfig):

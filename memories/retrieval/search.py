@@ -134,20 +134,21 @@ def recall(ask: RecallMemories, *, caller: Caller, filters: Filters = Filters())
     rows_found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
     rows_found = [candidate for candidate in rows_found if candidate.score > floor]
     if as_of:
-        return _past(caller, scope, ask, answer, sorted(map(Ranked.of, rows_found), key=order))
+        return _past(caller, ask, answer, sorted(map(Ranked.of, rows_found), key=order))
     if question.terms and any(candidate.conversation_id for candidate in rows_found):
         rows, stage = context.ranked(scope, question, rows_found[: context.SEEDS], idfs, tokens)
         answer = replace(answer, ranking=stage if answer.ranking == "hybrid" else answer.ranking)
     else:
         rows = sorted(map(Ranked.of, rows_found), key=order)
     reranks = settings.RERANK_PROVIDER != "none" and bool(ask.query)
-    hits = _with_passages(_hits(scope, rows[: max(limit, rerank.LOOKED_AT) if reranks else limit]), question)
+    hits = _with_passages(_hits(caller, rows[: max(limit, rerank.LOOKED_AT) if reranks else limit]), question)
     if reranks and hits:
         hits, answer = _reranked(ask.query, hits, answer)
     hits = hits[:limit]
     least = min((row.plain for row in rows[:limit]), default=floor) if len(hits) == limit else floor
     left_out = _left_out(caller, filters, question, least)
-    hints = hints_about([hit.record.pk for hit in hits]) if hits else {}
+    with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns]
+    hints = hints_about(with_entities) if with_entities else {}
     return replace(answer, hits=hits, left_out=left_out, hints=hints)
 
 
@@ -164,8 +165,8 @@ def _reranked(query: str, hits: list[Hit], answer: Recall) -> tuple[list[Hit], R
     return reordered + rest, replace(answer, ranking=f"{answer.ranking}, reranked")
 
 
-def _hits(scope: MemoryRecordQuerySet, rows: Sequence[Ranked]) -> list[Hit]:
-    records = scope.defer("search").in_bulk([row.id for row in rows])
+def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
+    records = MemoryRecord.objects.visible_to(caller).defer("search").in_bulk([row.id for row in rows])
     return [
         Hit(record, row.score, row.cosine, row.coverage, row.bonus, record.content, record.status)
         for row in rows
@@ -173,13 +174,11 @@ def _hits(scope: MemoryRecordQuerySet, rows: Sequence[Ranked]) -> list[Hit]:
     ]
 
 
-def _past(
-    caller: Caller, scope: MemoryRecordQuerySet, ask: RecallMemories, answer: Recall, rows: Sequence[Ranked]
-) -> Recall:
+def _past(caller: Caller, ask: RecallMemories, answer: Recall, rows: Sequence[Ranked]) -> Recall:
     """The answer as of a time."""
     moment: Any = ask.as_of
     allowed = {Status.ACTIVE, Status.STALE} if ask.include_stale else {Status.ACTIVE}
-    hits = _as_of(caller, _hits(scope, rows), moment, allowed)[: ask.limit]
+    hits = _as_of(caller, _hits(caller, rows), moment, allowed)[: ask.limit]
     label = f"as of {moment.isoformat()}: texts and status of that time, ranked by today's index"
     return replace(answer, hits=hits, note="; ".join(filter(None, [answer.note, label])))
 
@@ -202,7 +201,7 @@ def _left_out(caller: Caller, filters: Filters, question: Question, least: float
     if list(filters.statuses) not in ([Status.ACTIVE], [Status.ACTIVE, Status.STALE]):
         return {}
     scope = in_scope(caller, replace(filters, statuses=hidden))
-    if not scope.order_by("status", "-created_at")[:1]:  # in the order of an index that is mostly empty
+    if not scope.order_by("status", "-created_at").values_list("pk")[:1]:  # as an index has it that is mostly empty
         return {}
     near, _ = candidates(scope, question, CANDIDATES)
     better = [candidate.id for candidate in near if candidate.score > least]

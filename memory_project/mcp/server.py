@@ -20,7 +20,6 @@ from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import (
     CallToolResult,
-    ToolAnnotations,
 )
 from mcp.types import Tool as OfferedTool
 from starlette.types import ASGIApp
@@ -43,6 +42,7 @@ from memory_project.mcp.answers import (
 )
 from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.identified import Identify
+from memory_project.mcp.offers import offers
 from memory_project.mcp.reading import ReadingServer
 from memory_project.mcp.running import Running
 
@@ -69,7 +69,7 @@ class CommonplaceServer(ReadingServer):
                 self.add_prompt(prompt)
 
     async def list_tools(self) -> list[OfferedTool]:
-        return [offered(tool) for tool in self.offered.values()]
+        return offers(list(self.offered.values()))
 
     async def _hide_denied_tools(self, ctx: Any, call_next: Callable[[Any], Any]) -> Any:
         """tools/list shows what the caller's persona may call."""
@@ -166,24 +166,6 @@ class CommonplaceServer(ReadingServer):
                 raise refused from None
             log.exception("%s failed", name)
             raise InternalError("something went wrong; the server's log says what") from None
-
-
-def offered(tool: Tool) -> OfferedTool:
-    """The tool as it is advertised."""
-    return OfferedTool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
-        annotations=ToolAnnotations(
-            title=tool.title,
-            read_only_hint=tool.hints.read_only,
-            destructive_hint=tool.hints.destructive,
-            idempotent_hint=tool.hints.idempotent,
-            open_world_hint=tool.hints.open_world,
-        ),
-    )
 
 
 def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:

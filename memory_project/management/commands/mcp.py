@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import uuid
@@ -65,8 +66,11 @@ class Command(BaseCommand):
             raise CommandError(f"The database was migrated by a newer version ({newer[0]}): install that one.")
 
     def serve_stdio(self, toolsets: list[str] | None, email: str, persona: str) -> None:
+        gc.disable()
         from memory_project.mcp.server import build_server  # noqa: PLC0415 - half a second that --help need not pay
 
+        gc.freeze()  # what was imported stays; no later collection looks at it
+        gc.enable()
         if not email:
             raise CommandError("Say whom to serve: --as EMAIL")
         session = uuid.uuid4().hex  # a process serves one connection
