@@ -17,6 +17,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import scratch
 from django.core.management import call_command
 
@@ -107,9 +108,9 @@ def make_records(count: int) -> list[Any]:
     from django.utils import timezone  # noqa: PLC0415 - after setup()
 
     from memories import embedding  # noqa: PLC0415 - the same
-    from memories.models import Category, Dimension, MemoryRecord  # noqa: PLC0415 - the same
+    from memories.models import Category, Dimension, MemoryRecord, Passage  # noqa: PLC0415 - the same
 
-    dice = random.Random(7)
+    dice, space = random.Random(7), np.random.default_rng(7)
     now = timezone.now()
     rows: list[Any] = []
     for number in range(count):
@@ -139,7 +140,10 @@ def make_records(count: int) -> list[Any]:
         rows.append(row)
     with scratch.without_vector_index():
         for start in range(0, count, 2_000):
-            MemoryRecord.objects.bulk_create(rows[start : start + 2_000])
+            part = MemoryRecord.objects.bulk_create(rows[start : start + 2_000])
+            Passage.objects.bulk_create(
+                Passage(record=row, start=0, stop=len(row.content), vector=space.standard_normal(384)) for row in part
+            )
     return [row for row in rows if row.status == "active"]
 
 
