@@ -199,6 +199,20 @@ def writing(count: int) -> Callable[[Any], Awaitable[list[float]]]:
     return act
 
 
+def compare_imports(count: int) -> None:
+    """How much of the rate of batched embedding alone is left of it in an import."""
+    from memories import embedding  # noqa: PLC0415 - after setup()
+    from memories.access import Caller  # noqa: PLC0415 - the same
+    from memories.writing.importing import remember_many  # noqa: PLC0415 - the same
+
+    dice = random.Random(23)
+    texts = [f"Import: {sentence(dice)}" for _ in range(2 * count)]
+    caller = Caller(email=OWNER, persona="bench", personas=frozenset({"bench"}))
+    bare = timed(embedding.embed, texts[:count], waiting=embedding.Waiting.BATCH)
+    whole = timed(remember_many, caller=caller, facts=[{"content": text} for text in texts[count:]])
+    print(f"  remember_many: {count / whole * 1000:.0f} memories/s, {bare / whole:.2f} of the rate of embedding alone")
+
+
 def measure_one(size: int, count: int) -> None:
     from memories import embedding  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - the same
@@ -217,6 +231,7 @@ def measure_one(size: int, count: int) -> None:
             row(f"recall through stdio, {kind}", times, embedded + scanned)
             if not in_threads:
                 row("remember through stdio", through_stdio(writing(count))[1])
+                compare_imports(2_000)
                 row("first tools/list of a new process", [first, *(through_stdio(recalling([]))[0] for _ in range(4))])
 
 
