@@ -36,7 +36,8 @@ DECAY_BEFORE, DECAY_AFTER = 0.9, 0.7  # a turn of distance
 
 # The seeds and their neighbours. The neighbours' ids as an array: a join makes the planner scan the table.
 AROUND = """
-    SELECT memory_records.id, conversation_id, thread_position, created_at, lower(role), content,
+    SELECT memory_records.id, CASE WHEN conversation_id <> '' THEN created_by || ' ' || conversation_id ELSE '' END,
+           thread_position, created_at, lower(role), content,
            {cosine}, ARRAY[{hits}]::boolean[],
            ARRAY(SELECT token_bits FROM memory_passages p WHERE p.record_id = memory_records.id ORDER BY start)
     FROM memory_records
@@ -54,7 +55,7 @@ class Turn:
     """A seed or a neighbour, with its evidence."""
 
     id: UUID
-    thread: str
+    thread: str  # its owner and conversation: clients choose the names of conversations, and two may choose one
     position: int
     at: datetime
     role: str
@@ -132,13 +133,13 @@ def score(
     shares = np.asarray(idfs, dtype=np.float32) / (sum(idfs) or 1.0)
     words = shares @ _spread(hits, links) if hits.size else np.zeros(len(turns))
     cues = _cues(question, turns)
-    plain = (
+    without_tokens = (
         constants["cosine_without_tokens"] * around
         + constants["words_without_tokens"] * words
         + constants["speaker_without_tokens"] * cues["speaker"]
         + constants["date_without_tokens"] * cues["date"]
     )
-    name, total = "context", plain
+    name, total = "context", without_tokens
     if tokens is not None and weights is not None and any(turn.bits for turn in turns):
         similarity = weights @ _spread(token_bits.similarities(tokens, [turn.bits for turn in turns]), links)
         total = (
@@ -149,7 +150,7 @@ def score(
             + constants["date"] * cues["date"]
         )
         has_bits = np.array([bool(turn.bits) for turn in turns])
-        name, total = "context with tokens", np.where(has_bits, total, plain)
+        name, total = "context with tokens", np.where(has_bits, total, without_tokens)
     total = total + constants["when"] * cues["when"] - constants["asks"] * cues["asks"]
     return {turn.id: float(total[n]) for n, turn in enumerate(turns)}, name
 

@@ -125,8 +125,9 @@ def _identifiers(query: str, terms: Sequence[Term]) -> list[Term]:
     with connection.cursor() as cursor:
         cursor.execute(PHRASES, [text_search_config(), names])
         phrases = [(name, phrase) for name, phrase in cursor.fetchall() if "<" in phrase]
+    documents = min((term.documents for term in terms), default=0)  # a whole is not in more rows than its parts
     rarest = max((term.idf for term in terms), default=1.0)
-    return [Term(name, 0, rarest, phrase=phrase) for name, phrase in phrases]
+    return [Term(name, documents, rarest, phrase=phrase) for name, phrase in phrases]
 
 
 WORD_LEXEMES = """
