@@ -25,7 +25,8 @@ APPS = ("memories", "analysis", "knowledge", "memory_project")
 
 def offers(tools: Sequence[Tool]) -> list[OfferedTool]:
     """Each tool's name, texts, hints and schemas."""
-    file = settings.COMMONPLACE_HOME / "offers" / f"{_fingerprint(tools)}.json"
+    names = hashlib.sha256(" ".join(tool.name for tool in tools).encode()).hexdigest()[:8]
+    file = settings.COMMONPLACE_HOME / "offers" / f"{_fingerprint()}-{names}.json"
     try:
         return [OfferedTool.model_validate(entry) for entry in json.loads(file.read_text())]
     except (OSError, ValueError):
@@ -52,12 +53,12 @@ def offered(tool: Tool) -> OfferedTool:
     )
 
 
-def _fingerprint(tools: Sequence[Tool]) -> str:
-    """Of these tools and of every source file: another one wherever a schema could be another."""
+def _fingerprint() -> str:
+    """Of every source file: another one wherever a schema could be another."""
     root = Path(settings.BASE_DIR)
     files = sorted(file for app in APPS for file in (root / app).rglob("*.py"))
     stats = [(str(file.relative_to(root)), file.stat()) for file in files]
-    parts = [__version__, *(tool.name for tool in tools), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats)]
+    parts = [__version__, *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
@@ -66,7 +67,8 @@ def _keep(file: Path, entries: Sequence[OfferedTool]) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         for old in file.parent.glob("*.json"):
-            old.unlink(missing_ok=True)
+            if not old.name.startswith(file.name.partition("-")[0]):  # of other code; other toolsets stay
+                old.unlink(missing_ok=True)
         descriptor, draft = tempfile.mkstemp(dir=file.parent, suffix=".draft")
         with os.fdopen(descriptor, "w") as handle:
             json.dump([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in entries], handle)

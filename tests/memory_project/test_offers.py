@@ -1,0 +1,45 @@
+"""The advertised tools, as they are kept between processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_project.mcp import offers
+from memory_project.mcp.server import enabled_tools
+
+
+@pytest.fixture
+def home(settings: Any, tmp_path: Path) -> Path:
+    settings.COMMONPLACE_HOME = tmp_path
+    return tmp_path / "offers"
+
+
+def test_what_is_kept_is_what_is_made(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = enabled_tools(["all"])
+    first = offers.offers(tools)
+    monkeypatch.setattr(offers, "offered", lambda tool: pytest.fail("made anew"))
+    assert offers.offers(tools) == first
+
+
+def test_toolsets_stand_side_by_side_until_the_code_changes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offers.offers(enabled_tools(["all"]))
+    offers.offers(enabled_tools(["memory"]))
+    assert len(list(home.iterdir())) == 2
+    monkeypatch.setattr(offers, "_fingerprint", lambda: "other")
+    offers.offers(enabled_tools(["memory"]))
+    assert [file.name.partition("-")[0] for file in home.iterdir()] == ["other"]
+
+
+def test_a_broken_or_unwritable_file_is_no_fault(home: Path) -> None:
+    tools = enabled_tools(["memory"])
+    first = offers.offers(tools)
+    (file,) = home.iterdir()
+    file.write_text("[{")
+    assert offers.offers(tools) == first
+    file.unlink()
+    home.rmdir()
+    home.write_text("no folder")
+    assert offers.offers(tools) == first
