@@ -32,6 +32,7 @@ from memories.models.record import MemoryRecordQuerySet
 from memories.retrieval import lexicon, showings
 from memories.retrieval.ranking import Question, candidates
 from memories.retrieval.search import Filters, in_scope
+from memories.telling import entity_name
 
 ENTITIES_MOST = 10  # that a call speaks of
 REFERENCES_MOST = 20
@@ -206,14 +207,9 @@ def unasked(caller: Caller) -> MemoryRecordQuerySet:
 
 def _why(record: MemoryRecord, direct: set[str], is_applied: bool) -> str:
     subject_urns = [urn for urn in record.entity_urns if urn in direct]
-    subject = ", ".join(_name(urn) for urn in (subject_urns or record.entity_urns)[:2])
+    subject = ", ".join(entity_name(urn) for urn in (subject_urns or record.entity_urns)[:2])
     about = f"about {subject}" if subject_urns else f"about {subject}, one step of lineage away"
     return f"{about}; in the catalog by a curator" if is_applied else about
-
-
-def _name(urn: str) -> str:
-    inner = urn.partition("(")[2].split(",")
-    return inner[1] if len(inner) > 1 else urn.rpartition(":")[2]
 
 
 def _marked(entry: Entry, before: Mapping[UUID, str]) -> Entry:

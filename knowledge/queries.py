@@ -76,6 +76,21 @@ def proposed_by(caller: Caller) -> InsightQuerySet:
     return Insight.objects.filter(record__created_by=caller.email).select_related("record", "changeset")
 
 
+def stamp_of_proposals(caller: Caller) -> str:
+    """Another text once a proposal of the caller's may have changed, or a decision on one."""
+    rows = proposed_by(caller).order_by()
+    newest = rows.aggregate(written=Max("record__updated_at"), decided=Max("decisions__at"))
+    return f"{sorted(states_of(rows).items())} {newest}"
+
+
+def stamp_of_entity(caller: Caller, urn: str) -> str:
+    """Another text once the entity may have changed, or what the caller may read about it."""
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
+    counts = rows.order_by().aggregate(at=Max("updated_at"), n=Count("pk"))
+    versions = CatalogAspect.objects.filter(urn=urn, is_latest=True).order_by().aggregate(newest=Max("pk"))
+    return f"{counts['at']} {counts['n']} {versions['newest']}"
+
+
 def states_of(rows: InsightQuerySet) -> dict[str, int]:
     return dict(rows.order_by().values_list("state").annotate(n=Count("pk")))
 

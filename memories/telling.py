@@ -28,7 +28,7 @@ def as_text(shape: RecallShape) -> str:
 
 def _line(number: int, hit: HitShape) -> str:
     content = re.sub(r"\s*\n\s*", " ⏎ ", hit["content"])
-    names = [_name(urn) for urn in hit.get("entity_urns", [])]
+    names = [entity_name(urn) for urn in hit.get("entity_urns", [])]
     parts = [hit["created_by"], hit["created_at"][:10], hit["id"]]
     parts += [f"about {', '.join(names)}"] if names else []
     parts += [f"{hit['status']}: {hit.get('stale_reason', '')}".rstrip(": ")] if "status" in hit else []
@@ -39,7 +39,7 @@ def _line(number: int, hit: HitShape) -> str:
     return f"{number}. {'… ' if hit.get('cut') else ''}{content}{' …' if hit.get('cut') else ''} ({'; '.join(parts)})"
 
 
-def _name(urn: str) -> str:
+def entity_name(urn: str) -> str:
     """`sales.orders` of a table's URN."""
     inner = urn.partition("(")[2].split(",")
     return inner[1] if len(inner) > 1 else urn.rpartition(":")[2]

@@ -83,7 +83,7 @@ class ReadingServer(IdentifiedServer):
         request = context.request_context.request if context else None
         try:
             caller = await self.caller(request)
-            data = await self.in_turn(caller, self._read, caller, str(uri), running=Running())
+            data = await self.in_turn(caller, _tidily, partial(self._read, caller, str(uri)), running=Running())
         except DomainError as error:
             raise ResourceNotFoundError(error.message) from None
         return [ReadResourceContents(json.dumps(fit(data), ensure_ascii=False), resources.MIME)]
@@ -167,7 +167,7 @@ class ReadingServer(IdentifiedServer):
     ) -> GetPromptResult | InputRequiredResult:
         if name == prompts.START and name in {prompt.name for prompt in await super().list_prompts()}:
             caller = await self.caller(context.request_context.request if context else None)
-            return await self.in_turn(caller, prompts.start_of_session, caller, running=Running())
+            return await self.in_turn(caller, _tidily, partial(prompts.start_of_session, caller), running=Running())
         if name in prompts.BUILT_IN_NAMES:  # what a curator added never stands in for these
             return await super().get_prompt(name, arguments, context)
         curated = await to_thread.run_sync(prompts.answer, name)

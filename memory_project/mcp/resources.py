@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from django.db.models import Count, Max
 from mcp.types import Resource, ResourceTemplate
 
 from knowledge import catalog as catalogs
 from knowledge import companions, evidence, queries, shapes
 from knowledge.catalog.naming import entities_like, urn_of
-from knowledge.models import CatalogAspect
 from memories import queries as memories
 from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound
@@ -133,17 +131,11 @@ def _stamp_of_memory(caller: Caller, key: str) -> str:
 
 
 def _stamp_of_entity(caller: Caller, key: str) -> str:
-    urn = urn_of(key)
-    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
-    counts = rows.order_by().aggregate(at=Max("updated_at"), n=Count("pk"))
-    versions = CatalogAspect.objects.filter(urn=urn, is_latest=True).order_by().aggregate(newest=Max("pk"))
-    return f"{counts['at']} {counts['n']} {versions['newest']}"
+    return queries.stamp_of_entity(caller, urn_of(key))
 
 
 def _stamp_of_insights(caller: Caller, key: str) -> str:
-    rows = queries.proposed_by(caller).order_by()
-    newest = rows.aggregate(written=Max("record__updated_at"), decided=Max("decisions__at"))
-    return f"{sorted(queries.states_of(rows).items())} {newest}"
+    return queries.stamp_of_proposals(caller)
 
 
 @dataclass(frozen=True)
