@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
+from django.conf import settings
 from pydantic import AfterValidator, Field
 
 from memories.contract.fields import (
@@ -56,11 +57,13 @@ CategoryName = Annotated[str, OneOf(Category.values)]
 ConfidenceName = Annotated[str, OneOf(Confidence.values)]
 SourceName = Annotated[str, OneOf(Source.values)]
 VisibilityName = Annotated[str, OneOf(Visibility.values)]
+LanguageCode = Annotated[str, OneOf(settings.RECALL_LANGUAGES)]
 MemoryId = Annotated[Id, Field(alias="id", description="The memory's id.")]
 
 ABOUT = "DataHub URNs it is about."
 READERS = "Who may read it."
 WHY = "Why, for the history."
+LANGUAGE = "Of the content, where it can't be told from it."
 
 
 class Remember(Operation):
@@ -75,6 +78,7 @@ class Remember(Operation):
     entity_urns: Urns = Field([], description=ABOUT)
     related_columns: Columns = []
     tags: Tags = []
+    language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName = Field(Visibility.PERSONA.value, description=READERS)
     metadata: Metadata = {}
 
@@ -93,6 +97,7 @@ class Revise(Operation):
     entity_urns: Urns | None = Field(None, description=ABOUT)
     related_columns: Columns | None = None
     tags: Tags | None = None
+    language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName | None = Field(None, description=READERS)
     metadata: Metadata | None = Field(None, description="Merged, key by key, when updating.")
     reason: Reason = Field("", description=WHY)

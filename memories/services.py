@@ -30,6 +30,7 @@ from memories.models.fields import ContentKey
 from memories.models.index_job import Trigger
 from memories.operations import EDITABLE, EDITED_BY, SESSION_KEY
 from memories.retrieval import indexing, passages
+from memories.retrieval.languages import language_of
 from memories.retrieval.passages import Stamped
 from memories.retrieval.similar import Similar, similar_to
 from memories.writing.chains import living_successor, locked_with_predecessor, make_active, mark_superseded
@@ -60,7 +61,7 @@ def remember(
     """Keeps a fact. The same text of the same owner and persona brings back the record that exists; a text that is
     nearly the same is kept and the near ones are named, since two like sentences may be two facts. `within` writes
     what belongs to the record, in its transaction."""
-    fields = ask.values()
+    fields = ask.values() | {"language": ask.language or language_of(ask.content)}
     fields["metadata"] = _with_session(caller, ask.metadata)
     if created_at:
         fields["created_at"] = fields["updated_at"] = created_at
@@ -84,6 +85,7 @@ def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime
 
     What is not named is taken over. Raises Conflict, naming the successor, if somebody was quicker.
     """
+    language = ask.language or language_of(ask.content)
     with transaction.atomic():
         old = locked(caller, ask.record_id, deciding=True)
         if successor := living_successor(old):
@@ -92,7 +94,7 @@ def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime
             raise Conflict("is archived: restore it before correcting it", field="id")
         moment = created_at or timezone.now()  # read once the lock is ours, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
-        fields = {**inherited, **ask.stated_values(*EDITABLE)}
+        fields = {**inherited, **ask.stated_values(*EDITABLE), "language": language or old.language}
         if fields["content"] == old.content:
             raise Invalid("is what the memory already says", field="content", allowed="the corrected text")
         reviews = plugs.REVIEWS.values()
@@ -132,6 +134,7 @@ def revise(ask: operations.Revise, *, caller: Caller) -> MemoryRecord:
     make.
     """
     changes = ask.stated_values(*EDITABLE)
+    language = ask.language or language_of(ask.content or "")
     if not changes and ask.metadata is None:
         raise Invalid(f"no fields to change; allowed: {', '.join([*EDITABLE, 'metadata'])}")
     with transaction.atomic():
@@ -148,6 +151,7 @@ def revise(ask: operations.Revise, *, caller: Caller) -> MemoryRecord:
         with revised(caller, record, "revise", ask.reason):
             for name, value in changes.items():
                 setattr(record, name, value)
+            record.language = language or record.language
             if ask.metadata is not None:
                 record.metadata = checked(JsonObject, record.metadata | ask.metadata, "metadata")
             if changes and record.status == Status.STALE:

@@ -17,7 +17,7 @@ from starlette.applications import Starlette  # noqa: E402
 from starlette.routing import Mount, Route  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402
 
-from memories import embedding  # noqa: E402
+from memories import retrieval  # noqa: E402
 from memory_project.mcp.server import build_server, http_app  # noqa: E402
 from memory_project.web.http import LimitBody  # noqa: E402
 
@@ -27,7 +27,7 @@ mcp_application = http_app(mcp_server)
 
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
-    embedding.warm_up()
+    retrieval.warm_up()
     async with mcp_server.session_manager.run():
         yield
 

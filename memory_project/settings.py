@@ -227,7 +227,7 @@ RECALL_CONTEXT = env.weights(
     when=0.05, asks=0.02, seed_cosine=0.6, seed_words=0.6, seed_speaker=0.2, seed_date=0.4,
 )  # fmt: skip
 THREAD_PAUSE_S = env.number("THREAD_PAUSE_S", 3_600, 60, 604_800)  # a longer silence cuts a conversation in two
-RECALL_LANGUAGES = env.listing("RECALL_LANGUAGES", "en,de,es,fr")  # whose names of months a question may hold
+RECALL_LANGUAGES = env.listing("RECALL_LANGUAGES", "en,de,es,fr,ja")  # that memories and questions may be in
 RERANK_PROVIDER = env.choice("RERANK_PROVIDER", "none", ("none", "sentence-transformers", "http"))
 RERANK_MODEL = env.text("RERANK_MODEL")
 RERANK_URL = env.text("RERANK_URL")

@@ -18,6 +18,7 @@ from memories.contract.operations import checked
 from memories.models import Dimension, MemoryRecord, Source, Tier, Visibility
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing
+from memories.retrieval.languages import language_of
 
 ConversationId = Annotated[str, Text(1, 200)]
 Author = Annotated[str, Text(0, 60)]
@@ -61,6 +62,7 @@ def store_turns(
             dimension=Dimension.EVENT,
             source=Source.AUTOMATION,
             content=checked(TurnText, turn.content, "content"),
+            language=language_of(turn.text),
             tier=tier,
             conversation_id=conversation_id,
             role=checked(Author, turn.author, "author"),

@@ -23,6 +23,18 @@ class EmbeddingField(VectorField):
         return f"vector({int(settings.EMBEDDING_DIMENSIONS)})"
 
 
+# Characters of scripts that put no space between words: kana, CJK ideographs, hangul.
+UNSPACED = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+# ISO 639-1 code → PostgreSQL's configuration with its stemmer and stop words.
+CONFIGURATIONS = {
+    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
+    "et": "estonian", "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian",
+    "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch",
+    "no": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish",
+    "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
+
+
 class SearchText(Func):
     """The text-search vector of some text columns: the words, and the parts that identifiers are made of.
 
@@ -39,14 +51,42 @@ class SearchText(Func):
             sql, values = compiler.compile(expression)
             columns.append(f"coalesce({sql}, '')")
             params.extend(values)
-        text = " || ' ' || ".join(columns)
-        return search_vector_sql(text), (*params, *params)
+        return self.vector_sql(" || ' ' || ".join(columns)), tuple(params)
+
+    def vector_sql(self, text: str) -> str:
+        return search_vector_sql(text)
 
 
-def search_vector_sql(text: str) -> str:
-    """SQL for the vector of an SQL text expression; also used for queries, so that both split alike."""
-    parts = rf"regexp_replace({text}, '([a-z0-9])([A-Z])|[^[:alnum:]]+', '\1 \2', 'g')"
-    return f"to_tsvector('{text_search_config()}'::regconfig, ({text}) || ' ' || {parts})"
+class LanguageSearchText(SearchText):
+    """As SearchText, by the configuration of the row's own language where it has another than the installation's;
+    the words as they stand beside, for a question in any language."""
+
+    def vector_sql(self, text: str) -> str:
+        cases = "".join(
+            f" WHEN '{code}' THEN {search_vector_sql(text, name)} || {search_vector_sql(text, 'simple')}"
+            for code, name in other_configurations().items()
+        )
+        installation = search_vector_sql(text)
+        return f"CASE language{cases} ELSE {installation} END" if cases else installation
+
+
+def search_vector_sql(text: str, configuration: str = "") -> str:
+    """SQL for the vector of an SQL text expression without parameters; also used for queries, so that both split
+    alike. Runs of scripts without spaces are split into pairs of characters."""
+    spaced = f"regexp_replace({text}, '[{UNSPACED}]{{3,}}', ' ', 'g')"
+    parts = rf"regexp_replace({spaced}, '([a-z0-9])([A-Z])|[^[:alnum:]]+', '\1 \2', 'g')"
+    runs = f"regexp_replace({text}, '[^{UNSPACED}]+', ' ', 'g')"
+    shifted = f"regexp_replace({runs}, '(^| )[^ ]', ' ', 'g')"
+    pairs = " || ' ' || ".join(rf"regexp_replace({run}, '([^ ]{{2}})|[^ ]', '\1 ', 'g')" for run in (runs, shifted))
+    name = configuration or text_search_config()
+    return f"to_tsvector('{name}'::regconfig, {spaced} || ' ' || {parts} || ' ' || {pairs})"
+
+
+def other_configurations() -> dict[str, str]:
+    """Language → configuration, of the languages that this installation tells apart beside its own."""
+    installation = text_search_config()
+    languages = {code: CONFIGURATIONS[code] for code in settings.RECALL_LANGUAGES if code in CONFIGURATIONS}
+    return {code: name for code, name in languages.items() if name != installation}
 
 
 def text_search_config() -> str:

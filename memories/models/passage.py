@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
-from uuid import UUID
-
 from django.db import models
 from pgvector.django import HnswIndex
 
@@ -22,10 +19,6 @@ class Passage(models.Model):
     stop = models.PositiveSmallIntegerField()
     vector = EmbeddingField()
     token_bits = models.BinaryField(null=True, help_text="The signs of each word piece's state, where the model tells.")
-
-    if TYPE_CHECKING:  # the plugin of the type checker does not see into this model
-        record_id: UUID
-        objects: ClassVar[models.Manager[Passage]]
 
     class Meta:
         db_table = "memory_passages"

@@ -11,7 +11,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from memories.contract.links import link_to
-from memories.models.fields import ContentKey, SearchText
+from memories.models.fields import ContentKey, LanguageSearchText
 
 if TYPE_CHECKING:
     from memories.access import Caller
@@ -108,6 +108,12 @@ class MemoryRecord(models.Model):
 
     content = models.TextField()
     summary = models.TextField(blank=True, default="")
+    language = models.CharField(
+        max_length=3,
+        blank=True,
+        default="",
+        help_text="ISO 639-1, of RECALL_LANGUAGES; empty where the text did not tell.",
+    )
     tags = ArrayField(models.CharField(max_length=80), default=list, blank=True)
     entity_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True)
     related_columns = models.JSONField(default=list, blank=True)
@@ -118,7 +124,7 @@ class MemoryRecord(models.Model):
         expression=ContentKey("content"), output_field=models.CharField(max_length=32), db_persist=True
     )
     search = models.GeneratedField(
-        expression=SearchText("content", "summary"), output_field=SearchVectorField(), db_persist=True
+        expression=LanguageSearchText("content", "summary"), output_field=SearchVectorField(), db_persist=True
     )
     embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
     embedding_text_hash = models.BinaryField(null=True, editable=False)  # SHA-256 of the embedded text

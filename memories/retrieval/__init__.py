@@ -1,0 +1,15 @@
+"""Finding memories again."""
+
+from __future__ import annotations
+
+import threading
+
+from memories import embedding
+
+
+def warm_up() -> None:
+    """Begins to load the models, so that nobody waits for them later."""
+    from memories.retrieval import languages  # noqa: PLC0415 - this package is imported before the settings are read
+
+    embedding.warm_up()
+    threading.Thread(target=languages.warm_up, name="languages", daemon=True).start()

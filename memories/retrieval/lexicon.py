@@ -17,6 +17,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from memories.models.fields import search_vector_sql, text_search_config
+from memories.retrieval.languages import configuration_of, language_of
 
 TYPO_LEAST = 5  # letters of a word in which a typo is looked for
 TYPOS_MOST = 4  # such words of one question
@@ -34,11 +35,16 @@ OWNERS_LEAST = 3  # of a lexeme that counts
 TOTAL = ""  # the row of memory_lexemes that holds the number of documents: no lexeme is empty
 
 QUERY_TERMS = """
-    SELECT term.lexeme, coalesce(known.documents, 0), coalesce(known.shared, 0), total.shared
-    FROM unnest(tsvector_to_array({vector})) AS term(lexeme)
+    SELECT term.lexeme, coalesce(known.documents, 0), coalesce(known.shared, 0), total.shared, {likes}
+    FROM (SELECT %s::text AS words) AS query, unnest({vector}) AS term
     LEFT JOIN memory_lexemes AS known ON known.lexeme = term.lexeme
     LEFT JOIN memory_lexemes AS total ON total.lexeme = ''
 """
+# What stands in the same place of the query by the installation's configuration, and as it is written.
+SAME_PLACE = """ARRAY(
+    SELECT DISTINCT other.lexeme FROM (
+        SELECT (unnest({installation})).* UNION ALL SELECT (unnest({simple})).*
+    ) AS other WHERE other.positions && term.positions AND other.lexeme <> term.lexeme)"""
 
 REFRESH = """
     INSERT INTO memory_lexemes (lexeme, documents, shared)
@@ -85,19 +91,32 @@ def idf(documents: int, total: int) -> float:
 def query_terms(query: str) -> list[Term]:
     """The query's distinct lexemes, rarest first; a term the table does not know yet counts as the rarest."""
     with connection.cursor() as cursor:
-        # The text-search configuration is a checked constant; the query itself is a parameter, twice.
-        cursor.execute(QUERY_TERMS.format(vector=search_vector_sql("%s::text")), [query, query])
+        cursor.execute(_query_terms_sql(language_of(query)), [query])
         rows = cursor.fetchall()
-    terms = [Term(lexeme, documents, idf(shared, total or shared)) for lexeme, documents, shared, total in rows]
+    terms = [
+        Term(lexeme, documents, idf(shared, total or shared), tuple(sorted(likes)))
+        for lexeme, documents, shared, total, likes in rows
+    ]
     terms = sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
     terms = _with_likes(terms)
     return [*_identifiers(query, terms), *terms][:MAX_TERMS]
 
 
+def _query_terms_sql(language: str) -> str:
+    """The words of a query by the rules of its language, beside them those of the installation: a memory may be in
+    either, and a stop word of the query's language is none of its words."""
+    name = configuration_of(language)
+    likes = "ARRAY[]::text[]"
+    if name != text_search_config():
+        simple = search_vector_sql("words", "simple")
+        likes = SAME_PLACE.format(installation=search_vector_sql("words"), simple=simple)
+    return QUERY_TERMS.format(vector=search_vector_sql("words", name), likes=likes)
+
+
 def _with_likes(terms: Sequence[Term]) -> list[Term]:
     """A word that nobody used is looked for one letter away too: it may be a typo of a rare name. The lexemes of all
     are asked, and their rows only in the reader's scope, so that nobody learns of a word that they may not read."""
-    unknown = [term for term in terms if not term.documents and len(term.lexeme) >= TYPO_LEAST]
+    unknown = [term for term in terms if not term.documents and not term.likes and len(term.lexeme) >= TYPO_LEAST]
     if not unknown:
         return list(terms)
     edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:TYPOS_MOST]}
@@ -105,7 +124,7 @@ def _with_likes(terms: Sequence[Term]) -> list[Term]:
         cursor.execute(KNOWN_LEXEMES, [sorted(set().union(*edits.values()))])
         lexemes = {lexeme for (lexeme,) in cursor.fetchall()}
     likes = {lexeme: tuple(sorted(edits[lexeme] & lexemes))[:LIKES_MOST] for lexeme in edits}
-    return [replace(term, likes=likes.get(term.lexeme, ())) for term in terms]
+    return [replace(term, likes=likes.get(term.lexeme, term.likes)) for term in terms]
 
 
 def one_edit_away(word: str) -> set[str]:
@@ -135,9 +154,10 @@ WORD_LEXEMES = """
 
 
 def idf_of_words(words: Sequence[str], idf_of: Mapping[str, float]) -> dict[str, float]:
-    """The idf of each word, of those whose lexemes have one."""
+    """The idf of each word of a query, of those whose lexemes have one."""
+    name = configuration_of(language_of(" ".join(words)))
     with connection.cursor() as cursor:
-        cursor.execute(WORD_LEXEMES.format(vector=search_vector_sql("word")), [sorted(set(words))])
+        cursor.execute(WORD_LEXEMES.format(vector=search_vector_sql("word", name)), [sorted(set(words))])
         return {word: idf_of[lexeme] for word, lexeme in cursor.fetchall() if lexeme in idf_of}
 
 

@@ -16,6 +16,7 @@ from memories.models.fields import ContentKey
 from memories.models.index_job import Trigger
 from memories.operations import Remember
 from memories.retrieval import indexing, passages
+from memories.retrieval.languages import language_of
 from memories.retrieval.passages import Stamped
 from memories.writing.revising import save_many
 
@@ -46,6 +47,7 @@ def _read(number: int, fact: Mapping[str, Any]) -> Remember:
 
 def _keep(caller: Caller, asks: Sequence[Remember]) -> list[tuple[MemoryRecord, bool]]:
     encoded, model = _encoded([ask.content for ask in asks])
+    languages = [ask.language or language_of(ask.content) for ask in asks]
     answers: list[tuple[MemoryRecord, bool]] = []
     news: list[tuple[MemoryRecord, Stamped | None]] = []
     with transaction.atomic():
@@ -54,7 +56,8 @@ def _keep(caller: Caller, asks: Sequence[Remember]) -> list[tuple[MemoryRecord, 
             key = _key(ask.content)
             record = record_of.get(key)
             if record is None:
-                record = MemoryRecord(created_by=caller.email, persona=caller.persona, **ask.values())
+                fields = ask.values() | {"language": languages[position]}
+                record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
                 news.append((record, Stamped(encoded[position], model) if encoded else None))
             answers.append((record, key in record_of))
             record_of[key] = record

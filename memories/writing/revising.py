@@ -20,7 +20,7 @@ from memories.retrieval.passages import Stamped, keep, stamp_of
 
 # What a revision keeps beside text, status and visibility.
 DETAILS = (
-    "summary", "dimension", "category", "confidence", "persona", "created_by", "tags", "entity_urns",
+    "summary", "language", "dimension", "category", "confidence", "persona", "created_by", "tags", "entity_urns",
     "related_columns", "metadata", "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at",
     "purge_after",
 )  # fmt: skip

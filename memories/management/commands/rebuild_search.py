@@ -1,26 +1,40 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from django.apps import apps
+from django.contrib.postgres.indexes import GinIndex
 from django.core.management.base import BaseCommand
-from django.db import connection, transaction
+from django.db import connection, models, transaction
 
 from memories.database.owner import as_owner
-from memories.models import MemoryRecord
-from memories.models.fields import text_search_config
+from memories.models.fields import SearchText, text_search_config
 from memories.retrieval import lexicon
+from memories.writing.languages import tell_languages
 
 
 class Command(BaseCommand):
-    help = "Rebuilds the text-search column with the current TEXT_SEARCH_CONFIG, and counts its terms."
+    help = "Rebuilds the text-search columns with the current settings, tells languages, and counts the terms."
 
     def handle(self, **options: Any) -> None:
-        field = MemoryRecord._meta.get_field("search")
-        index = next(index for index in MemoryRecord._meta.indexes if index.name == "memory_words")
         with as_owner(), transaction.atomic(), connection.schema_editor(atomic=False) as editor:
-            editor.execute("DROP INDEX IF EXISTS memory_words")
-            editor.remove_field(MemoryRecord, field)
-            editor.add_field(MemoryRecord, field)
-            editor.add_index(MemoryRecord, index)
+            for model, field in search_columns():
+                index = next(i for i in model._meta.indexes if isinstance(i, GinIndex) and field.name in i.fields)
+                editor.execute(f"DROP INDEX IF EXISTS {index.name}")
+                editor.remove_field(model, field)
+                editor.add_field(model, field)
+                editor.add_index(model, index)
+        count = tell_languages()
         terms = lexicon.refresh()
-        self.stdout.write(f"text search uses “{text_search_config()}”: {max(terms - 1, 0)} terms")
+        self.stdout.write(
+            f"text search uses “{text_search_config()}”: {max(terms - 1, 0)} terms;"
+            f" the language of {count} more memories is known"
+        )
+
+
+def search_columns() -> Iterator[tuple[type[models.Model], models.GeneratedField]]:
+    for model in apps.get_models():
+        for field in [] if model._meta.proxy else model._meta.local_fields:
+            if isinstance(field, models.GeneratedField) and isinstance(vars(field).get("expression"), SearchText):
+                yield model, field

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
-from memories import embedding
+from memories import retrieval
 from memories.access import Caller, caller_for
 from memories.contract.errors import DomainError, Forbidden
 from memory_project.arguments import port
@@ -87,7 +87,7 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
         finally:
             connection.close()
-        warm_up = threading.Timer(WARM_UP_AFTER_S, embedding.warm_up)
+        warm_up = threading.Timer(WARM_UP_AFTER_S, retrieval.warm_up)
         warm_up.daemon = True
         warm_up.start()
         try:
@@ -105,7 +105,7 @@ class Command(BaseCommand):
 
         server = build_server(toolsets=toolsets)
         application = http_app(server)
-        embedding.warm_up()
+        retrieval.warm_up()
         app = Starlette(routes=[Route("/mcp", endpoint=application)], lifespan=lambda _: server.session_manager.run())
         connection.close()
         print(f"MCP over HTTP at http://{host}:{port}/mcp", file=sys.stderr)

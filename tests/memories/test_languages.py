@@ -1,0 +1,69 @@
+"""Facts in several languages in one installation."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management import call_command
+
+from memories.access import Caller
+from memories.models import MemoryRecord
+from memories.retrieval.languages import language_of
+from memories.retrieval.search import recall
+from memories.services import remember, revise
+
+FACTS = {
+    "de": "Der Umsatz enthält keine Gutscheine und keine Retouren.",
+    "es": "Los ingresos no incluyen las devoluciones de los clientes mayoristas.",
+    "ja": "売上には返品と送料を含まない。",
+    "en": "Revenue excludes refunds and shipping of wholesale customers.",
+}
+
+
+@pytest.mark.parametrize("text", FACTS.values())
+def test_tells_the_language_of_a_sentence(text: str) -> None:
+    assert FACTS[language_of(text)] == text
+
+
+@pytest.mark.parametrize("text", ["orders_2024", "Retouren", "fernhill.sales.orders", "GMV?", "", "42 %"])
+def test_a_few_words_and_identifiers_tell_nothing(text: str) -> None:
+    assert language_of(text) == ""
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("language", "question"),
+    [
+        ("de", "Welche Umsätze enthalten einen Gutschein?"),  # Umsätze → Umsatz, Gutschein → Gutscheine: German stems
+        ("de", "Retouren"),  # one word tells no language: it stands in the text as it is
+        ("de", "what does Retouren mean in a report"),
+        ("es", "¿El ingreso incluye la devolución de un cliente mayorista?"),
+        ("ja", "返品は売上に入りますか"),
+        ("ja", "送料"),
+        ("en", "does the revenue exclude a refund"),
+    ],
+)
+def test_a_fact_is_recalled_by_words_of_its_language(alice: Caller, language: str, question: str) -> None:
+    for text in FACTS.values():
+        remember(content=text, caller=alice)
+    best = recall(query=question, strategy="lexical", caller=alice).hits[0]
+    assert best.record.language == language
+
+
+@pytest.mark.django_db
+def test_a_language_is_set_by_the_writer_and_follows_a_new_text(alice: Caller) -> None:
+    record = remember(content="Nettoumsatz: ohne Retouren", language="de", caller=alice).record
+    assert record.language == "de"
+    revise(record_id=record.pk, content=FACTS["es"], caller=alice)
+    record.refresh_from_db()
+    assert record.language == "es"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_rebuilding_tells_the_language_of_older_memories(alice: Caller) -> None:
+    record = remember(content=FACTS["de"], caller=alice).record
+    MemoryRecord.objects.filter(pk=record.pk).update(language="")
+    call_command("rebuild_search")
+    record.refresh_from_db()
+    assert record.language == "de"
+    hits = recall(query="Wie hoch waren die Umsätze mit Gutscheinen?", strategy="lexical", caller=alice).hits
+    assert [hit.record.pk for hit in hits] == [record.pk]
