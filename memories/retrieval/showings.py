@@ -11,6 +11,7 @@ from django.db.models import Count
 from django.utils import timezone
 
 from memories.access import Caller
+from memories.database.connections import quick_commit
 from memories.models import Feedback, MemoryRecord, Showing, Verdict
 
 KEPT_DAYS = 30
@@ -37,10 +38,11 @@ def since(connection: str, moment: datetime) -> dict[UUID, str]:
 
 def note(caller: Caller, tool: str, versions: Mapping[UUID, str]) -> None:
     """Keeps that these came along."""
-    Showing.objects.bulk_create(
-        Showing(record_id=pk, connection=caller.connection, to=caller.email, tool=tool, version=version)
-        for pk, version in versions.items()
-    )
+    with quick_commit():
+        Showing.objects.bulk_create(
+            Showing(record_id=pk, connection=caller.connection, to=caller.email, tool=tool, version=version)
+            for pk, version in versions.items()
+        )
 
 
 def use_of(record: MemoryRecord) -> Use:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
 from memories.access import Caller
+from memories.database.connections import quick_commit
 from memory_project.models import AuditEvent
 
 TEXT_MOST = 200  # longer texts are noted by their length
@@ -77,9 +79,11 @@ def record(
     email: str = "",
     context_ms: float = 0.0,
     shown_ids: Sequence[UUID] = (),
+    only_read: bool = False,
 ) -> None:
-    """`door` and `email` are for calls that have no caller: nobody signed in, or not yet."""
-    AuditEvent.objects.create(
+    """`door` and `email` are for calls that have no caller: nobody signed in, or not yet. Of a call that `only_read`
+    the entry is committed without waiting for the disk."""
+    event = AuditEvent(
         email=caller.email if caller else email[:254],
         persona=caller.persona if caller else "",
         door=door or (caller.door if caller else "mcp"),
@@ -95,3 +99,5 @@ def record(
         context_ms=round(context_ms, 2),
         context_count=len(shown_ids),
     )
+    with quick_commit() if only_read else nullcontext():
+        event.save(force_insert=True)

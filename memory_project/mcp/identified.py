@@ -79,6 +79,8 @@ class IdentifiedServer(MCPServer[Any]):
         error: DomainError | None,
         duration_ms: float,
         beside: Beside | None = None,
+        *,
+        only_read: bool = False,
     ) -> None:
         try:
             audit.record(
@@ -94,6 +96,7 @@ class IdentifiedServer(MCPServer[Any]):
                 response_chars=len(json.dumps(answer, ensure_ascii=False)),
                 context_ms=beside.took_ms if beside else 0.0,
                 shown_ids=beside.record_ids if beside else (),
+                only_read=only_read,
             )
         except DatabaseError:
             log.exception("the call of %s could not be written to the audit", name)

@@ -99,7 +99,9 @@ class ReadingServer(IdentifiedServer):
             raise
         finally:
             duration_ms = (time.perf_counter() - started) * 1000
-            self.audit(caller, "resources/read", {"uri": uri}, data.get("memory", {}), error, duration_ms)
+            self.audit(
+                caller, "resources/read", {"uri": uri}, data.get("memory", {}), error, duration_ms, only_read=True
+            )
         return data
 
     async def _complete(self, ctx: Any, params: CompleteRequestParams) -> CompleteResult:

@@ -146,7 +146,8 @@ class CommonplaceServer(ReadingServer):
             raise
         finally:
             duration_ms = (time.perf_counter() - started) * 1000
-            self.audit(caller, name, arguments, answer.data, error, duration_ms, beside)
+            only_read = name in self.offered and self.offered[name].hints.read_only
+            self.audit(caller, name, arguments, answer.data, error, duration_ms, beside, only_read=only_read)
         return as_result(answer, structured=error is None, beside=beside)
 
     def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> Answer[Any]:

@@ -149,6 +149,7 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
         request_chars=int(request.headers.get("Content-Length") or 0),
         response_chars=len(response.content) if not response.streaming else 0,
         door=door,
+        only_read=request.method in ("GET", "HEAD", "OPTIONS"),
     )
 
 

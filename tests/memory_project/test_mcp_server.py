@@ -23,6 +23,7 @@ from memories import services
 from memories.access import Caller, operator
 from memories.contract.toolset import COMPANIONS
 from memories.models import MemoryRecord, Persona
+from memories.writing import erasing
 from memory_project.accounts.tokens import create_token, revoke_token
 from memory_project.mcp.answers import CONTEXT_KEY
 from memory_project.mcp.server import build_server
@@ -198,6 +199,34 @@ def test_stdio_serves_the_person_it_was_started_for(alice_user: User) -> None:
     answer = asyncio.run(main())
     assert answer.structured_content["memories"][0]["created_by"] == "alice@example.org"
     assert set(AuditEvent.objects.values_list("door", flat=True)) == {"mcp-stdio"}
+
+
+def test_the_audit_of_an_answered_read_survives_kill_9_and_is_reached_by_erase(
+    alice_user: User, alice: Caller, fact: MemoryRecord
+) -> None:
+    command = [sys.executable, str(ROOT / "manage.py"), "mcp", "--as", alice_user.email]
+    pipe = subprocess.PIPE
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    history = {"name": "memory_manage", "arguments": {"command": "history", "id": fact.pk.hex}}
+    recall = {"name": "memory_recall", "arguments": {"query": "refunds"}}
+    with subprocess.Popen(command, env=environment(), cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        messages: list[dict[str, Any]] = [
+            {"id": 1, "method": "initialize", "params": client},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": history},
+            {"id": 3, "method": "tools/call", "params": recall},
+        ]
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            process.stdin.flush()
+            while "id" in message and json.loads(process.stdout.readline()).get("id") != message["id"]:
+                pass
+        process.kill()
+    assert sorted(AuditEvent.objects.values_list("tool", flat=True)) == ["memory_manage", "memory_recall"]
+    erasing.erase(caller=alice, record_id=fact.pk, confirm=True)
+    assert AuditEvent.objects.get(tool="memory_manage").arguments == {"erased": True}
 
 
 @pytest.mark.parametrize(
