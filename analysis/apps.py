@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
 
 from memories.contract.toolset import TOOLS, Tool
+
+if TYPE_CHECKING:
+    from memories.plugs import Trace
 
 
 class AnalysisConfig(AppConfig):
@@ -16,9 +21,17 @@ class AnalysisConfig(AppConfig):
 
         SOURCES.register("finding", findings.SOURCE)
         plugs.COPIES.register("analyses", copies.AnalysisCopies())
+        plugs.TRACES.register("analysis", traces)
         for kind, opens in sources.BUILT_IN.items():
             sources.KINDS.register(kind, opens)
         TOOLS.register("analysis", tools)
+
+
+def traces() -> list[Trace]:
+    from analysis.models import Action, Session  # noqa: PLC0415 - models first
+    from memories.plugs import Trace  # noqa: PLC0415 - the same
+
+    return [Trace(Session, "owner"), Trace(Action, "owner", stays=True), Trace(Action, "on_behalf_of", stays=True)]
 
 
 def tools() -> list[Tool]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import BooleanField, FloatField, Q, QuerySet, Value
+from django.db.models import BooleanField, F, FloatField, Q, QuerySet, Value
 from django.db.models.expressions import CombinedExpression, RawSQL
 from django.utils import timezone
 from pgvector.django import CosineDistance
@@ -96,7 +96,7 @@ def index_findings(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dic
 SOURCE = indexing.VectorSource(
     "finding",
     Finding.objects.all,
-    "finding",
+    F("finding"),
     vectors=Finding,
     vector_column="embedding",
     missing=Q(embedding__isnull=True),

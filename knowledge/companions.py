@@ -164,7 +164,7 @@ def known_of(caller: Caller, urns: Sequence[str], question: str, *, limit: int =
     """What may come unasked of these entities and those one step of lineage away: applied insights first, then by
     relevance to the question and nearness."""
     distances = {**dict.fromkeys(nearby.of(urns), 1), **dict.fromkeys(urns, 0)}
-    about = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(distances))
+    about = MemoryRecord.objects.visible_to(caller).lasting().filter(entity_urns__overlap=list(distances))
     scope = unasked(caller).filter(entity_urns__overlap=list(distances))
     rows = ranked(scope, distances, question, limit)
     applied = set(
@@ -202,7 +202,7 @@ def unasked(caller: Caller) -> MemoryRecordQuerySet:
     own_doubt = Feedback.objects.filter(record=OuterRef("pk"), by=caller.email, verdict=Verdict.WRONG)
     rule = Q(created_by=caller.email) | Q(visibility=Visibility.PERSONA, persona=caller.persona)
     rule |= Q(visibility=Visibility.EVERYONE) & (Q(Exists(applied)) | Q(Exists(verified)))
-    return in_scope(caller, Filters()).facts().filter(rule, ~Exists(undecided), ~Exists(own_doubt))
+    return in_scope(caller, Filters()).filter(rule, ~Exists(undecided), ~Exists(own_doubt))
 
 
 def _why(record: MemoryRecord, direct: set[str], is_applied: bool) -> str:

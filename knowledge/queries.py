@@ -85,7 +85,7 @@ def stamp_of_proposals(caller: Caller) -> str:
 
 def stamp_of_entity(caller: Caller, urn: str) -> str:
     """Another text once the entity may have changed, or what the caller may read about it."""
-    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
+    rows = MemoryRecord.objects.visible_to(caller).lasting().filter(entity_urns__contains=[urn])
     counts = rows.order_by().aggregate(at=Max("updated_at"), n=Count("pk"))
     versions = CatalogAspect.objects.filter(urn=urn, is_latest=True).order_by().aggregate(newest=Max("pk"))
     return f"{counts['at']} {counts['n']} {versions['newest']}"

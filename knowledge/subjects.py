@@ -35,6 +35,11 @@ def entities_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str
     return list(dict.fromkeys(urns))[:URNS_MOST]
 
 
+def entities_of_text(text: str) -> list[str]:
+    """URNs that a text speaks of, by URN or by dotted name."""
+    return entities_of_call({"text": text}, None)
+
+
 def tables_of(sql: str, dialect: str = "") -> list[str]:
     """The tables that a statement names, as it names them; not its aliases and common table expressions. Nothing for
     what is too long, too deep or no SQL."""

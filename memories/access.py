@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 CURATE = "curate"  # the right of curators; Django's permission knowledge.curate gives it
+ACT_FOR_USERS = "act_for_users"  # the right of a token of a service that serves many end users
+WIPE = "wipe"  # the right of a token that may wipe its user's data without a confirmation in the browser
 OPERATE = "operate"  # the right of operators; memory_project.operate gives it
 
 
@@ -37,6 +39,15 @@ class Token(Protocol):
     rights: list[str]
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What may be called through one token, or by one person under one persona; None is without limit."""
+
+    key: str
+    calls_per_minute: int | None
+    writes_per_day: int | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Caller:
     """One person (or service) on one connection.
@@ -56,6 +67,7 @@ class Caller:
     wants_context: bool = True  # whether memories come along unasked on the active persona's connections
     tools_allow: tuple[str, ...] = field(default=("*",), repr=False)
     tools_deny: tuple[str, ...] = field(default=(), repr=False)
+    limits: tuple[Limit, ...] = field(default=(), repr=False)
 
     def may_use(self, tool: str) -> bool:
         """Deny first, then allow, otherwise denied."""
@@ -90,6 +102,7 @@ def caller_for(
     rights: frozenset[str] = frozenset(),
     session: str = "",
     connection: str = "",
+    limits: tuple[Limit, ...] = (),
 ) -> Caller:
     """The caller that this person is at this door, with `persona` active, or the person's default one.
 
@@ -129,7 +142,12 @@ def caller_for(
         wants_context=active_persona.memory_context,
         tools_allow=tuple(active_persona.tools_allow),
         tools_deny=tuple(active_persona.tools_deny),
+        limits=(*limits, _limit_of(active_persona, person)),
     )
+
+
+def _limit_of(persona: Persona, person: Person) -> Limit:
+    return Limit(f"persona {persona.name} {person.pk}", persona.calls_per_minute, persona.writes_per_day)
 
 
 def caller_of(request: HttpRequest, *, door: str) -> Caller:

@@ -9,6 +9,7 @@ from django.conf import settings
 from pydantic import AfterValidator, Field
 
 from memories.contract.fields import (
+    CONTENT_MAX,
     Columns,
     Content,
     Id,
@@ -55,7 +56,7 @@ Metadata = Annotated[JsonObject, AfterValidator(_free)]
 DimensionName = Annotated[str, OneOf(Dimension.values)]
 CategoryName = Annotated[str, OneOf(Category.values)]
 ConfidenceName = Annotated[str, OneOf(Confidence.values)]
-SourceName = Annotated[str, OneOf(Source.values)]
+SourceName = Annotated[str, OneOf([source for source in Source.values if source != Source.NOTE])]
 VisibilityName = Annotated[str, OneOf(Visibility.values)]
 LanguageCode = Annotated[str, OneOf(settings.RECALL_LANGUAGES)]
 MemoryId = Annotated[Id, Field(alias="id", description="The memory's id.")]
@@ -197,6 +198,22 @@ class ReviewStale(Operation):
 
     limit: Annotated[int, Page(LIST_MAX)] = 20
     offset: Offset = 0
+
+
+class StoreNote(Operation):
+    """Keep one text for yourself"""
+
+    text: Annotated[str, Text(1, CONTENT_MAX)] = Field(description="What to keep.")
+    metadata: Metadata = {}
+
+
+class PruneNotes(Operation):
+    """Clear out your own notes"""
+
+    days: Annotated[int, Field(ge=0, le=36_500)] = Field(30, description="Notes older than this are looked at.")
+    keep: Annotated[int, Field(ge=0, le=1_000_000)] = Field(0, description="Of those, the most used ones that stay.")
+    near_duplicates: bool = Field(False, description="Only those that say nearly the same as a newer note.")
+    dry_run: bool = Field(True, description="Count only; false prunes.")
 
 
 class RecallMemories(Operation):

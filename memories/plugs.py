@@ -4,8 +4,11 @@ the transaction of the change."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
+
+from django.db.models import Model
 
 from memories.access import Caller
 from memories.contract.registry import Registry
@@ -52,8 +55,26 @@ class Copies(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Trace:
+    """A column that names a person. When the person's data is wiped its rows go, or, where others rely on them, stay
+    under a pseudonym."""
+
+    model: type[Model]
+    column: str
+    stays: bool = False
+
+
 REVIEWS: Registry[Review] = Registry("reviews")
 COPIES: Registry[Copies] = Registry("copies")
+# Called with a text; returns the URNs of the catalog entities that it speaks of.
+SUBJECTS: Registry[Callable[[str], Sequence[str]]] = Registry("subjects")
+# The columns of each app that name a person.
+TRACES: Registry[Callable[[], Sequence[Trace]]] = Registry("traces")
+# Called with an owner whose data was wiped, and the pseudonym; returns how many rows of which table were emptied.
+WIPES: Registry[Callable[[str, str], Mapping[str, int]]] = Registry("wipes")
+# Called with the URNs and names of entities that the catalog says something else of now.
+CATALOG_CHANGES: Registry[Callable[[Sequence[str], Sequence[str]], object]] = Registry("catalog changes")
 # Called with a record of which something was just said or looked at: written, revised, restored, verified.
 GROUNDS: Registry[Callable[[MemoryRecord], None]] = Registry("grounds")
 # Called with a record that has just gone stale, and whoever found it so.

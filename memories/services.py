@@ -21,8 +21,10 @@ from memories.contract.fields import JsonObject
 from memories.contract.operations import carries_out, checked
 from memories.embedding import Vectors
 from memories.models import (
+    Category,
     MemoryRecord,
     Persona,
+    Source,
     Status,
     Visibility,
 )
@@ -35,6 +37,12 @@ from memories.retrieval.passages import Stamped
 from memories.retrieval.similar import Similar, similar_to
 from memories.writing.chains import living_successor, locked_with_predecessor, make_active, mark_superseded
 from memories.writing.revising import locked, revised, save_new
+
+# What a correction of a conversation's memory takes over.
+OF_CONVERSATIONS = (
+    "tier", "conversation_id", "role", "author", "thread_position", "derived_from", "importance", "enrichment_status",
+    "expires_at",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,19 @@ def remember(
     return _with_likes(caller, record, encoded.passages.vectors if encoded else None, away)
 
 
+@carries_out(operations.StoreNote)
+def store_note(ask: operations.StoreNote, *, caller: Caller) -> Remembered:
+    """Keeps one text of one character or more, for its owner alone; the same text again brings back the record."""
+    fact = operations.Remember.model_construct(
+        content=ask.text,
+        metadata=ask.metadata,
+        source=Source.NOTE.value,
+        visibility=Visibility.PRIVATE.value,
+        category=Category.GENERAL.value,
+    )
+    return remember(fact, caller=caller)
+
+
 @carries_out(operations.Supersede)
 def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime | None = None) -> Remembered:
     """Corrects a memory: a new record takes its place and the old one is kept as what was believed before.
@@ -106,6 +127,7 @@ def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime
             source=old.source,
             metadata=written_by(caller, old, _with_session(caller, ask.metadata or {})),
             supersedes=None if waits else old,
+            **{name: getattr(old, name) for name in OF_CONVERSATIONS},
             created_at=moment,
             updated_at=moment,
         )
@@ -324,7 +346,7 @@ def _same_text(caller: Caller, content: str) -> MemoryRecord | None:
 def index_now(caller: Caller, record: MemoryRecord) -> Remembered:
     """Gives the saved record its vectors and names its near ones; without embedder a job is left for later."""
     try:
-        vectors = indexing.index("memory", {record.pk: record.content})[record.pk]
+        vectors = indexing.index("memory", {record.pk: record.spoken})[record.pk]
     except embedding.EmbedderUnavailable as error:
         return _with_likes(caller, record, None, str(error))
     return _with_likes(caller, record, vectors, "")

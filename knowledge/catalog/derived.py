@@ -8,8 +8,10 @@ from knowledge.catalog import facts
 from knowledge.catalog.edges import edges
 from knowledge.catalog.port import Value, entity_type
 from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
+from memories import plugs
 
 AT_ONCE = 500
+NAMED_FROM = 8  # characters of a name that is looked for in texts: a shorter one is a word
 DERIVED = ["entity_type", "name", "qualified_name", "description", "columns", "platform", "removed", "deprecated"]
 
 
@@ -34,6 +36,9 @@ def refresh_entities(urns: Sequence[str]) -> None:
     new = current_edges - {(down, up, said_by) for down, up, said_by, _ in stored_edges}
     rows = [LineageEdge(downstream=down, upstream=up, said_by=said_by) for down, up, said_by in sorted(new)]
     LineageEdge.objects.bulk_create(rows, ignore_conflicts=True)
+    names = CatalogEntity.objects.filter(urn__in=list(urns)).values_list("qualified_name", flat=True)
+    for listen in plugs.CATALOG_CHANGES.values():
+        listen(urns, [name for name in names if len(name) >= NAMED_FROM])
 
 
 def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:

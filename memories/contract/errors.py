@@ -64,6 +64,13 @@ class Degraded(DomainError):
     status = 503
 
 
+class Upstream(DomainError):
+    """Another system that this asks did not do its part."""
+
+    code = "upstream"
+    status = 502
+
+
 def check_choice(field: str, value: str, allowed: Iterable[str]) -> str:
     options = list(allowed)
     if value not in options:

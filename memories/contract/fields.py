@@ -61,6 +61,25 @@ class Text:
         return core_schema.no_info_before_validator_function(trimmed, text)
 
 
+@dataclass(frozen=True)
+class Verbatim:
+    """Text of 1 to `high` characters, kept as it came, white space included; not white space alone."""
+
+    high: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        text = core_schema.str_schema(min_length=1, max_length=self.high)
+        return core_schema.no_info_after_validator_function(_storable, text)
+
+
+def _storable(text: str) -> str:
+    if UNSTORABLE.search(text):
+        raise fault("contains a NUL character or half a surrogate pair", "Unicode text")
+    if not text.strip():
+        raise fault("is missing", "a text that is not white space alone")
+    return text
+
+
 def kind_of(value: Any) -> str:
     kinds = {str: "text", bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
     return f"{str(value)[:60]!r}" if isinstance(value, str) else kinds.get(type(value), type(value).__name__)

@@ -30,12 +30,14 @@ Handler = Callable[["Caller", Any], Any]
 
 @dataclass(frozen=True)
 class Answer(Generic[Shape]):
-    """A structured answer with a text of its own, marks for the client's context, or the word that it failed."""
+    """A structured answer with a text of its own, marks for the client's context, or the word that it failed. Of one
+    that is `unsigned` the audit keeps that it was given, and not to whom."""
 
     data: Shape
     text: str = ""
     context: Mapping[str, Any] | None = None
     is_error: bool = False
+    unsigned: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from memories.models.feedback import Feedback, Verdict
 from memories.models.index_job import IndexJob, Lexeme
 from memories.models.passage import Passage
 from memories.models.persona import Persona, PersonaMembership
-from memories.models.proxies import Correction, StaleMemory
+from memories.models.proxies import ConversationMemory, Correction, StaleMemory
 from memories.models.record import (
     Category,
     Confidence,
@@ -23,6 +23,7 @@ __all__ = [
     "Batch",
     "Category",
     "Confidence",
+    "ConversationMemory",
     "Correction",
     "Dimension",
     "Feedback",

@@ -18,6 +18,7 @@ class Passage(models.Model):
     start = models.PositiveSmallIntegerField()
     stop = models.PositiveSmallIntegerField()
     vector = EmbeddingField()
+    short_term = models.BooleanField(default=False, help_text="Of a turn, which expires: not in the index.")
     token_bits = models.BinaryField(null=True, help_text="The signs of each word piece's state, where the model tells.")
 
     class Meta:
@@ -31,6 +32,7 @@ class Passage(models.Model):
                 m=16,
                 ef_construction=64,
                 opclasses=["vector_cosine_ops"],
+                condition=models.Q(short_term=False),
             ),
         ]
 

@@ -36,6 +36,12 @@ class Persona(models.Model):
     memory_context = models.BooleanField(
         "memories come along", default=True, help_text="Whether tool answers bring memories of what they speak of."
     )
+    calls_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Calls of tools that each person may make under it; empty: no limit."
+    )
+    writes_per_day = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Of those, calls that keep or change something; empty: no limit."
+    )
     is_default = models.BooleanField(default=False, help_text="Held by everybody who was given no persona.")
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="PersonaMembership", related_name="personas")
 

@@ -20,3 +20,12 @@ class Correction(MemoryRecord):
     class Meta:
         proxy = True
         verbose_name = "correction"
+
+
+class ConversationMemory(MemoryRecord):
+    """A turn of a conversation, or what lasts of one."""
+
+    class Meta:
+        proxy = True
+        verbose_name = "conversation memory"
+        verbose_name_plural = "conversation memories"

@@ -7,7 +7,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, Value, When
+from django.db.models.functions import Concat
 from django.utils import timezone
 
 from memories.contract.links import link_to
@@ -49,6 +50,7 @@ class Source(models.TextChoices):
     ENRICHMENT_GAP = "enrichment_gap", "Enrichment gap"
     AUTOMATION = "automation"
     LINEAGE_EVENT = "lineage_event", "Lineage event"
+    NOTE = "note"
 
 
 class Status(models.TextChoices):
@@ -81,14 +83,26 @@ def readable_by(caller: Caller, prefix: str = "") -> Q:
     return Q(**{f"{prefix}created_by": caller.email}) | shared | everyone
 
 
+# MemoryRecord.spoken, in SQL.
+SPOKEN = Case(
+    When(author="", then=F("content")),
+    default=Concat("author", Value(": "), "content", output_field=models.TextField()),
+    output_field=models.TextField(),
+)
+
+
 class MemoryRecordQuerySet(models.QuerySet["MemoryRecord"]):
     def visible_to(self, caller: Caller) -> MemoryRecordQuerySet:
         """The only way to read records on somebody's behalf."""
         return self.filter(readable_by(caller))
 
     def facts(self) -> MemoryRecordQuerySet:
-        """Without the turns of conversations."""
+        """Without conversations."""
         return self.filter(tier=Tier.NONE)
+
+    def lasting(self) -> MemoryRecordQuerySet:
+        """Facts, and what became long-term of conversations; without the turns themselves."""
+        return self.exclude(tier=Tier.SHORT_TERM)
 
 
 class MemoryRecord(models.Model):
@@ -124,7 +138,7 @@ class MemoryRecord(models.Model):
         expression=ContentKey("content"), output_field=models.CharField(max_length=32), db_persist=True
     )
     search = models.GeneratedField(
-        expression=LanguageSearchText("content", "summary"), output_field=SearchVectorField(), db_persist=True
+        expression=LanguageSearchText("author", "content", "summary"), output_field=SearchVectorField(), db_persist=True
     )
     embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
     embedding_text_hash = models.BinaryField(null=True, editable=False)  # SHA-256 of the embedded text
@@ -144,8 +158,12 @@ class MemoryRecord(models.Model):
     # Conversation memories.
     tier = models.CharField(max_length=3, choices=Tier.choices, default=Tier.NONE, blank=True)
     conversation_id = models.CharField(max_length=200, blank=True, default="")
-    role = models.CharField(max_length=60, blank=True, default="", help_text="Who speaks in a conversation's turn.")
+    role = models.CharField(max_length=60, blank=True, default="", help_text="Who speaks in a turn: human or ai.")
+    author = models.CharField(max_length=80, blank=True, default="", help_text="The speaker's name, where it is known.")
     thread_position = models.PositiveIntegerField(null=True, blank=True)
+    derived_from = models.UUIDField(  # the turn outlived: no foreign key
+        null=True, blank=True, editable=False, help_text="The turn that a long-term memory was made of."
+    )
 
     importance = models.FloatField(default=0.5)
     access_count = models.PositiveIntegerField(default=0)
@@ -229,6 +247,12 @@ class MemoryRecord(models.Model):
                 condition=~Q(conversation_id=""),
                 name="memory_thread",
             ),
+            models.Index(  # a turn's long-term memory
+                fields=["derived_from"], condition=Q(derived_from__isnull=False), name="memory_derived"
+            ),
+            models.Index(  # a user's conversations
+                fields=["created_by", "tier", "-created_at"], condition=~Q(tier=""), name="memory_conversations"
+            ),
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="memory_expiring"),
             models.Index(fields=["purge_after"], condition=Q(purge_after__isnull=False), name="memory_purging"),
             GinIndex(fields=["entity_urns"], name="memory_entities"),  # entity and graph recall, enrichment
@@ -242,3 +266,8 @@ class MemoryRecord(models.Model):
     def get_absolute_url(self) -> str:
         """Its page in the portal: chain, history, and what can be done with it."""
         return link_to("memory", self.pk.hex)
+
+    @property
+    def spoken(self) -> str:
+        """What is embedded: the words with the name of who said them, since that is how they are asked for."""
+        return f"{self.author}: {self.content}" if self.author else self.content

@@ -37,7 +37,7 @@ DECAY_BEFORE, DECAY_AFTER = 0.9, 0.7  # a turn of distance
 # The seeds and their neighbours. The neighbours' ids as an array: a join makes the planner scan the table.
 AROUND = """
     SELECT memory_records.id, CASE WHEN conversation_id <> '' THEN created_by || ' ' || conversation_id ELSE '' END,
-           thread_position, created_at, lower(role), content,
+           thread_position, created_at, lower(author), content,
            {cosine}, ARRAY[{hits}]::boolean[],
            ARRAY(SELECT token_bits FROM memory_passages p WHERE p.record_id = memory_records.id ORDER BY start)
     FROM memory_records
@@ -58,7 +58,7 @@ class Turn:
     thread: str  # its owner and conversation: clients choose the names of conversations, and two may choose one
     position: int
     at: datetime
-    role: str
+    speaker: str
     text: str
     cosine: float | None
     hits: list[bool]
@@ -86,8 +86,10 @@ def turns_around(scope: MemoryRecordQuerySet, question: Question, seeds: Sequenc
     with connection.cursor() as cursor:
         cursor.execute(sql, {**params, **values})
         return [
-            Turn(pk, thread, position or 0, at, role, text, cosine, hits, b"".join(bytes(row) for row in bits if row))
-            for pk, thread, position, at, role, text, cosine, hits, bits in cursor.fetchall()
+            Turn(
+                pk, thread, position or 0, at, speaker, text, cosine, hits, b"".join(bytes(row) for row in bits if row)
+            )
+            for pk, thread, position, at, speaker, text, cosine, hits, bits in cursor.fetchall()
         ]
 
 
@@ -196,10 +198,10 @@ def _averaged(cosines: Vectors, turns: Sequence[Turn]) -> Vectors:
 
 def _cues(question: Question, turns: Sequence[Turn]) -> dict[str, Vectors]:
     names = set(question.cues.names)
-    speakers = {turn.role for turn in turns if turn.role in names}
+    speakers = {turn.speaker for turn in turns if turn.speaker in names}
     speaker = next(iter(speakers)) if len(speakers) == 1 else None
     columns = {
-        "speaker": [turn.role == speaker for turn in turns],
+        "speaker": [turn.speaker == speaker for turn in turns],
         "date": [question.cues.date(turn.at) if turn.thread else 0.0 for turn in turns],
         "when": [question.cues.time(turn.text) for turn in turns],
         "asks": [asks(turn.text) for turn in turns],

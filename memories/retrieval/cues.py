@@ -28,7 +28,7 @@ TIME_WORDS = re.compile(
 NAME_WORDS_MOST = 3
 
 COLUMNS = """,
-    CASE WHEN lower(role) = ANY(%(names)s) THEN lower(role) END AS speaker,
+    CASE WHEN lower(author) = ANY(%(names)s) THEN lower(author) END AS speaker,
     CASE WHEN thread_position IS NULL THEN 0 ELSE {date} END AS date_share"""
 CUE = """(
     %(w_speaker)s * CASE WHEN speaker IS NOT NULL AND (SELECT count(DISTINCT speaker) FROM scored) = 1 THEN 1 ELSE 0 END

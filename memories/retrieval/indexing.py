@@ -17,7 +17,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import DataError, connection, models, transaction
-from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet
+from django.db.models import Exists, Expression, F, Func, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from memories import embedding
@@ -25,6 +25,7 @@ from memories.contract.registry import Registry
 from memories.embedding import Vectors
 from memories.models import IndexJob, MemoryRecord, Passage, Status
 from memories.models.index_job import JobStatus, Trigger
+from memories.models.record import SPOKEN
 from memories.retrieval import passages
 
 BATCH = 32
@@ -34,12 +35,12 @@ RETENTION = timedelta(days=14)  # how long closed jobs are kept
 
 @dataclass(frozen=True)
 class VectorSource:
-    """What has vectors: `rows` with `embedding_model` and `embedding_text_hash`, and the column that holds the vectors,
-    their own or of their passages."""
+    """What has vectors: `rows` with `embedding_model` and `embedding_text_hash`, what of a row is embedded, and the
+    column that holds the vectors, their own or of their passages."""
 
     kind: str
     rows: Callable[[], QuerySet[Any]]  # those that should have a vector
-    text_column: str
+    text: Expression | F
     vectors: type[models.Model]
     vector_column: str
     missing: Q
@@ -51,7 +52,7 @@ class VectorSource:
 
     def gaps(self, model: str) -> QuerySet[Any]:
         sha256 = Func(
-            Func(F(self.text_column), template="convert_to(%(expressions)s, 'UTF8')"),
+            Func(self.text, template="convert_to(%(expressions)s, 'UTF8')"),
             function="sha256",
             output_field=models.BinaryField(),
         )
@@ -83,7 +84,7 @@ def index_memories(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dic
 MEMORIES = VectorSource(
     "memory",
     lambda: MemoryRecord.objects.exclude(status=Status.ARCHIVED),
-    "content",
+    SPOKEN,
     vectors=Passage,
     vector_column="vector",
     missing=Q(~Exists(Passage.objects.filter(record=OuterRef("pk")))),
@@ -175,11 +176,13 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def claim(worker: str, size: int = BATCH) -> list[IndexJob]:
-    """Takes up to `size` due jobs for this worker; rows that another one is taking are passed over."""
+def claim(worker: str, size: int = BATCH, kinds: Iterable[str] = ()) -> list[IndexJob]:
+    """Takes up to `size` due jobs of these kinds for this worker, of vectors unless said otherwise; rows that another
+    one is taking are passed over."""
     now = timezone.now()
     with transaction.atomic():
         due = IndexJob.objects.filter(status=JobStatus.PENDING, next_run_at__lte=now)
+        due = due.filter(source_kind__in=list(kinds) or list(SOURCES))
         jobs = list(due.select_for_update(skip_locked=True).order_by("next_run_at", "id")[:size])
         IndexJob.objects.filter(pk__in=[job.pk for job in jobs]).update(
             status=JobStatus.RUNNING,
@@ -202,10 +205,10 @@ def run_batch(worker: str) -> tuple[int, int]:
         try:
             finished = _embed_units(kind, kind_jobs)
         except embedding.EmbedderUnavailable as error:
-            _put_back(worker, kind_jobs, str(error))
+            put_back(worker, kind_jobs, str(error))
             failed += len(kind_jobs)
         else:
-            _close(worker, finished)
+            close(worker, finished)
             completed += len(finished)
     return completed, failed
 
@@ -213,14 +216,15 @@ def run_batch(worker: str) -> tuple[int, int]:
 def _embed_units(kind: str, jobs: list[IndexJob]) -> list[IndexJob]:
     source = SOURCES[kind]
     rows = source.rows().filter(pk__in=[job.source_id for job in jobs])
-    texts = dict(rows.values_list("pk", source.text_column))
+    texts = dict(rows.values_list("pk", source.text))
     if not texts:
         return jobs
     index(kind, texts, embedding.Waiting.BATCH)
     return jobs
 
 
-def _close(worker: str, jobs: list[IndexJob]) -> None:
+def close(worker: str, jobs: list[IndexJob]) -> None:
+    """These are done, and so is what failed of the same units before."""
     now = timezone.now()
     IndexJob.objects.filter(pk__in=[job.pk for job in jobs], worker_id=worker).update(
         status=JobStatus.SUCCEEDED, completed_at=now, lease_expires_at=None, last_error=""
@@ -231,11 +235,12 @@ def _close(worker: str, jobs: list[IndexJob]) -> None:
     ).update(resolved_at=now)
 
 
-def _put_back(worker: str, jobs: list[IndexJob], error: str) -> None:
+def put_back(worker: str, jobs: Iterable[IndexJob], error: str, attempts: int | None = None) -> None:
+    """After a fault: again later, each time after a longer pause, or failed after so many attempts."""
     now = timezone.now()
     for job in jobs:
         row = IndexJob.objects.filter(pk=job.pk, worker_id=worker)
-        if job.attempts >= settings.INDEX_MAX_ATTEMPTS:
+        if job.attempts >= (attempts or settings.INDEX_MAX_ATTEMPTS):
             row.update(status=JobStatus.FAILED, last_error=error, completed_at=now, lease_expires_at=None)
         else:
             later = now + timedelta(seconds=BACKOFF_BASE_S * 2**job.attempts)

@@ -8,7 +8,7 @@ never text.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,8 @@ from pgvector.django import CosineDistance
 
 from memories import embedding
 from memories.embedding import Tokens, Vectors
-from memories.models import MemoryRecord, Passage
+from memories.models import MemoryRecord, Passage, Tier
+from memories.models.record import SPOKEN
 from memories.retrieval.tokens import bits_of
 
 WHOLE_MOST = 600  # characters of a text that stays one passage
@@ -108,9 +109,10 @@ def stamp_of(text: str, model: str) -> dict[str, Any]:
     return {"embedding_model": model, "embedding_text_hash": embedding.text_hash(text)}
 
 
-def keep(units: Mapping[UUID, Encoded]) -> None:
-    """Writes the passages of records that have none, inside the caller's transaction."""
-    Passage.objects.bulk_create((p for pk, encoded in units.items() for p in _passages(pk, encoded)), batch_size=500)
+def keep(units: Mapping[UUID, Encoded], turns: Collection[UUID] = ()) -> None:
+    """Writes the passages of records that have none, inside the caller's transaction; `turns` are short-term."""
+    rows = (p for pk, encoded in units.items() for p in _passages(pk, encoded, short_term=pk in turns))
+    Passage.objects.bulk_create(rows, batch_size=500)
 
 
 def store(units: Mapping[UUID, tuple[str, Encoded]], model: str) -> set[UUID]:
@@ -118,21 +120,24 @@ def store(units: Mapping[UUID, tuple[str, Encoded]], model: str) -> set[UUID]:
     with transaction.atomic():
         units_now = {pk for pk, (text, _) in units.items() if _stamp(pk, text, model)}
         Passage.objects.filter(record__in=units_now).delete()
-        keep({pk: units[pk][1] for pk in units_now})
+        turns = MemoryRecord.objects.filter(pk__in=units_now, tier=Tier.SHORT_TERM).values_list("pk", flat=True)
+        keep({pk: units[pk][1] for pk in units_now}, set(turns))
     return units_now
 
 
 def _stamp(pk: UUID, text: str, model: str) -> bool:
-    return bool(MemoryRecord.objects.filter(pk=pk, content=text).update(**stamp_of(text, model)))
+    row = MemoryRecord.objects.alias(said=SPOKEN).filter(pk=pk, said=text)
+    return bool(row.update(**stamp_of(text, model)))
 
 
-def _passages(pk: UUID, encoded: Encoded) -> list[Passage]:
+def _passages(pk: UUID, encoded: Encoded, *, short_term: bool) -> list[Passage]:
     return [
         Passage(
             record_id=pk,
             start=window.start,
             stop=window.stop,
             vector=encoded.vectors[n],
+            short_term=short_term,
             token_bits=bits_of(encoded.tokens[n]) if encoded.tokens is not None else None,
         )
         for n, window in enumerate(encoded.windows)

@@ -31,12 +31,14 @@ ENTITY_BONUS = 1.0  # at distance 0, falling as 1 / (1 + distance): a named enti
 
 @dataclass(frozen=True)
 class Question:
-    """What the arms work with. `cues` are looked at where the scope holds conversations."""
+    """What the arms work with. `cues` are looked at where the scope holds conversations; a scope with `turns` is
+    scanned, since the vector index is without them."""
 
     vector: Sequence[float] | None = None
     terms: Sequence[lexicon.Term] = ()
     distances: dict[str, int] = field(default_factory=dict)
     cues: Cues = field(default_factory=Cues)
+    turns: bool = False
 
 
 # A small scope: one scan tells which words each row holds, as bits, and how many rows hold each.
@@ -67,7 +69,7 @@ SEMANTIC_INDEXED = """
     SELECT record_id FROM (
         SELECT p.record_id, p.vector <=> (SELECT vector FROM question) AS distance
         FROM memory_passages p JOIN memory_records ON memory_records.id = p.record_id
-        WHERE {scope} ORDER BY distance LIMIT %(passages)s
+        WHERE NOT p.short_term AND {scope} ORDER BY distance LIMIT %(passages)s
     ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
 LEXICAL_INDEXED = """
     SELECT id FROM (
@@ -169,7 +171,8 @@ def statement(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tu
     """The SQL for this scope. Values are parameters; what is formatted in are this module's fragments and the
     scope's own condition, compiled by the ORM."""
     scope_sql, params = condition(scope)
-    exact = is_small(scope) if question.terms or question.vector is not None else True
+    looks = question.terms or question.vector is not None
+    exact = not looks or question.turns or is_small(scope)
     parts = _scanned(question, scope_sql) if exact else _indexed(question, scope_sql)
     bonus, bonuses = _bonus_sql(question.distances)
     arms = [*parts.arms, *([NEAR.format(scope=scope_sql)] if question.distances else [])]

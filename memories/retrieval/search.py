@@ -88,17 +88,25 @@ class Filters:
     statuses: Sequence[str] = (Status.ACTIVE,)
     owner: str = ""
     conversation_id: str = ""
+    tiers: Sequence[str] = ()  # of conversations; otherwise whatever lasts, or all of the one conversation
+    pairs_once: bool = False  # without long-term memories whose turn is there too
     created_before: datetime | None = None
 
 
 def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     """The rows that this search is about: what the caller may see, narrowed."""
     rows = MemoryRecord.objects.visible_to(caller).filter(status__in=list(filters.statuses))
+    living = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
+    living = living.filter(status__in=list(filters.statuses))
     rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
     if filters.conversation_id:
         rows = rows.filter(conversation_id=filters.conversation_id)
-    else:
-        rows = rows.exclude(tier=Tier.SHORT_TERM)
+    if filters.tiers:
+        rows = rows.filter(tier__in=list(filters.tiers))
+    elif not filters.conversation_id:
+        rows = rows.lasting()
+    if filters.pairs_once:
+        rows = rows.exclude(Exists(living.filter(pk=OuterRef("derived_from"))))
     exact = {
         "dimension": filters.dimension,
         "category": filters.category,
@@ -129,6 +137,7 @@ def recall(ask: RecallMemories, *, caller: Caller, filters: Filters = Filters())
     as_of, limit = ask.as_of, ask.limit
     filters = _narrowed(filters, ask)
     question, answer, tokens = _prepare(caller, ask.query, ask.strategy, ask.entity_urns)
+    question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
     scope = in_scope(caller, filters).filter(~Exists(_own_doubts(caller)))
     floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
     rows_found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
@@ -187,7 +196,13 @@ def _with_passages(hits: list[Hit], question: Question) -> list[Hit]:
     """Long texts are quoted by their best passage."""
     long_ids = [hit.record.pk for hit in hits if len(hit.content) > passages.WHOLE_MOST]
     best = passages.nearest(long_ids, question.vector) if long_ids and question.vector is not None else {}
-    return [replace(hit, passage=best.get(hit.record.pk)) for hit in hits]
+    return [replace(hit, passage=_in_content(hit, best.get(hit.record.pk))) for hit in hits]
+
+
+def _in_content(hit: Hit, passage: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Where a passage of what is embedded stands in the content alone: the speaker's name is before it."""
+    name = len(hit.record.spoken) - len(hit.record.content)
+    return (max(passage[0] - name, 0), passage[1] - name) if passage else None
 
 
 def _own_doubts(caller: Caller) -> QuerySet[Feedback]:

@@ -15,7 +15,7 @@ from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.fields import Id, Reason
 from memories.contract.operations import checked
-from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Visibility
+from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
 from memories.retrieval.passages import Stamped, keep, stamp_of
 
 # What a revision keeps beside text, status and visibility.
@@ -100,11 +100,11 @@ def revised(
 def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryRecord:
     """Saves a new record, with its passages where they are at hand. Every way to write one is through here, so that its
     entities are looked at as they are."""
-    for name, value in (stamp_of(record.content, encoded.model) if encoded else {}).items():
+    for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
         setattr(record, name, value)
     record.save(force_insert=True)
     if encoded:
-        keep({record.pk: encoded.passages})
+        keep({record.pk: encoded.passages}, [record.pk] if record.tier == Tier.SHORT_TERM else [])
     _ground(record)
     return record
 
@@ -112,10 +112,11 @@ def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryReco
 def save_many(news: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
     """As `save_new`, in few statements."""
     for record, encoded in news:
-        for name, value in (stamp_of(record.content, encoded.model) if encoded else {}).items():
+        for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
             setattr(record, name, value)
     MemoryRecord.objects.bulk_create([record for record, _ in news], batch_size=200)
-    keep({record.pk: encoded.passages for record, encoded in news if encoded})
+    turns = {record.pk for record, _ in news if record.tier == Tier.SHORT_TERM}
+    keep({record.pk: encoded.passages for record, encoded in news if encoded}, turns)
     for record, _ in news:
         _ground(record)
 

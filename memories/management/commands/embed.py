@@ -59,7 +59,7 @@ class Command(BaseCommand):
 
     def next_batch(self, model: str) -> tuple[str, dict[UUID, str]] | None:
         for kind, source in indexing.SOURCES.items():
-            rows = source.gaps(model).values_list("pk", source.text_column)[: indexing.BATCH]
+            rows = source.gaps(model).values_list("pk", source.text)[: indexing.BATCH]
             if texts := dict(rows):
                 return kind, texts
         return None

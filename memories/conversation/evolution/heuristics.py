@@ -1,0 +1,111 @@
+"""What a memory is worth and what it is about, told from its words alone, where no language model is configured.
+
+importance: .4, and what its text has of the following, within 0.05 to 0.95:
+    +.20 asks to be remembered, or says always, never, must     +.15 a preference, decision or plan of the speaker
+    +.10 a number, date or identifier                           +.05 a capitalised name inside a sentence
+    −.15 is a question                                          −.10 has under 40 characters
+    −.20 is a greeting, thanks or assent alone
+summary: its first sentence that is no greeting or question, at most SUMMARY_WORDS words.
+tags: identifiers and capitalised names, then its longest words, at most TAGS_MOST.
+memory_type: preference, relationship, event or entity by a cue of the language; knowledge without one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from memories.models import Dimension
+
+SUMMARY_WORDS = 100
+TAGS_MOST = 5
+TAG_LETTERS = 5
+SENTENCES = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
+SHORT = 40
+
+URGENT = (
+    r"remember|don't forget|important|always|never|must|merk|wichtig|immer|niemals|recuerda|importante|siempre|nunca"
+)
+OWN = (
+    r"prefer\w*|favou?rite|love|like|hate|enjoy|want|decided?|plan(ning|ned)?|going to|agreed|chose|choose"
+    r"|bevorzuge|mag|liebe|hasse|möchte|entschieden|plane|prefiero|gusta|odio|quiero|decidido|j'aime|préfère|veux"
+)
+PREFERENCE = (
+    r"prefer\w*|favou?rite|i (really )?(love|like|hate|enjoy)|i('d| would) rather|bevorzuge|lieblings\w*|ich mag"
+    r"|prefiero|favorit[oa]|me gusta|préfère|j'aime"
+)
+RELATIONSHIP = (
+    r"(my|our|her|his) (wife|husband|partner|mother|father|mom|dad|sister|brother|son|daughter|kids?|children|friend"
+    r"|boss|manager|colleague|team|dog|cat)|depends on|works (with|for)|reports to|belongs to|derived from|married"
+    r"|(meine?|unsere?) (frau|mann|mutter|vater|chefin?|kollegin?)|mi (esposa|marido|madre|padre|jefe)"
+)
+EVENT = (
+    r"yesterday|today|tonight|tomorrow|ago|last (night|week|month|year|summer|winter)|next (week|month|year)|went"
+    r"|happened|met|moved|migrated|started|finished|visited|bought|gestern|heute|morgen|ayer|hoy|mañana|hier"
+    r"|(mon|tues|wednes|thurs|fri|satur|sun)day|\d{4}-\d\d-\d\d"
+)
+ENTITY = (
+    r"is (a|an|the) \w+|are \w+ (tables?|columns?|teams?)|called|named|stands for|means|heißt|bedeutet|se llama"
+    r"|significa"
+)
+GREETING = re.compile(
+    r"^\W*(hi|hey|hello|thanks?|thank you|thx|ok(ay)?|yes|yeah|no|sure|great|cool|wow|nice|bye|good (morning|night)|"
+    r"hallo|danke|ja|nein|hola|gracias|sí|bonjour|merci|oui|non)\b",
+    re.I,
+)
+IDENTIFIER = re.compile(r"\b\w+(?:[._]\w+)+\b|\b[a-z]+[A-Z]\w*\b|\b[A-Z]{2,}\d*\b")
+NAME = re.compile(r"(?<=[\w,;:] )[A-Z]\w{2,}(?: [A-Z]\w{2,})*")
+WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read out of a text; `importance` is 0 to 1."""
+
+    importance: float
+    summary: str
+    tags: list[str]
+    dimension: str
+
+
+def read(text: str) -> Reading:
+    return Reading(importance_of(text), summary_of(text), tags_of(text), dimension_of(text))
+
+
+def importance_of(text: str) -> float:
+    value = 0.4
+    value += 0.20 * has(URGENT, text) + 0.15 * has(OWN, text)
+    value += 0.10 * bool(IDENTIFIER.search(text) or re.search(r"\d", text)) + 0.05 * bool(NAME.search(text))
+    value -= 0.15 * text.rstrip().endswith(("?", "？")) + 0.10 * (len(text) < SHORT)
+    value -= 0.20 * (bool(GREETING.match(text)) and len(text) < SHORT)
+    return round(min(max(value, 0.05), 0.95), 3)
+
+
+def summary_of(text: str) -> str:
+    sentences = [sentence.strip() for sentence in SENTENCES.split(text) if sentence.strip()]
+    telling = [s for s in sentences if not s.endswith(("?", "？")) and not (GREETING.match(s) and len(s) < SHORT)]
+    words = (telling or sentences or [""])[0].split()
+    return " ".join(words[:SUMMARY_WORDS]) + (" …" if len(words) > SUMMARY_WORDS else "")
+
+
+def tags_of(text: str) -> list[str]:
+    names = [match.group() for pattern in (IDENTIFIER, NAME) for match in pattern.finditer(text)]
+    words = sorted(
+        (word for word in WORD.findall(text) if len(word) > TAG_LETTERS and word.isalpha()), key=len, reverse=True
+    )
+    distinct = {tag.lower(): tag.lower() for tag in [*names, *words] if "," not in tag and len(tag) <= 80}
+    return list(distinct)[:TAGS_MOST]
+
+
+def dimension_of(text: str) -> str:
+    cues = {
+        Dimension.PREFERENCE: PREFERENCE,
+        Dimension.RELATIONSHIP: RELATIONSHIP,
+        Dimension.EVENT: EVENT,
+        Dimension.ENTITY: ENTITY,
+    }
+    return next((str(dimension) for dimension, cue in cues.items() if has(cue, text)), Dimension.KNOWLEDGE.value)
+
+
+def has(pattern: str, text: str) -> bool:
+    return bool(re.search(rf"\b(?:{pattern})\b", text, re.I))

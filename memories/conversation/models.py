@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from memories.models import MemoryRecord
+from memories.models.fields import EmbeddingField
+
+
+class CachedAnswer(models.Model):
+    """A question with its answer, found again by the meaning of the question until it expires."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    created_by = models.CharField(max_length=254)
+    query = models.TextField()
+    response = models.TextField()
+    entity_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True)
+    vector = EmbeddingField(null=True)  # derived; none while the embedder was away
+    embedding_model = models.CharField(max_length=200, blank=True, default="")
+    hits = models.PositiveIntegerField(default=0)
+    last_hit_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "conversation_cache"
+        ordering = ["-created_at"]
+        verbose_name = "cached answer"
+        indexes = [
+            models.Index(fields=["created_by", "-created_at"], name="cache_of_user"),  # check_cache, lists
+            models.Index(fields=["expires_at"], name="cache_expiring"),  # the sweep
+        ]
+
+    def __str__(self) -> str:
+        return self.query[:80]
+
+
+class CacheUse(models.Model):
+    """How often a user's cache was asked on a day, and answered. Derived; for the hit rate."""
+
+    created_by = models.CharField(max_length=254)
+    day = models.DateField()
+    hits = models.PositiveIntegerField(default=0)
+    misses = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        db_table = "conversation_cache_use"
+        constraints = [models.UniqueConstraint(fields=["created_by", "day"], name="cache_use_once_a_day")]
+
+    def __str__(self) -> str:
+        return f"{self.created_by} {self.day}: {self.hits} of {self.hits + self.misses}"
+
+
+class UserDecision(models.Model):
+    """What a user decided under a key: a preference, a choice, a setting that sticks."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    created_by = models.CharField(max_length=254)
+    key = models.CharField(max_length=200)
+    value = models.TextField()
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "conversation_decisions"
+        ordering = ["key"]
+        verbose_name = "user decision"
+        constraints = [models.UniqueConstraint(fields=["created_by", "key"], name="decision_once_a_key")]
+        indexes = [
+            models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="decision_expiring"),
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= timezone.now()
+
+
+class UserDecisionChange(models.Model):
+    """An earlier value of a decision, and until when it held."""
+
+    decision = models.ForeignKey(UserDecision, on_delete=models.CASCADE, related_name="changes")
+    value = models.TextField()
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField()
+
+    class Meta:
+        db_table = "conversation_decision_changes"
+        ordering = ["-valid_to"]
+
+    def __str__(self) -> str:
+        return f"{self.value[:60]} until {self.valid_to}"
+
+
+class MergeState(models.TextChoices):
+    PROPOSED = "proposed"
+    ACCEPTED = "accepted"
+    DISMISSED = "dismissed"
+
+
+class MergeProposal(models.Model):
+    """Two long-term memories that may say the same; a person decides whether they become one."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="merges")
+    target = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="merges_into")
+    cosine = models.FloatField()
+    text = models.TextField(help_text="What the merged memory would say.")
+    state = models.CharField(max_length=10, choices=MergeState.choices, default=MergeState.PROPOSED)
+    created_at = models.DateTimeField(default=timezone.now)
+    decided_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "conversation_merges"
+        ordering = ["-created_at"]
+        verbose_name = "merge proposal"
+        constraints = [
+            models.UniqueConstraint(fields=["record", "target"], name="merge_proposed_once"),
+            models.CheckConstraint(condition=Q(state__in=MergeState.values), name="merge_state_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.text[:80]
+
+
+class WipeRequest(models.Model):
+    """A wipe that an agent prepared and its person has not confirmed yet."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    created_by = models.CharField(max_length=254)
+    counts = models.JSONField(default=dict)
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "conversation_wipe_requests"
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"wipe of {self.created_by}, {self.created_at}"
