@@ -38,6 +38,7 @@ VERBS = ("excludes", "includes", "double-counts", "is delayed in", "was migrated
 EMBEDDED = 4_000
 THREAD = 20  # turns of a conversation
 OWNER = "owner@bench.example"
+PASSAGE_COLUMNS = "record_id, start, stop, vector, token_bits, short_term"
 BEFORE = 10  # calls that are not counted
 
 
@@ -79,7 +80,8 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
     columns = (
         "id, created_at, updated_at, created_by, persona, visibility, dimension, category, confidence, source, "
         "content, summary, tags, entity_urns, related_columns, metadata, embedding_model, embedding_text_hash, status, "
-        "stale_reason, tier, conversation_id, role, thread_position, importance, access_count, enrichment_status"
+        "stale_reason, tier, conversation_id, author, thread_position, importance, access_count, enrichment_status, "
+        "role, language"
     )
     vectors = list(vectors_for(size, texts))  # embedding gives the connection back
     with scratch.without_vector_index(), connection.cursor() as cursor:
@@ -101,11 +103,11 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
                     )
                     + ("user", text, "", "{}", "{}", "[]", "{}", "all-MiniLM-L6-v2", b"", "active", "")
                     + (("ltm", *thread) if in_threads else ("", "", "", None))
-                    + (0.5, 0, "")
+                    + (0.5, 0, "", "", "en")
                 )
-        with cursor.copy("COPY memory_passages (record_id, start, stop, vector, token_bits) FROM STDIN") as copy:
+        with cursor.copy(f"COPY memory_passages ({PASSAGE_COLUMNS}) FROM STDIN") as copy:
             for pk, text, (vector, bits) in zip(ids, texts, vectors, strict=True):
-                copy.write_row((pk, 0, len(text), str(vector.tolist()), bits))
+                copy.write_row((pk, 0, len(text), str(vector.tolist()), bits, False))
         loaded = time.perf_counter()
     built = time.perf_counter()
     with connection.cursor() as cursor:

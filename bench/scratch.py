@@ -40,6 +40,11 @@ def database() -> Iterator[None]:
     try:
         yield
     finally:
+        with connection.cursor() as cursor:  # threads of a server in this process may hold connections
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
         connection.creation.destroy_test_db(connection.settings_dict["NAME"], verbosity=0)
 
 

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
 
 from memories.contract.toolset import TOOLS, Tool
+
+if TYPE_CHECKING:
+    from memories.plugs import Trace
 
 
 class MemoriesConfig(AppConfig):
@@ -10,13 +15,29 @@ class MemoriesConfig(AppConfig):
     verbose_name = "Memories"
 
     def ready(self) -> None:
+        from memories import plugs  # noqa: PLC0415 - the same
         from memories.retrieval import indexing  # noqa: PLC0415 - models first
         from memories.writing import batches  # noqa: PLC0415 - the same
 
         TOOLS.register("memories", tools)
         indexing.SOURCES.register("memory", indexing.MEMORIES)
+        plugs.TRACES.register("memories", traces)
         for name, act in batches.MEMORY_ACTS.items():
             batches.ACTS.register(name, act)
+
+
+def traces() -> list[Trace]:
+    from memories.models import Batch, Feedback, MemoryRevision, Showing, Tombstone  # noqa: PLC0415 - models first
+    from memories.plugs import Trace  # noqa: PLC0415 - the same
+
+    return [
+        Trace(Batch, "created_by"),
+        Trace(Feedback, "by"),
+        Trace(Showing, "to"),
+        Trace(MemoryRevision, "changed_by", stays=True),
+        Trace(Tombstone, "created_by", stays=True),
+        Trace(Tombstone, "erased_by", stays=True),
+    ]
 
 
 def tools() -> list[Tool]:

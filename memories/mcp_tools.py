@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.conf import settings
+
 from memories import operations, queries, services, shapes
 from memories.access import Caller
 from memories.contract.budget import within_budget
@@ -9,9 +11,17 @@ from memories.contract.toolset import Answer, Hints, Tool, tool
 from memories.history import history
 from memories.models import MemoryRecord
 from memories.retrieval.search import recall
-from memories.shapes import ChangedShape, GotShape, HistoryShape, PageShape, RecallShape, RememberedShape
+from memories.shapes import (
+    ChangedShape,
+    GotShape,
+    HistoryShape,
+    PageShape,
+    PrunedShape,
+    RecallShape,
+    RememberedShape,
+)
 from memories.telling import as_text
-from memories.writing import erasing, feedback
+from memories.writing import erasing, feedback, pruning
 
 
 def _remember(caller: Caller, ask: operations.Remember) -> RememberedShape:
@@ -125,7 +135,27 @@ def memory_recall(caller: Caller, ask: operations.RecallMemories) -> Answer[Reca
     return Answer(shape, text=as_text(shape))
 
 
-TOOLS = [memory_manage, memory_recall]
+@tool(toolset="memory", title="Store a note")
+def memory_store(caller: Caller, ask: operations.StoreNote) -> RememberedShape:
+    """Keep one short text for yourself alone; memory_recall finds it. What colleagues should know: memory_manage."""
+    answer = services.store_note(ask, caller=caller)
+    return _remembered(answer, "this is already stored" if answer.existing else "stored")
+
+
+@tool(toolset="memory", title="Prune notes", hints=Hints(destructive=True))
+def memory_prune(caller: Caller, ask: operations.PruneNotes) -> PrunedShape:
+    """Archive your own old notes of memory_store: all past an age, the less used ones, or near-duplicates.
+
+    Nothing else is touched: no shared, verified, proposed or corrected memory. Counts only, unless dry_run is false.
+    """
+    pruned = pruning.prune(ask, caller=caller)
+    shape: PrunedShape = {"pruned": len(pruned), "dry_run": ask.dry_run, "examples": pruning.examples(pruned)}
+    if not ask.dry_run and pruned:
+        shape["message"] = f"archived; memory_manage restore brings one back for {settings.SOFT_DELETE_PURGE_DAYS} days"
+    return shape
+
+
+TOOLS = [memory_manage, memory_recall, memory_store, memory_prune]
 
 
 def _remembered(answer: services.Remembered, message: str) -> RememberedShape:

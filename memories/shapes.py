@@ -112,6 +112,13 @@ class ChangedShape(TypedDict):
     message: str
 
 
+class PrunedShape(TypedDict):
+    pruned: int
+    dry_run: bool
+    examples: list[str]
+    message: NotRequired[str]
+
+
 class RememberedShape(ChangedShape):
     existing: bool
     similar_existing: NotRequired[list[SimilarShape]]

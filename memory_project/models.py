@@ -92,6 +92,8 @@ class ApiToken(models.Model):
         max_length=60, blank=True, help_text="Active on its connections; empty: the person's default."
     )
     rights = ArrayField(models.CharField(max_length=40), default=list, blank=True)
+    calls_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
+    writes_per_day = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
     prefix = models.CharField(max_length=12, editable=False, help_text="Its first characters, to tell tokens apart.")
     digest = models.CharField(max_length=64, unique=True, editable=False)  # SHA-256; the token has 256 random bits
     created_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -148,6 +150,21 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M:%S} {self.email} {self.tool} {self.outcome}"
+
+
+class CallWindow(models.Model):
+    """How many calls a limit has counted in one window of time. Derived; gone a day later."""
+
+    key = models.CharField(max_length=200)
+    starts_at = models.DateTimeField()
+    count = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        db_table = "call_windows"
+        constraints = [models.UniqueConstraint(fields=["key", "starts_at"], name="call_window_once")]
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.count}"
 
 
 class Notification(models.Model):

@@ -245,6 +245,38 @@ MEMORY_CONTEXT_TOTAL_BYTES = env.number("MEMORY_CONTEXT_TOTAL_BYTES", 1_500, 100
 CAPTURE_FROM_FAILURE = env.boolean("CAPTURE_FROM_FAILURE", False)
 ANSWER_BUDGET_BYTES = env.number("ANSWER_BUDGET_BYTES", 60_000, 2_000, 10_000_000)
 
+# -- conversations ---------------------------------------------------------------------------------------
+# Weights of recall_memory; decay_days is the time in which recency falls to 1/e (a half-life of 20.8 days).
+CONVERSATION_RECALL = env.weights("CONVERSATION_RECALL", recency=0.2, importance=0.3, relevance=0.5, decay_days=30.0)
+STM_TTL_HOURS = env.number("STM_TTL_HOURS", 24, 1, 8_760)
+SOFT_DELETE_PURGE_DAYS = env.number("SOFT_DELETE_PURGE_DAYS", 30, 0, 3_650)
+RRF_K = env.number("RRF_K", 60, 1, 1_000)
+RRF_VECTOR_WEIGHT = env.number("RRF_VECTOR_WEIGHT", 1.0, 0.0, 10.0)
+RRF_TEXT_WEIGHT = env.number("RRF_TEXT_WEIGHT", 0.7, 0.0, 10.0)
+CACHE_TTL_SECONDS = env.number("CACHE_TTL_SECONDS", 3_600, 1, 31_536_000)
+CACHE_SIMILARITY_THRESHOLD = env.number("CACHE_SIMILARITY_THRESHOLD", 0.9, 0.0, 1.0)  # cosine: .95 of (1 + cos) / 2
+# Evolution, on raw cosine: the thresholds .85 and .70 of (1 + cos) / 2; a merge also wants this share of common words.
+REINFORCE_COSINE = env.number("REINFORCE_COSINE", 0.70, 0.0, 1.0)
+MERGE_COSINE = env.number("MERGE_COSINE", 0.40, 0.0, 1.0)
+MERGE_WORDS = env.number("MERGE_WORDS", 0.5, 0.0, 1.0)
+# Consolidation: turns that expire within so many hours are summed up; what is worth it lasts, what is not is forgotten.
+CONSOLIDATE_BEFORE_HOURS = env.number("CONSOLIDATE_BEFORE_HOURS", 2.0, 0.1, 720.0)
+PROMOTE_IMPORTANCE = env.number("PROMOTE_IMPORTANCE", 0.6, 0.0, 1.0)
+PROMOTE_USES = env.number("PROMOTE_USES", 2, 0, 1_000)
+PROMOTE_AGE_MIN = env.number("PROMOTE_AGE_MIN", 60, 0, 100_000)
+FORGET_IMPORTANCE = env.number("FORGET_IMPORTANCE", 0.1, 0.0, 1.0)
+# A language model for enrichment, at an OpenAI-compatible endpoint; without one, documented heuristics.
+ENRICHMENT_URL = env.text("ENRICHMENT_URL")
+ENRICHMENT_MODEL = env.text("ENRICHMENT_MODEL")
+ENRICHMENT_API_KEY = env.text("ENRICHMENT_API_KEY")
+ENRICHMENT_TIMEOUT_S = env.number("ENRICHMENT_TIMEOUT_S", 30.0, 0.1, 600.0)
+ENRICHMENT_ATTEMPTS = env.number("ENRICHMENT_ATTEMPTS", 3, 1, 20)
+AUDIT_RETENTION_DAYS = env.number("AUDIT_RETENTION_DAYS", 365, 0, 36_500)  # 0: for good
+TAVILY_API_KEY = env.text("TAVILY_API_KEY")
+TAVILY_URL = env.text("TAVILY_URL", "https://api.tavily.com")
+TAVILY_TIMEOUT_S = env.number("TAVILY_TIMEOUT_S", 15.0, 0.1, 120.0)
+WIPE_CONFIRMATION_HOURS = env.number("WIPE_CONFIRMATION_HOURS", 24, 1, 720)
+
 # -- embeddings ------------------------------------------------------------------------------------------
 
 EMBEDDING_PROVIDER = env.choice(

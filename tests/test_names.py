@@ -77,6 +77,7 @@ CONTRACT = {
     "analysis.shapes": {"stored"},
     "knowledge.mcp_tools.catalog": {"more"},
     "knowledge.models.changeset": {"written"},
+    "memories.conversation.shapes": {"found"},
 }
 TESTS = sorted(file for folder in ("tests", "bench") for file in (ROOT / folder).rglob("*.py"))
 

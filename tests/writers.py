@@ -23,6 +23,7 @@ SERVICES = {
     "memories.retrieval.passages",
     "memories.retrieval.index_state",
     "memories.retrieval.showings", "memories.retrieval.lexicon", "memories.effects", "memories.management",
+    "memory_project.limits",
     "analysis.sessions", "analysis.findings", "analysis.sources.checks", "analysis.ingest", "analysis.records",
     "analysis.actions",
     "analysis.execution", "analysis.copies", "knowledge.insights", "knowledge.decisions", "knowledge.questions",

@@ -23,7 +23,7 @@ class MembershipInline(admin.TabularInline[PersonaMembership, Persona]):
 
 @admin.register(Persona)
 class PersonaAdmin(admin.ModelAdmin[Persona]):
-    list_display = ["name", "title", "is_default", "tools_allow", "tools_deny"]
+    list_display = ["name", "title", "is_default", "tools_allow", "tools_deny", "calls_per_minute", "writes_per_day"]
     list_filter = ["is_default"]
     search_fields = ["name", "title", "description"]
     inlines = [MembershipInline]

@@ -14,14 +14,14 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from memories.access import Caller, caller_for
+from memories.access import ACT_FOR_USERS, WIPE, Caller, caller_for
 from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
 from memories.contract.fields import Text
 from memories.contract.operations import checked
 from memory_project.models import ApiToken, User
 
 PREFIX = "cpl_"
-RIGHTS = ("act_for_users",)
+RIGHTS = (ACT_FOR_USERS, WIPE)
 LIFETIMES = {30: "30 days", 90: "90 days", 365: "a year"}  # days; what the Connect page offers
 DEFAULT_DAYS = 90
 LAST_USED_STEP = timedelta(minutes=1)  # how often use is written down: not at every call
@@ -35,6 +35,8 @@ def create_token(
     persona: str = "",
     rights: Sequence[str] = (),
     expires_at: datetime | None = None,
+    calls_per_minute: int | None = None,
+    writes_per_day: int | None = None,
 ) -> tuple[ApiToken, str]:
     """A new token of this person, and its text, which is not kept. For oneself, or by an admin for others."""
     if not caller.acts_for(user.email):
@@ -55,6 +57,8 @@ def create_token(
         prefix=text[:10],
         digest=digest(text),
         expires_at=expires_at,
+        calls_per_minute=calls_per_minute,
+        writes_per_day=writes_per_day,
     )
     return token, text
 

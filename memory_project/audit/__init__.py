@@ -15,7 +15,9 @@ from memory_project.models import AuditEvent
 
 TEXT_MOST = 200  # longer texts are noted by their length
 # What people or agents said is never kept here: erasing a memory must leave nothing, also of a call that failed.
-SAID = frozenset({"content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text"})
+SAID = frozenset(
+    {"content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response"}
+)
 SECRET = re.compile(r"pass(word|wd)?|secret|token|api_?key|authorization|credential", re.IGNORECASE)
 ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID_KEYS = ("id", "ids", "insight_id", "insight_ids", "record_id")

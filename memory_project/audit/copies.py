@@ -7,6 +7,7 @@ from functools import partial
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 
 from memory_project import backups
 from memory_project.models import AuditEvent
@@ -22,3 +23,13 @@ class AuditCopies:
 
     def follow(self, record_ids: Sequence[UUID]) -> None:
         """Events are read by whom they are about and by admins, whoever reads the memory."""
+
+
+def wipe_audit(owner: str, pseudonym: str) -> dict[str, int]:
+    """Of a wiped person's calls it stays that they happened, and nothing of whom or what."""
+    service, _, user = owner.partition("#")
+    rule = Q(email=service, arguments__user_id=user) if user else Q(email=owner)
+    emptied = AuditEvent.objects.filter(rule).update(
+        email="", persona="", arguments={"wiped": True}, message="", record_ids=[]
+    )
+    return {"audit": emptied}

@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memories.access import Caller, caller_for
+from memories.access import Caller, Limit, caller_for
 from memories.contract.errors import Degraded, DomainError, of_database
 from memory_project.accounts.tokens import bearer, find_token
 
@@ -68,6 +68,7 @@ def caller_with(text: str, session: str = "") -> Caller | None:
             rights=frozenset(token.rights),
             session=session[:SESSION_MOST] if session.isprintable() else "",
             connection=f"token {token.pk}",
+            limits=(Limit(f"token {token.pk}", token.calls_per_minute, token.writes_per_day),),
         )
     finally:
         close_old_connections()

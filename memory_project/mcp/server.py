@@ -28,7 +28,7 @@ from memories.access import Caller
 from memories.contract import progress
 from memories.contract.errors import DomainError, Forbidden, LimitReached, NotFound, of_database
 from memories.contract.toolset import TOOLS, Answer, Call, Tool
-from memory_project import __version__
+from memory_project import __version__, limits
 from memory_project.mcp import prompts
 from memory_project.mcp.answers import (
     Beside,
@@ -147,7 +147,9 @@ class CommonplaceServer(ReadingServer):
         finally:
             duration_ms = (time.perf_counter() - started) * 1000
             only_read = name in self.offered and self.offered[name].hints.read_only
-            self.audit(caller, name, arguments, answer.data, error, duration_ms, beside, only_read=only_read)
+            signature = None if answer.unsigned else caller
+            texts, data = ({}, {}) if answer.unsigned else (arguments, answer.data)
+            self.audit(signature, name, texts, data, error, duration_ms, beside, only_read=only_read)
         return as_result(answer, structured=error is None, beside=beside)
 
     def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> Answer[Any]:
@@ -157,6 +159,7 @@ class CommonplaceServer(ReadingServer):
         if not caller.may_use(name):
             raise Forbidden(f"the persona {caller.persona!r} may not use {name}")
         try:
+            limits.check(caller, writes=not tool.hints.read_only)
             answer = tool(caller, **arguments)
             return answer if isinstance(answer, Answer) else Answer(answer)
         except DomainError:

@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.e2e.running import ROOT, command, environment, folder_and_port, up
@@ -206,3 +207,34 @@ def test_two_hundred_thousand_rows_become_one_finding_one_insight_and_a_descript
     assert "urn:li:tag:QualityIssue" in maya("catalog_entity", urn=ORDERS)["entity"]["tags"]
     context = installed.agent("jonas").beside("catalog_entity", urn=ORDERS)  # applied: for everybody, and first
     assert context["memory_context"][0]["content"] == "Two in a hundred till lines are of tests."
+
+
+def test_what_is_said_today_is_recalled_tomorrow_where_its_table_is_named(installed: Installation) -> None:
+    """A conversation becomes long-term, and another session of the same person hears of it, asked and unasked."""
+    words = "Remember that fernhill.sales.orders counts a gift card twice until the tills are updated."
+    messages = [{"role": "human", "content": words, "author": "Sam"}, {"role": "ai", "content": "I will."}]
+    user = "sam@fernhill.example"
+
+    async def talk() -> Any:
+        server = StdioServerParameters(
+            command=command()[0],
+            args=[*command("mcp")[1:], "--as", user, "--toolsets", "conversation"],
+            env=environment(installed.home, installed.port),
+            cwd=str(ROOT),
+        )
+        async with Client(stdio_client(server)) as client:
+            store = {"user_id": user, "conversation_id": "monday", "messages": messages}
+            answer = await client.call_tool("store_memory", store)
+            recall = {"user_id": user, "query": "gift card counted twice"}
+            return answer.structured_content, (await client.call_tool("recall_memory", recall)).structured_content
+
+    with ThreadPoolExecutor(1) as pool:
+        stored, recalled = pool.submit(asyncio.run, talk()).result()
+    assert stored["count"] == 2
+    assert recalled["results"][0]["content"] == words
+    installed.manage("shell", "-c", "from memories.conversation import tasks; print(tasks.enrich())")
+    later = installed.agent("sam")
+    assert words in [memory["content"] for memory in later("memory_recall", query="gift card twice")["memories"]]
+    assert words in json.dumps(later.beside("catalog_entity", urn=ORDERS))
+    assert words not in json.dumps(installed.agent("priya").beside("catalog_entity", urn=ORDERS))
+    assert words not in json.dumps(installed.agent("priya")("memory_recall", query="gift card twice"))

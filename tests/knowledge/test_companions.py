@@ -262,7 +262,7 @@ def test_one_look_costs_a_fixed_number_of_queries(
     for number in range(20):
         remember(alice, f"Fact {number} about orders and their shipping.", entity_urns=[ORDERS, MART])
     call = Call("catalog_entity", {"urns": [ORDERS, MART, REFUNDS], "q": "shipping of orders"}, {})
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(16):
         assert texts_beside(on(bob, "token 1"), call)
     assert json.dumps(accompany(on(bob, "token 2"), call).data)  # type: ignore[union-attr]
 

@@ -35,11 +35,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 Act = Callable[[Any], Awaitable[Any]]
 
 
-def as_caller(caller: Caller, act: Act, mode: str = "auto", **options: Any) -> Any:
+def as_caller(caller: Caller, act: Act, mode: str = "auto", toolsets: list[str] | None = None, **options: Any) -> Any:
     """Runs the act with a client that is connected to a server for this one caller."""
 
     async def main() -> Any:
-        async with Client(build_server(identify=lambda request: caller), mode=mode, **options) as client:
+        server = build_server(toolsets=toolsets, identify=lambda request: caller)
+        async with Client(server, mode=mode, **options) as client:
             return await act(client)
 
     try:
@@ -59,6 +60,8 @@ def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller) -> No
     tools = {tool.name: tool for tool in as_caller(alice, lambda client: client.list_tools()).tools}
     assert list(tools)[:2] == ["memory_manage", "memory_recall"]
     assert set(list(tools)[2:]) == {
+        "memory_store",
+        "memory_prune",
         "capture_insight",
         "apply_knowledge",
         "catalog_search",

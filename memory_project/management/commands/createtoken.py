@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memories.access import operator
 from memories.contract.errors import DomainError
-from memory_project.accounts.tokens import DEFAULT_DAYS, create_token, expiry
+from memory_project.accounts.tokens import DEFAULT_DAYS, RIGHTS, create_token, expiry
 from memory_project.arguments import between
 from memory_project.models import User
 
@@ -25,7 +25,9 @@ class Command(BaseCommand):
             default=DEFAULT_DAYS,
             help="days until it expires; 0: never",
         )
-        parser.add_argument("--right", action="append", default=[], help="for example act_for_users")
+        parser.add_argument("--right", action="append", default=[], help=f"one of {', '.join(RIGHTS)}")
+        parser.add_argument("--calls-per-minute", type=int, help="the most that it may call; no limit unless given")
+        parser.add_argument("--writes-per-day", type=int, help="of those, calls that keep or change something")
 
     def handle(self, *, email: str, name: str, persona: str, days: int, right: list[str], **options: Any) -> None:
         user = User.objects.filter(email=email.strip().lower()).first()
@@ -35,7 +37,14 @@ class Command(BaseCommand):
             )
         try:
             token, text = create_token(
-                caller=operator(), user=user, name=name, persona=persona, rights=right, expires_at=expiry(days)
+                caller=operator(),
+                user=user,
+                name=name,
+                persona=persona,
+                rights=right,
+                expires_at=expiry(days),
+                calls_per_minute=options["calls_per_minute"],
+                writes_per_day=options["writes_per_day"],
             )
         except DomainError as error:
             raise CommandError(error.message) from None

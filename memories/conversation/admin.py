@@ -1,0 +1,91 @@
+"""Conversations in the admin: turns and what lasts of them, decisions, the cache, proposals to merge."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from memories.admin.lists import AdminsOnly, admin_caller
+from memories.admin.lists import age as age_of
+from memories.admin.records import FORGET, RESTORE
+from memories.contract.links import link_to
+from memories.contract.text import visible
+from memories.conversation.models import CachedAnswer, MergeProposal, UserDecision
+from memories.conversation.operations import TIERS
+from memories.models import ConversationMemory
+
+TEXT_MOST = 160
+
+
+@admin.register(ConversationMemory)
+class ConversationMemoryAdmin(AdminsOnly):
+    list_display = [
+        "text",
+        "tier",
+        "conversation_id",
+        "created_by",
+        "importance",
+        "uses",
+        "enrichment_status",
+        "expiry",
+    ]
+    list_filter = ["tier", "status", "enrichment_status", "dimension", "role"]
+    search_fields = ["content", "conversation_id", "created_by"]
+    date_hierarchy = "created_at"
+    ordering = ["-created_at"]
+    fields = [
+        "page", "content", "summary", "tier", "status", "role", "author", "conversation_id", "thread_position",
+        "derived_from", "importance", "access_count", "enrichment_status", "tags", "dimension", "created_by",
+        "created_at", "expires_at", "purge_after",
+    ]  # fmt: skip
+    readonly_fields = ["page", "derived_from"]
+    actions = [FORGET.as_action(), RESTORE.as_action()]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ConversationMemory]:
+        rows = ConversationMemory.objects.visible_to(admin_caller(request)).filter(tier__in=TIERS)
+        return rows.defer("search")  # type: ignore[return-value]  # the proxy's rows
+
+    @admin.display(description="text")
+    def text(self, record: ConversationMemory) -> str:
+        return visible(record.spoken[:TEXT_MOST])
+
+    @admin.display(description="uses", ordering="access_count")
+    def uses(self, record: ConversationMemory) -> int:
+        return record.access_count
+
+    @admin.display(description="expires", ordering="expires_at")
+    def expiry(self, record: ConversationMemory) -> str:
+        return f"{record.expires_at:%Y-%m-%d %H:%M}" if record.expires_at else "never"
+
+    @admin.display(description="page")
+    def page(self, record: ConversationMemory) -> SafeString:
+        return format_html('<a href="{}">Open</a>', link_to("memory", record.pk.hex))
+
+
+@admin.register(UserDecision)
+class UserDecisionAdmin(AdminsOnly):
+    list_display = ["key", "value", "created_by", "updated_at", "expires_at"]
+    search_fields = ["key", "value", "created_by"]
+    date_hierarchy = "updated_at"
+
+
+@admin.register(CachedAnswer)
+class CachedAnswerAdmin(AdminsOnly):
+    list_display = ["query", "created_by", "hits", "age", "expires_at"]
+    search_fields = ["query", "response", "created_by"]
+    date_hierarchy = "created_at"
+    exclude = ["vector"]
+
+    @admin.display(description="stored", ordering="created_at")
+    def age(self, entry: CachedAnswer) -> str:
+        return age_of(entry.created_at)
+
+
+@admin.register(MergeProposal)
+class MergeProposalAdmin(AdminsOnly):
+    list_display = ["text", "cosine", "state", "created_at", "decided_at"]
+    list_filter = ["state"]
+    date_hierarchy = "created_at"

@@ -1,0 +1,152 @@
+"""The semantic cache: a question of like meaning gets the answer that was stored, per user, until it expires.
+
+A hit has a cosine of at least CACHE_SIMILARITY_THRESHOLD and names the same numbers and identifiers: "orders in 2024"
+and "orders in 2025" are near to each other, and their answers are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DataError, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+from pgvector.django import CosineDistance
+
+from memories import embedding
+from memories.access import Caller
+from memories.contract.errors import Invalid
+from memories.contract.operations import carries_out
+from memories.conversation.models import CachedAnswer, CacheUse
+from memories.conversation.operations import CheckCache, InvalidateCache, StoreCache
+from memories.conversation.users import caller_as
+from memories.database.connections import quick_commit
+
+NEAREST = 10
+EXACT = re.compile(r"\w*\d\w*|\w+(?:[._]\w+)+")  # numbers and identifiers
+URN = re.compile(r"urn:li:[A-Za-z]\w*:(?:\([^()\s]*(?:\([^()\s]*\))?[^()\s]*\)|[^\s,;)\"']+)")
+EXPIRED_DAYS = 30  # of daily counts
+
+
+@dataclass(frozen=True)
+class CacheHit:
+    entry: CachedAnswer
+    score: float  # cosine; 1 for the very same words
+
+
+@dataclass(frozen=True)
+class Checked:
+    hit: CacheHit | None
+    note: str = ""
+
+
+@carries_out(CheckCache)
+def check_cache(ask: CheckCache, *, caller: Caller) -> Checked:
+    """The nearest unexpired entry of the user, if it is near enough. Without the embedder, the same words alone hit."""
+    user = caller_as(caller, ask.user_id)
+    threshold = settings.CACHE_SIMILARITY_THRESHOLD if ask.similarity_threshold is None else ask.similarity_threshold
+    vector, model, note = _vector(ask.query)
+    living = CachedAnswer.objects.filter(created_by=user.email, expires_at__gt=timezone.now())
+    repeated = living.filter(query__iexact=ask.query).first()
+    hit = CacheHit(repeated, 1.0) if repeated else None
+    if hit is None and vector is not None:
+        near = living.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector))
+        for entry in near.order_by("distance")[:NEAREST]:
+            if 1 - entry.distance >= threshold and exact_parts(entry.query) == exact_parts(ask.query):
+                hit = CacheHit(entry, 1 - entry.distance)
+                break
+    _count(user, hit)
+    return Checked(hit, note)
+
+
+@carries_out(StoreCache)
+def store_cache(ask: StoreCache, *, caller: Caller) -> tuple[CachedAnswer, str]:
+    """Keeps an answer until it expires, in place of an earlier one to the same words; and what is degraded."""
+    user = caller_as(caller, ask.user_id)
+    vector, model, note = _vector(ask.query)
+    urns = dict.fromkeys([*ask.entity_urns, *URN.findall(f"{ask.query} {ask.response}")])
+    lifetime = timedelta(seconds=ask.ttl_seconds or settings.CACHE_TTL_SECONDS)
+    with transaction.atomic():
+        CachedAnswer.objects.filter(created_by=user.email, query__iexact=ask.query).delete()
+        entry = CachedAnswer.objects.create(
+            created_by=user.email,
+            query=ask.query,
+            response=ask.response,
+            entity_urns=[urn for urn in urns if len(urn) <= 500][:50],
+            vector=vector,
+            embedding_model=model,
+            expires_at=timezone.now() + lifetime,
+        )
+    return entry, note
+
+
+@carries_out(InvalidateCache)
+def invalidate_cache(ask: InvalidateCache, *, caller: Caller) -> int:
+    """Drops the user's entries that match, or all; returns how many. Raises Invalid without a choice."""
+    user = caller_as(caller, ask.user_id)
+    rows = CachedAnswer.objects.filter(created_by=user.email)
+    if not ask.invalidate_all:
+        if not ask.pattern and not ask.entity_urns:
+            raise Invalid("is missing", field="pattern", allowed="a pattern, entity_urns, or invalidate_all true")
+        rule = Q(query__iregex=ask.pattern) if ask.pattern else Q()
+        rows = rows.filter(rule & (Q(entity_urns__overlap=ask.entity_urns) if ask.entity_urns else Q()))
+    try:
+        with transaction.atomic():
+            return rows.delete()[0]
+    except DataError:
+        raise Invalid(
+            f"{str(ask.pattern)[:60]!r} is not a regular expression", field="pattern", allowed="words, or a|b, or a.*b"
+        ) from None
+
+
+def forget_about(urns: Sequence[str], names: Sequence[str] = ()) -> int:
+    """Answers that speak of these entities go, of all users: the catalog has changed under them."""
+    rule = Q(entity_urns__overlap=list(urns))
+    for name in names:
+        rule |= Q(query__icontains=name) | Q(response__icontains=name)
+    return CachedAnswer.objects.filter(rule).delete()[0]
+
+
+class CacheCopies:
+    """What the cache repeats of memories."""
+
+    def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
+        """Whoever was answered with an erased text is not answered with it again."""
+        for text in texts:
+            CachedAnswer.objects.filter(Q(response__contains=text) | Q(query__contains=text)).delete()
+
+    def follow(self, record_ids: Sequence[UUID]) -> None:
+        """An answer is read by the user alone whom it was given to."""
+
+
+def forget_expired() -> int:
+    now = timezone.now()
+    CacheUse.objects.filter(day__lt=now.date() - timedelta(days=EXPIRED_DAYS)).delete()
+    return CachedAnswer.objects.filter(expires_at__lte=now).delete()[0]
+
+
+def exact_parts(query: str) -> set[str]:
+    return {match.group().lower() for match in EXACT.finditer(query)}
+
+
+def _vector(text: str) -> tuple[list[float] | None, str, str]:
+    try:
+        vector, model = embedding.embed_one(text)
+    except embedding.EmbedderUnavailable as error:
+        return None, "", f"{error}; only the same words hit"
+    return vector, model, ""
+
+
+def _count(user: Caller, hit: CacheHit | None) -> None:
+    now = timezone.now()
+    with quick_commit():
+        if hit:
+            CachedAnswer.objects.filter(pk=hit.entry.pk).update(hits=F("hits") + 1, last_hit_at=now)
+        CacheUse.objects.get_or_create(created_by=user.email, day=now.date())
+        column = "hits" if hit else "misses"
+        CacheUse.objects.filter(created_by=user.email, day=now.date()).update(**{column: F(column) + 1})

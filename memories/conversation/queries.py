@@ -1,0 +1,87 @@
+"""What the pages show of a person's conversations, decisions and cache. Every read is of its owner's rows alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Max, Min, Q, QuerySet
+from django.utils import timezone
+
+from memories.access import Caller
+from memories.conversation.health import living
+from memories.conversation.models import CachedAnswer, UserDecision
+from memories.models import MemoryRecord, Tier
+
+THREADS_SHOWN = 30
+TURNS_SHOWN = 500
+SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A conversation at a glance; `expires_at` is when its first turn goes."""
+
+    conversation_id: str
+    turns: int
+    lasting: int
+    last_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A turn of a conversation with what became long-term of it, or what outlived its turn."""
+
+    turn: MemoryRecord | None
+    lasting: MemoryRecord | None
+
+    @property
+    def record(self) -> MemoryRecord:
+        record = self.turn or self.lasting
+        assert record is not None  # a line is of one at least
+        return record
+
+
+def threads(caller: Caller, offset: int = 0) -> tuple[list[Thread], bool]:
+    """The caller's conversations, the latest first, and whether there are more."""
+    rows = (
+        living(caller.email)
+        .order_by()
+        .values("conversation_id")
+        .annotate(
+            turns=Count("pk", filter=Q(tier=Tier.SHORT_TERM)),
+            lasting=Count("pk", filter=Q(tier=Tier.LONG_TERM)),
+            last_at=Max("created_at"),
+            expires_at=Min("expires_at"),
+        )
+        .order_by("-last_at", "conversation_id")
+    )
+    page = [Thread(**row) for row in rows[offset : offset + THREADS_SHOWN + 1]]
+    return page[:THREADS_SHOWN], len(page) > THREADS_SHOWN
+
+
+def lines(caller: Caller, conversation_id: str) -> list[Line]:
+    """One conversation in its order, each turn beside its long-term memory."""
+    rows = living(caller.email).filter(conversation_id=conversation_id).defer("search")
+    records = list(rows.order_by("thread_position", "created_at", "tier")[: 2 * TURNS_SHOWN])
+    turns = {record.pk for record in records if record.tier == Tier.SHORT_TERM}
+    lasting = {record.derived_from: record for record in records if record.derived_from in turns}
+    return [
+        Line(record, lasting.get(record.pk)) if record.tier == Tier.SHORT_TERM else Line(None, record)
+        for record in records
+        if record.derived_from not in turns
+    ]
+
+
+def decisions(caller: Caller) -> QuerySet[UserDecision]:
+    """The caller's decisions that hold, with what they were before."""
+    rows = UserDecision.objects.filter(created_by=caller.email)
+    rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
+    return rows.prefetch_related("changes")[:SHOWN]
+
+
+def cached_answers(caller: Caller) -> QuerySet[CachedAnswer]:
+    """The caller's answers that have not expired, newest first."""
+    rows = CachedAnswer.objects.filter(created_by=caller.email, expires_at__gt=timezone.now())
+    return rows.defer("vector")[:SHOWN]

@@ -1,0 +1,60 @@
+"""Web search through Tavily's API. What it answers is shown, and becomes a memory only if somebody says so."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import httpx
+from django.conf import settings
+
+from memories.access import Caller
+from memories.contract.errors import Upstream
+from memories.contract.operations import carries_out
+from memories.conversation.operations import SearchWeb
+from memories.conversation.users import caller_as
+from memories.database import connections
+from memories.effects import web
+
+NO_KEY = "Web search service unavailable: Tavily API key not configured"
+ANSWER_BYTES = 2_000_000
+RESULTS_MOST = 10
+CONTENT_MOST = 2_000  # characters of one result
+
+
+@carries_out(SearchWeb)
+def search_web(ask: SearchWeb, *, caller: Caller) -> list[dict[str, str]]:
+    """Title, address and snippet of each result. Raises Upstream without a key, or when the service fails."""
+    caller_as(caller, ask.user_id)
+    if not settings.TAVILY_API_KEY:
+        raise Upstream(NO_KEY)
+    connections.release()
+    try:
+        results = json.loads(_ask(ask.query))["results"]
+        return [_result(result) for result in results[:RESULTS_MOST]]
+    except httpx.HTTPStatusError as error:
+        raise Upstream(f"Web search service unavailable: it answered {error.response.status_code}") from None
+    except (httpx.HTTPError, web.AnswerTooLarge) as error:
+        raise Upstream(f"Web search service unavailable: {type(error).__name__}") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise Upstream("Web search service unavailable: its answer can't be read") from None
+
+
+def _ask(query: str) -> bytes:
+    address = f"{settings.TAVILY_URL.rstrip('/')}/search"
+    headers = {"Authorization": f"Bearer {settings.TAVILY_API_KEY}"}
+    body = {"query": query, "max_results": RESULTS_MOST}
+    deadline = time.monotonic() + settings.TAVILY_TIMEOUT_S
+    with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.TAVILY_TIMEOUT_S) as answer:
+        answer.raise_for_status()
+        return web.read(answer, ANSWER_BYTES, deadline)
+
+
+def _result(result: dict[str, Any]) -> dict[str, str]:
+    url = str(result.get("url", ""))
+    return {
+        "title": str(result.get("title", ""))[:300],
+        "url": url if url.startswith(("http://", "https://")) else "",
+        "content": str(result.get("content", ""))[:CONTENT_MOST],
+    }

@@ -1,0 +1,84 @@
+"""Clearing out notes that were kept by memory_store: by age, by use, or because a newer one says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import numpy as np
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from memories import plugs
+from memories.access import Caller
+from memories.contract.errors import DomainError
+from memories.contract.operations import carries_out
+from memories.models import Feedback, MemoryRecord, Passage, Source, Status, Verdict, Visibility
+from memories.operations import PruneNotes
+from memories.writing.revising import revised
+
+NOTES_MOST = 5_000  # of a person, looked at in one call
+EXAMPLES = 5
+REASON = "pruned"
+
+
+@carries_out(PruneNotes)
+def prune(ask: PruneNotes, *, caller: Caller) -> list[MemoryRecord]:
+    """Archives the caller's notes that are due, and returns them; with dry_run, those that would be. Insights, members
+    of correction chains, and what is shared, verified or marked as useful stay."""
+    with transaction.atomic():
+        due = _due(caller, ask)
+        if not ask.dry_run:
+            purge_after = timezone.now() + timedelta(days=settings.SOFT_DELETE_PURGE_DAYS)
+            for record in due:
+                with revised(caller, record, "forget", REASON):
+                    record.status, record.purge_after = Status.ARCHIVED, purge_after
+    return due
+
+
+def examples(records: Sequence[MemoryRecord]) -> list[str]:
+    return [f"{record.pk.hex}: {record.content[:80]}" for record in records[:EXAMPLES]]
+
+
+def _due(caller: Caller, ask: PruneNotes) -> list[MemoryRecord]:
+    liked = Feedback.objects.filter(record=OuterRef("pk"), verdict=Verdict.USEFUL)
+    rows = (
+        MemoryRecord.objects.visible_to(caller)
+        .facts()
+        .filter(created_by=caller.email, source=Source.NOTE, status=Status.ACTIVE, visibility=Visibility.PRIVATE)
+        .filter(supersedes__isnull=True, superseded_by__isnull=True, last_verified_at__isnull=True)
+        .filter(created_at__lte=timezone.now() - timedelta(days=ask.days))
+        .filter(~Exists(liked))
+        .order_by("-access_count", "-last_accessed_at", "-created_at")
+        .defer("search")
+    )
+    notes = [note for note in rows.select_for_update(of=("self",))[:NOTES_MOST] if _is_free(note)][ask.keep :]
+    return _repeated(caller, notes) if ask.near_duplicates else notes
+
+
+def _is_free(note: MemoryRecord) -> bool:
+    """Nobody else decides about it: a proposal, or what stands in the catalog, is not a note any more."""
+    try:
+        for review in plugs.REVIEWS.values():
+            review.check_share(note)
+            review.check_erase(note)
+    except DomainError:
+        return False
+    return True
+
+
+def _repeated(caller: Caller, notes: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+    """Those that a newer note of the caller nearly repeats."""
+    notes_of_caller = MemoryRecord.objects.filter(created_by=caller.email, source=Source.NOTE, status=Status.ACTIVE)
+    rows = Passage.objects.filter(record__in=notes_of_caller, start=0).order_by("-record__created_at", "record_id")
+    entries = list(rows.values_list("record_id", "vector")[:NOTES_MOST])
+    if not entries:
+        return []
+    vectors = np.array([vector for _, vector in entries], dtype=np.float32)
+    repeated = set()
+    for n, (pk, _) in enumerate(entries):
+        if n and float(np.max(vectors[:n] @ vectors[n])) >= settings.NEAR_DUPLICATE_COSINE:
+            repeated.add(pk)
+    return [note for note in notes if note.pk in repeated]

@@ -1,0 +1,241 @@
+"""What becomes of long-term memories: read, strengthened, proposed to be merged; summed up, promoted, forgotten."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from memories.access import Caller
+from memories.contract.errors import Conflict, NotFound
+from memories.conversation import tasks
+from memories.conversation.evolution import consolidating, enriching, heuristics, merging, reading
+from memories.conversation.models import MergeProposal
+from memories.models import IndexJob, MemoryRecord, Status, Tier
+from memories.models.index_job import JobStatus
+from tests.memories.conversation.conftest import LONG, call, lasting, say
+from tests.memory_project.test_mcp_server import environment
+
+pytestmark = pytest.mark.django_db
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+
+
+@pytest.mark.parametrize(
+    ("text", "sign", "other_text"),
+    [
+        ("Please remember: never ship on Fridays, it is important.", "more", "The sky was a little grey over there."),
+        ("I prefer reports in euros, as agreed on 2026-03-01.", "more", "It rained a little, and then it stopped."),
+        ("ok thanks", "less", "The refunds are booked a month later."),
+    ],
+)
+def test_importance_tells_worth_from_small_talk(text: str, sign: str, other_text: str) -> None:
+    values = heuristics.importance_of(text), heuristics.importance_of(other_text)
+    assert values[0] > values[1] if sign == "more" else values[0] < values[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("I prefer dark mode.", "preference"),
+        ("My boss wants the report on Mondays.", "relationship"),
+        ("We migrated sales.orders yesterday.", "event"),
+        ("GMV stands for gross merchandise value.", "entity"),
+        ("Revenue excludes refunds.", "knowledge"),
+        ("Ich bevorzuge dunkle Farben.", "preference"),
+    ],
+)
+def test_the_type_is_read_from_cues(text: str, kind: str) -> None:
+    assert heuristics.dimension_of(text) == kind
+
+
+def test_a_new_memory_is_read_once(alice: Caller) -> None:
+    (turn,) = say(alice, LONG)
+    assert tasks.enrich() == "1 enriched, 0 put back"
+    memory = lasting(turn)
+    assert (memory.enrichment_status, memory.dimension) == ("completed", "preference")
+    assert memory.importance == heuristics.importance_of(LONG)
+    assert memory.tags
+    assert memory.access_count == 0  # it is not like itself
+    assert tasks.enrich() == "0 enriched, 0 put back"
+
+
+def test_what_is_said_again_is_strengthened_and_never_merged_silently(alice: Caller, settings: Any) -> None:
+    (first,) = say(alice, LONG)
+    tasks.enrich()
+    before = lasting(first).importance
+    (second,) = say(alice, LONG + " Always.")
+    settings.REINFORCE_COSINE = 0.5
+    tasks.enrich()
+    memory = lasting(first)
+    assert memory.importance == pytest.approx(before * 1.1)
+    assert memory.access_count == 1
+    assert lasting(second).access_count == 0
+    assert MemoryRecord.objects.filter(tier=Tier.LONG_TERM, status=Status.ACTIVE).count() == 2
+
+
+def test_a_merge_is_proposed_and_decided_by_its_owner(alice: Caller, bob: Caller, settings: Any) -> None:
+    settings.REINFORCE_COSINE, settings.MERGE_COSINE = 1.0, 0.1
+    first, second = say(alice, LONG, "I prefer the dark theme in every report that I build, too.")
+    tasks.enrich()
+    proposal = MergeProposal.objects.get()
+    assert (proposal.target, proposal.record) == (lasting(first), lasting(second))
+    assert [entry.pk for entry in merging.waiting(alice)] == [proposal.pk]
+    assert merging.waiting(bob) == []
+    with pytest.raises(NotFound):
+        merging.accept(caller=bob, proposal_id=proposal.pk)
+    merging.accept(caller=alice, proposal_id=proposal.pk)
+    texts = MemoryRecord.objects.filter(tier=Tier.LONG_TERM, status=Status.ACTIVE).values_list("content", flat=True)
+    assert list(texts) == [proposal.text]
+    with pytest.raises(Conflict):
+        merging.dismiss(caller=alice, proposal_id=proposal.pk)
+
+
+# -- a language model ---------------------------------------------------------------------------------------
+
+
+class Model(BaseHTTPRequestHandler):
+    answers: list[Any] = []
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        answer = self.answers.pop(0) if self.answers else {}
+        status, content = answer if isinstance(answer, tuple) else (200, answer)
+        text = content if isinstance(content, str) else json.dumps(content)
+        body = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *parts: object) -> None:
+        pass
+
+
+@pytest.fixture
+def model(settings: Any) -> Iterator[type[Model]]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    settings.ENRICHMENT_URL, settings.ENRICHMENT_MODEL = f"http://127.0.0.1:{server.server_port}/v1", "stand-in"
+    Model.answers = []
+    yield Model
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("value", "importance"), [(0.8, 0.8), ("0.95", 0.95), (1.0, 1.0), (7, 0.7), (10, 1.0), (0.05, 0.05)]
+)
+def test_importance_is_read_as_a_number(model: type[Model], value: Any, importance: float) -> None:
+    """The older system took the first digit: 0.8, 0.95 and 1.0 all became 0.1, and nothing was ever forgotten."""
+    model.answers = [{"importance": value, "summary": "s", "tags": ["a"], "memory_type": "event"}]
+    assert reading.read(LONG) == heuristics.Reading(importance, "s", ["a"], "event")
+
+
+@pytest.mark.parametrize("answer", ["no JSON", [], {"summary": "x"}, {"importance": 77}, (500, {})])
+def test_a_bad_answer_is_tried_three_times_and_then_told(model: type[Model], alice: Caller, answer: Any) -> None:
+    model.answers = [answer] * 5
+    (turn,) = say(alice, LONG)
+    for _ in range(4):
+        IndexJob.objects.update(next_run_at=timezone.now())
+        enriching.enrich_batch("worker")
+    job = IndexJob.objects.get(source_kind="enrichment")
+    assert (job.status, job.attempts) == (JobStatus.FAILED, 3)
+    assert job.last_error
+    assert lasting(turn).enrichment_status == "failed"
+    assert lasting(turn).content == LONG
+    assert len(model.answers) == 2
+
+
+# -- killed in the middle -----------------------------------------------------------------------------------
+
+WORKER = """
+import django; django.setup()
+from memories.conversation import tasks
+print("ready", flush=True)
+tasks.enrich()
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_thousand_memories_are_read_once_each_with_a_kill_in_the_middle(alice: Caller) -> None:
+    texts = [f"Note {n}: the report number {n} is about store {n * 7} and its till." for n in range(1_000)]
+    say(alice, *texts)
+    command = [sys.executable, "-c", WORKER]
+    process = subprocess.Popen(command, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    completed = MemoryRecord.objects.filter(enrichment_status="completed")
+    for _ in range(600):
+        if completed.count() >= 200:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    at_the_kill = completed.count()
+    assert 200 <= at_the_kill < 1_000, os.getpid()
+    while IndexJob.objects.filter(source_kind="enrichment").exclude(status=JobStatus.SUCCEEDED).exists():
+        tasks.enrich()
+    assert completed.count() == 1_000
+    # Each was read once: what it strengthened, or proposes, counts once.
+    strengthened = sum(MemoryRecord.objects.filter(tier=Tier.LONG_TERM).values_list("access_count", flat=True))
+    assert strengthened + MergeProposal.objects.count() <= 999
+
+
+# -- consolidation ------------------------------------------------------------------------------------------
+
+
+def expire_soon() -> None:
+    MemoryRecord.objects.filter(tier=Tier.SHORT_TERM).update(expires_at=timezone.now() + timedelta(minutes=30))
+
+
+def test_a_conversation_is_summed_up_once_before_its_turns_expire(alice: Caller) -> None:
+    """The older system summed up turns of more than 24 hours, which had expired after 24."""
+    say(alice, "I decided to ship on Mondays.", "ok", "Remember: never on Fridays.", "hm", author="Ann")
+    assert consolidating.compress() == 0
+    expire_soon()
+    assert (consolidating.compress(), consolidating.compress()) == (1, 0)
+    summary = MemoryRecord.objects.get(tier=Tier.LONG_TERM, derived_from=None)
+    assert "Ann: Remember: never on Fridays." in summary.content
+    assert summary.metadata["messages"] == 4
+
+
+def test_a_useful_turn_lasts(alice: Caller) -> None:
+    (turn,) = say(alice, "Always ask Bo: 42.")
+    MemoryRecord.objects.filter(pk=turn.pk).update(
+        importance=0.7, access_count=2, updated_at=timezone.now() - timedelta(hours=2)
+    )
+    assert consolidating.promote() == 1
+    turn.refresh_from_db()
+    assert (turn.tier, turn.expires_at, turn.enrichment_status) == (Tier.LONG_TERM, None, "pending")
+    assert not turn.passages.filter(short_term=True).exists()
+
+
+def test_what_is_worth_nothing_is_forgotten_and_can_be_restored(alice: Caller) -> None:
+    first, second = say(alice, LONG, "Another sentence of more than thirty characters.")
+    tasks.enrich()
+    MemoryRecord.objects.filter(pk=lasting(first).pk).update(importance=0.05)
+    MemoryRecord.objects.filter(pk=lasting(second).pk).update(importance=0.05, access_count=1)
+    assert consolidating.forget() == 1
+    assert (lasting(first).status, lasting(second).status) == (Status.ARCHIVED, Status.ACTIVE)
+    assert lasting(first).purge_after is not None
+
+
+def test_recalling_keeps_nothing_new(alice: Caller) -> None:
+    """The older system stored what it had recalled, and recalled that."""
+    say(alice, LONG)
+    before = MemoryRecord.objects.count()
+    for tool in ("recall_memory", "hybrid_search"):
+        call(alice, tool, query="dark theme")
+    assert MemoryRecord.objects.count() == before

@@ -1,0 +1,121 @@
+"""Whom a call is for comes from the connection; two users never reach each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memories.access import Caller
+from memories.contract.errors import DomainError, Forbidden
+from memories.conversation.models import CachedAnswer, UserDecision
+from memories.conversation.users import caller_as
+from memories.models import MemoryRecord
+from memories.retrieval.search import recall
+from tests.memories.conversation.conftest import LONG, TOOL, call, say
+
+pytestmark = pytest.mark.django_db
+SECRET = "The vault's code word is heliotrope, and nobody may know it."
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "store_memory": {"conversation_id": "monday", "messages": [{"role": "human", "content": "hello"}]},
+    "recall_memory": {"query": "heliotrope vault code word"},
+    "hybrid_search": {"query": "heliotrope vault code word"},
+    "delete_memory": {"time_range": {"start": "2000-01-01T00:00:00Z"}, "confirm": True},
+    "check_cache": {"query": "vault code?", "similarity_threshold": 0},
+    "store_cache": {"query": "vault code?", "response": "nothing"},
+    "cache_invalidate": {"invalidate_all": True},
+    "search_web": {"query": "x"},
+    "memory_health": {},
+    "wipe_user_data": {"confirm": True},
+    "store_decision": {"key": "code", "value": "mine"},
+    "recall_decision": {"key": "code"},
+}
+
+
+def test_every_tool_is_covered() -> None:
+    assert set(ARGUMENTS) == set(TOOL)
+
+
+def keep_secrets(caller: Caller, user_id: str) -> None:
+    call(caller, "store_memory", user_id=user_id, conversation_id="monday",
+         messages=[{"role": "human", "content": SECRET}])  # fmt: skip
+    call(caller, "store_cache", user_id=user_id, query="vault code?", response=SECRET)
+    call(caller, "store_decision", user_id=user_id, key="code", value=SECRET)
+
+
+@pytest.mark.parametrize("tool", ARGUMENTS)
+def test_another_s_id_is_refused(alice: Caller, bob: Caller, ada: Caller, tool: str) -> None:
+    keep_secrets(alice, alice.email)
+    for outsider in (bob, ada):  # an admin too: admins look in the browser
+        with pytest.raises(Forbidden, match="is not you"):
+            call(outsider, tool, user_id=alice.email, **ARGUMENTS[tool])
+
+
+@pytest.mark.parametrize("tool", ARGUMENTS)
+def test_one_s_own_id_reaches_nothing_of_another(alice: Caller, bob: Caller, ada: Caller, tool: str) -> None:
+    keep_secrets(alice, alice.email)
+    before = MemoryRecord.objects.filter(created_by=alice.email, status="active").count()
+    for outsider in (bob, ada):
+        try:
+            answer = str(call(outsider, tool, **ARGUMENTS[tool]))
+        except DomainError as refused:
+            answer = refused.message
+        assert "heliotrope" not in answer
+    assert MemoryRecord.objects.filter(created_by=alice.email, status="active").count() == before
+    assert CachedAnswer.objects.filter(created_by=alice.email, response=SECRET).exists()
+    assert UserDecision.objects.get(created_by=alice.email).value == SECRET
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_users_of_a_service_never_reach_each_other(service: Caller, data: st.DataObject) -> None:
+    """By any tool, argument or id."""
+    names = st.text(min_size=1, max_size=20).filter(
+        lambda name: name.strip() and "\x00" not in name and name.isprintable() and not name.isspace()
+    )
+    owner = data.draw(names).strip()
+    visitor = data.draw(names.filter(lambda name: name.strip() != owner)).strip()
+    if service.email.casefold() in (owner.casefold(), visitor.casefold()):
+        return
+    for model in (MemoryRecord, CachedAnswer, UserDecision):
+        model._default_manager.all().delete()  # of the example before
+    keep_secrets(service, owner)
+    ids = list(MemoryRecord.objects.filter(created_by=f"{service.email}#{owner}").values_list("pk", flat=True))
+    tool = data.draw(st.sampled_from(sorted(ARGUMENTS)))
+    arguments = dict(ARGUMENTS[tool])
+    if tool == "delete_memory" and data.draw(st.booleans()):
+        arguments = {"memory_id": data.draw(st.sampled_from(ids)).hex}
+    try:
+        answer = str(call(service, tool, user_id=visitor, **arguments))
+    except DomainError as refused:
+        answer = refused.message
+    assert "heliotrope" not in answer
+    assert MemoryRecord.objects.filter(pk__in=ids, status="active").count() == len(ids)
+    assert CachedAnswer.objects.filter(created_by=f"{service.email}#{owner}", response=SECRET).exists()
+
+
+def test_a_service_s_users_are_in_its_own_namespace(service: Caller, alice: Caller, bob: Caller) -> None:
+    say(service, SECRET, user_id=alice.email)  # a user of the service who has the name of a person
+    assert set(MemoryRecord.objects.values_list("created_by", flat=True)) == {f"{service.email}#{alice.email}"}
+    assert call(alice, "recall_memory", query="heliotrope")["count"] == 0
+    assert call(service, "recall_memory", query="heliotrope")["count"] == 0  # without naming the user
+    assert call(service, "recall_memory", user_id=alice.email, query="heliotrope")["count"] == 1
+    for person in (alice, bob, service):
+        assert not recall(caller=person, query="heliotrope vault").hits
+    other_service = replace(bob, rights=service.rights)
+    assert call(other_service, "recall_memory", user_id=alice.email, query="heliotrope")["count"] == 0
+
+
+def test_a_service_reads_nothing_of_its_persona_in_a_user_s_place(service: Caller, olga: Caller) -> None:
+    alone = caller_as(service, "user-1")
+    assert (alone.personas, alone.rights, alone.is_admin) == (frozenset(), frozenset(), False)
+    say(olga, LONG)
+    assert call(service, "recall_memory", user_id="user-1", query="dark theme")["count"] == 0
+
+
+def test_one_s_own_id_is_not_case_sensitive(alice: Caller) -> None:
+    say(alice, LONG)
+    assert call(alice, "recall_memory", user_id="ALICE@example.org", query="dark theme")["count"] == 1

@@ -1,0 +1,167 @@
+"""A person's data gone for good: prepared by an agent, confirmed by the person, and nothing of it left in any table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection, models
+from django.test import Client
+from django.urls import reverse
+
+from knowledge import decisions, insights
+from memories import services
+from memories.access import ACT_FOR_USERS, WIPE, Caller
+from memories.contract.errors import Forbidden
+from memories.conversation.models import WipeRequest
+from memories.models import MemoryRecord
+from memories.writing import feedback
+from memory_project.models import AuditEvent, User
+from tests.knowledge.applying import apply, change
+from tests.memories.conversation.conftest import LONG, call, say
+from tests.memory_project.test_mcp_server import as_caller
+
+pytestmark = pytest.mark.django_db
+ACCESS = {"memory_project_user", "users"}  # accounts are given and taken by admins
+
+
+def tables_that_name(text: str) -> set[str]:
+    """Every table with a row that holds the text in any column."""
+    names = set()
+    for model in apps.get_models(include_auto_created=True):
+        table = model._meta.db_table
+        if model._meta.proxy or model is User or not model._meta.managed:
+            continue
+        with connection.cursor() as cursor:
+            cursor.execute(f'SELECT count(*) FROM "{table}" t WHERE to_jsonb(t)::text ILIKE %s', [f"%{text}%"])  # noqa: S608
+            if cursor.fetchone()[0]:
+                names.add(table)
+    return names
+
+
+def live(caller: Caller, colleague: Caller, admin: Caller) -> None:
+    """Something of the caller in as many tables as can be."""
+    say(caller, LONG, "ok")
+    call(caller, "store_cache", query="who am I?", response=f"You are {caller.email}")
+    call(caller, "check_cache", query="who am I?")
+    call(caller, "store_decision", key="theme", value="dark")
+    call(caller, "store_decision", key="theme", value="light")
+    fact = services.remember(caller=caller, content="Revenue of the wiped person excludes refunds.").record
+    services.supersede(caller=caller, record_id=fact.pk, content="Revenue of the wiped person includes refunds.")
+    tills = services.remember(caller=colleague, content="A colleague's fact about tills.").record
+    feedback.mark(caller=caller, record_id=tills.pk, verdict="wrong", note="no")
+    captured = insights.capture(
+        caller=caller, category="correction", insight_text="An insight of the wiped person about orders."
+    )
+    decisions.reject(caller=admin, insight_id=captured.insight.pk, notes="no")
+    edited = services.remember(caller=colleague, content="Edited by the one who goes, an admin for a day.").record
+    services.revise(caller=replace(caller, is_admin=True), record_id=edited.pk, content="Edited for the last time now.")
+
+
+def test_nothing_goes_without_confirm(alice: Caller) -> None:
+    say(alice, LONG)
+    answer = call(alice, "wipe_user_data")
+    assert answer["error"] == "wipe_user_data requires confirm=true. This will permanently delete ALL user data."
+    assert MemoryRecord.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_agent_prepares_and_the_person_confirms(alice: Caller, bob: Caller, ada: Caller, alice_user: User) -> None:
+    live(alice, bob, ada)
+
+    async def act(client: Any) -> Any:
+        return await client.call_tool("wipe_user_data", {"user_id": alice.email, "confirm": True})
+
+    answer = as_caller(alice, act, toolsets=["conversation"]).structured_content
+    assert answer["status"] == "waits_for_confirmation"
+    assert answer["counts"]["memory_records"] == MemoryRecord.objects.filter(created_by=alice.email).count()
+    assert "memory_records" in tables_that_name(alice.email)
+    request = WipeRequest.objects.get()
+    page = reverse("wipe", args=[request.pk])
+    browser = Client()
+    browser.force_login(User.objects.get(email=bob.email))
+    assert browser.get(page).status_code == 404  # nobody else's business
+    browser.force_login(alice_user)
+    assert "Nothing is deleted yet" in browser.get(page).content.decode()
+    assert "Type alice@example.org" in browser.post(page, {"email": "x"}).content.decode()
+    assert MemoryRecord.objects.filter(created_by=alice.email).exists()
+    assert "Your data is deleted" in browser.post(page, {"email": alice.email}).content.decode()
+    remaining = {event.tool for event in AuditEvent.objects.filter(email=alice.email)}
+    assert remaining <= {"portal.wipe", "sign-in"}  # the page that just answered
+    AuditEvent.objects.filter(email=alice.email).delete()
+    assert tables_that_name(alice.email) == set()
+    assert MemoryRecord.objects.filter(created_by=bob.email).count() == 2
+
+
+def test_a_token_with_the_right_wipes_at_once_and_every_table_is_empty(alice: Caller, bob: Caller, ada: Caller) -> None:
+    live(alice, bob, ada)
+    AuditEvent.objects.create(
+        email=alice.email, door="mcp", tool="memory_recall", outcome="ok", duration_ms=1, arguments={"query": "x"}
+    )
+    answer = call(replace(alice, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
+    assert answer["memories_deleted"] == 6
+    assert (answer["cache_deleted"], answer["audit_deleted"]) == (1, 1)
+    assert tables_that_name(alice.email) == set()
+    event = AuditEvent.objects.get(tool="memory_recall")
+    assert (event.email, event.arguments) == ("", {"wiped": True})
+
+
+@pytest.mark.usefixtures("small_catalog")
+def test_what_others_rely_on_stays_under_a_pseudonym(alice: Caller, cora: Caller, ada: Caller) -> None:
+    apply(alice, cora, change("add_tag", detail="Training"))
+    call(replace(alice, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
+    record = MemoryRecord.objects.get()
+    assert record.content.startswith("An insight about orders")
+    assert record.created_by.startswith("wiped-")
+    assert tables_that_name(alice.email) == set()
+
+
+def test_a_service_wipes_its_user_with_the_right_alone(service: Caller, alice: Caller) -> None:
+    say(service, LONG, user_id="user-1")
+    say(service, LONG, user_id="user-2")
+    with pytest.raises(Forbidden, match="right `wipe`"):
+        call(service, "wipe_user_data", user_id="user-1", confirm=True)
+    wiper = replace(service, rights=frozenset({ACT_FOR_USERS, WIPE}))
+    assert call(wiper, "wipe_user_data", user_id="user-1", confirm=True)["memories_deleted"] == 2
+    owners = set(MemoryRecord.objects.values_list("created_by", flat=True))
+    assert owners == {f"{service.email}#user-2"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_audit_of_the_wipe_itself_names_nobody(alice: Caller) -> None:
+    say(alice, LONG)
+
+    async def act(client: Any) -> Any:
+        return await client.call_tool("wipe_user_data", {"user_id": alice.email, "confirm": True})
+
+    as_caller(replace(alice, rights=frozenset({WIPE})), act, toolsets=["conversation"])
+    event = AuditEvent.objects.get(tool="wipe_user_data")
+    assert (event.email, event.arguments) == ("", {})
+    assert "alice" not in json.dumps(list(AuditEvent.objects.values_list("message", flat=True)))
+
+
+def test_every_column_that_may_name_a_person_is_a_trace() -> None:
+    """A new table with an owner is wiped too, or this fails."""
+    from memories import plugs
+
+    traced = {
+        (trace.model._meta.db_table, trace.column.split("__")[0])
+        for traces in plugs.TRACES.values()
+        for trace in traces()
+    }
+    traced |= {("memory_records", "created_by")}
+    names = {"created_by", "owner", "by", "to", "email", "person", "reviewed_by", "applied_by", "rolled_back_by"}
+    names |= {"changed_by", "erased_by", "edit_by", "on_behalf_of", "user"}
+    untraced = {
+        (model._meta.db_table, field.name)
+        for model in apps.get_models()
+        if model.__module__.split(".")[0] in ("memories", "analysis", "knowledge", "memory_project")
+        and not model._meta.proxy
+        for field in model._meta.concrete_fields
+        if field.name in names and isinstance(field, models.CharField | models.ForeignKey)
+    } - traced
+    access = {"persona_memberships", "memories_personamembership", "memory_project_apitoken", "memory_project_user"}
+    assert {pair for pair in untraced if pair[0] not in access} <= {("memory_project_auditevent", "email")}
