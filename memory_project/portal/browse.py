@@ -20,13 +20,14 @@ from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE, Moment
 from memories.contract.operations import checked
 from memories.contract.paging import page
-from memories.models import MemoryRecord, Status
+from memories.models import MemoryRecord, Status, Tier
 from memories.operations import QUERY_MAX
 from memories.retrieval import facets
 from memories.retrieval.search import Filters, Hit, Recall, in_scope, recall
 
 BEST = 50  # what a search shows at most
 FACETS = {
+    "kind": "Kind",
     "status": "Status",
     "owner": "Whose",
     "dimension": "Dimension",
@@ -38,6 +39,7 @@ FACETS = {
 COLUMNS = {"tag": "tags", "entity": "entity_urns"}
 COUNTED = tuple(facets.FACETS)  # facets whose values are what the rows have
 WHOSE = {"": "Everyone’s", "me": "Mine"}
+KINDS = {"": "Facts", "conversation": "From conversations"}
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class Browse:
             return UNSTORABLE.sub("", params.get(name, "")).strip()[:limit]
 
         choices = {name: read(name) for name in FACETS}
+        choices["kind"] = choices["kind"] if choices["kind"] in KINDS else ""
         choices["owner"] = "me" if choices["owner"] == "me" else ""
         choices["status"] = choices["status"] if choices["status"] in Status.values else Status.ACTIVE.value
         sort = "oldest" if params.get("sort") == "oldest" else "newest"
@@ -123,6 +126,7 @@ class Browse:
     @cached_property
     def filters(self) -> Filters:
         return Filters(
+            tiers=[Tier.LONG_TERM if self.choices["kind"] else Tier.NONE],
             statuses=[self.choices["status"]],
             owner=self.caller.email if self.choices["owner"] == "me" else self.author,
             dimension=self.choices["dimension"],
@@ -141,7 +145,7 @@ class Browse:
     def rail(self) -> list[Stage]:
         """Memory → Insight → Knowledge: how much is in each, and what waits."""
         week = timezone.now() - timedelta(days=7)
-        scope = in_scope(self.caller, Filters())
+        scope = in_scope(self.caller, Filters()).facts()
         proposals = curation.proposed_by(self.caller)
         numbers = queries.capped_counts(
             known=scope,
@@ -182,8 +186,10 @@ class Browse:
         answer, least = [], dict(counts.get("least", []))
         for name, title in FACETS.items():
             choice = self.choices[name]
-            values = list(counts[name])
-            if name == "owner":
+            values = list(counts[name]) if name != "kind" else [(kind, None) for kind in KINDS]
+            if name == "kind":
+                options = [Option(v, KINDS[v], None, v == choice) for v, _ in values]
+            elif name == "owner":
                 options = [Option(v, WHOSE[v], count, v == choice) for v, count in values]
             else:
                 if choice and choice not in dict(values):

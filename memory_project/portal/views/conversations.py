@@ -1,0 +1,123 @@
+"""Conversations: what my agents keep of what was said, what of it lasts and why; my decisions, and the cache."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from memories.access import caller_of
+from memories.contract.errors import DomainError
+from memories.conversation import cache, deleting, health, queries, wiping
+from memories.conversation.evolution import merging
+from memory_project.portal.wording import for_people
+
+
+@require_safe
+@login_required
+def listing(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    start = request.GET.get("from", "")
+    offset = int(start) if start.isdecimal() and len(start) < 7 else 0
+    threads, has_more = queries.threads(caller, offset)
+    context = {
+        "threads": threads,
+        "older": offset + queries.THREADS_SHOWN if has_more else 0,
+        "merges": merging.waiting(caller) if not offset else [],
+        "decisions": queries.decisions(caller).count(),
+        "cache": health.cache_rate(caller.email),
+    }
+    return render(request, "conversations/list.html", context)
+
+
+@require_safe
+@login_required
+def detail(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    conversation_id = request.GET.get("id", "")[:200]
+    lines = queries.lines(caller, conversation_id)
+    if not lines:
+        raise Http404("no such conversation of yours")
+    return render(request, "conversations/one.html", {"conversation_id": conversation_id, "lines": lines})
+
+
+@require_POST
+@login_required
+def forget(request: HttpRequest, record_id: UUID) -> HttpResponse:
+    """One turn with its long-term memory; My Knowledge restores that one while it is not purged."""
+    caller = caller_of(request, door="portal")
+    try:
+        deleting.delete_memories(caller=caller, user_id=caller.email, memory_id=record_id)
+    except DomainError as error:
+        messages.error(request, for_people(error))
+    else:
+        messages.success(request, "Forgotten, with every copy. It can be restored until it is purged.")
+    conversation_id = request.POST.get("conversation", "")[:200]
+    if queries.lines(caller, conversation_id):
+        return redirect(f"{reverse('conversation')}?{urlencode({'id': conversation_id})}")
+    return redirect("conversations")
+
+
+@require_POST
+@login_required
+def decide_merge(request: HttpRequest, proposal_id: UUID, act: str) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    try:
+        if act == "accept":
+            merging.accept(caller=caller, proposal_id=proposal_id)
+            messages.success(request, "Merged: the older memory says both now, the newer one is archived.")
+        else:
+            merging.dismiss(caller=caller, proposal_id=proposal_id)
+            messages.success(request, "Both stay as they are.")
+    except DomainError as error:
+        messages.error(request, for_people(error))
+    return redirect("conversations")
+
+
+@require_safe
+@login_required
+def decisions(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    return render(request, "conversations/decisions.html", {"decisions": queries.decisions(caller)})
+
+
+@require_safe
+@login_required
+def cached(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    context = {"entries": queries.cached_answers(caller), "rate": health.cache_rate(caller.email)}
+    return render(request, "conversations/cache.html", context)
+
+
+@require_POST
+@login_required
+def drop_cache(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    count = cache.invalidate_cache(caller=caller, user_id=caller.email, invalidate_all=True)
+    messages.success(request, f"{count} cached answers dropped.")
+    return redirect("cached-answers")
+
+
+@login_required
+def wipe(request: HttpRequest, request_id: UUID) -> HttpResponse:
+    """What an agent prepared: the person confirms it by typing their address, or withdraws it."""
+    caller = caller_of(request, door="portal")
+    waiting = wiping.open_request(caller, request_id)
+    if request.method == "POST" and "withdraw" in request.POST:
+        wiping.withdraw(caller=caller, request_id=request_id)
+        messages.success(request, "Withdrawn: nothing was deleted.")
+        return redirect("my-knowledge")
+    fault = ""
+    if request.method == "POST":
+        if request.POST.get("email", "").strip().lower() == caller.email:
+            outcome = wiping.confirm(caller=caller, request_id=request_id)
+            return render(request, "conversations/wiped.html", {"counts": sorted(outcome.counts.items())})
+        fault = f"Type {caller.email} to confirm."
+    context = {"waiting": waiting, "counts": sorted(waiting.counts.items()), "fault": fault}
+    return render(request, "conversations/wipe.html", context)
