@@ -229,12 +229,12 @@ def test_what_is_said_today_is_recalled_tomorrow_where_its_table_is_named(instal
             return answer.structured_content, (await client.call_tool("recall_memory", recall)).structured_content
 
     with ThreadPoolExecutor(1) as pool:
-        stored, recalled = pool.submit(asyncio.run, talk()).result()
-    assert stored["count"] == 2
-    assert recalled["results"][0]["content"] == words
+        store_answer, recall_answer = pool.submit(asyncio.run, talk()).result()
+    assert store_answer["count"] == 2
+    assert recall_answer["results"][0]["content"] == words
     installed.manage("shell", "-c", "from memories.conversation import tasks; print(tasks.enrich())")
-    later = installed.agent("sam")
-    assert words in [memory["content"] for memory in later("memory_recall", query="gift card twice")["memories"]]
-    assert words in json.dumps(later.beside("catalog_entity", urn=ORDERS))
+    agent = installed.agent("sam")
+    assert words in [memory["content"] for memory in agent("memory_recall", query="gift card twice")["memories"]]
+    assert words in json.dumps(agent.beside("catalog_entity", urn=ORDERS))
     assert words not in json.dumps(installed.agent("priya").beside("catalog_entity", urn=ORDERS))
     assert words not in json.dumps(installed.agent("priya")("memory_recall", query="gift card twice"))
