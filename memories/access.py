@@ -68,6 +68,7 @@ class Caller:
     tools_allow: tuple[str, ...] = field(default=("*",), repr=False)
     tools_deny: tuple[str, ...] = field(default=(), repr=False)
     limits: tuple[Limit, ...] = field(default=(), repr=False)
+    graph: str = ""  # the persona whose graph this connection has; "" is the person's own
 
     def may_use(self, tool: str) -> bool:
         """Deny first, then allow, otherwise denied."""
@@ -103,6 +104,7 @@ def caller_for(
     session: str = "",
     connection: str = "",
     limits: tuple[Limit, ...] = (),
+    graph: str = "",
 ) -> Caller:
     """The caller that this person is at this door, with `persona` active, or the person's default one.
 
@@ -143,6 +145,7 @@ def caller_for(
         tools_allow=tuple(active_persona.tools_allow),
         tools_deny=tuple(active_persona.tools_deny),
         limits=(*limits, _limit_of(active_persona, person)),
+        graph=graph,
     )
 
 

@@ -71,6 +71,23 @@ def weights(name: str, **defaults: float) -> dict[str, float]:
     return defaults | values
 
 
+def weights_of(name: str, defaults: dict[str, float]) -> dict[str, float]:
+    """As `weights`, of names that the installation chooses itself."""
+    try:
+        changes = json.loads(text(name, "{}"))
+        return defaults | {str(key): float(value) for key, value in changes.items()}
+    except (ValueError, TypeError, AttributeError):
+        raise ImproperlyConfigured(f'{name} is not a JSON object of numbers, like {{"*": 1}}') from None
+
+
+def pairs(name: str, default: str) -> dict[str, str]:
+    """`a:b,c:d` as a mapping."""
+    entries = [entry.split(":") for entry in listing(name, default)]
+    if wrong := [":".join(entry) for entry in entries if len(entry) != 2 or not all(map(str.strip, entry))]:
+        raise ImproperlyConfigured(f"{name}: {wrong[0]!r} is not a pair; allowed: pairs like contains:part_of")
+    return {first.strip(): second.strip() for first, second in entries}
+
+
 def url(name: str, default: str) -> SplitResult:
     """An http(s) address without a path's end."""
     raw = text(name, default).rstrip("/")

@@ -92,6 +92,9 @@ class ApiToken(models.Model):
         max_length=60, blank=True, help_text="Active on its connections; empty: the person's default."
     )
     rights = ArrayField(models.CharField(max_length=40), default=list, blank=True)
+    graph = models.CharField(
+        max_length=60, blank=True, help_text="A persona whose knowledge graph it has; empty: the person's own."
+    )
     calls_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
     writes_per_day = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
     prefix = models.CharField(max_length=12, editable=False, help_text="Its first characters, to tell tokens apart.")

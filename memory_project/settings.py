@@ -45,6 +45,7 @@ SECRET_KEY = SimpleLazyObject(lambda: env.text("SECRET_KEY") or kept_secret(COMM
 INSTALLED_APPS = [
     "memory_project.apps.MemoryProjectConfig",
     "memory_project.portal.apps.PortalConfig",
+    "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",
     "memories.apps.MemoriesConfig",
@@ -276,6 +277,25 @@ TAVILY_API_KEY = env.text("TAVILY_API_KEY")
 TAVILY_URL = env.text("TAVILY_URL", "https://api.tavily.com")
 TAVILY_TIMEOUT_S = env.number("TAVILY_TIMEOUT_S", 15.0, 0.1, 120.0)
 WIPE_CONFIRMATION_HOURS = env.number("WIPE_CONFIRMATION_HOURS", 24, 1, 720)
+
+# -- knowledge graph -------------------------------------------------------------------------------------
+GRAPH_DEFAULT_TYPE = env.text("GRAPH_DEFAULT_TYPE", "Generic")
+GRAPH_DEFAULT_STATUS = env.text("GRAPH_DEFAULT_STATUS", "active")
+# Relation types with an inverse that comes and ends with them, as pairs; and which two a split makes.
+GRAPH_INVERSES = env.pairs("GRAPH_INVERSES", "contiene:parte_de,parte_de:contiene")
+GRAPH_SPLIT_RELATION = env.text("GRAPH_SPLIT_RELATION", "contiene")  # the contract's; its inverse comes with it
+GRAPH_AUTHORS = env.listing("GRAPH_AUTHORS", "sofia,nolan")  # of reflections, the first unless one is named
+GRAPH_MOODS = env.listing("GRAPH_MOODS", "frustracion,satisfaccion,curiosidad,duda,insight")
+# Observations from which an entity may be split, by its type; "*" is any other.
+GRAPH_SPLIT_AT = env.weights_of("GRAPH_SPLIT_AT", {"Sesion": 15, "Proyecto": 25, "*": 20})
+# The limbic score of search_semantic; decay_hours is 1 / the rate of forgetting (a half-life of 289 days).
+GRAPH_LIMBIC = env.weights(
+    "GRAPH_LIMBIC", importance=0.5, degree=0.15, days=0.2, degree_most=15.0, pairs=0.01, decay_per_hour=0.0001,
+    least_decay=0.1,
+)  # fmt: skip
+# Factors on the score by an entity's status, and for one that mostly holds observations of kind metadata.
+GRAPH_STATUS_FACTORS = env.weights_of("GRAPH_STATUS_FACTORS", {})
+GRAPH_METADATA_FACTOR = env.number("GRAPH_METADATA_FACTOR", 1.0, 0.0, 1.0)
 
 # -- embeddings ------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ def test_the_readme_s_tools_are_the_server_s() -> None:
 def test_every_command_of_ours_is_listed() -> None:
     commands = {
         file.stem
-        for file in ROOT.glob("*/management/commands/*.py")
+        for file in [*ROOT.glob("*/management/commands/*.py"), *ROOT.glob("*/*/management/commands/*.py")]
         if file.stem != "__init__" and ".venv" not in file.parts
     }
     names = {row.split()[1] for row in table("docs/operating.md", "| command | does")}

@@ -31,13 +31,14 @@ Handler = Callable[["Caller", Any], Any]
 @dataclass(frozen=True)
 class Answer(Generic[Shape]):
     """A structured answer with a text of its own, marks for the client's context, or the word that it failed. Of one
-    that is `unsigned` the audit keeps that it was given, and not to whom."""
+    that is `unsigned` the audit keeps that it was given, and not to whom; one that is `whole` has no budget."""
 
     data: Shape
     text: str = ""
     context: Mapping[str, Any] | None = None
     is_error: bool = False
     unsigned: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Tool:
     repeats_choice: bool = False  # the answer says which choice it is of
     has_use: Callable[[Caller], bool] | None = None  # whether it is worth offering to this caller
     admits: Callable[[Caller], None] | None = None  # raises Forbidden for who may not use it at all
+    other_names: Sequence[str] = ()  # under which it is called too, and not offered
 
     def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Any:
         """Carries the call out. Raises Invalid for an argument that is wrong or not taken."""

@@ -2,9 +2,9 @@
 
 final = recency_weight · exp(−age / decay_days) + importance_weight · importance · min(1 + ln(1 + uses), 3) / 3
         + relevance_weight · relevance
-The weights are settings.CONVERSATION_RECALL. Relevance is the score of recall as a share of the best one's: scores of
-different rankings have different ranges. `hybrid_search` fuses recall's order and the order by words alone by
-reciprocal rank (Cormack, Clarke & Büttcher 2009).
+The weights are settings.CONVERSATION_RECALL. Relevance is where the score of recall stands between the least and the
+best of its candidates: scores of different rankings have different ranges. `hybrid_search` fuses recall's order and the
+order by words alone by reciprocal rank (Cormack, Clarke & Büttcher 2009).
 """
 
 from __future__ import annotations
@@ -54,11 +54,10 @@ def recall_conversations(ask: RecallConversations, *, caller: Caller) -> Answer:
     """What the user's conversations hold, best first; a turn and its long-term memory once, the better of the two."""
     user = caller_as(caller, ask.user_id)
     answer = _ranked(user, ask, "auto")
-    best = max((hit.score for hit in answer.hits), default=0.0) or 1.0
+    relevances = calibrated([hit.score for hit in answer.hits])
     twins = _twins(user, ask, [hit.record for hit in answer.hits])
     rows = []
-    for hit in answer.hits:
-        relevance = max(hit.score / best, 0.0)
+    for hit, relevance in zip(answer.hits, relevances, strict=True):
         both = [hit.record, *twins.get(hit.record.pk, [])]
         rows.append(max((Found(record, final_score(record, relevance)) for record in both), key=lambda row: row.score))
     rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
@@ -85,6 +84,12 @@ def search_hybrid(ask: SearchHybrid, *, caller: Caller) -> Answer:
     rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
     _count_later([row.record.pk for row in rows[: ask.limit]])
     return Answer(rows[: ask.limit], answers["auto"].note, answers["auto"].degraded)
+
+
+def calibrated(scores: Sequence[float]) -> list[float]:
+    """Scores of one recall on a scale from 0, the least of its candidates, to 1, the best."""
+    least, best = min(scores, default=0.0), max(scores, default=0.0)
+    return [(score - least) / (best - least) if best > least else 1.0 for score in scores]
 
 
 def final_score(record: MemoryRecord, relevance: float) -> float:

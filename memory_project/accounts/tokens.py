@@ -35,6 +35,7 @@ def create_token(
     persona: str = "",
     rights: Sequence[str] = (),
     expires_at: datetime | None = None,
+    graph: str = "",
     calls_per_minute: int | None = None,
     writes_per_day: int | None = None,
 ) -> tuple[ApiToken, str]:
@@ -46,6 +47,8 @@ def create_token(
     for right in rights:
         check_choice("rights", right, RIGHTS)
     caller_for(user, door="token", persona=persona)  # refuses a persona that the person does not hold
+    if graph:
+        caller_for(user, door="token", persona=graph)
     if expires_at and expires_at <= timezone.now():
         raise Invalid("is in the past", field="expires_at", allowed="a later time")
     text = PREFIX + secrets.token_urlsafe(32)
@@ -57,6 +60,7 @@ def create_token(
         prefix=text[:10],
         digest=digest(text),
         expires_at=expires_at,
+        graph=graph,
         calls_per_minute=calls_per_minute,
         writes_per_day=writes_per_day,
     )

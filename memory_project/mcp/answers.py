@@ -68,8 +68,9 @@ def asks_for_context(context: Context[Any, Any] | None) -> bool:
 def as_result(answer: Answer[Any], *, structured: bool, beside: Beside = Beside()) -> CallToolResult:
     """The answer within its budget: as text, and as data unless it is a refusal; what goes along is a text of its own,
     and the data stay within their schema."""
-    fitting = fit(dict(answer.data))
-    text = fit_text(answer.text) if answer.text else json.dumps(fitting, ensure_ascii=False)
+    fitting = dict(answer.data) if answer.whole else fit(dict(answer.data))
+    text = answer.text if answer.whole else fit_text(answer.text)
+    text = text or json.dumps(fitting, ensure_ascii=False)
     content: list[ContentBlock] = [TextContent(type="text", text=part) for part in (text, *beside.texts)]
     if not structured:
         return CallToolResult(content=content, is_error=True)

@@ -68,6 +68,7 @@ def caller_with(text: str, session: str = "") -> Caller | None:
             rights=frozenset(token.rights),
             session=session[:SESSION_MOST] if session.isprintable() else "",
             connection=f"token {token.pk}",
+            graph=token.graph,
             limits=(Limit(f"token {token.pk}", token.calls_per_minute, token.writes_per_day),),
         )
     finally:

@@ -25,7 +25,7 @@ APPS = ("memories", "analysis", "knowledge", "memory_project")
 
 def offers(tools: Sequence[Tool]) -> list[OfferedTool]:
     """Each tool's name, texts, hints and schemas."""
-    names = hashlib.sha256(" ".join(tool.name for tool in tools).encode()).hexdigest()[:8]
+    names = hashlib.sha256(" ".join(f"{type(tool).__name__} {tool.name}" for tool in tools).encode()).hexdigest()[:8]
     file = settings.COMMONPLACE_HOME / "offers" / f"{_fingerprint()}-{names}.json"
     try:
         return [OfferedTool.model_validate(entry) for entry in json.loads(file.read_text())]
@@ -37,6 +37,8 @@ def offers(tools: Sequence[Tool]) -> list[OfferedTool]:
 
 def offered(tool: Tool) -> OfferedTool:
     """The tool as it is advertised."""
+    if entry := getattr(tool, "advertised", None):  # word for word as another server has it
+        return OfferedTool.model_validate(entry)
     return OfferedTool(
         name=tool.name,
         title=tool.title,

@@ -15,6 +15,7 @@ from mcp.types import Resource, ResourceTemplate
 from knowledge import catalog as catalogs
 from knowledge import companions, evidence, queries, shapes
 from knowledge.catalog.naming import entities_like, urn_of
+from knowledge.graph import anthropic, graphs
 from memories import queries as memories
 from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound
@@ -24,6 +25,7 @@ from memories.retrieval.search import Filters
 from memories.shapes import QUOTED, change_shape, memory_shape
 
 SCHEME = "commonplace://"
+GRAPH = "memory://knowledge-graph"
 MIME = "application/json"
 MINE = f"{SCHEME}insights/mine"
 OFFERED_MOST = 20  # values of a completion
@@ -42,6 +44,13 @@ def resources_of(caller: Caller, tools: Collection[str]) -> list[Resource]:
             Resource(uri=f"{SCHEME}memory/{record.pk.hex}", name=record.pk.hex, title=str(record), mime_type=MIME)
             for record in _newest(caller)
         ]
+    if KINDS["graph"].is_open(caller, tools):
+        description = "The full knowledge graph with all entities and relations"
+        links.append(
+            Resource(
+                uri=GRAPH, name="knowledge-graph", title="Knowledge Graph", description=description, mime_type=MIME
+            )
+        )
     return links
 
 
@@ -94,6 +103,8 @@ def stamp_of_list(caller: Caller, tools: Collection[str]) -> str:
 
 
 def _kind_of(uri: str) -> tuple[Kind, str]:
+    if uri == GRAPH:
+        return KINDS["graph"], ""
     name, _, key = uri.removeprefix(SCHEME).partition("/")
     kind = KINDS.get(name)
     if not uri.startswith(SCHEME) or kind is None:
@@ -138,6 +149,15 @@ def _stamp_of_insights(caller: Caller, key: str) -> str:
     return queries.stamp_of_proposals(caller)
 
 
+def _graph(caller: Caller, key: str) -> dict[str, Any]:
+    return dict(anthropic.read_graph(caller).data)
+
+
+def _stamp_of_graph(caller: Caller, key: str) -> str:
+    graph = graphs.graph_of(caller)
+    return graph.changed_at.isoformat() if graph else "empty"
+
+
 @dataclass(frozen=True)
 class Kind:
     """`tool` answers the same: whoever may use it may read. `read` and `stamp` take the caller and what the URI names;
@@ -154,6 +174,7 @@ class Kind:
 KINDS = {
     "memory": Kind("memory_manage", _memory, _stamp_of_memory),
     "entity": Kind("catalog_entity", _entity, _stamp_of_entity),
+    "graph": Kind("read_graph", _graph, _stamp_of_graph),
     "insights": Kind("capture_insight", _insights, _stamp_of_insights),
 }
 

@@ -24,6 +24,7 @@ from mcp.types import (
 from mcp.types import Tool as OfferedTool
 from starlette.types import ASGIApp
 
+from knowledge.graph import anthropic
 from memories.access import Caller
 from memories.contract import progress
 from memories.contract.errors import DomainError, Forbidden, LimitReached, NotFound, of_database
@@ -55,14 +56,17 @@ INSTRUCTIONS = (
     "(memory_recall); remember what a colleague would want to know next month (memory_manage, command remember). "
     "Correct instead of contradicting: memory_manage supersede keeps what was believed before."
 )
+ANTHROPIC = "anthropic"  # the profile that takes the place of Anthropic's memory server
 TOOLSETS = ("memory", "knowledge", "analysis", "query", "graph", "conversation")
 
 
 class CommonplaceServer(ReadingServer):
     """The SDK's server with our way of calling a tool."""
 
-    def __init__(self, toolsets: Sequence[str], identify: Identify | None) -> None:
-        self.offered = {tool.name: tool for tool in enabled_tools(toolsets)}
+    def __init__(self, toolsets: Sequence[str], identify: Identify | None, profile: str = "") -> None:
+        tools = anthropic.tools() if profile == ANTHROPIC else enabled_tools(toolsets)
+        self.offered = {tool.name: tool for tool in tools}
+        self.by_other_name = {name: tool for tool in tools for name in tool.other_names}
         super().__init__(identify, instructions=INSTRUCTIONS, version=__version__, middleware=[self._hide_denied_tools])
         if "capture_insight" in self.offered:
             for prompt in prompts.BUILT_IN:
@@ -153,10 +157,10 @@ class CommonplaceServer(ReadingServer):
         return as_result(answer, structured=error is None, beside=beside)
 
     def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> Answer[Any]:
-        tool = self.offered.get(name)
+        tool = self.offered.get(name) or self.by_other_name.get(name)
         if tool is None:
             raise NotFound(f"there is no tool {name!r}", allowed=", ".join(sorted(self.offered)))
-        if not caller.may_use(name):
+        if not caller.may_use(tool.name):
             raise Forbidden(f"the persona {caller.persona!r} may not use {name}")
         try:
             limits.check(caller, writes=not tool.hints.read_only)
@@ -187,10 +191,12 @@ def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:
     return sorted(selection, key=lambda tool: TOOLSETS.index(tool.toolset))
 
 
-def build_server(*, toolsets: Sequence[str] | None = None, identify: Identify | None = None) -> CommonplaceServer:
-    """A server with these toolsets (MCP_TOOLSETS unless given). Without `identify` it serves HTTP: each request brings
-    its caller."""
-    return CommonplaceServer(settings.MCP_TOOLSETS if toolsets is None else toolsets, identify)
+def build_server(
+    *, toolsets: Sequence[str] | None = None, identify: Identify | None = None, profile: str = ""
+) -> CommonplaceServer:
+    """A server with these toolsets (MCP_TOOLSETS unless given), or with the tools of the profile. Without `identify` it
+    serves HTTP: each request brings its caller."""
+    return CommonplaceServer(settings.MCP_TOOLSETS if toolsets is None else toolsets, identify, profile)
 
 
 def http_app(server: CommonplaceServer) -> ASGIApp:

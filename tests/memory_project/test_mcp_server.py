@@ -144,7 +144,7 @@ def test_a_persona_sees_and_calls_only_what_it_may(alice_user: User) -> None:
         return [tool.name for tool in tools.tools], await client.call_tool("memory_manage", {"command": "list"})
 
     names, answer = as_caller(caller, act)
-    assert names == ["memory_recall"]
+    assert names == ["memory_recall", "memory_store", "memory_prune"]
     assert content_of(answer)["code"] == "forbidden"
     assert AuditEvent.objects.get().outcome == "refused"
 

@@ -26,6 +26,7 @@ class Command(BaseCommand):
             help="days until it expires; 0: never",
         )
         parser.add_argument("--right", action="append", default=[], help=f"one of {', '.join(RIGHTS)}")
+        parser.add_argument("--graph", default="", help="a persona whose knowledge graph it has")
         parser.add_argument("--calls-per-minute", type=int, help="the most that it may call; no limit unless given")
         parser.add_argument("--writes-per-day", type=int, help="of those, calls that keep or change something")
 
@@ -43,6 +44,7 @@ class Command(BaseCommand):
                 persona=persona,
                 rights=right,
                 expires_at=expiry(days),
+                graph=options["graph"],
                 calls_per_minute=options["calls_per_minute"],
                 writes_per_day=options["writes_per_day"],
             )

@@ -5,8 +5,9 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from tqdm import tqdm
 
+from memories.access import caller_for
 from memory_project import demo
-from memory_project.demo import warehouse
+from memory_project.demo import talk, warehouse
 
 
 class Command(BaseCommand):
@@ -18,6 +19,9 @@ class Command(BaseCommand):
         new = sum(tqdm(demo.make_memories(people), unit="memories", total=144, disable=verbosity < 1, leave=False))
         proposed = demo.make_insights(people)
         demo.make_analyses(people)
+        maya = caller_for(people["maya"], door="demo")
+        talk.make_conversation(maya)
+        talk.make_graph(maya)
         warehouse.make(demo.FOLDER / "catalog.json")
         if proposed:
             demo.read_old_news(people)

@@ -30,6 +30,8 @@ class Command(BaseCommand):
         parser.add_argument("--transport", choices=["stdio", "http"], default="stdio")
         parser.add_argument("--as", dest="email", default="", help="stdio: the person who is served, by e-mail address")
         parser.add_argument("--persona", default="", help="stdio: the persona to work under; default: the person's own")
+        parser.add_argument("--graph", default="", help="stdio: a persona whose knowledge graph it has")
+        parser.add_argument("--profile", default="", choices=["", "anthropic"], help="another server's tools, exactly")
         parser.add_argument("--toolsets", default="", help="comma-separated, or all (default: MCP_TOOLSETS)")
         parser.add_argument("--host", default=settings.COMMONPLACE_HOST, help="http: address to listen on")
         parser.add_argument(
@@ -43,8 +45,8 @@ class Command(BaseCommand):
         self.check_database()
         names = [part.strip() for part in toolsets.split(",") if part.strip()] or None
         if transport == "http":
-            return self.serve_http(names, options["host"], options["port"])
-        self.serve_stdio(names, options["email"], options["persona"])
+            return self.serve_http(names, options["profile"], options["host"], options["port"])
+        self.serve_stdio(names, options)
 
     def check_database(self) -> None:
         """One clear line instead of a trace, and cheaper than loading every migration."""
@@ -65,7 +67,8 @@ class Command(BaseCommand):
         if newer := sorted(".".join(migration) for migration in applied - migrations):
             raise CommandError(f"The database was migrated by a newer version ({newer[0]}): install that one.")
 
-    def serve_stdio(self, toolsets: list[str] | None, email: str, persona: str) -> None:
+    def serve_stdio(self, toolsets: list[str] | None, options: dict[str, Any]) -> None:
+        email, persona = options["email"], options["persona"]
         gc.disable()
         from memory_project.mcp.server import build_server  # noqa: PLC0415 - half a second that --help need not pay
 
@@ -79,7 +82,14 @@ class Command(BaseCommand):
             person = User.objects.filter(email=email.strip().lower()).first()
             if person is None:
                 raise Forbidden(f"There is no person {email!r}; the admin lists everybody under People.")
-            return caller_for(person, door="mcp-stdio", persona=persona, session=session, connection=f"stdio {session}")
+            return caller_for(
+                person,
+                door="mcp-stdio",
+                persona=persona,
+                session=session,
+                connection=f"stdio {session}",
+                graph=options["graph"],
+            )
 
         try:
             identify(None)
@@ -91,11 +101,11 @@ class Command(BaseCommand):
         warm_up.daemon = True
         warm_up.start()
         try:
-            build_server(toolsets=toolsets, identify=identify).run("stdio")
+            build_server(toolsets=toolsets, identify=identify, profile=options["profile"]).run("stdio")
         finally:
             warm_up.cancel()
 
-    def serve_http(self, toolsets: list[str] | None, host: str, port: int) -> None:
+    def serve_http(self, toolsets: list[str] | None, profile: str, host: str, port: int) -> None:
         import uvicorn  # noqa: PLC0415 - stdio does not need it
         from starlette.applications import Starlette  # noqa: PLC0415 - the same
         from starlette.routing import Route  # noqa: PLC0415 - the same
@@ -103,7 +113,7 @@ class Command(BaseCommand):
         from memory_project.mcp.server import build_server, http_app  # noqa: PLC0415 - as above
         from memory_project.web.http import LimitBody, uvicorn_options  # noqa: PLC0415 - as above
 
-        server = build_server(toolsets=toolsets)
+        server = build_server(toolsets=toolsets, profile=profile)
         application = http_app(server)
         retrieval.warm_up()
         app = Starlette(routes=[Route("/mcp", endpoint=application)], lifespan=lambda _: server.session_manager.run())

@@ -1,0 +1,219 @@
+"""Anthropic's memory server as a profile: its nine tools word for word, and what they do.
+
+An entity that exists is left alone; a relation may name an entity that is not there, which stays hidden until somebody
+creates it; deletes are silent about what is missing; nothing is limited or paged. Differences that cost nobody: a
+repeated name or text in one call is kept once, and an empty name is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.utils import timezone
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from knowledge.graph import graphs, reading
+from knowledge.graph.finding import vectors
+from knowledge.graph.models import Entity, Observation, Relation
+from knowledge.graph.operations import DeleteRelations
+from knowledge.graph.writing import delete_relations, end_all, live, observe, put_entities, put_relations
+from memories.access import Caller
+from memories.contract.errors import Invalid, NotFound
+from memories.contract.toolset import Answer, Hints, Tool
+
+RESOURCE = "memory://knowledge-graph"
+
+
+class EntityData(TypedDict):
+    name: str
+    entityType: str
+    observations: list[str]
+
+
+RelationData = TypedDict("RelationData", {"from": str, "to": str, "relationType": str})
+
+
+class Addition(TypedDict):
+    entityName: str
+    contents: list[str]
+
+
+class Deletion(TypedDict):
+    entityName: str
+    observations: list[str]
+
+
+@cache
+def advertised() -> dict[str, dict[str, Any]]:
+    """Their tools by name, as their server lists them."""
+    document = json.loads((Path(__file__).parent / "anthropic.json").read_text())
+    return {tool["name"]: tool for tool in document["tools"]}
+
+
+def create_entities(caller: Caller, entities: list[EntityData]) -> Answer[Any]:
+    change = put_entities(caller, [item for item in entities if _has_name(item["name"])], merges=False)
+    nodes = reading.nodes_of(change.new)
+    new = [_entity(node) for node in nodes]
+    return Answer({"entities": new}, text=_pretty(new), whole=True)
+
+
+def create_relations(caller: Caller, relations: list[RelationData]) -> Answer[Any]:
+    change = put_relations(caller, relations, dangling=True)
+    return Answer({"relations": change.relations}, text=_pretty(change.relations), whole=True)
+
+
+def add_observations(caller: Caller, observations: list[Addition]) -> Answer[Any]:
+    results = []
+    with graphs.changing(caller) as graph:
+        entities = []
+        for item in observations:
+            entity = live(graph).filter(name=item["entityName"], is_placeholder=False).first()
+            if entity is None:
+                raise NotFound(f"Entity with name {item['entityName']} not found")
+            added = observe(graph, entity, item["contents"])
+            results.append({"entityName": entity.name, "addedObservations": [row.text for row in added]})
+            entities.append(entity)
+    vectors.index_soon(entities)
+    return Answer({"results": results}, text=_pretty(results), whole=True)
+
+
+def delete_entities(caller: Caller, entityNames: list[str]) -> Answer[Any]:
+    with graphs.changing(caller) as graph:
+        for entity in live(graph).filter(name__in=entityNames):
+            end_all(entity, timezone.now())
+    return _succeeded("Entities deleted successfully")
+
+
+def delete_observations(caller: Caller, deletions: list[Deletion]) -> Answer[Any]:
+    with graphs.changing(caller) as graph:
+        for item in deletions:
+            rows = Observation.objects.filter(graph=graph, entity__name=item["entityName"], ended_at=None)
+            rows.filter(entity__deleted_at=None, text__in=item["observations"]).update(ended_at=timezone.now())
+    return _succeeded("Observations deleted successfully")
+
+
+def delete_relations_(caller: Caller, relations: list[RelationData]) -> Answer[Any]:
+    if relations:
+        delete_relations(DeleteRelations.model_construct(relations=relations), caller=caller)
+    return _succeeded("Relations deleted successfully")
+
+
+def read_graph(caller: Caller) -> Answer[Any]:
+    graph = graphs.graph_of(caller)
+    rows = list(reading.entities(graph).order_by("number")) if graph else []
+    relations = Relation.objects.filter(graph=graph, ended_at=None).select_related("source", "target")
+    return _graph(rows, list(relations.order_by("number")) if graph else [])
+
+
+def search_nodes(caller: Caller, query: str) -> Answer[Any]:
+    graph = graphs.graph_of(caller)
+    rows = list(reading.matching(graph, query).order_by("number")) if graph else []
+    return _graph(rows, reading.relations_among(rows))
+
+
+def open_nodes(caller: Caller, names: list[str]) -> Answer[Any]:
+    graph = graphs.graph_of(caller)
+    rows = list(reading.entities(graph).filter(name__in=names).order_by("number")) if graph else []
+    return _graph(rows, reading.relations_among(rows))
+
+
+ACTS: dict[str, tuple[Callable[..., Answer[Any]], dict[str, Any]]] = {
+    "create_entities": (create_entities, {"entities": list[EntityData]}),
+    "create_relations": (create_relations, {"relations": list[RelationData]}),
+    "add_observations": (add_observations, {"observations": list[Addition]}),
+    "delete_entities": (delete_entities, {"entityNames": list[str]}),
+    "delete_observations": (delete_observations, {"deletions": list[Deletion]}),
+    "delete_relations": (delete_relations_, {"relations": list[RelationData]}),
+    "read_graph": (read_graph, {}),
+    "search_nodes": (search_nodes, {"query": str}),
+    "open_nodes": (open_nodes, {"names": list[str]}),
+}
+
+
+@dataclass(frozen=True)
+class ProfileTool(Tool):
+    """A tool whose schemas and texts are another server's."""
+
+    entry: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Answer[Any]:
+        act, takes = ACTS[self.name]
+        values = {}
+        for name, kind in takes.items():
+            if name not in arguments:
+                raise Invalid("is missing", field=name, allowed="as the schema says")
+            try:
+                values[name] = TypeAdapter(kind).validate_python(arguments[name], strict=True)
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_input=False)[0]
+                path = ".".join(str(step) for step in (name, *first["loc"]))
+                raise Invalid(first["msg"], field=path) from None
+        _refuse_what_cant_be_stored(values)
+        return act(caller, **values)
+
+    @property
+    def advertised(self) -> Mapping[str, Any]:
+        """How the tool is listed, in the protocol's own words."""
+        return self.entry
+
+
+def tools() -> list[Tool]:
+    return [
+        ProfileTool(
+            name=name,
+            toolset="graph",
+            title=entry["title"],
+            description=entry["description"],
+            choices={},
+            hints=Hints(
+                read_only=entry["annotations"]["readOnlyHint"],
+                destructive=entry["annotations"]["destructiveHint"],
+                idempotent=entry["annotations"]["idempotentHint"],
+            ),
+            entry=entry,
+        )
+        for name, entry in advertised().items()
+    ]
+
+
+def _refuse_what_cant_be_stored(values: Mapping[str, Any]) -> None:
+    text = json.dumps(values, ensure_ascii=False)
+    if "\\u0000" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise Invalid("contains a NUL character or half a surrogate pair", allowed="Unicode text")
+
+
+def _has_name(name: str) -> bool:
+    if not name.strip():
+        raise Invalid("is empty", field="name", allowed="a name")
+    return True
+
+
+def _entity(node: reading.Node) -> dict[str, Any]:
+    texts = [observation.text for observation in node.observations]
+    return {"name": node.entity.name, "entityType": node.entity.entity_type, "observations": texts}
+
+
+def _relation(relation: Relation) -> dict[str, str]:
+    return {"from": relation.source.name, "to": relation.target.name, "relationType": relation.relation_type}
+
+
+def _graph(rows: Sequence[Entity], relations: Sequence[Relation]) -> Answer[Any]:
+    data = {
+        "entities": [_entity(node) for node in reading.nodes_of(rows)],
+        "relations": [_relation(relation) for relation in relations],
+    }
+    return Answer(data, text=_pretty(data), whole=True)
+
+
+def _succeeded(message: str) -> Answer[Any]:
+    return Answer({"success": True, "message": message}, text=message, whole=True)
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)

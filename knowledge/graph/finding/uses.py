@@ -1,0 +1,49 @@
+"""How often entities are looked at, and which together. Derived, and counted by a worker off the path of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import combinations
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import Count, F
+from django.utils import timezone
+from django_q.tasks import async_task
+
+from knowledge.graph.models import AccessDay, Entity
+from memories.database.connections import quick_commit
+
+TOGETHER_MOST = 50
+COUNT_DAY = """
+    INSERT INTO graph_access_days (entity_id, day, count) SELECT id, %s, 1 FROM unnest(%s::uuid[]) AS id
+    ON CONFLICT (entity_id, day) DO UPDATE SET count = graph_access_days.count + 1"""
+COUNT_PAIRS = """
+    INSERT INTO graph_co_occurrences (first_id, second_id, count, last_at)
+    SELECT a, b, 1, %s FROM unnest(%s::uuid[], %s::uuid[]) AS pair(a, b)
+    ON CONFLICT (first_id, second_id)
+    DO UPDATE SET count = graph_co_occurrences.count + 1, last_at = EXCLUDED.last_at"""
+
+
+def count_later(pks: Sequence[UUID]) -> None:
+    if pks:
+        task = partial(async_task, "knowledge.graph.tasks.count_uses", [pk.hex for pk in pks[:TOGETHER_MOST]])
+        with quick_commit():
+            transaction.on_commit(task)
+
+
+def count(pks: Sequence[UUID]) -> None:
+    """These entities were answered together."""
+    ids = sorted(Entity.objects.filter(pk__in=pks).values_list("pk", flat=True))
+    now = timezone.now()
+    pairs = list(combinations(ids, 2))
+    with transaction.atomic(), connection.cursor() as cursor:
+        list(Entity.objects.filter(pk__in=ids).order_by("pk").select_for_update().values_list("pk"))
+        cursor.execute(COUNT_DAY, [now.date(), ids])
+        if pairs:
+            cursor.execute(COUNT_PAIRS, [now, [a for a, _ in pairs], [b for _, b in pairs]])
+        days = dict(AccessDay.objects.filter(entity__in=ids).values_list("entity").annotate(n=Count("pk")))
+        Entity.objects.filter(pk__in=ids).update(access_count=F("access_count") + 1, last_access=now)
+        for pk, n in days.items():
+            Entity.objects.filter(pk=pk).update(access_days=n)

@@ -1,0 +1,69 @@
+"""Which graph a connection has: its person's own, or a persona's that they hold. Never an argument of a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from knowledge.graph.models import Graph
+from memories.access import Caller
+from memories.contract.errors import Forbidden, NotFound
+from memories.models import Persona, Visibility
+
+
+def graph_of(caller: Caller) -> Graph | None:
+    """The connection's graph, unless nothing was written to it yet. Raises Forbidden."""
+    return Graph.objects.filter(**_key(caller)).first()
+
+
+@contextmanager
+def changing(caller: Caller) -> Iterator[Graph]:
+    """The connection's graph, made if need be and locked for the transaction: writers of one graph take turns, so
+    nothing is lost between them and no two wait for each other."""
+    key = _key(caller)
+    with transaction.atomic():
+        graph = Graph.objects.select_for_update().filter(**key).first()
+        if graph is None:
+            try:
+                with transaction.atomic():
+                    persona = caller.graph or caller.persona
+                    visibility = Visibility.PERSONA if caller.graph else Visibility.PRIVATE
+                    Graph.objects.create(**{"persona": persona, "visibility": visibility, **key})
+            except IntegrityError:
+                pass  # somebody was quicker
+            graph = Graph.objects.select_for_update().get(**key)
+        before = graph.last_number
+        yield graph
+        graph.changed_at = timezone.now()
+        fields = ["changed_at"] + (["last_number"] if graph.last_number != before else [])
+        graph.save(update_fields=fields)
+
+
+def take_number(graph: Graph) -> int:
+    graph.last_number += 1
+    return graph.last_number
+
+
+def share(*, caller: Caller, graph: Graph, visibility: str) -> Graph:
+    """Sets who may read a graph besides its owner."""
+    if not caller.acts_for(graph.created_by):
+        raise Forbidden("only its owner or an admin shares a graph")
+    graph.visibility = visibility
+    graph.save(update_fields=["visibility"])
+    return graph
+
+
+def _key(caller: Caller) -> dict[str, str]:
+    if not caller.email:
+        raise Forbidden("this connection has no identity, so it has no graph")
+    if not caller.graph:
+        return {"created_by": caller.email}
+    if caller.graph not in caller.personas:
+        if not caller.is_admin:
+            raise Forbidden(f"you do not hold the persona {caller.graph!r}", field="graph")
+        if not Persona.objects.filter(name=caller.graph).exists():
+            raise NotFound(f"there is no persona {caller.graph!r}", field="graph")
+    return {"created_by": "", "persona": caller.graph}

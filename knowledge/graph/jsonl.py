@@ -1,0 +1,125 @@
+"""Anthropic's memory file: one entity or relation a line. Read in two passes, so that a relation may stand before its
+entities; reading it again changes nothing. Written as their server writes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.db.models import Prefetch
+
+from knowledge.graph import graphs
+from knowledge.graph.models import Entity, Observation, Relation
+from knowledge.graph.operations import Migrate
+from knowledge.graph.writing import put_entities, put_relations
+from memories.access import Caller
+from memories.contract.errors import Invalid, NotFound
+from memories.contract.operations import carries_out
+
+NO_PATH = "source_path is required — provide the path to an Anthropic MCP Memory JSONL file"
+BYTES_MOST = 100_000_000
+TOGETHER = 200
+NAME_MOST, TYPE_MOST = 500, 200
+
+
+@dataclass
+class Imported:
+    entities: int = 0
+    relations: int = 0
+    errors: int = 0  # lines that are no JSON
+    skipped: int = 0  # lines that say nothing that can be kept
+
+
+@carries_out(Migrate)
+def migrate(ask: Migrate, *, caller: Caller) -> Imported:
+    """Imports a file, which only the person at this machine can name, or its text."""
+    if ask.jsonl:
+        return import_lines(caller, ask.jsonl.splitlines())
+    if not ask.source_path:
+        raise Invalid(NO_PATH)
+    if caller.door.startswith("mcp-http") or caller.door in ("rest", "portal", "admin"):
+        raise Invalid("is read over stdio alone", field="source_path", allowed="jsonl, the text of the file")
+    path = Path(ask.source_path).expanduser()
+    if not path.is_file():
+        raise NotFound(f"File not found: {ask.source_path}")
+    if path.stat().st_size > BYTES_MOST:
+        raise Invalid(f"has {path.stat().st_size:,} bytes", field="source_path", allowed=f"at most {BYTES_MOST:,}")
+    return import_lines(caller, path.read_text(encoding="utf-8", errors="replace").splitlines())
+
+
+def import_lines(caller: Caller, lines: Iterable[str]) -> Imported:
+    """Entities first, then relations; each part of the file is kept or not as a whole."""
+    answer = Imported()
+    entities: list[dict[str, Any]] = []
+    relations: list[dict[str, Any]] = []
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError):
+            answer.errors += 1
+            continue
+        if entity := _entity(item):
+            entities.append(entity)
+        elif relation := _relation(item):
+            relations.append(relation)
+        else:
+            answer.skipped += 1
+    for start in range(0, len(entities), TOGETHER):
+        change = put_entities(caller, entities[start : start + TOGETHER])
+        answer.entities += len(
+            {entity.name for entity in change.new} | {n for n, texts in change.added.items() if texts}
+        )
+    for start in range(0, len(relations), TOGETHER):
+        change = put_relations(caller, relations[start : start + TOGETHER])
+        answer.relations += len(change.relations)
+        answer.skipped += len(change.errors)
+    return answer
+
+
+def export_lines(caller: Caller) -> Iterator[str]:
+    """The graph as their file holds it."""
+    graph = graphs.graph_of(caller)
+    if graph is None:
+        return
+    live = Observation.objects.filter(ended_at=None).order_by("number").only("entity", "text")
+    rows = Entity.objects.filter(graph=graph, deleted_at=None, is_placeholder=False).order_by("number")
+    for entity in rows.prefetch_related(Prefetch("observations", queryset=live)).iterator(chunk_size=500):
+        texts = [observation.text for observation in entity.observations.all()]
+        yield _line(type="entity", name=entity.name, entityType=entity.entity_type, observations=texts)
+    relations = Relation.objects.filter(graph=graph, ended_at=None).select_related("source", "target")
+    for relation in relations.order_by("number").iterator(chunk_size=500):
+        ends = {"from": relation.source.name, "to": relation.target.name}
+        yield _line(type="relation", **ends, relationType=relation.relation_type)
+
+
+def _line(**values: Any) -> str:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+
+def _entity(item: Any) -> dict[str, Any] | None:
+    if not isinstance(item, dict) or item.get("type") != "entity" or not _is_text(item.get("name"), NAME_MOST):
+        return None
+    texts = item.get("observations", [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) and "\x00" not in text for text in texts):
+        return None
+    kind = item.get("entityType")
+    entity = {"name": item["name"], "observations": [text for text in texts if text.strip()]}
+    return entity | ({"entityType": kind} if _is_text(kind, TYPE_MOST) else {})
+
+
+def _relation(item: Any) -> dict[str, Any] | None:
+    if not isinstance(item, dict) or item.get("type") != "relation":
+        return None
+    limits = {"from": NAME_MOST, "to": NAME_MOST, "relationType": TYPE_MOST}
+    if not all(_is_text(item.get(key), limit) for key, limit in limits.items()):
+        return None
+    return {key: item[key] for key in limits}
+
+
+def _is_text(value: Any, limit: int) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and len(value) <= limit and "\x00" not in value

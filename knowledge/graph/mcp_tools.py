@@ -1,0 +1,223 @@
+"""The graph toolset over MCP: the contract's nineteen tools and read_graph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from knowledge.graph import jsonl, operations, reading, shapes, writing
+from knowledge.graph.finding import reflections, semantic
+from knowledge.graph.shapes import (
+    AnalysisShape,
+    CandidatesShape,
+    ChangedShape,
+    DeletedShape,
+    DuplicatesShape,
+    EachChangedShape,
+    EndedShape,
+    EntitiesShape,
+    GraphShape,
+    MigratedShape,
+    ProposalShape,
+    ReflectionsShape,
+    RelationsShape,
+    ReportShape,
+    ResultShape,
+    SemanticShape,
+)
+from knowledge.graph.upkeep import duplicates, report, splits
+from memories.access import Caller
+from memories.contract.budget import within_budget
+from memories.contract.toolset import Hints, tool
+
+READS = Hints(read_only=True, idempotent=True)
+DELETES = Hints(destructive=True, idempotent=True)
+
+
+@tool(toolset="graph", title="Create entities", hints=Hints(idempotent=True))
+def create_entities(caller: Caller, ask: operations.CreateEntities) -> EntitiesShape:
+    """Create entities of the knowledge graph, or add observations to those that exist; nothing is overwritten."""
+    change = writing.create_entities(ask, caller=caller)
+    return {"entities": [shapes.entity_shape(node) for node in reading.nodes_of(change.entities)]}
+
+
+@tool(toolset="graph", title="Create relations", hints=Hints(idempotent=True))
+def create_relations(caller: Caller, ask: operations.CreateRelations) -> RelationsShape:
+    """Create directed relations between entities that exist, in active voice."""
+    change = writing.create_relations(ask, caller=caller)
+    shape: RelationsShape = {"relations": change.relations}
+    return {**shape, "errors": change.errors} if change.errors else shape
+
+
+@tool(toolset="graph", title="Add observations", hints=Hints(idempotent=True))
+def add_observations(caller: Caller, ask: operations.AddObservations) -> ChangedShape | EachChangedShape:
+    """Add observations to an entity that exists; exact duplicates are passed over."""
+    change = writing.add_observations(ask, caller=caller)
+    if ask.name:
+        return _entity(change)
+    results = [{"entityName": name, "addedObservations": texts} for name, texts in change.added.items()]
+    return {"results": results}
+
+
+@tool(toolset="graph", title="Delete entities", hints=DELETES)
+def delete_entities(caller: Caller, ask: operations.DeleteEntities) -> DeletedShape:
+    """Delete entities with their observations and relations."""
+    change = writing.delete_entities(ask, caller=caller)
+    shape: DeletedShape = {"deleted": change.deleted}
+    return {**shape, "errors": change.errors} if change.errors else shape
+
+
+@tool(toolset="graph", title="Delete observations", hints=DELETES)
+def delete_observations(caller: Caller, ask: operations.DeleteObservations) -> ChangedShape | EachChangedShape:
+    """Delete observations of an entity by their exact text."""
+    change = writing.delete_observations(ask, caller=caller)
+    if ask.name:
+        return _entity(change)
+    return {"results": [{"entityName": entity.name} for entity in change.entities]}
+
+
+@tool(toolset="graph", title="Delete relations", hints=DELETES)
+def delete_relations(caller: Caller, ask: operations.DeleteRelations) -> DeletedShape:
+    """Delete relations by both ends and type."""
+    change = writing.delete_relations(ask, caller=caller)
+    shape: DeletedShape = {"deleted": change.deleted}
+    return {**shape, "errors": change.errors} if change.errors else shape
+
+
+@tool(toolset="graph", title="Read graph", hints=READS)
+def read_graph(caller: Caller, ask: operations.ReadGraph) -> GraphShape:
+    """Read the graph page by page, now or as it was at a time."""
+    return _page(reading.read_graph(ask, caller=caller))
+
+
+@tool(toolset="graph", title="Search nodes", hints=READS)
+def search_nodes(caller: Caller, ask: operations.SearchNodes) -> GraphShape:
+    """Find entities by a part of their name, type or observations, literally and whatever the case."""
+    return _page(reading.search_nodes(ask, caller=caller))
+
+
+@tool(toolset="graph", title="Open nodes", hints=READS)
+def open_nodes(caller: Caller, ask: operations.OpenNodes) -> GraphShape:
+    """Read entities by exact name, with observations, relations and reflections."""
+    page = reading.open_nodes(ask, caller=caller)
+    nodes, omitted = within_budget([shapes.opened_shape(node, page.relations) for node in page.nodes])
+    shape: GraphShape = {"entities": nodes, "relations": [shapes.relation_shape(r) for r in page.relations]}
+    return {**shape, "omitted": omitted} if omitted else shape
+
+
+@tool(toolset="graph", title="Search by meaning", hints=READS)
+def search_semantic(caller: Caller, ask: operations.SearchSemantic) -> SemanticShape:
+    """Find entities by meaning, ranked by relevance and by how often and lately they were looked at."""
+    answer = semantic.search_semantic(ask, caller=caller)
+    shape: SemanticShape = {"results": [shapes.match_shape(match) for match in answer.matches]}
+    return {**shape, "note": answer.note} if answer.note else shape
+
+
+@tool(toolset="graph", title="Import a memory file", hints=Hints(idempotent=True))
+def migrate(caller: Caller, ask: operations.Migrate) -> MigratedShape:
+    """Import the JSONL file of Anthropic's memory server; again changes nothing."""
+    answer = jsonl.migrate(ask, caller=caller)
+    return {
+        "entities_imported": answer.entities,
+        "relations_imported": answer.relations,
+        "errors": answer.errors,
+        "skipped": answer.skipped,
+    }
+
+
+@tool(toolset="graph", title="Analyze a split", hints=READS)
+def analyze_entity_split(caller: Caller, ask: operations.AnalyzeSplit) -> AnalysisShape:
+    """Tell whether an entity has so many observations, on several topics, that it should be split."""
+    return {"analysis": shapes.analysis_shape(splits.analyze(ask, caller=caller))}
+
+
+@tool(toolset="graph", title="Propose a split", hints=READS)
+def propose_entity_split(caller: Caller, ask: operations.ProposeSplit) -> ProposalShape:
+    """Propose how to split an entity by topic; null where it needs none."""
+    analysis = splits.propose(ask, caller=caller)
+    if analysis is None:
+        return {"proposal": None, "message": "Entity does not need splitting"}
+    relation = settings.GRAPH_SPLIT_RELATION
+    return {"proposal": shapes.proposal_shape(analysis, relation, settings.GRAPH_INVERSES.get(relation, ""))}
+
+
+@tool(toolset="graph", title="Execute a split")
+def execute_entity_split(caller: Caller, ask: operations.ExecuteSplit) -> ResultShape:
+    """Move observations to new entities as approved, all or nothing."""
+    return {"result": splits.execute(ask, caller=caller)}
+
+
+@tool(toolset="graph", title="Find entities to split", hints=READS)
+def find_split_candidates(caller: Caller, ask: operations.FindSplits) -> CandidatesShape:
+    """Find all entities that should be split."""
+    return {"candidates": [shapes.analysis_shape(entry) for entry in splits.candidates(ask, caller=caller)]}
+
+
+@tool(toolset="graph", title="Find duplicate observations", hints=READS)
+def find_duplicate_observations(caller: Caller, ask: operations.FindDuplicates) -> DuplicatesShape:
+    """Find observations of an entity that say the same, by meaning or because one contains the other."""
+    return shapes.duplicates_shape(duplicates.find_duplicates(ask, caller=caller))
+
+
+@tool(toolset="graph", title="Consolidation report", hints=READS)
+def consolidation_report(caller: Caller, ask: operations.Report) -> ReportShape:
+    """Report entities to split, near-duplicates, entities nobody looked at for long, and large ones."""
+    return shapes.report_shape(report.report(ask, caller=caller), _days_since)
+
+
+@tool(toolset="graph", title="End a relation", hints=Hints(idempotent=True))
+def end_relation(caller: Caller, ask: operations.EndRelation) -> EndedShape:
+    """End a relation, and keep that it was; its inverse ends with it."""
+    relation, inverse = writing.end_relation(ask, caller=caller)
+    says = f"Relation {relation.number} expired successfully"
+    shape: EndedShape = {"result": says, "relation": shapes.relation_shape(relation)}
+    return {**shape, "inverse_expired_id": inverse.number} if inverse else shape
+
+
+@tool(toolset="graph", title="Add a reflection")
+def add_reflection(caller: Caller, ask: operations.AddReflection) -> ResultShape:
+    """Add prose that gives an entity, a relation, a session or the graph its context."""
+    return {"result": shapes.reflection_shape(reflections.add_reflection(ask, caller=caller))}
+
+
+@tool(toolset="graph", title="Search reflections", hints=READS)
+def search_reflections(caller: Caller, ask: operations.SearchReflections) -> ReflectionsShape:
+    """Find reflections by meaning and words, under filters."""
+    matches, note = reflections.search_reflections(ask, caller=caller)
+    results = [shapes.reflection_shape(m.reflection) | {"score": round(m.score, 4)} for m in matches]
+    shape: ReflectionsShape = {"results": results}
+    return {**shape, "note": note} if note else shape
+
+
+def _entity(change: writing.Change) -> ChangedShape:
+    (node,) = reading.nodes_of(change.entities[:1])
+    return {"entity": shapes.entity_shape(node)}
+
+
+def _page(page: reading.Page) -> GraphShape:
+    entities: list[dict[str, Any]] = [dict(shapes.entity_shape(node)) for node in page.nodes]
+    nodes, omitted = within_budget(entities)
+    shape: GraphShape = {"entities": nodes, "relations": [shapes.relation_shape(r) for r in page.relations]}
+    if omitted:
+        shape |= {"omitted": omitted, "next_cursor": str(nodes[-1]["id"]) if nodes else ""}
+    elif page.next_cursor:
+        shape["next_cursor"] = page.next_cursor
+    return shape
+
+
+def _days_since(moment: datetime) -> int:
+    return (timezone.now() - moment).days
+
+
+TOOLS = [
+    create_entities, create_relations, add_observations, delete_entities, delete_observations, delete_relations,
+    read_graph, search_nodes, open_nodes, search_semantic, migrate, analyze_entity_split,
+    replace(propose_entity_split, other_names=("propose_entity_split_tool",)),
+    replace(execute_entity_split, other_names=("execute_entity_split_tool",)),
+    find_split_candidates, find_duplicate_observations, consolidation_report, end_relation, add_reflection,
+    search_reflections,
+]  # fmt: skip

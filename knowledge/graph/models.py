@@ -1,0 +1,239 @@
+"""Tables of the knowledge graph. A graph's rows are found by its id, and every one of them carries it or hangs on one
+that does; the integers that tools speak are counted within each graph."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+from pgvector.django import HnswIndex
+
+from memories.models import Visibility
+from memories.models.fields import EmbeddingField
+from memories.models.record import readable_by
+
+if TYPE_CHECKING:
+    from memories.access import Caller
+
+
+class GraphQuerySet(models.QuerySet["Graph"]):
+    def visible_to(self, caller: Caller) -> GraphQuerySet:
+        """The only way to read graphs on somebody's behalf; the rule of memories."""
+        return self.filter(readable_by(caller))
+
+
+class Graph(models.Model):
+    """One person's graph, or one that a persona shares; a persona's has no owner."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    created_by = models.CharField(max_length=254, blank=True)
+    persona = models.CharField(max_length=60)
+    visibility = models.CharField(max_length=10, choices=Visibility.choices, default=Visibility.PRIVATE)
+    created_at = models.DateTimeField(default=timezone.now)
+    changed_at = models.DateTimeField(default=timezone.now)
+    last_number = models.BigIntegerField(default=0, help_text="The last integer that was given to a row of it.")
+
+    objects = GraphQuerySet.as_manager()
+
+    class Meta:
+        db_table = "graphs"
+        constraints = [
+            models.UniqueConstraint(fields=["created_by"], condition=~Q(created_by=""), name="graph_of_person"),
+            models.UniqueConstraint(fields=["persona"], condition=Q(created_by=""), name="graph_of_persona"),
+            models.CheckConstraint(condition=Q(visibility__in=Visibility.values), name="graph_visibility_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.created_by or f"persona {self.persona}"
+
+
+class Entity(models.Model):
+    """A node. `is_placeholder`: only named by a relation so far, and not shown. A deleted one is purged later."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="entities", db_index=False)
+    number = models.BigIntegerField()
+    name = models.CharField(max_length=500)
+    entity_type = models.CharField(max_length=200, default="Generic")
+    status = models.CharField(max_length=60, default="active")
+    urn = models.CharField(max_length=500, blank=True, help_text="The catalog entity that it stands for.")
+    is_placeholder = models.BooleanField(default=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    # Derived from name and type: folded for case, and the groups of three letters in it.
+    folded = models.TextField(default="", editable=False)
+    grams = ArrayField(models.CharField(max_length=3), default=list, editable=False)
+    # Derived from what was done with it.
+    access_count = models.PositiveIntegerField(default=1)
+    access_days = models.PositiveIntegerField(default=0)
+    last_access = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "graph_entities"
+        ordering = ["number"]
+        verbose_name_plural = "entities"
+        constraints = [
+            models.UniqueConstraint(fields=["graph", "name"], condition=Q(deleted_at=None), name="entity_name_once"),
+            models.UniqueConstraint(fields=["graph", "number"], name="entity_number_once"),
+            models.CheckConstraint(condition=~Q(name=""), name="entity_has_name"),
+        ]
+        indexes = [
+            GinIndex(fields=["grams"], name="entity_grams"),  # search_nodes
+            models.Index(fields=["urn"], condition=~Q(urn=""), name="entity_urn"),  # neighbours of the catalog's
+            models.Index(fields=["deleted_at"], condition=Q(deleted_at__isnull=False), name="entity_deleted"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Observation(models.Model):
+    """What is said of an entity. It ends when it is deleted or superseded, and stays for `as_of` until it is purged."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    entity = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="observations", db_index=False)
+    graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="observations", db_index=False)
+    number = models.BigIntegerField()
+    text = models.TextField()
+    kind = models.CharField(max_length=60, default="generic")
+    similarity_flag = models.BooleanField(default=False, help_text="Nearly the same as another of its entity.")
+    supersedes = models.BigIntegerField(null=True, blank=True, help_text="The number of the one it replaces.")
+    superseded_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    folded = models.TextField(default="", editable=False)
+    grams = ArrayField(models.CharField(max_length=3), default=list, editable=False)
+    embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
+    embedding_text_hash = models.BinaryField(null=True, editable=False)
+
+    class Meta:
+        db_table = "graph_observations"
+        ordering = ["number"]
+        constraints = [
+            models.UniqueConstraint(fields=["graph", "number"], name="observation_number_once"),
+            models.CheckConstraint(condition=~Q(text=""), name="observation_has_text"),
+        ]
+        indexes = [
+            models.Index(fields=["entity", "number"], name="observation_of_entity"),
+            GinIndex(fields=["grams"], name="observation_grams"),  # search_nodes
+            models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="observation_ended"),
+        ]
+
+    def __str__(self) -> str:
+        return self.text[:80]
+
+
+class ObservationPassage(models.Model):
+    """A window of an observation's text by its vector; derived."""
+
+    id = models.BigAutoField(primary_key=True)
+    observation = models.ForeignKey(Observation, on_delete=models.CASCADE, related_name="passages")
+    start = models.PositiveIntegerField()
+    stop = models.PositiveIntegerField()
+    vector = EmbeddingField()
+
+    class Meta:
+        db_table = "graph_passages"
+        indexes = [
+            HnswIndex(
+                fields=["vector"], name="graph_vectors", m=16, ef_construction=64, opclasses=["vector_cosine_ops"]
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.observation_id} {self.start}-{self.stop}"
+
+
+class Relation(models.Model):
+    """A directed edge. An ended one stays, and the same may begin again."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="relations", db_index=False)
+    number = models.BigIntegerField()
+    source = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="outgoing", db_index=False)
+    target = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="incoming")
+    relation_type = models.CharField(max_length=200)
+    context = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "graph_relations"
+        ordering = ["number"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["source", "target", "relation_type"], condition=Q(ended_at=None), name="relation_once"
+            ),
+            models.UniqueConstraint(fields=["graph", "number"], name="relation_number_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source_id} {self.relation_type} {self.target_id}"
+
+
+class Reflection(models.Model):
+    """Prose about an entity, a relation, a session, or the whole graph."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="reflections", db_index=False)
+    number = models.BigIntegerField()
+    target_type = models.CharField(max_length=10)
+    entity = models.ForeignKey(Entity, null=True, blank=True, on_delete=models.CASCADE, related_name="reflections")
+    relation = models.ForeignKey(Relation, null=True, blank=True, on_delete=models.CASCADE, related_name="reflections")
+    author = models.CharField(max_length=60)
+    mood = models.CharField(max_length=60, blank=True)
+    content = models.TextField()
+    created_at = models.DateTimeField(default=timezone.now)
+    vector = EmbeddingField(null=True)
+    embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
+    embedding_text_hash = models.BinaryField(null=True, editable=False)
+
+    class Meta:
+        db_table = "graph_reflections"
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["graph", "number"], name="reflection_number_once")]
+
+    def __str__(self) -> str:
+        return self.content[:80]
+
+
+class AccessDay(models.Model):
+    """How often an entity was looked at on a day. Derived."""
+
+    entity = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="days", db_index=False)
+    day = models.DateField()
+    count = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        db_table = "graph_access_days"
+        constraints = [models.UniqueConstraint(fields=["entity", "day"], name="access_day_once")]
+
+    def __str__(self) -> str:
+        return f"{self.entity_id} {self.day}"
+
+
+class CoOccurrence(models.Model):
+    """How often two entities were answered together. Derived."""
+
+    first = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="+", db_index=False)
+    second = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="+")
+    count = models.PositiveIntegerField(default=0)
+    last_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "graph_co_occurrences"
+        constraints = [
+            models.UniqueConstraint(fields=["first", "second"], name="pair_once"),
+            models.CheckConstraint(condition=Q(first__lt=F("second")), name="pair_in_order"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.first_id} {self.second_id}"

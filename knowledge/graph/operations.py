@@ -1,0 +1,207 @@
+"""What can be asked of the knowledge graph. Names of arguments are those of the contract."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, NotRequired
+
+from django.conf import settings
+from pydantic import BeforeValidator, Field, with_config
+from typing_extensions import TypedDict
+
+from memories.contract.fields import FORBID, Moment, Page, Text, Urn, Verbatim, fault
+from memories.contract.operations import Operation
+
+ENTITIES_MOST = 50
+OBSERVATIONS_MOST = 100
+OBSERVATION_MOST = 2_000
+QUERY_MOST = 500
+PAGE_MOST = 100
+TARGETS = ("entity", "session", "relation", "global")
+
+Name = Annotated[str, Text(1, 500)]
+Kind = Annotated[str, Text(1, 60)]
+Observed = Annotated[str, Verbatim(OBSERVATION_MOST)]
+Query = Annotated[str, Text(0, QUERY_MOST)]
+Number = Annotated[int, Field(ge=1)]
+
+
+@with_config(FORBID)
+class EntityData(TypedDict):
+    name: Name
+    entityType: NotRequired[Kind]
+    observations: NotRequired[Annotated[list[Observed], Field(max_length=OBSERVATIONS_MOST)]]
+    status: NotRequired[Kind]
+    urn: NotRequired[Urn]
+
+
+RelationData = TypedDict(
+    "RelationData",
+    {"from": Name, "to": Name, "relationType": Kind, "context": NotRequired[Annotated[str, Text(0, 2_000)]]},
+)
+RelationData.__pydantic_config__ = FORBID  # type: ignore[attr-defined]  # "from" is a keyword: no class, no decorator
+
+
+def _texts(value: Any) -> Any:
+    """Either texts of the entity `name`, or, as Anthropic's server takes them, objects that name their entity."""
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return value
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        raise fault("mixes texts and objects", "all texts with name, or all {entityName, contents}")
+    return value
+
+
+class CreateEntities(Operation):
+    """Create or update entities"""
+
+    entities: Annotated[list[EntityData], Field(min_length=1, max_length=ENTITIES_MOST)]
+
+
+class CreateRelations(Operation):
+    """Create relations between entities"""
+
+    relations: Annotated[list[RelationData], Field(min_length=1, max_length=PAGE_MOST)]
+
+
+class AddObservations(Operation):
+    """Add observations to an entity"""
+
+    name: Name | None = Field(None, description="The entity.")
+    observations: Annotated[list[Any], BeforeValidator(_texts), Field(min_length=1, max_length=OBSERVATIONS_MOST)] = (
+        Field(description="Texts; or {entityName, contents} each, then without name.", json_schema_extra={
+            "items": {"type": "string", "maxLength": OBSERVATION_MOST}})
+    )  # fmt: skip
+    kind: Kind | None = Field(None, description="For example finding, decision, state, spec, metric, metadata.")
+    supersedes: Number | None = Field(None, description="The id of an observation of it that the last one replaces.")
+
+
+class DeleteEntities(Operation):
+    """Delete entities with what is said of them"""
+
+    entityNames: Annotated[list[Name], Field(min_length=1, max_length=ENTITIES_MOST)]
+
+
+class DeleteObservations(Operation):
+    """Delete observations by their exact text"""
+
+    name: Name | None = Field(None, description="The entity.")
+    observations: list[str] = Field([], description="Exact texts.")
+    deletions: list[Any] = Field(
+        [],
+        description="Instead: {entityName, observations} each.",
+        json_schema_extra={"items": {"type": "object"}},
+    )
+
+
+class DeleteRelations(Operation):
+    """Delete relations by both ends and type"""
+
+    relations: Annotated[list[RelationData], Field(min_length=1, max_length=PAGE_MOST)]
+
+
+class ReadGraph(Operation):
+    """Read the graph, page by page"""
+
+    limit: Annotated[int, Page(PAGE_MOST)] = PAGE_MOST
+    cursor: Annotated[str, Text(0, 40)] = Field("", description="next_cursor of the page before.")
+    as_of: Moment | None = Field(None, description="ISO 8601: as it was then.")
+
+
+class SearchNodes(Operation):
+    """Find entities by a part of a name, type or observation"""
+
+    query: Query
+    limit: Annotated[int, Page(PAGE_MOST)] = 50
+    cursor: Annotated[str, Text(0, 40)] = Field("", description="next_cursor of the page before.")
+
+
+class OpenNodes(Operation):
+    """Read entities by name"""
+
+    names: Annotated[list[Name], Field(max_length=ENTITIES_MOST)]
+    kinds: list[Kind] = Field([], description="Only observations of these kinds.")
+    include_superseded: bool = False
+    as_of: Moment | None = Field(None, description="ISO 8601: as they were then.")
+
+
+class SearchSemantic(Operation):
+    """Find entities by meaning"""
+
+    query: Annotated[str, Text(1, QUERY_MOST)]
+    limit: Annotated[int, Page(50)] = 10
+
+
+class Migrate(Operation):
+    """Import the JSONL file of Anthropic's memory server"""
+
+    source_path: Annotated[str, Text(0, 4_000)] = Field("", description="The file; over stdio alone.")
+    jsonl: Annotated[str, Field(max_length=10_000_000)] = Field("", description="Its text, over HTTP.")
+
+
+class AnalyzeSplit(Operation):
+    """Tell whether an entity holds several topics"""
+
+    entity_name: Name
+
+
+class ProposeSplit(AnalyzeSplit):
+    """Propose how to split an entity"""
+
+
+@with_config(FORBID)
+class SplitData(TypedDict):
+    name: Name
+    entity_type: Kind
+    observations: Annotated[list[str], Field(min_length=1)]
+
+
+class ExecuteSplit(AnalyzeSplit):
+    """Split an entity as approved"""
+
+    approved_splits: Annotated[list[SplitData], Field(min_length=1, max_length=ENTITIES_MOST)]
+    parent_entity_name: Name | None = Field(None, description="What the new ones belong to; itself if absent.")
+
+
+class FindSplits(Operation):
+    """Find entities that hold several topics"""
+
+
+class FindDuplicates(AnalyzeSplit):
+    """Find observations of an entity that say the same"""
+
+    threshold: Annotated[float, Field(ge=0, le=1)] = Field(0.85, description="Least cosine.")
+    containment_threshold: Annotated[float, Field(ge=0, le=1)] = Field(0.7, description="Least share of shared words.")
+
+
+class Report(Operation):
+    """Report what wants tidying up"""
+
+    stale_days: Annotated[float, Field(ge=0, le=36_500)] = 90.0
+
+
+class EndRelation(Operation):
+    """End a relation and keep that it was"""
+
+    relation_id: Number
+
+
+class AddReflection(Operation):
+    """Add prose about an entity, a relation, a session or the graph"""
+
+    also: ClassVar = {"entityName": "entity_name"}
+
+    target_type: Annotated[str, Text(1, 10)] = Field(json_schema_extra={"enum": list(TARGETS)})
+    content: Annotated[str, Verbatim(10_000)]
+    author: Annotated[str, Text(0, 60)] = Field("", json_schema_extra={"enum": [*settings.GRAPH_AUTHORS]})
+    mood: Annotated[str, Text(0, 60)] | None = Field(None, json_schema_extra={"enum": [*settings.GRAPH_MOODS]})
+    target_id: Number | None = Field(None, description="Id of the entity or relation.")
+    entity_name: Name | None = Field(None, description="Instead of target_id, for an entity.")
+
+
+class SearchReflections(Operation):
+    """Find reflections"""
+
+    query: Annotated[str, Text(1, QUERY_MOST)]
+    author: Annotated[str, Text(0, 60)] | None = None
+    mood: Annotated[str, Text(0, 60)] | None = None
+    target_type: Annotated[str, Text(0, 10)] | None = None
+    limit: Annotated[int, Page(50)] = 10

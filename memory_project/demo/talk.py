@@ -1,0 +1,52 @@
+"""The demo's conversation and its knowledge graph, both of Maya's."""
+
+from __future__ import annotations
+
+from knowledge.graph.models import Graph
+from knowledge.graph.writing import create_entities, create_relations
+from memories.access import Caller
+from memories.conversation.decisions import store_decision
+from memories.conversation.turns import store_messages
+from memories.models import MemoryRecord
+
+CONVERSATION = "planning the monday report"
+MESSAGES = [
+    ("human", "I prefer revenue reports in euros, net of refunds, and never on Fridays."),
+    ("ai", "Noted: euros, net of refunds, not on Fridays."),
+    ("human", "Remember that fernhill.sales.orders counts a gift card twice until the tills are updated in May."),
+    ("ai", "I will leave gift cards out until then."),
+]
+ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
+REFUNDS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.refunds,PROD)"
+ENTITIES = [
+    {"name": "Monday report", "entityType": "Report", "observations": ["Goes to the board at eight.", "In euros."]},
+    {"name": "Orders", "entityType": "Table", "urn": ORDERS, "observations": ["One row an order, not an item."]},
+    {"name": "Refunds", "entityType": "Table", "urn": REFUNDS, "observations": ["Booked a month later."]},
+    {"name": "Tills", "entityType": "System", "observations": ["Updated in May; gift cards count twice until then."]},
+    {"name": "Priya", "entityType": "Person", "observations": ["Curates sales analytics.", "Asks for the query."]},
+]
+RELATIONS = [
+    ("Monday report", "Orders", "reads"),
+    ("Monday report", "Refunds", "subtracts"),
+    ("Tills", "Orders", "writes"),
+    ("Priya", "Monday report", "reviews"),
+]
+
+
+def make_conversation(caller: Caller) -> None:
+    """Left alone where there is one."""
+    if MemoryRecord.objects.filter(created_by=caller.email, conversation_id=CONVERSATION).exists():
+        return
+    messages = [{"role": role, "content": text} for role, text in MESSAGES]
+    store_messages(caller=caller, user_id=caller.email, conversation_id=CONVERSATION, messages=messages)
+    for currency in ("CHF", "EUR"):
+        store_decision(caller=caller, user_id=caller.email, key="report_currency", value=currency)
+
+
+def make_graph(caller: Caller) -> None:
+    """Left alone where there is one."""
+    if Graph.objects.filter(created_by=caller.email).exists():
+        return
+    create_entities(caller=caller, entities=ENTITIES)
+    ends = [{"from": source, "to": target, "relationType": kind} for source, target, kind in RELATIONS]
+    create_relations(caller=caller, relations=ends)
