@@ -1,0 +1,67 @@
+"""Where the nodes of a graph stand in its picture: the centre in the middle, the others on rings by their distance from
+it, each near the one that it hangs on. The same graph is always drawn the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+RING = 150  # of the view box, between two rings
+ROOM = 96  # along a ring, for a node with its name
+MARGIN = 110
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Key → x and y; the view box's side begins at `low` and is `size` long."""
+
+    points: dict[str, tuple[float, float]]
+    low: float
+    size: float
+
+
+def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], centre: str = "") -> Layout:
+    """`keys` in the order in which they are placed; `edges` between them. Without a centre the first of each connected
+    part stands on the first ring."""
+    neighbours: dict[str, list[str]] = {key: [] for key in keys}
+    for start, end in edges:
+        if start in neighbours and end in neighbours and start != end:
+            neighbours[start].append(end)
+            neighbours[end].append(start)
+    depths, parents = _depths(keys, neighbours, centre)
+    angles: dict[str, float] = {}
+    radius = 0.0
+    points: dict[str, tuple[float, float]] = {}
+    for depth in range(max(depths.values(), default=0) + 1):
+        ring = [key for key in keys if depths[key] == depth]
+        if depth == 0 and len(ring) == 1 and ring[0] == centre:
+            points[centre], angles[centre] = (0.0, 0.0), 0.0
+            continue
+        radius = max(radius + RING, len(ring) * ROOM / math.tau)
+        ring.sort(key=lambda key: (angles.get(parents.get(key, ""), 0.0), keys.index(key)))
+        for position, key in enumerate(ring):
+            angles[key] = math.tau * position / len(ring)
+            points[key] = (round(radius * math.cos(angles[key]), 1), round(radius * math.sin(angles[key]), 1))
+    half = radius + MARGIN
+    return Layout(points, -half, 2 * half)
+
+
+def _depths(
+    keys: Sequence[str], neighbours: Mapping[str, Sequence[str]], centre: str
+) -> tuple[dict[str, int], dict[str, str]]:
+    """The distance of each key from the centre, and the key that it was reached from."""
+    depths: dict[str, int] = {}
+    parents: dict[str, str] = {}
+    for root in [centre, *keys] if centre else keys:
+        if root in depths:
+            continue
+        depths[root] = 0 if root == centre or not centre else 1
+        line = [root]
+        while line:
+            key = line.pop(0)
+            for near in neighbours[key]:
+                if near not in depths:
+                    depths[near], parents[near] = depths[key] + 1, key
+                    line.append(near)
+    return depths, parents

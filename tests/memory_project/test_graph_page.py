@@ -1,0 +1,129 @@
+"""The Graph page and the pages of conversations: whose they are, and what hostile names do there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from knowledge.graph.models import Entity, Graph
+from knowledge.graph.writing import create_entities, create_relations, delete_entities
+from memories.access import Caller
+from memories.models import MemoryRecord
+from memory_project.models import User
+from memory_project.portal.drawing import rings
+from tests.memories.conversation.conftest import LONG, lasting, say
+
+pytestmark = pytest.mark.django_db
+HOSTILE = '<script>alert(1)</script>"&'
+
+
+def page(user: User, **params: Any) -> str:
+    client = Client()
+    client.force_login(user)
+    answer = client.get(reverse("graph"), params)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.fixture
+def web(alice: Caller) -> None:
+    names = ["Report", "Orders", "Tills", HOSTILE]
+    create_entities(caller=alice, entities=[{"name": name, "observations": [f"about {name}"]} for name in names])
+    pairs = [("Report", "Orders"), ("Tills", "Orders"), ("Tills", HOSTILE)]
+    create_relations(caller=alice, relations=[{"from": a, "to": b, "relationType": "uses"} for a, b in pairs])
+
+
+def number(name: str) -> int:
+    return Entity.objects.get(name=name).number
+
+
+def test_an_empty_page_says_what_to_do(alice_user: User) -> None:
+    assert "No graph yet" in page(alice_user)
+
+
+@pytest.mark.usefixtures("web")
+def test_an_entity_is_drawn_with_its_neighbours_and_expanded(alice_user: User) -> None:
+    html = page(alice_user, node=number("Report"))
+    assert "about Report" in html
+    assert html.count('class="node ') == 2  # Report and Orders
+    html = page(alice_user, node=number("Report"), expanded=f"{number('Orders')},{number('Tills')}")
+    assert html.count('class="node ') == 4
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;" in html
+
+
+@pytest.mark.usefixtures("web")
+def test_nobody_else_sees_it_but_an_admin(alice_user: User, bob_user: User, ada_user: User) -> None:
+    graph = Graph.objects.get()
+    assert "No graph yet" in page(bob_user, graph=graph.pk.hex, node=number("Report"))
+    assert "Report" in page(ada_user, graph=graph.pk.hex)
+    Graph.objects.update(visibility="everyone")
+    assert "about Report" in page(bob_user, graph=graph.pk.hex, node=number("Report"))
+
+
+@pytest.mark.usefixtures("web")
+def test_it_is_found_and_shown_as_it_was(alice_user: User, alice: Caller) -> None:
+    assert "Tills" in page(alice_user, q="about till")
+    assert "Nothing holds" in page(alice_user, q="zeppelin")
+    Graph.objects.update(created_at=timezone.now() - timedelta(days=9))
+    Entity.objects.update(created_at=timezone.now() - timedelta(days=9))
+    delete_entities(caller=alice, entityNames=["Tills"])
+    assert "Tills" not in page(alice_user)
+    assert "Tills" in page(alice_user, ago=3)
+
+
+@pytest.mark.parametrize(
+    "params", [{"node": "x"}, {"node": "999999999999"}, {"expanded": "1,,x,-3"}, {"ago": "9" * 30}]
+)
+@pytest.mark.usefixtures("web")
+def test_a_broken_address_shows_the_overview(alice_user: User, params: dict[str, str]) -> None:
+    assert "Overview" in page(alice_user, **params)
+
+
+def test_every_node_has_a_place_of_its_own() -> None:
+    keys = [f"k{n}" for n in range(500)]
+    edges = [(f"k{n}", f"k{n // 7}") for n in range(1, 500)]
+    layout = rings(keys, edges, "k0")
+    assert layout.points["k0"] == (0.0, 0.0)
+    assert len(set(layout.points.values())) == 500
+    assert layout == rings(keys, edges, "k0")
+
+
+# -- conversations ------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_is_its_speaker_s_alone(alice: Caller, alice_user: User, bob_user: User) -> None:
+    (turn,) = say(alice, LONG, conversation=HOSTILE)
+    browser, outsider = Client(), Client()
+    browser.force_login(alice_user)
+    outsider.force_login(bob_user)
+    listing = browser.get(reverse("conversations")).content.decode()
+    assert "&lt;script&gt;" in listing
+    assert "<script>alert" not in listing
+    address = {"id": HOSTILE}
+    html = browser.get(reverse("conversation"), address).content.decode()
+    assert LONG in html
+    assert "long-term" in html
+    assert outsider.get(reverse("conversation"), address).status_code == 404
+    assert "No conversations yet" in outsider.get(reverse("conversations")).content.decode()
+    forget = reverse("forget-turn", args=[turn.pk])
+    outsider.post(forget, {"conversation": HOSTILE})
+    assert MemoryRecord.objects.filter(status="active").count() == 2
+    browser.post(forget, {"conversation": HOSTILE})
+    assert MemoryRecord.objects.filter(status="active").count() == 0
+    assert lasting(turn).purge_after is not None
+
+
+def test_my_knowledge_keeps_facts_and_conversations_apart(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
+    say(alice, LONG)
+    client = Client()
+    client.force_login(alice_user)
+    facts = client.get("/").content.decode()
+    conversations = client.get("/", {"kind": "conversation"}).content.decode()
+    assert (fact.content in facts, LONG in facts) == (True, False)
+    assert (fact.content in conversations, LONG in conversations) == (False, True)
