@@ -70,24 +70,24 @@ def servers(folder: str, peer: str) -> dict[str, Any]:
 
     database = settings.DATABASES["default"]
     url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
-    own = {**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
+    environment = {**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
     command = [str(scratch.ROOT / "manage.py"), "mcp", "--as", EMAIL, "--profile", "anthropic"]
-    theirs = {**os.environ, "MEMORY_FILE_PATH": f"{folder}/memory.jsonl"}
+    peer_environment = {**os.environ, "MEMORY_FILE_PATH": f"{folder}/memory.jsonl"}
     start = ["node", peer] if peer else ["npx", "-y", "@modelcontextprotocol/server-memory"]
     return {
-        "theirs": StdioServerParameters(command=start[0], args=start[1:], env=theirs),
-        "ours": StdioServerParameters(command=sys.executable, args=command, env=own, cwd=str(scratch.ROOT)),
+        "theirs": StdioServerParameters(command=start[0], args=start[1:], env=peer_environment),
+        "ours": StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=str(scratch.ROOT)),
     }
 
 
-async def grow(name: str, parameters: Any, sizes: list[int], most: int) -> dict[int, dict[str, float]]:
+async def grow(name: str, parameters: Any, sizes: list[int], limit: int) -> dict[int, dict[str, float]]:
     from mcp import Client  # noqa: PLC0415 - after setup()
     from mcp.client.stdio import stdio_client  # noqa: PLC0415 - the same
 
     medians: dict[int, dict[str, float]] = {}
     async with Client(stdio_client(parameters)) as client:
         low = 0
-        for size in [size for size in sizes if size <= most]:
+        for size in [size for size in sizes if size <= limit]:
             await fill(client, low, size)
             low = size
             times = await measure(client, size)
@@ -100,10 +100,10 @@ async def grow(name: str, parameters: Any, sizes: list[int], most: int) -> dict[
 
 def compare(medians: dict[str, dict[int, dict[str, float]]]) -> None:
     for size in medians["ours"]:
-        for kind, own in medians["ours"][size].items():
+        for kind, median in medians["ours"][size].items():
             peer = medians.get("theirs", {}).get(size, {}).get(kind)
-            ratio = f"{own / peer:.2f} x theirs" if peer else ""
-            growth = own / medians["ours"][min(medians["ours"])][kind]
+            ratio = f"{median / peer:.2f} x theirs" if peer else ""
+            growth = median / medians["ours"][min(medians["ours"])][kind]
             print(f"{size:>8}  {kind:<16}{ratio:>16}   {growth:.2f} x our least size")
 
 
@@ -121,8 +121,8 @@ def main() -> None:
         User.objects.create_user(EMAIL, "x")
         medians: dict[str, dict[int, dict[str, float]]] = {}
         for name, parameters in servers(folder, options.peer).items():
-            most = options.peer_most if name == "theirs" else sizes[-1]
-            medians[name] = asyncio.run(grow(name, parameters, sizes, most))
+            limit = options.peer_most if name == "theirs" else sizes[-1]
+            medians[name] = asyncio.run(grow(name, parameters, sizes, limit))
         compare(medians)
     print(json.dumps({"entities": sizes, "observations_each": OBSERVATIONS}))
 
