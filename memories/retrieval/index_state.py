@@ -60,7 +60,7 @@ def coverage(model: str) -> list[Coverage]:
     counts: dict[str, tuple[int, int]] = {}
     first, *rest = (_counted(kind, source, model) for kind, source in sorted(SOURCES.items()))
     for row in first.union(*rest, all=True):
-        counts[row["kind"]] = (row["expected"], row["indexed"])
+        counts[row["source_kind"]] = (row["expected"], row["indexed"])
     answers = []
     for kind in sorted(SOURCES):
         row = jobs.get(kind)
@@ -71,7 +71,7 @@ def coverage(model: str) -> list[Coverage]:
 
 def _counted(kind: str, source: VectorSource, model: str) -> Any:
     good = ~source.missing & Q(embedding_text_hash__isnull=False, embedding_model=model)
-    rows = source.rows().order_by().annotate(kind=Value(kind)).values("kind")
+    rows = source.rows().order_by().annotate(source_kind=Value(kind)).values("source_kind")
     return rows.annotate(expected=Count("pk"), indexed=Count("pk", filter=good))
 
 

@@ -1,4 +1,4 @@
-"""The demo's conversation and its knowledge graph, both of Maya's."""
+"""A conversation and a knowledge graph for the people of the demo."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from memories.access import Caller
 from memories.models import MemoryRecord
 from memory_project.models import User
 from memory_project.portal.drawing import rings
+from tests.knowledge.conftest import ORDERS
 from tests.memories.conversation.conftest import LONG, lasting, say
 
 pytestmark = pytest.mark.django_db
@@ -92,6 +93,16 @@ def test_every_node_has_a_place_of_its_own() -> None:
     assert layout.points["k0"] == (0.0, 0.0)
     assert len(set(layout.points.values())) == 500
     assert layout == rings(keys, edges, "k0")
+
+
+@pytest.mark.usefixtures("small_catalog")
+def test_a_catalog_entity_s_page_leads_to_its_nodes(alice: Caller, alice_user: User, bob_user: User) -> None:
+    create_entities(caller=alice, entities=[{"name": "The orders", "urn": ORDERS}])
+    browser, outsider = Client(), Client()
+    browser.force_login(alice_user)
+    outsider.force_login(bob_user)
+    assert "The orders" in browser.get(reverse("entity"), {"urn": ORDERS}).content.decode()
+    assert "The orders" not in outsider.get(reverse("entity"), {"urn": ORDERS}).content.decode()
 
 
 # -- conversations ------------------------------------------------------------------------------------------

@@ -19,9 +19,10 @@ class Command(BaseCommand):
         new = sum(tqdm(demo.make_memories(people), unit="memories", total=144, disable=verbosity < 1, leave=False))
         proposed = demo.make_insights(people)
         demo.make_analyses(people)
-        maya = caller_for(people["maya"], door="demo")
-        talk.make_conversation(maya)
-        talk.make_graph(maya)
+        for login in ("maya", "sam"):
+            caller = caller_for(people[login], door="demo")
+            talk.make_conversation(caller)
+            talk.make_graph(caller)
         warehouse.make(demo.FOLDER / "catalog.json")
         if proposed:
             demo.read_old_news(people)

@@ -13,6 +13,7 @@ from knowledge import catalog as catalogs
 from knowledge import companions, evidence, queries, timeline
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable, entity_type
 from knowledge.changes import promoted
+from knowledge.graph import neighbours
 from memories.access import caller_of
 from memories.contract.fields import UNSTORABLE, Urn
 from memories.contract.operations import checked
@@ -74,6 +75,7 @@ def entity(request: HttpRequest) -> HttpResponse:
         "note": note,
         "page": current_page,
         "told": companions.known_of(caller, [urn], "", limit=TOLD_MOST).entries,
+        "nodes": neighbours.of_entity(caller, urn),
         "shown": showings.counts([record.pk for record in current_page.rows]),
         "waiting": waiting.order_by("record__created_at")[:10],
         "events": timeline.of_entity(caller, urn),
