@@ -36,15 +36,32 @@ def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], centre: str = "
     for depth in range(max(depths.values(), default=0) + 1):
         ring = [key for key in keys if depths[key] == depth]
         if depth == 0 and len(ring) == 1 and ring[0] == centre:
-            points[centre], angles[centre] = (0.0, 0.0), 0.0
+            points[centre] = (0.0, 0.0)
             continue
         radius = max(radius + RING, len(ring) * ROOM / math.tau)
-        ring.sort(key=lambda key: (angles.get(parents.get(key, ""), 0.0), keys.index(key)))
-        for position, key in enumerate(ring):
-            angles[key] = math.tau * position / len(ring)
+        for key, angle in _spread(ring, parents, angles, ROOM / radius).items():
+            angles[key] = angle
             points[key] = (round(radius * math.cos(angles[key]), 1), round(radius * math.sin(angles[key]), 1))
     half = radius + MARGIN
     return Layout(points, -half, 2 * half)
+
+
+def _spread(
+    ring: Sequence[str], parents: Mapping[str, str], angles: Mapping[str, float], step: float
+) -> dict[str, float]:
+    """An angle for each key of a ring: as near to that of the key it hangs on as the others leave room, `step` apart,
+    and all around where there is none."""
+    even = {key: math.tau * n / len(ring) for n, key in enumerate(ring)}
+    targets = {key: angles.get(parents.get(key, ""), even[key]) for key in ring}
+    line = sorted(ring, key=lambda key: targets[key])  # stable: in the order in which they are placed
+    spread: dict[str, float] = {}
+    last = -math.inf
+    for key in line:
+        spread[key] = last = max(targets[key], last + step)
+    if spread[line[-1]] - spread[line[0]] > math.tau - step:
+        return {key: math.tau * n / len(line) for n, key in enumerate(line)}
+    shift = sum(spread[key] - targets[key] for key in line) / len(line)
+    return {key: angle - shift for key, angle in spread.items()}
 
 
 def _depths(

@@ -75,9 +75,14 @@ def test_a_failure_backs_off_and_is_kept_with_its_cause(gap: MemoryRecord, setti
     assert "no embedding provider" in job.last_error
 
 
+def coverage_of_memories(model: str) -> index_state.Coverage:
+    (coverage,) = [coverage for coverage in index_state.coverage(model) if coverage.kind == "memory"]
+    return coverage
+
+
 def test_a_later_success_settles_the_failure(gap: MemoryRecord) -> None:
     IndexJob.objects.update(status=JobStatus.FAILED, completed_at=timezone.now() - timedelta(hours=1))
-    assert index_state.coverage(MODEL)[-1].verdict == "degraded"
+    assert coverage_of_memories(MODEL).verdict == "degraded"
     assert indexing.reconcile(MODEL) == 1
     indexing.run_batch("w")
     assert IndexJob.objects.filter(status=JobStatus.FAILED, resolved_at__isnull=False).count() == 1
@@ -106,7 +111,7 @@ def test_a_text_that_changes_meanwhile_keeps_no_wrong_vector(gap: MemoryRecord) 
 
 
 def test_another_models_vectors_do_not_count_as_indexed(fact: MemoryRecord) -> None:
-    (_, coverage) = index_state.coverage("another model")
+    coverage = coverage_of_memories("another model")
     assert (coverage.expected, coverage.indexed, coverage.verdict) == (1, 0, "degraded")
 
 

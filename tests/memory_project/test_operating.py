@@ -96,7 +96,8 @@ def test_the_dashboard_counts_what_waits(ada_user: User, fact: MemoryRecord) -> 
     page = browser(ada_user).get(reverse("admin:index"))
     assert page.context["trends"]["memories"][-1].value == 1
     assert page.context["calls"]["calls"] == 2  # the event, and the sign-in
-    assert {row.kind: row.expected for row in page.context["coverage"]} == {"finding": 0, "memory": 1}
+    expected = {row.kind: row.expected for row in page.context["coverage"]}
+    assert expected == {"finding": 0, "memory": 1, "observation": 0, "reflection": 0}
 
 
 def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User, fact: MemoryRecord) -> None:
@@ -119,6 +120,8 @@ def test_making_all_anew_queues_every_row(ada: Caller, fact: MemoryRecord) -> No
     assert {row.kind: row.verdict for row in index_state.coverage("any")} == {
         "finding": "healthy",
         "memory": "indexing",
+        "observation": "healthy",
+        "reflection": "healthy",
     }
 
 

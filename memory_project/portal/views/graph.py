@@ -121,7 +121,8 @@ def _picture(caller: Caller, choice: Choice, part: Neighbourhood, lineage: dict[
         nodes.append(node | {"kind": kind, "type": entity.entity_type})
     for urn in near:
         target = f"{reverse('entity')}?{urlencode({'urn': urn})}"
-        node = _drawn(layout, urn, short_name(urn), target, counts.get(urn, (0, 0)))
+        name = ".".join(short_name(urn).split(".")[-2:])
+        node = _drawn(layout, urn, name, target, counts.get(urn, (0, 0)))
         nodes.append(node | {"kind": "catalog", "type": "catalog"})
     return {
         "nodes": nodes,
