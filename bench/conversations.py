@@ -50,6 +50,17 @@ async def store(client: Any, records: list[dict[str, Any]]) -> dict[str, str]:
     return names
 
 
+def evolved() -> str:
+    """How many memories were said again, and how many merges were proposed."""
+    from django.db.models import Sum  # noqa: PLC0415 - after setup()
+
+    from memories.conversation.models import MergeProposal  # noqa: PLC0415 - the same
+    from memories.models import MemoryRecord  # noqa: PLC0415 - the same
+
+    strengthened = MemoryRecord.objects.filter(tier="ltm").aggregate(n=Sum("access_count"))["n"]
+    return f"{strengthened} said again and strengthened, {MergeProposal.objects.count()} merges proposed"
+
+
 async def ask(client: Any, tool: str, questions: list[dict[str, Any]], names: dict[str, str]) -> None:
     results: dict[str, list[tuple[float, float]]] = defaultdict(list)
     times = []
@@ -89,6 +100,7 @@ async def measure(directory: Path, *, enrich: bool) -> None:
         print(f"{len(names)} turns stored in {time.perf_counter() - started:.0f} s")
         if enrich:
             print(await asyncio.to_thread(tasks.enrich))
+            print(await asyncio.to_thread(evolved))
         for tool in ("recall_memory", "hybrid_search"):
             await ask(client, tool, questions, names)
 

@@ -3,7 +3,7 @@ decide is in decisions.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -21,6 +21,7 @@ from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import carries_out, checked
+from memories.contract.registry import Registry
 from memories.models import MemoryRecord, Status, Visibility
 from memories.retrieval.similar import Similar
 from memories.writing import chains
@@ -35,17 +36,25 @@ class Captured:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where the text of an insight comes from: what it says, of which entities, and what is kept of that."""
+
+    text: str
+    entity_urns: list[str]
+    provenance: dict[str, Any]
+
+
+# Called with an observation's number in the caller's graph. Raises NotFound.
+ORIGINS: Registry[Callable[[Caller, int], Origin]] = Registry("origins")
+
+
 @carries_out(Capture)
 def capture(ask: Capture, *, caller: Caller) -> Captured:
     """Proposes something for the catalog: a private memory that waits for a curator. `visibility` is what it gets
     once approved; `supersedes` the memory whose place it takes once applied; `finding_id` the finding of an analysis
-    that it comes from, whose text it takes where none is given."""
-    provenance: dict[str, Any] = {}
-    text = ask.insight_text
-    if ask.finding_id:
-        finding = findings.find(caller, ask.finding_id)
-        text = text or finding.finding
-        provenance = {"finding_id": finding.pk.hex, "analysis_id": finding.session.analysis_id, "model": finding.model}
+    that it comes from, or `observation_id` that of the knowledge graph, whose text it takes where none is given."""
+    origin = _origin(caller, ask)
     actions = [action.as_action() for action in ask.suggested_actions]
     replaced = _replaceable(caller, ask.supersedes) if ask.supersedes else None
     proposals: list[Insight] = []
@@ -56,16 +65,27 @@ def capture(ask: Capture, *, caller: Caller) -> Captured:
     try:
         answer = services.remember(
             caller=caller,
-            content=text,
-            **ask.values("category", "confidence", "source", "entity_urns", "related_columns"),
+            content=ask.insight_text or origin.text or None,
+            **ask.values("category", "confidence", "source", "related_columns"),
+            entity_urns=ask.entity_urns or origin.entity_urns,
             visibility=Visibility.PRIVATE,
-            metadata=provenance,
+            metadata=origin.provenance,
             within=propose,
         )
     except Invalid as error:
         field_name = "insight_text" if error.field == "content" else error.field
         raise Invalid(error.fault, field=field_name, allowed=error.allowed) from None
     return Captured(proposals[0], existing=answer.existing, similar=answer.similar, note=answer.note)
+
+
+def _origin(caller: Caller, ask: Capture) -> Origin:
+    if ask.finding_id:
+        finding = findings.find(caller, ask.finding_id)
+        provenance = {"finding_id": finding.pk.hex, "analysis_id": finding.session.analysis_id, "model": finding.model}
+        return Origin(finding.finding, [], provenance)
+    if ask.observation_id:
+        return ORIGINS["graph"](caller, ask.observation_id)
+    return Origin("", [], {})
 
 
 def _replaceable(caller: Caller, record_id: UUID) -> MemoryRecord:

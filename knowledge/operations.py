@@ -49,7 +49,9 @@ class Capture(Operation):
     """Propose something you learned for the data catalog"""
 
     category: InsightCategory
-    insight_text: Annotated[Content | None, if_any] = Field(None, description="Not needed with finding_id.")
+    insight_text: Annotated[Content | None, if_any] = Field(
+        None, description="Not needed with finding_id or observation_id."
+    )
     confidence: ConfidenceName = "medium"
     source: InsightSource = Source.USER.value
     entity_urns: Urns = Field([], description=ABOUT)
@@ -57,6 +59,9 @@ class Capture(Operation):
     suggested_actions: Actions = []
     supersedes: Annotated[Id | None, if_any] = Field(None, description="The memory that this corrects, once applied.")
     finding_id: Annotated[Id | None, if_any] = Field(None, description="The finding of analysis_store that this is.")
+    observation_id: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="The graph's observation that this is."
+    )
     visibility: VisibilityName = Field("persona", description="Once approved.")
 
 

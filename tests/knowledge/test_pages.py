@@ -271,7 +271,7 @@ def test_pages_ask_a_bounded_number_of_queries(
         client.get(reverse(name))
         with django_assert_max_num_queries(12):
             client.get(reverse(name) + ("?whose=all" if name == "stale-review" else ""))
-    with django_assert_max_num_queries(25):  # the whole story of an entity
+    with django_assert_max_num_queries(26):  # the whole story of an entity
         client.get(f"{reverse('entity')}?urn={ORDERS}")
     for address in (
         reverse("changeset", args=[changeset.pk]),

@@ -13,6 +13,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from knowledge import insights
 from knowledge.graph import jsonl, tasks
 from knowledge.graph.finding import limbic, uses
 from knowledge.graph.mcp_tools import TOOLS
@@ -439,6 +440,17 @@ def test_entities_with_a_urn_tell_recall_what_is_near(alice: Caller, bob: Caller
     call(alice, "create_relations", relations=[{"from": "R", "to": "O", "relationType": "subtracts from"}])
     assert neighbours(alice, [orders]) == ({refunds: 1}, "")
     assert neighbours(bob, [orders]) == ({}, "")
+
+
+def test_an_observation_becomes_an_insight(alice: Caller, bob: Caller) -> None:
+    urn = "urn:li:dataset:(urn:li:dataPlatform:x,orders,PROD)"
+    call(alice, "create_entities", entities=[{"name": "Orders", "urn": urn, "observations": ["One row an order."]}])
+    number = Observation.objects.get().number
+    insight = insights.capture(caller=alice, category="business_context", observation_id=number).insight
+    assert (insight.record.content, insight.record.entity_urns) == ("Orders: One row an order.", [urn])
+    assert insight.record.metadata == {"observation_id": number, "graph_entity": "Orders"}
+    with pytest.raises(NotFound):
+        insights.capture(caller=bob, category="business_context", observation_id=number)
 
 
 @pytest.mark.django_db(transaction=True)
