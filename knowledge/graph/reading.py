@@ -18,7 +18,6 @@ from memories.access import Caller
 from memories.contract.errors import Invalid
 from memories.contract.operations import carries_out
 
-
 IDS_MOST = 500  # matches that are looked up one by one
 
 
