@@ -112,41 +112,46 @@ def caller_for(
     """
     if not person.is_active:
         raise Forbidden("this account is switched off")
-    memberships = {
-        m.persona.name: m
-        for m in PersonaMembership.objects.filter(user_id=person.pk).select_related("persona").order_by("persona__name")
-    }
-    if memberships:
-        default = next((name for name, m in memberships.items() if m.is_default), next(iter(memberships)))
-        personas = {name: m.persona for name, m in memberships.items()}
-    else:
-        fallback = Persona.default()
-        default, personas = fallback.name, {fallback.name: fallback}
-    active = persona or default
-    if active not in personas:
-        if not person.is_superuser:
-            raise Forbidden(f"you do not hold the persona {active!r}", allowed=", ".join(sorted(personas)))
-        try:
-            active_persona = Persona.objects.get(name=active)
-        except Persona.DoesNotExist:
-            raise Forbidden(f"there is no persona {active!r}") from None
-    else:
-        active_persona = personas[active]
+    default, personas = _personas_of(person)
+    active = personas.get(persona or default) or _persona_not_held(person, persona, personas)
     return Caller(
         email=person.email.lower(),
-        persona=active_persona.name,
+        persona=active.name,
         personas=frozenset(personas),
         rights=rights | person.rights,
         is_admin=person.is_superuser,
         door=door,
         session=session,
         connection=connection,
-        wants_context=active_persona.memory_context,
-        tools_allow=tuple(active_persona.tools_allow),
-        tools_deny=tuple(active_persona.tools_deny),
-        limits=(*limits, _limit_of(active_persona, person)),
+        wants_context=active.memory_context,
+        tools_allow=tuple(active.tools_allow),
+        tools_deny=tuple(active.tools_deny),
+        limits=(*limits, _limit_of(active, person)),
         graph=graph,
     )
+
+
+def _personas_of(person: Person) -> tuple[str, dict[str, Persona]]:
+    """The name of the person's default persona, and those they hold by name, first by the alphabet."""
+    memberships = (
+        PersonaMembership.objects.filter(user_id=person.pk).select_related("persona").order_by("persona__name")
+    )
+    personas = {membership.persona.name: membership.persona for membership in memberships}
+    if not personas:
+        fallback = Persona.default()
+        return fallback.name, {fallback.name: fallback}
+    default = next((membership.persona.name for membership in memberships if membership.is_default), None)
+    return default or next(iter(personas)), personas
+
+
+def _persona_not_held(person: Person, name: str, personas: dict[str, Persona]) -> Persona:
+    """An admin may act with any persona; raises Forbidden for others, and where there is none of the name."""
+    if not person.is_superuser:
+        raise Forbidden(f"you do not hold the persona {name!r}", allowed=", ".join(sorted(personas)))
+    try:
+        return Persona.objects.get(name=name)
+    except Persona.DoesNotExist:
+        raise Forbidden(f"there is no persona {name!r}") from None
 
 
 def _limit_of(persona: Persona, person: Person) -> Limit:

@@ -1,54 +1,24 @@
-"""The graph's tools: the contract's examples word for word, its limits, and what the older systems got wrong."""
+"""Reading and writing: the contract's examples word for word, its limits, and what the older systems got wrong."""
 
 from __future__ import annotations
 
-import json
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
-from knowledge import insights
-from knowledge.graph import jsonl, tasks
+from knowledge.graph import tasks
 from knowledge.graph.finding import limbic, uses
-from knowledge.graph.mcp_tools import TOOLS
-from knowledge.graph.models import CoOccurrence, Entity, Graph, Observation, Relation
-from knowledge.graph.neighbours import neighbours
+from knowledge.graph.models import CoOccurrence, Entity, Observation, Relation
 from memories.access import Caller
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from tests.memory_project.test_mcp_server import as_caller
+from memories.contract.errors import Invalid, NotFound
+from tests.knowledge.graph.calls import SPACE, call, names, plain, space
 
 pytestmark = pytest.mark.django_db
-TOOL = {tool.name: tool for tool in TOOLS}
-SPACE = {
-    "name": "CachorroSpace",
-    "entityType": "Project",
-    "observations": ["Stack: Astro 6.x + Starlight 0.38.x", "Deployed on Vercel at cachorro.space"],
-}
 
 
-def call(caller: Caller, tool: str, **arguments: Any) -> Any:
-    return TOOL[tool](caller, **arguments)
-
-
-def space(caller: Caller) -> None:
-    call(caller, "create_entities", entities=[SPACE, {"name": "Astro", "entityType": "Framework"}])
-
-
-def plain(entity: dict[str, Any]) -> dict[str, Any]:
-    return {key: entity[key] for key in ("name", "entityType", "observations")}
-
-
-def names(answer: dict[str, Any]) -> list[str]:
-    return [entity["name"] for entity in answer["entities"]]
-
-
-# -- entities ---------------------------------------------------------------------------------------------
+# -- entities --------------------------------------------------------------------------------------------
 
 
 def test_creating_answers_the_entity_and_again_merges(alice: Caller) -> None:
@@ -89,7 +59,7 @@ def test_deleting_answers_what_worked_and_what_did_not(alice: Caller) -> None:
     assert again["observations"] == []
 
 
-# -- observations -----------------------------------------------------------------------------------------
+# -- observations ----------------------------------------------------------------------------------------
 
 
 def test_observations_are_added_and_deleted_in_both_shapes(alice: Caller) -> None:
@@ -133,7 +103,7 @@ def test_a_superseded_observation_is_shown_on_request(alice: Caller) -> None:
         call(alice, "add_observations", name="Astro", observations=["x"], supersedes=first.number)
 
 
-# -- relations --------------------------------------------------------------------------------------------
+# -- relations -------------------------------------------------------------------------------------------
 
 
 def test_relations_are_created_reported_ended_and_created_again(alice: Caller) -> None:
@@ -168,7 +138,7 @@ def test_an_inverse_comes_and_ends_with_its_relation(alice: Caller) -> None:
     assert not Relation.objects.filter(ended_at=None).exists()
 
 
-# -- reading ----------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("query", ["astro", "ASTRO 6", "cachorro.space", "project", "0.38"])
@@ -220,7 +190,7 @@ def test_open_answers_in_the_order_asked_with_relations(alice: Caller) -> None:
     assert answer["relations"][0]["from"] == "CachorroSpace"
 
 
-# -- meaning ----------------------------------------------------------------------------------------------
+# -- meaning ---------------------------------------------------------------------------------------------
 
 
 def test_semantic_search_answers_the_contract_s_keys(alice: Caller) -> None:
@@ -260,221 +230,3 @@ def test_uses_and_pairs_are_counted_by_a_worker(alice: Caller) -> None:
     entity = Entity.objects.order_by("number")[0]
     assert (entity.access_count, entity.access_days) == (3, 1)
     assert CoOccurrence.objects.get().count == 2
-
-
-# -- upkeep -----------------------------------------------------------------------------------------------
-
-
-def crowd(caller: Caller, count: int = 28, entity_type: str = "Proyecto") -> list[str]:
-    kinds = ("Invoices of the paper mill", "Seagulls over the harbour wall", "Violin lessons in the old school")
-    texts = [f"{kinds[n % 3]}, note number {n}." for n in range(count)]
-    call(caller, "create_entities", entities=[{"name": "Crowd", "entityType": entity_type, "observations": texts}])
-    return texts
-
-
-def test_an_entity_of_several_topics_is_analyzed_proposed_and_split(alice: Caller) -> None:
-    texts = crowd(alice)
-    analysis = call(alice, "analyze_entity_split", entity_name="Crowd")["analysis"]
-    assert (analysis["observation_count"], analysis["threshold"], analysis["needs_split"]) == (28, 25, True)
-    assert sorted(text for topic in analysis["topics"].values() for text in topic) == sorted(texts)
-    proposal = call(alice, "propose_entity_split", entity_name="Crowd")
-    splits = proposal["proposal"]["suggested_splits"]
-    assert all(split["name"].startswith("Crowd - ") for split in splits)
-    assert {relation["type"] for relation in proposal["proposal"]["relations_to_create"]} == {"contiene", "parte_de"}
-    before = Observation.objects.get(text=splits[0]["observations"][0]).created_at
-    answer = call(alice, "execute_entity_split", entity_name="Crowd", approved_splits=splits[:1])["result"]
-    moved = len(splits[0]["observations"])
-    assert answer == {
-        "new_entities": [splits[0]["name"]],
-        "moved_observations": moved,
-        "relations_created": 2,
-        "original_observations_remaining": 28 - moved,
-    }
-    row = Observation.objects.get(text=splits[0]["observations"][0])
-    assert (row.entity.name, row.created_at) == (splits[0]["name"], before)
-    assert call(alice, "search_semantic", query=splits[0]["observations"][0])["results"][0]["name"] == row.entity.name
-
-
-def test_many_observations_of_one_topic_need_no_split(alice: Caller) -> None:
-    """The older system split whatever was long."""
-    texts = [f"Revenue excludes refunds and shipping, note {n}." for n in range(30)]
-    call(alice, "create_entities", entities=[{"name": "One", "entityType": "Proyecto", "observations": texts}])
-    assert call(alice, "analyze_entity_split", entity_name="One")["analysis"]["needs_split"] is False
-    answer = call(alice, "propose_entity_split", entity_name="One")
-    assert answer == {"proposal": None, "message": "Entity does not need splitting"}
-    assert call(alice, "find_split_candidates") == {"candidates": []}
-
-
-def test_a_split_is_all_or_nothing(alice: Caller) -> None:
-    texts = crowd(alice)
-    good = {"name": "A", "entity_type": "Proyecto", "observations": texts[:2]}
-    for bad, error in (
-        ({**good, "name": "B", "observations": ["never said"]}, Invalid),
-        ({**good, "name": "B"}, Invalid),  # the first split has taken them
-        ({**good, "name": "Crowd", "observations": texts[2:3]}, Conflict),
-    ):
-        with pytest.raises(error):
-            call(alice, "execute_entity_split", entity_name="Crowd", approved_splits=[good, bad])
-    assert list(Entity.objects.values_list("name", flat=True)) == ["Crowd"]
-    assert Observation.objects.filter(entity__name="Crowd").count() == 28
-
-
-def test_duplicates_are_pairs_and_clusters(alice: Caller) -> None:
-    long = "Stack: FastMCP + SQLite + ONNX Runtime for embeddings"
-    texts = ["Deployed on Vercel, custom domain", "Deployed on Vercel, custom domain!", long, "FastMCP", "Unrelated."]
-    call(alice, "create_entities", entities=[{"name": "P", "observations": texts}])
-    answer = call(alice, "find_duplicate_observations", entity_name="P")
-    kinds = {(p["obs_text_a"], p["obs_text_b"]): p["match_type"] for p in answer["duplicate_pairs"]}
-    assert kinds[texts[0], texts[1]] == "cosine"
-    assert kinds[long, "FastMCP"] == "containment"
-    assert (answer["entity_name"], answer["total_observations"]) == ("P", 5)
-    assert {cluster["size"] for cluster in answer["clusters"]} == {2}
-
-
-def test_the_report_counts_and_lists(alice: Caller) -> None:
-    crowd(alice)
-    call(alice, "add_observations", name="Crowd", observations=["Invoices of the paper mill, note number 0"])
-    Entity.objects.update(created_at=timezone.now() - timedelta(days=145))
-    answer = call(alice, "consolidation_report", stale_days=90)
-    assert answer["summary"] == {
-        "total_entities": 1,
-        "total_observations": 29,
-        "split_candidates_count": 1,
-        "flagged_observations_count": 1,
-        "stale_entities_count": 1,
-        "large_entities_count": 0,
-    }
-    assert answer["stale_entities"][0]["last_accessed_days_ago"] == 145
-    assert call(alice, "consolidation_report", stale_days=200)["stale_entities"] == []
-
-
-# -- reflections ------------------------------------------------------------------------------------------
-
-
-def test_a_reflection_is_added_and_found(alice: Caller) -> None:
-    space(alice)
-    text = "This entity represents the core architectural decision that shaped the entire project."
-    number = Entity.objects.get(name="Astro").number
-    ask = {"target_type": "entity", "target_id": number, "content": text, "author": "nolan", "mood": "insight"}
-    result = call(alice, "add_reflection", **ask)["result"]
-    assert {key: result[key] for key in ask} == ask
-    call(alice, "add_reflection", target_type="session", content="A quiet day with little to say.")
-    query = "architecture decisions that shaped the project"
-    answer = call(alice, "search_reflections", query=query, author="nolan")["results"]
-    assert [entry["id"] for entry in answer] == [result["id"]]
-    assert 0 < answer[0]["score"] <= 1
-    (entity,) = call(alice, "open_nodes", names=["Astro"])["entities"]
-    assert entity["reflections"][0]["content"] == text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fault"),
-    [
-        ({"target_type": "planet", "content": "x"}, "target_type: 'planet' is unknown"),
-        ({"target_type": "entity", "content": "x"}, "target_id: is missing"),
-        ({"target_type": "entity", "content": "x", "target_id": 99}, "Entity not found: 99"),
-        ({"target_type": "global", "content": "x", "target_id": 1}, "target_id: is not taken"),
-        ({"target_type": "global", "content": " "}, "content: is missing"),
-        ({"target_type": "global", "content": "x", "mood": "angry"}, "mood: 'angry' is unknown"),
-        ({"target_type": "global", "content": "x", "author": "me"}, "author: 'me' is unknown"),
-    ],
-)
-def test_a_wrong_reflection_is_refused(alice: Caller, arguments: dict[str, Any], fault: str) -> None:
-    with pytest.raises((Invalid, NotFound)) as refused:
-        call(alice, "add_reflection", **arguments)
-    assert refused.value.message.startswith(fault)
-
-
-# -- files, graphs, concurrency ---------------------------------------------------------------------------
-
-LINES = [
-    {"type": "relation", "from": "a", "to": "b", "relationType": "knows"},  # before its entities
-    {"type": "entity", "name": "a", "entityType": "person", "observations": ["one", "two"]},
-    {"type": "entity", "name": "b", "entityType": "person", "observations": []},
-]
-
-
-def test_a_file_is_imported_once_and_written_back(alice: Caller, tmp_path: Path) -> None:
-    file = tmp_path / "memory.jsonl"
-    rubbish = ['{"type": "entity"', "[]", '{"type": "entity", "name": ""}', '{"type": "relation", "from": "a"}', ""]
-    file.write_text("\n".join([*(json.dumps(line) for line in LINES), *rubbish]))
-    answer = call(alice, "migrate", source_path=str(file))
-    assert answer == {"entities_imported": 2, "relations_imported": 1, "errors": 1, "skipped": 3}
-    again = call(alice, "migrate", source_path=str(file))
-    assert (again["entities_imported"], again["relations_imported"]) == (0, 0)
-    assert [json.loads(line) for line in jsonl.export_lines(alice)] == [*LINES[1:], LINES[0]]
-
-
-def test_a_path_is_read_over_stdio_alone(alice: Caller) -> None:
-    remote = replace(alice, door="mcp-http")
-    with pytest.raises(Invalid, match="over stdio alone"):
-        jsonl.migrate(source_path="/etc/passwd", caller=remote)
-    text = "\n".join(json.dumps(line) for line in LINES)
-    assert jsonl.migrate(jsonl=text, caller=remote).entities == 2
-    with pytest.raises(Invalid, match="source_path is required"):
-        call(alice, "migrate")
-
-
-def test_each_person_has_a_graph_and_a_persona_may_share_one(alice: Caller, bob: Caller, olga: Caller) -> None:
-    space(alice)
-    for outsider in (bob, olga):
-        assert call(outsider, "read_graph") == {"entities": [], "relations": []}
-        assert call(outsider, "search_nodes", query="Astro") == {"entities": [], "relations": []}
-        assert call(outsider, "search_semantic", query="Astro") == {"results": []}
-        with pytest.raises(NotFound):
-            call(outsider, "add_observations", name="Astro", observations=["x"])
-    shared_a, shared_b = replace(alice, graph="sales"), replace(bob, graph="sales")
-    call(shared_a, "create_entities", entities=[{"name": "Team"}])
-    assert names(call(shared_b, "read_graph")) == ["Team"]
-    assert names(call(alice, "read_graph")) == ["CachorroSpace", "Astro"]
-    with pytest.raises(Forbidden):
-        call(replace(olga, graph="sales"), "read_graph")
-
-
-def test_entities_with_a_urn_tell_recall_what_is_near(alice: Caller, bob: Caller) -> None:
-    orders, refunds = (
-        "urn:li:dataset:(urn:li:dataPlatform:x,orders,PROD)",
-        "urn:li:dataset:(urn:li:dataPlatform:x,r,PROD)",
-    )
-    call(alice, "create_entities", entities=[{"name": "O", "urn": orders}, {"name": "R", "urn": refunds}])
-    call(alice, "create_relations", relations=[{"from": "R", "to": "O", "relationType": "subtracts from"}])
-    assert neighbours(alice, [orders]) == ({refunds: 1}, "")
-    assert neighbours(bob, [orders]) == ({}, "")
-
-
-def test_an_observation_becomes_an_insight(alice: Caller, bob: Caller) -> None:
-    urn = "urn:li:dataset:(urn:li:dataPlatform:x,orders,PROD)"
-    call(alice, "create_entities", entities=[{"name": "Orders", "urn": urn, "observations": ["One row an order."]}])
-    number = Observation.objects.get().number
-    insight = insights.capture(caller=alice, category="business_context", observation_id=number).insight
-    assert (insight.record.content, insight.record.entity_urns) == ("Orders: One row an order.", [urn])
-    assert insight.record.metadata == {"observation_id": number, "graph_entity": "Orders"}
-    with pytest.raises(NotFound):
-        insights.capture(caller=bob, category="business_context", observation_id=number)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_forty_calls_at_once_keep_forty(alice: Caller) -> None:
-    def create(n: int) -> None:
-        try:
-            call(alice, "create_entities", entities=[{"name": f"e{n}", "observations": [f"o{n}"]}])
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(create, range(40)))
-    assert Entity.objects.count() == Observation.objects.count() == 40
-    assert Graph.objects.count() == 1
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_other_names_of_two_tools_are_taken(alice: Caller) -> None:
-    async def act(client: Any) -> Any:
-        await client.call_tool("create_entities", {"entities": [SPACE]})
-        tool_names = [tool.name for tool in (await client.list_tools()).tools]
-        return tool_names, await client.call_tool("propose_entity_split_tool", {"entity_name": "CachorroSpace"})
-
-    tool_names, answer = as_caller(alice, act, toolsets=["graph"])
-    assert len(tool_names) == 20
-    assert "propose_entity_split_tool" not in tool_names
-    assert answer.structured_content["proposal"] is None

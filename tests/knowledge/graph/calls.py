@@ -1,0 +1,31 @@
+"""What the graph's tests call and read: a tool by its name, and the parts of its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowledge.graph.mcp_tools import TOOLS
+from memories.access import Caller
+
+TOOL = {tool.name: tool for tool in TOOLS}
+SPACE = {
+    "name": "CachorroSpace",
+    "entityType": "Project",
+    "observations": ["Stack: Astro 6.x + Starlight 0.38.x", "Deployed on Vercel at cachorro.space"],
+}
+
+
+def call(caller: Caller, tool: str, **arguments: Any) -> Any:
+    return TOOL[tool](caller, **arguments)
+
+
+def space(caller: Caller) -> None:
+    call(caller, "create_entities", entities=[SPACE, {"name": "Astro", "entityType": "Framework"}])
+
+
+def plain(entity: dict[str, Any]) -> dict[str, Any]:
+    return {key: entity[key] for key in ("name", "entityType", "observations")}
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    return [entity["name"] for entity in answer["entities"]]

@@ -1,0 +1,116 @@
+"""Whose graph it is, files of it, what the rest of the product has of it, and many calls at once."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from knowledge import insights
+from knowledge.graph import jsonl
+from knowledge.graph.models import Entity, Graph, Observation
+from knowledge.graph.neighbours import neighbours
+from memories.access import Caller
+from memories.contract.errors import Forbidden, Invalid, NotFound
+from tests.knowledge.graph.calls import SPACE, call, names, space
+from tests.memory_project.test_mcp_server import as_caller
+
+pytestmark = pytest.mark.django_db
+
+
+LINES = [
+    {"type": "relation", "from": "a", "to": "b", "relationType": "knows"},  # before its entities
+    {"type": "entity", "name": "a", "entityType": "person", "observations": ["one", "two"]},
+    {"type": "entity", "name": "b", "entityType": "person", "observations": []},
+]
+
+
+def test_a_file_is_imported_once_and_written_back(alice: Caller, tmp_path: Path) -> None:
+    file = tmp_path / "memory.jsonl"
+    rubbish = ['{"type": "entity"', "[]", '{"type": "entity", "name": ""}', '{"type": "relation", "from": "a"}', ""]
+    file.write_text("\n".join([*(json.dumps(line) for line in LINES), *rubbish]))
+    answer = call(alice, "migrate", source_path=str(file))
+    assert answer == {"entities_imported": 2, "relations_imported": 1, "errors": 1, "skipped": 3}
+    again = call(alice, "migrate", source_path=str(file))
+    assert (again["entities_imported"], again["relations_imported"]) == (0, 0)
+    assert [json.loads(line) for line in jsonl.export_lines(alice)] == [*LINES[1:], LINES[0]]
+
+
+def test_a_path_is_read_over_stdio_alone(alice: Caller) -> None:
+    remote = replace(alice, door="mcp-http")
+    with pytest.raises(Invalid, match="over stdio alone"):
+        jsonl.migrate(source_path="/etc/passwd", caller=remote)
+    text = "\n".join(json.dumps(line) for line in LINES)
+    assert jsonl.migrate(jsonl=text, caller=remote).entities == 2
+    with pytest.raises(Invalid, match="source_path is required"):
+        call(alice, "migrate")
+
+
+def test_each_person_has_a_graph_and_a_persona_may_share_one(alice: Caller, bob: Caller, olga: Caller) -> None:
+    space(alice)
+    for outsider in (bob, olga):
+        assert call(outsider, "read_graph") == {"entities": [], "relations": []}
+        assert call(outsider, "search_nodes", query="Astro") == {"entities": [], "relations": []}
+        assert call(outsider, "search_semantic", query="Astro") == {"results": []}
+        with pytest.raises(NotFound):
+            call(outsider, "add_observations", name="Astro", observations=["x"])
+    shared_a, shared_b = replace(alice, graph="sales"), replace(bob, graph="sales")
+    call(shared_a, "create_entities", entities=[{"name": "Team"}])
+    assert names(call(shared_b, "read_graph")) == ["Team"]
+    assert names(call(alice, "read_graph")) == ["CachorroSpace", "Astro"]
+    with pytest.raises(Forbidden):
+        call(replace(olga, graph="sales"), "read_graph")
+
+
+def test_entities_with_a_urn_tell_recall_what_is_near(alice: Caller, bob: Caller) -> None:
+    orders, refunds = (
+        "urn:li:dataset:(urn:li:dataPlatform:x,orders,PROD)",
+        "urn:li:dataset:(urn:li:dataPlatform:x,r,PROD)",
+    )
+    call(alice, "create_entities", entities=[{"name": "O", "urn": orders}, {"name": "R", "urn": refunds}])
+    call(alice, "create_relations", relations=[{"from": "R", "to": "O", "relationType": "subtracts from"}])
+    assert neighbours(alice, [orders]) == ({refunds: 1}, "")
+    assert neighbours(bob, [orders]) == ({}, "")
+
+
+def test_an_observation_becomes_an_insight(alice: Caller, bob: Caller) -> None:
+    urn = "urn:li:dataset:(urn:li:dataPlatform:x,orders,PROD)"
+    call(alice, "create_entities", entities=[{"name": "Orders", "urn": urn, "observations": ["One row an order."]}])
+    number = Observation.objects.get().number
+    insight = insights.capture(caller=alice, category="business_context", observation_id=number).insight
+    assert (insight.record.content, insight.record.entity_urns) == ("Orders: One row an order.", [urn])
+    assert insight.record.metadata == {"observation_id": number, "graph_entity": "Orders"}
+    with pytest.raises(NotFound):
+        insights.capture(caller=bob, category="business_context", observation_id=number)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_forty_calls_at_once_keep_forty(alice: Caller) -> None:
+    def create(n: int) -> None:
+        try:
+            call(alice, "create_entities", entities=[{"name": f"e{n}", "observations": [f"o{n}"]}])
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(create, range(40)))
+    assert Entity.objects.count() == Observation.objects.count() == 40
+    assert Graph.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_other_names_of_two_tools_are_taken(alice: Caller) -> None:
+    async def act(client: Any) -> Any:
+        await client.call_tool("create_entities", {"entities": [SPACE]})
+        tool_names = [tool.name for tool in (await client.list_tools()).tools]
+        return tool_names, await client.call_tool("propose_entity_split_tool", {"entity_name": "CachorroSpace"})
+
+    tool_names, answer = as_caller(alice, act, toolsets=["graph"])
+    assert len(tool_names) == 20
+    assert "propose_entity_split_tool" not in tool_names
+    assert answer.structured_content["proposal"] is None
