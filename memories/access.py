@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
 from memories.contract.errors import Forbidden
-from memories.models import Persona, PersonaMembership
+from memories.models import Persona
+from memories.standing import Standing, standing_of
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -20,16 +21,13 @@ WIPE = "wipe"  # the right of a token that may wipe its user's data without a co
 OPERATE = "operate"  # the right of operators; memory_project.operate gives it
 
 
+PERMISSIONS = (f"knowledge.{CURATE}", f"memory_project.{OPERATE}")  # what gives a person a right
+
+
 class Person(Protocol):
     """What the caller is made from: the user model of the project, seen from here."""
 
     pk: int
-    email: str
-    is_active: bool
-    is_superuser: bool
-
-    @property
-    def rights(self) -> frozenset[str]: ...
 
 
 class Token(Protocol):
@@ -106,56 +104,40 @@ def caller_for(
     limits: tuple[Limit, ...] = (),
     graph: str = "",
 ) -> Caller:
-    """The caller that this person is at this door, with `persona` active, or the person's default one.
+    """The caller that this person is at this door, with `persona` active, or the person's default one. Who they are and
+    what they may is read afresh, whatever the object says.
 
-    Raises Forbidden if the person is inactive or does not hold the persona.
+    Raises Forbidden if the person is inactive or gone, or does not hold the persona.
     """
-    if not person.is_active:
-        raise Forbidden("this account is switched off")
-    default, personas = _personas_of(person)
-    active = personas.get(persona or default) or _persona_not_held(person, persona, personas)
+    standing = standing_of(person.pk, PERMISSIONS)
+    if standing is None or not standing.is_active:
+        raise Forbidden("this account is switched off" if standing else "this account is not there any more")
+    active = standing.personas.get(persona or standing.default_persona) or _persona_not_held(standing, persona)
     return Caller(
-        email=person.email.lower(),
+        email=standing.email,
         persona=active.name,
-        personas=frozenset(personas),
-        rights=rights | person.rights,
-        is_admin=person.is_superuser,
+        personas=frozenset(standing.personas),
+        rights=rights | ({CURATE} if standing.is_superuser else standing.rights),
+        is_admin=standing.is_superuser,
         door=door,
         session=session,
         connection=connection,
         wants_context=active.memory_context,
         tools_allow=tuple(active.tools_allow),
         tools_deny=tuple(active.tools_deny),
-        limits=(*limits, _limit_of(active, person)),
+        limits=(*limits, Limit(f"persona {active.name} {person.pk}", active.calls_per_minute, active.writes_per_day)),
         graph=graph,
     )
 
 
-def _personas_of(person: Person) -> tuple[str, dict[str, Persona]]:
-    """The name of the person's default persona, and those they hold by name, first by the alphabet."""
-    memberships = (
-        PersonaMembership.objects.filter(user_id=person.pk).select_related("persona").order_by("persona__name")
-    )
-    personas = {membership.persona.name: membership.persona for membership in memberships}
-    if not personas:
-        fallback = Persona.default()
-        return fallback.name, {fallback.name: fallback}
-    default = next((membership.persona.name for membership in memberships if membership.is_default), None)
-    return default or next(iter(personas)), personas
-
-
-def _persona_not_held(person: Person, name: str, personas: dict[str, Persona]) -> Persona:
+def _persona_not_held(standing: Standing, name: str) -> Persona:
     """An admin may act with any persona; raises Forbidden for others, and where there is none of the name."""
-    if not person.is_superuser:
-        raise Forbidden(f"you do not hold the persona {name!r}", allowed=", ".join(sorted(personas)))
+    if not standing.is_superuser:
+        raise Forbidden(f"you do not hold the persona {name!r}", allowed=", ".join(sorted(standing.personas)))
     try:
         return Persona.objects.get(name=name)
     except Persona.DoesNotExist:
         raise Forbidden(f"there is no persona {name!r}") from None
-
-
-def _limit_of(persona: Persona, person: Person) -> Limit:
-    return Limit(f"persona {persona.name} {person.pk}", persona.calls_per_minute, persona.writes_per_day)
 
 
 def caller_of(request: HttpRequest, *, door: str) -> Caller:
@@ -168,7 +150,7 @@ def caller_of(request: HttpRequest, *, door: str) -> Caller:
         return replace(entry[1], door=door)
     token: Token | None = getattr(request, "auth", None)
     caller = caller_for(
-        user,  # type: ignore[arg-type]  # the project's user model satisfies Person
+        user,
         door=door,
         persona=token.persona if token else "",
         rights=frozenset(token.rights) if token else frozenset(),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, Permission, PermissionsMixin
+from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from memories.access import CURATE, OPERATE
+from memories.access import OPERATE
 
 
 class UserManager(BaseUserManager["User"]):
@@ -65,19 +65,6 @@ class User(AbstractBaseUser, PermissionsMixin):
         key_salt = "memory_project.models.User.session"
         value = f"{self.session_generation}:{self.password}"
         return salted_hmac(key_salt, value, secret=secret, algorithm="sha256").hexdigest()
-
-    @property
-    def rights(self) -> frozenset[str]:
-        """What this person may do beyond their own memories."""
-        if not self.is_active:
-            return frozenset()
-        if self.is_superuser:
-            return frozenset({CURATE})
-        # Django's has_perm asks twice; every page and call asks this once.
-        permissions = Permission.objects.filter(Q(user=self) | Q(group__user=self))
-        rule = Q(codename=CURATE, content_type__app_label="knowledge")
-        rule |= Q(codename=OPERATE, content_type__app_label="memory_project")
-        return frozenset(permissions.filter(rule).values_list("codename", flat=True))
 
     def get_short_name(self) -> str:
         return self.name.split(" ")[0] if self.name else self.email.split("@")[0]

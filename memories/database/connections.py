@@ -7,11 +7,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from django.db import connection, models, transaction
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections, connection, models, transaction
 from django.db.backends.signals import connection_created
 from django.dispatch import receiver
 
+from memories.contract.errors import of_database
+
 _limit_s: ContextVar[float] = ContextVar("statement_limit_s", default=0.0)
+QUICK_INSERT = """
+    WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+    INSERT INTO {table} ({columns}) SELECT {values} FROM quick"""
 APPLIED = "commonplace_statement_ms"  # on the driver's connection: the limit that it has now
 
 
@@ -46,6 +52,20 @@ def apply_limit(sender: object, connection: Any, **extra: Any) -> None:
 
 
 @contextmanager
+def session() -> Iterator[None]:
+    """A worker thread's time with the database: its connection is good when it begins and given back when it ends, and
+    its statements are bounded as every call's are. A fault of the database is raised as our own error."""
+    limit_statements(settings.STATEMENT_TIMEOUT_S)
+    close_old_connections()
+    try:
+        yield
+    except DatabaseError as error:
+        raise of_database(error) or error from error
+    finally:
+        close_old_connections()
+
+
+@contextmanager
 def quick_commit() -> Iterator[None]:
     """A transaction that does not wait for the disk: PostgreSQL holds it from the commit on, whatever becomes of this
     process, and writes it out within three times its wal_writer_delay (.6 s). For notes about reads, of which a crash
@@ -54,6 +74,19 @@ def quick_commit() -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL synchronous_commit TO off")
         yield
+
+
+def insert_quickly(row: models.Model) -> None:
+    """A new row committed as in quick_commit(), in one statement where that takes four."""
+    fields = row._meta.concrete_fields
+    values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields]
+    quoted = connection.ops.quote_name
+    columns = ", ".join(quoted(field.column) for field in fields if field.column)
+    statement = QUICK_INSERT.format(
+        table=quoted(row._meta.db_table), columns=columns, values=", ".join(["%s"] * len(values))
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
 
 
 def maintain(*loaded: type[models.Model]) -> None:

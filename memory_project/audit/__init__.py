@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
 from memories.access import Caller
-from memories.database.connections import quick_commit
+from memories.database.connections import insert_quickly
 from memory_project.models import AuditEvent
 
 TEXT_MOST = 200  # longer texts are noted by their length
@@ -101,5 +100,7 @@ def record(
         context_ms=round(context_ms, 2),
         context_count=len(shown_ids),
     )
-    with quick_commit() if only_read else nullcontext():
+    if only_read:
+        insert_quickly(event)
+    else:
         event.save(force_insert=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import DatabaseError, close_old_connections
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memories.access import Caller, Limit, caller_for
-from memories.contract.errors import Degraded, DomainError, of_database
+from memories.contract.errors import DomainError, Forbidden
+from memories.database import connections
 from memory_project.accounts.tokens import bearer, find_token
 
 SCOPE_KEY = "commonplace.caller"
@@ -34,12 +34,11 @@ class RequireToken:
         session = Headers(scope=scope).get("mcp-session-id", "")
         try:
             caller = await sync_to_async(caller_with, thread_sensitive=False)(text, session)
-        except DomainError as error:
+        except Forbidden as error:
             return await self._refuse(error.message, scope, receive, send)
-        except DatabaseError as error:
-            away = of_database(error) or Degraded("the database did not answer; try again")
-            body = {"error": away.message, "code": away.code}
-            return await JSONResponse(body, status_code=away.status)(scope, receive, send)
+        except DomainError as error:  # the database is away
+            body = {"error": error.message, "code": error.code}
+            return await JSONResponse(body, status_code=error.status)(scope, receive, send)
         if caller is None:
             fault = "this token is unknown, expired or revoked" if text else "no token"
             hint = "create one on the Connect page or with `manage.py createtoken EMAIL`"
@@ -56,8 +55,7 @@ class RequireToken:
 
 def caller_with(text: str, session: str = "") -> Caller | None:
     """`session` is the client's own name of the connection, where it gives one; it is kept with what is remembered."""
-    close_old_connections()
-    try:
+    with connections.session():
         token = find_token(text)
         if token is None:
             return None
@@ -71,8 +69,6 @@ def caller_with(text: str, session: str = "") -> Caller | None:
             graph=token.graph,
             limits=(Limit(f"token {token.pk}", token.calls_per_minute, token.writes_per_day),),
         )
-    finally:
-        close_old_connections()
 
 
 def caller_of_request(request: Any) -> Caller | None:

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import anyio
 from anyio import to_thread
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError
 from mcp.server.mcpserver import MCPServer
 
 from memories.access import Caller
-from memories.contract.errors import DomainError, Forbidden, of_database
+from memories.contract.errors import DomainError, Forbidden
 from memories.database import connections
 from memory_project import audit
 from memory_project.mcp.answers import Beside, outcome
@@ -50,25 +50,25 @@ class IdentifiedServer(MCPServer[Any]):
 
     async def caller(self, request: Any) -> Caller:
         """Who is on this connection. Raises Forbidden, and Degraded while the database is away."""
+        if self.is_stateless:
+            return self._caller(request)  # the request has brought its caller
         return await to_thread.run_sync(self._identified, request)
 
     def _identified(self, request: Any) -> Caller:
-        close_old_connections()
-        try:
+        with connections.session():
             return self._caller(request)
-        except DatabaseError as error:
-            raise of_database(error) or error from error
-        finally:
-            connections.release()
 
-    async def in_turn(self, caller: Caller, work: Callable[..., Answer], *arguments: Any, running: Running) -> Answer:
-        """The work in a thread of its own, when it is the caller's turn. Raises LimitReached."""
+    async def in_turn(self, request: Any, work: Callable[..., Answer], *arguments: Any, running: Running) -> Answer:
+        """The work, for the caller, in a thread of its own, when it is their turn: they are identified there too, since
+        a second thread costs a call as much as a query. Raises LimitReached, Forbidden, and Degraded."""
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(settings.CALLS_IN_ALL)
-        async with self._gate.turn(caller.email):
-            return await in_thread(
-                work, *arguments, running=running, limiter=self._threads, statement_s=settings.STATEMENT_TIMEOUT_S
-            )
+        line = self._caller(request).email if self.is_stateless else ""  # a lasting connection is one person's
+        async with self._gate.turn(line):
+            return await in_thread(self._for_caller, request, work, *arguments, running=running, limiter=self._threads)
+
+    def _for_caller(self, request: Any, work: Callable[..., Answer], *arguments: Any) -> Answer:
+        return work(self._caller(request), *arguments)
 
     def audit(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from django.db import close_old_connections
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.types import GetPromptResult, PromptMessage, TextContent
 from mcp.types import Prompt as OfferedPrompt
@@ -13,6 +12,7 @@ from knowledge import whats_new
 from knowledge.queries import curated_prompts
 from memories.access import Caller
 from memories.contract.budget import fit
+from memories.database import connections
 from memory_project.audit.visits import last_visit
 
 START = "start_of_session"
@@ -92,24 +92,18 @@ BUILT_IN_NAMES = frozenset(prompt.name for prompt in BUILT_IN)
 
 def offered() -> list[OfferedPrompt]:
     """The curated prompts, as they are advertised."""
-    close_old_connections()
-    try:
+    with connections.session():
         return [
             OfferedPrompt(name=prompt.name, title=prompt.title, description=prompt.provenance)
             for prompt in curated_prompts()
             if prompt.name not in BUILT_IN_NAMES
         ]
-    finally:
-        close_old_connections()
 
 
 def answer(name: str) -> GetPromptResult | None:
     """A curated prompt as a message of the user; None if there is none by that name."""
-    close_old_connections()
-    try:
+    with connections.session():
         prompt = next((candidate for candidate in curated_prompts() if candidate.name == name), None)
-    finally:
-        close_old_connections()
     if prompt is None:
         return None
     message = PromptMessage(role="user", content=TextContent(type="text", text=prompt.text))

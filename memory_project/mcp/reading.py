@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import anyio
 from anyio import to_thread
-from django.db import DatabaseError, close_old_connections
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
@@ -37,8 +36,9 @@ from mcp.types import Prompt as OfferedPrompt
 
 from memories.access import Caller
 from memories.contract.budget import fit
-from memories.contract.errors import DomainError, of_database
+from memories.contract.errors import DomainError
 from memories.contract.toolset import Tool
+from memories.database import connections
 from memory_project.mcp import prompts, resources, watching
 from memory_project.mcp.identified import IdentifiedServer, Identify
 from memory_project.mcp.running import Running
@@ -82,8 +82,7 @@ class ReadingServer(IdentifiedServer):
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
         request = context.request_context.request if context else None
         try:
-            caller = await self.caller(request)
-            data = await self.in_turn(caller, _tidily, partial(self._read, caller, str(uri)), running=Running())
+            data = await self.in_turn(request, self._read, str(uri), running=Running())
         except DomainError as error:
             raise ResourceNotFoundError(error.message) from None
         return [ReadResourceContents(json.dumps(fit(data), ensure_ascii=False), resources.MIME)]
@@ -114,13 +113,10 @@ class ReadingServer(IdentifiedServer):
 
     def _look(self, request: Any, uris: Iterable[str]) -> watching.Stamps:
         """With the eyes that the caller has now."""
-        caller = self._identified(request)
-
-        def stamps() -> watching.Stamps:
+        with connections.session():
+            caller = self._caller(request)
             stamp_of = partial(resources.stamp, caller, tools=self.offered)
             return {watching.LIST: resources.stamp_of_list(caller, self.offered)} | {uri: stamp_of(uri) for uri in uris}
-
-        return _tidily(stamps)
 
     async def _listen(self, ctx: Any, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         caller = await self.caller(ctx.request)
@@ -168,8 +164,8 @@ class ReadingServer(IdentifiedServer):
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
         if name == prompts.START and name in {prompt.name for prompt in await super().list_prompts()}:
-            caller = await self.caller(context.request_context.request if context else None)
-            return await self.in_turn(caller, _tidily, partial(prompts.start_of_session, caller), running=Running())
+            request = context.request_context.request if context else None
+            return await self.in_turn(request, prompts.start_of_session, running=Running())
         if name in prompts.BUILT_IN_NAMES:  # what a curator added never stands in for these
             return await super().get_prompt(name, arguments, context)
         curated = await to_thread.run_sync(prompts.answer, name)
@@ -178,13 +174,8 @@ class ReadingServer(IdentifiedServer):
 
 def _tidily(work: Callable[[], Answer]) -> Answer:
     """In a worker thread: the work, after which its database connection is free again."""
-    close_old_connections()
-    try:
+    with connections.session():
         return work()
-    except DatabaseError as error:
-        raise of_database(error) or error from error
-    finally:
-        close_old_connections()
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import anyio
 import psycopg
 from anyio import to_thread
-from django.db import close_old_connections, connections
+from django.db import connections
 
 from memories.contract.errors import DomainError
 from memories.database import connections as database
@@ -24,16 +24,14 @@ class Running:
         self._has_ended = False
         self._wrapper: Any = None
 
-    def call(self, work: Callable[..., Answer], *arguments: Any, statement_s: float) -> Answer:
-        """In the worker thread: the work, between a fresh connection and a tidy one."""
+    def call(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
+        """In the worker thread."""
         self._wrapper = connections["default"]
-        database.limit_statements(statement_s)
-        close_old_connections()
-        try:
-            return work(*arguments)
-        finally:  # also when the client has cancelled, and the call ends in the middle of its work
-            self._has_ended = True
-            close_old_connections()
+        with database.session():
+            try:
+                return work(*arguments)
+            finally:  # also when the client has cancelled, and the call ends in the middle of its work
+                self._has_ended = True
 
     async def end_with_client(self) -> None:
         """Sleeps beside the call; when the client leaves, ends its statement. The work itself notices at its next
@@ -53,7 +51,7 @@ class Running:
 
 
 async def in_thread(
-    work: Callable[..., Answer], *arguments: Any, running: Running, limiter: anyio.CapacityLimiter, statement_s: float
+    work: Callable[..., Answer], *arguments: Any, running: Running, limiter: anyio.CapacityLimiter
 ) -> Answer:
     """Raises what the work refuses, bare: a task group would wrap it."""
     answers: list[Answer] = []
@@ -63,7 +61,7 @@ async def in_thread(
 
         def call() -> None:
             try:
-                answers.append(running.call(work, *arguments, statement_s=statement_s))
+                answers.append(running.call(work, *arguments))
             except DomainError as refused:
                 refusals.append(refused)
 

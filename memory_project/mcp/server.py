@@ -15,7 +15,6 @@ from typing import Any
 from anyio import to_thread
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import close_old_connections
 from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import (
@@ -27,8 +26,9 @@ from starlette.types import ASGIApp
 from knowledge.graph import anthropic
 from memories.access import Caller
 from memories.contract import progress
-from memories.contract.errors import DomainError, Forbidden, LimitReached, NotFound, of_database
+from memories.contract.errors import DomainError, Forbidden, NotFound, of_database
 from memories.contract.toolset import TOOLS, Answer, Call, Tool
+from memories.database import connections
 from memory_project import __version__, limits
 from memory_project.mcp import prompts
 from memory_project.mcp.answers import (
@@ -87,42 +87,35 @@ class CommonplaceServer(ReadingServer):
 
     def _useless(self, caller: Caller) -> set[str]:
         """Tools that have nothing to work on for this caller, and would only cost context."""
-        close_old_connections()
-        try:
+        with connections.session():
             return {tool.name for tool in self.offered.values() if tool.has_use and not tool.has_use(caller)}
-        finally:
-            close_old_connections()
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult:
         request = context.request_context.request if context else None
-        try:
-            caller = await self.caller(request)
-        except DomainError as refused:
-            return await to_thread.run_sync(self._refused, None, name, arguments, refused)
         running = Running()
         try:
-            return await self.in_turn(caller, self._call, name, arguments, caller, context, running, running=running)
-        except LimitReached as refused:
-            return await to_thread.run_sync(self._refused, caller, name, arguments, refused)
+            return await self.in_turn(request, self._call, name, arguments, context, running, running=running)
+        except DomainError as refused:
+            return await to_thread.run_sync(self._refused, request, name, arguments, refused)
 
-    def _refused(
-        self, caller: Caller | None, name: str, arguments: dict[str, Any], refused: DomainError
-    ) -> CallToolResult:
+    def _refused(self, request: Any, name: str, arguments: dict[str, Any], refused: DomainError) -> CallToolResult:
         """The answer of a call that was not begun; it is in the audit like any other."""
         try:
-            answer = {"error": refused.message, "code": refused.code}
+            caller = self._identified(request)
+        except DomainError:
+            caller = None
+        answer = {"error": refused.message, "code": refused.code}
+        with connections.session():
             self.audit(caller, name, arguments, answer, refused, 0.0)
-        finally:
-            close_old_connections()
         return as_result(Answer(answer, is_error=True), structured=False)
 
     def _call(
         self,
+        caller: Caller,
         name: str,
         arguments: dict[str, Any],
-        caller: Caller,
         context: Context[Any, Any] | None,
         running: Running,
     ) -> CallToolResult:

@@ -63,7 +63,7 @@ def test_an_invitation_by_mail(ada: Caller, mail_server: None, personas: Any) ->
     assert is_sent
     assert outbox.outbox[0].to == ["new@example.org"]
     assert link in outbox.outbox[0].body
-    assert user.rights == frozenset()
+    assert caller_for(user, door="test").rights == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from django.db import DatabaseError, connection
 
 from memories import retrieval
 from memories.access import Caller, caller_for
-from memories.contract.errors import DomainError, Forbidden
+from memories.contract.errors import DomainError
 from memory_project.arguments import port
 from memory_project.models import User
 
@@ -78,10 +78,11 @@ class Command(BaseCommand):
             raise CommandError("Say whom to serve: --as EMAIL")
         session = uuid.uuid4().hex  # a process serves one connection
 
+        person = User.objects.filter(email=email.strip().lower()).first()
+        if person is None:
+            raise CommandError(f"There is no person {email!r}; the admin lists everybody under People.")
+
         def identify(request: object) -> Caller:
-            person = User.objects.filter(email=email.strip().lower()).first()
-            if person is None:
-                raise Forbidden(f"There is no person {email!r}; the admin lists everybody under People.")
             return caller_for(
                 person,
                 door="mcp-stdio",
