@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from knowledge.graph import graphs, reading
-from knowledge.graph.finding import vectors
+from knowledge.graph.finding import statements, vectors
 from knowledge.graph.models import Entity, Observation, Relation
 from knowledge.graph.operations import DeleteRelations
 from knowledge.graph.writing import delete_relations, end_all, live, observe, put_entities, put_relations
@@ -106,21 +106,21 @@ def delete_relations_(caller: Caller, relations: list[RelationData]) -> Answer[A
 
 def read_graph(caller: Caller) -> Answer[Any]:
     graph = graphs.graph_of(caller)
-    rows = list(reading.entities(graph).order_by("number")) if graph else []
+    rows = statements.entities(graph) if graph else []
     relations = Relation.objects.filter(graph=graph, ended_at=None).select_related("source", "target")
-    return _graph(rows, list(relations.order_by("number")) if graph else [])
+    return _graph(rows, list(relations.order_by("number")) if graph else [])  # also of those that are not there
 
 
 def search_nodes(caller: Caller, query: str) -> Answer[Any]:
     graph = graphs.graph_of(caller)
-    rows = list(reading.matching(graph, query).order_by("number")) if graph else []
-    return _graph(rows, reading.relations_among(rows))
+    rows = statements.entities(graph, holding=query) if graph else []
+    return _graph(rows, reading.relations_of(rows))
 
 
 def open_nodes(caller: Caller, names: list[str]) -> Answer[Any]:
     graph = graphs.graph_of(caller)
-    rows = list(reading.entities(graph).filter(name__in=names).order_by("number")) if graph else []
-    return _graph(rows, reading.relations_among(rows))
+    rows = statements.entities(graph, names=names) if graph else []
+    return _graph(rows, reading.relations_of(rows))
 
 
 ACTS: dict[str, tuple[Callable[..., Answer[Any]], dict[str, Any]]] = {

@@ -10,15 +10,12 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from knowledge.graph import graphs
-from knowledge.graph.finding import uses
-from knowledge.graph.finding.grams import GRAM, folded, grams
+from knowledge.graph.finding import statements, uses
 from knowledge.graph.models import Entity, Graph, Observation, Reflection, Relation
 from knowledge.graph.operations import OpenNodes, ReadGraph, SearchNodes
 from memories.access import Caller
 from memories.contract.errors import Invalid
 from memories.contract.operations import carries_out
-
-IDS_MOST = 500  # matches that are looked up one by one
 
 
 @dataclass
@@ -55,22 +52,14 @@ def nodes_of(
 ) -> list[Node]:
     """The entities in their order, each with its observations."""
     nodes = {entity.pk: Node(entity) for entity in rows}
-    texts = Observation.objects.filter(entity__in=list(nodes)).order_by("number").defer("folded", "grams")
-    rule = in_force(as_of=as_of)
-    texts = texts.filter(rule | Q(superseded_at__isnull=False) if superseded else rule)
-    for observation in texts.filter(kind__in=kinds) if kinds else texts:
+    for observation in statements.observations(list(nodes), as_of, kinds, superseded=superseded):
         nodes[observation.entity_id].observations.append(observation)
     return [nodes[entity.pk] for entity in rows]
 
 
-def relations_among(rows: Iterable[Entity], as_of: datetime | None = None, *, both: bool = False) -> list[Relation]:
-    """The relations with one end among these, or with both."""
-    pks = [entity.pk for entity in rows]
-    rule = Q(source__in=pks) & Q(target__in=pks) if both else Q(source__in=pks) | Q(target__in=pks)
-    relations = Relation.objects.filter(rule).filter(in_force(as_of=as_of)).select_related("source", "target")
-    return list(
-        relations.defer("source__grams", "source__folded", "target__grams", "target__folded").order_by("number")
-    )
+def relations_of(rows: Iterable[Entity], as_of: datetime | None = None) -> list[Relation]:
+    """The relations with an end among these."""
+    return statements.relations([entity.pk for entity in rows], as_of)
 
 
 @carries_out(ReadGraph)
@@ -79,10 +68,10 @@ def read_graph(ask: ReadGraph, *, caller: Caller) -> Page:
     graph = graphs.graph_of(caller)
     if graph is None:
         return Page([], [])
-    rows = list(entities(graph, ask.as_of).filter(number__gt=_number(ask.cursor)).order_by("number")[: ask.limit + 1])
+    rows = statements.entities(graph, as_of=ask.as_of, after=_number(ask.cursor), limit=ask.limit + 1)
     page, rest = rows[: ask.limit], rows[ask.limit :]
     pks = {entity.pk for entity in page}
-    outgoing = [relation for relation in relations_among(page, ask.as_of) if relation.source_id in pks]
+    outgoing = [relation for relation in relations_of(page, ask.as_of) if relation.source_id in pks]
     return Page(nodes_of(page, ask.as_of), outgoing, str(page[-1].number) if rest else "")
 
 
@@ -92,28 +81,9 @@ def search_nodes(ask: SearchNodes, *, caller: Caller) -> Page:
     graph = graphs.graph_of(caller)
     if graph is None:
         return Page([], [])
-    rows = matching(graph, ask.query.strip()).filter(number__gt=_number(ask.cursor))
-    entries = list(rows.order_by("number")[: ask.limit + 1])
-    page, rest = entries[: ask.limit], entries[ask.limit :]
-    return Page(nodes_of(page), relations_among(page), str(page[-1].number) if rest else "")
-
-
-def matching(graph: Graph, query: str) -> QuerySet[Entity]:
-    rows = entities(graph)
-    if not query:
-        return rows
-    words = folded(query)
-    texts = Observation.objects.filter(graph=graph, ended_at=None, folded__contains=words)
-    rule = Q(folded__contains=words)
-    if len(words) >= GRAM:
-        groups = grams(words)
-        rule &= Q(grams__contains=groups)
-        texts = texts.filter(grams__contains=groups)
-    by_text = texts.order_by().values_list("entity", flat=True).distinct()
-    by_name = Entity.objects.filter(graph=graph).filter(rule).order_by().values_list("pk", flat=True)
-    either = by_name.union(by_text)
-    pks = list(either[: IDS_MOST + 1])
-    return rows.filter(pk__in=pks if len(pks) <= IDS_MOST else either)  # few by their ids: a join reads all entities
+    rows = statements.entities(graph, holding=ask.query.strip(), after=_number(ask.cursor), limit=ask.limit + 1)
+    page, rest = rows[: ask.limit], rows[ask.limit :]
+    return Page(nodes_of(page), relations_of(page), str(page[-1].number) if rest else "")
 
 
 @carries_out(OpenNodes)
@@ -122,7 +92,7 @@ def open_nodes(ask: OpenNodes, *, caller: Caller) -> Page:
     graph = graphs.graph_of(caller)
     if graph is None:
         return Page([], [])
-    by_name = {entity.name: entity for entity in entities(graph, ask.as_of).filter(name__in=ask.names)}
+    by_name = {entity.name: entity for entity in statements.entities(graph, names=ask.names, as_of=ask.as_of)}
     rows = [by_name[name] for name in dict.fromkeys(ask.names) if name in by_name]
     nodes = nodes_of(rows, ask.as_of, ask.kinds, superseded=ask.include_superseded)
     by_entity = {node.entity.pk: node for node in nodes}
@@ -131,7 +101,7 @@ def open_nodes(ask: OpenNodes, *, caller: Caller) -> Page:
             by_entity[reflection.entity_id].reflections.append(reflection)
     if not ask.as_of:
         uses.count_later([entity.pk for entity in rows])
-    return Page(nodes, relations_among(rows, ask.as_of))
+    return Page(nodes, relations_of(rows, ask.as_of))
 
 
 def _number(cursor: str) -> int:

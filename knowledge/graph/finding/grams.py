@@ -20,12 +20,6 @@ def grams(folded_text: str) -> list[str]:
     return sorted(groups)[:GRAMS_MOST]
 
 
-def pattern(folded_query: str) -> str:
-    """A LIKE pattern that finds the query literally."""
-    escaped = folded_query.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"
-
-
 def words_of(text: str) -> list[str]:
     """The words of any script, folded."""
     return WORD.findall(folded(text))

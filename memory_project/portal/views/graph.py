@@ -18,6 +18,7 @@ from knowledge import timeline
 from knowledge.catalog import nearby
 from knowledge.catalog.facts import short_name
 from knowledge.graph import neighbourhood, reading
+from knowledge.graph.finding import statements
 from knowledge.graph.models import Entity, Graph
 from knowledge.graph.neighbourhood import Neighbourhood
 from knowledge.graph.shapes import relation_of
@@ -86,7 +87,7 @@ def graph(request: HttpRequest) -> HttpResponse:
         "entries": [(entity, choice.address(node=entity.number)) for entity in part.entities],
     }
     if choice.q:
-        matches = reading.matching(choice.graph, choice.q).order_by("number")[:MATCHES_MOST]
+        matches = statements.entities(choice.graph, holding=choice.q, limit=MATCHES_MOST)
         context["matches"] = [(entity, choice.address(node=entity.number, expanded=[])) for entity in matches]
     return render(request, "graph/page.html", context)
 
@@ -99,7 +100,7 @@ def _node(choice: Choice, part: Neighbourhood) -> dict[str, Any] | None:
     by_pk = {entity.pk: entity for entity in part.entities}
     relations = [
         (relation_of(part.centre, relation), choice.address(node=by_pk[end].number, expanded=[]))
-        for relation in reading.relations_among([part.centre], choice.as_of)
+        for relation in reading.relations_of([part.centre], choice.as_of)
         for end in [relation.target_id if relation.source_id == part.centre.pk else relation.source_id]
         if end in by_pk
     ]
