@@ -20,14 +20,14 @@ STANDING = """
            ARRAY(
                SELECT permission.codename
                FROM {permissions} permission JOIN {content_types} kind ON kind.id = permission.content_type_id
-               WHERE kind.app_label || '.' || permission.codename = ANY(%(rights)s) AND (
-                   EXISTS (SELECT FROM {user_permissions} own
-                           WHERE own.user_id = person.id AND own.permission_id = permission.id)
-                   OR EXISTS (SELECT FROM {user_groups} member JOIN {group_permissions} shared USING (group_id)
-                              WHERE member.user_id = person.id AND shared.permission_id = permission.id))),
+               WHERE kind.app_label || '.' || permission.codename = ANY(%(rights)s) AND permission.id IN (
+                   SELECT permission_id FROM {user_permissions} WHERE user_id = %(id)s
+                   UNION ALL
+                   SELECT permission_id FROM {user_groups} JOIN {group_permissions} USING (group_id)
+                   WHERE user_id = %(id)s)),
            (SELECT json_agg(json_build_array(membership.is_default, to_json(persona)) ORDER BY persona.name)
             FROM {memberships} membership JOIN {personas} persona ON persona.id = membership.persona_id
-            WHERE membership.user_id = person.id)::text,
+            WHERE membership.user_id = %(id)s)::text,
            (SELECT to_json(persona) FROM {personas} persona WHERE persona.is_default)::text
     FROM {users} person WHERE person.id = %(id)s"""
 

@@ -14,15 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from django.utils import timezone
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from knowledge.graph import graphs, reading
-from knowledge.graph.finding import statements, vectors
-from knowledge.graph.models import Entity, Observation, Relation
+from knowledge.graph import graphs, reading, relating, writing
+from knowledge.graph.finding import statements
+from knowledge.graph.models import Entity, Relation
 from knowledge.graph.operations import DeleteRelations
-from knowledge.graph.writing import delete_relations, end_all, live, observe, put_entities, put_relations
 from memories.access import Caller
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.toolset import Answer, Hints, Tool
@@ -57,50 +55,44 @@ def advertised() -> dict[str, dict[str, Any]]:
 
 
 def create_entities(caller: Caller, entities: list[EntityData]) -> Answer[Any]:
-    change = put_entities(caller, [item for item in entities if _has_name(item["name"])], merges=False)
+    change = writing.put_entities(caller, [item for item in entities if _has_name(item["name"])], merges=False)
     nodes = reading.nodes_of(change.new)
     new = [_entity(node) for node in nodes]
     return Answer({"entities": new}, text=_pretty(new), whole=True)
 
 
 def create_relations(caller: Caller, relations: list[RelationData]) -> Answer[Any]:
-    change = put_relations(caller, relations, dangling=True)
-    return Answer({"relations": change.relations}, text=_pretty(change.relations), whole=True)
+    puts = relating.put_relations(caller, relations, dangling=True)
+    new = [put.shape for put in puts if put.relation]
+    return Answer({"relations": new}, text=_pretty(new), whole=True)
 
 
 def add_observations(caller: Caller, observations: list[Addition]) -> Answer[Any]:
-    results = []
-    with graphs.changing(caller) as graph:
-        entities = []
-        for item in observations:
-            entity = live(graph).filter(name=item["entityName"], is_placeholder=False).first()
-            if entity is None:
-                raise NotFound(f"Entity with name {item['entityName']} not found")
-            added = observe(graph, entity, item["contents"])
-            results.append({"entityName": entity.name, "addedObservations": [row.text for row in added]})
-            entities.append(entity)
-    vectors.index_soon(entities)
+    pairs = [(item["entityName"], item["contents"]) for item in observations]
+    results = [
+        {"entityName": entity.name, "addedObservations": [row.text for row in rows]}
+        for entity, rows in writing.say(caller, pairs, missing=_not_found)
+    ]
     return Answer({"results": results}, text=_pretty(results), whole=True)
 
 
+def _not_found(name: str) -> NotFound:
+    return NotFound(f"Entity with name {name} not found")
+
+
 def delete_entities(caller: Caller, entityNames: list[str]) -> Answer[Any]:
-    with graphs.changing(caller) as graph:
-        for entity in live(graph).filter(name__in=entityNames):
-            end_all(entity, timezone.now())
+    writing.end_entities(caller, entityNames)
     return _succeeded("Entities deleted successfully")
 
 
 def delete_observations(caller: Caller, deletions: list[Deletion]) -> Answer[Any]:
-    with graphs.changing(caller) as graph:
-        for item in deletions:
-            rows = Observation.objects.filter(graph=graph, entity__name=item["entityName"], ended_at=None)
-            rows.filter(entity__deleted_at=None, text__in=item["observations"]).update(ended_at=timezone.now())
+    writing.unsay(caller, [(item["entityName"], item["observations"]) for item in deletions])
     return _succeeded("Observations deleted successfully")
 
 
-def delete_relations_(caller: Caller, relations: list[RelationData]) -> Answer[Any]:
+def delete_relations(caller: Caller, relations: list[RelationData]) -> Answer[Any]:
     if relations:
-        delete_relations(DeleteRelations.model_construct(relations=relations), caller=caller)
+        relating.delete_relations(DeleteRelations.model_construct(relations=relations), caller=caller)
     return _succeeded("Relations deleted successfully")
 
 
@@ -129,7 +121,7 @@ ACTS: dict[str, tuple[Callable[..., Answer[Any]], dict[str, Any]]] = {
     "add_observations": (add_observations, {"observations": list[Addition]}),
     "delete_entities": (delete_entities, {"entityNames": list[str]}),
     "delete_observations": (delete_observations, {"deletions": list[Deletion]}),
-    "delete_relations": (delete_relations_, {"relations": list[RelationData]}),
+    "delete_relations": (delete_relations, {"relations": list[RelationData]}),
     "read_graph": (read_graph, {}),
     "search_nodes": (search_nodes, {"query": str}),
     "open_nodes": (open_nodes, {"names": list[str]}),

@@ -14,7 +14,8 @@ from django.db.models import Prefetch
 from knowledge.graph import graphs
 from knowledge.graph.models import Entity, Observation, Relation
 from knowledge.graph.operations import Migrate
-from knowledge.graph.writing import put_entities, put_relations
+from knowledge.graph.relating import put_relations
+from knowledge.graph.writing import put_entities
 from memories.access import Caller
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import carries_out
@@ -75,9 +76,9 @@ def import_lines(caller: Caller, lines: Iterable[str]) -> Imported:
             {entity.name for entity in change.new} | {n for n, texts in change.added.items() if texts}
         )
     for start in range(0, len(relations), TOGETHER):
-        change = put_relations(caller, relations[start : start + TOGETHER])
-        answer.relations += len(change.relations)
-        answer.skipped += len(change.errors)
+        puts = put_relations(caller, relations[start : start + TOGETHER])
+        answer.relations += sum(put.relation is not None for put in puts)
+        answer.skipped += sum(bool(put.missing) for put in puts)
     return answer
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from knowledge.graph import jsonl, operations, reading, shapes, writing
+from knowledge.graph import jsonl, operations, reading, relating, shapes, writing
 from knowledge.graph.finding import reflections, semantic
 from knowledge.graph.shapes import (
     AnalysisShape,
@@ -48,7 +48,7 @@ def create_entities(caller: Caller, ask: operations.CreateEntities) -> EntitiesS
 @tool(toolset="graph", title="Create relations", hints=Hints(idempotent=True))
 def create_relations(caller: Caller, ask: operations.CreateRelations) -> RelationsShape:
     """Create directed relations between entities that exist, in active voice."""
-    change = writing.create_relations(ask, caller=caller)
+    change = relating.create_relations(ask, caller=caller)
     shape: RelationsShape = {"relations": change.relations}
     return {**shape, "errors": change.errors} if change.errors else shape
 
@@ -83,7 +83,7 @@ def delete_observations(caller: Caller, ask: operations.DeleteObservations) -> C
 @tool(toolset="graph", title="Delete relations", hints=DELETES)
 def delete_relations(caller: Caller, ask: operations.DeleteRelations) -> DeletedShape:
     """Delete relations by both ends and type."""
-    change = writing.delete_relations(ask, caller=caller)
+    change = relating.delete_relations(ask, caller=caller)
     shape: DeletedShape = {"deleted": change.deleted}
     return {**shape, "errors": change.errors} if change.errors else shape
 
@@ -172,7 +172,7 @@ def consolidation_report(caller: Caller, ask: operations.Report) -> ReportShape:
 @tool(toolset="graph", title="End a relation", hints=Hints(idempotent=True))
 def end_relation(caller: Caller, ask: operations.EndRelation) -> EndedShape:
     """End a relation, and keep that it was; its inverse ends with it."""
-    relation, inverse = writing.end_relation(ask, caller=caller)
+    relation, inverse = relating.end_relation(ask, caller=caller)
     says = f"Relation {relation.number} expired successfully"
     shape: EndedShape = {"result": says, "relation": shapes.relation_shape(relation)}
     return {**shape, "inverse_expired_id": inverse.number} if inverse else shape

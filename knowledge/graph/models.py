@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from memories.access import Caller
 
 
+PENDING_KB = 64  # of an index's entries that are not sorted in yet: every search reads them one by one
+
+
 class GraphQuerySet(models.QuerySet["Graph"]):
     def visible_to(self, caller: Caller) -> GraphQuerySet:
         """The only way to read graphs on somebody's behalf; the rule of memories."""
@@ -85,7 +88,7 @@ class Entity(models.Model):
             models.CheckConstraint(condition=~Q(name=""), name="entity_has_name"),
         ]
         indexes = [
-            GinIndex(fields=["grams"], name="entity_grams"),  # search_nodes
+            GinIndex(fields=["grams"], name="entity_grams", gin_pending_list_limit=PENDING_KB),  # search_nodes
             models.Index(fields=["urn"], condition=~Q(urn=""), name="entity_urn"),  # neighbours of the catalog's
             models.Index(fields=["deleted_at"], condition=Q(deleted_at__isnull=False), name="entity_deleted"),
         ]
@@ -123,7 +126,7 @@ class Observation(models.Model):
         ]
         indexes = [
             models.Index(fields=["entity", "number"], name="observation_of_entity"),
-            GinIndex(fields=["grams"], name="observation_grams"),  # search_nodes
+            GinIndex(fields=["grams"], name="observation_grams", gin_pending_list_limit=PENDING_KB),
             models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="observation_ended"),
         ]
 

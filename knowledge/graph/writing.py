@@ -1,12 +1,12 @@
-"""Every change of entities, observations and relations. A call is one transaction in which its graph is locked; vectors
-are made afterwards, and where the embedder is away a job is left for later."""
+"""Every change of entities and observations. A call is one transaction in which its graph is locked; vectors are made
+before it, and where the embedder is away a job is left for later."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Q
@@ -20,15 +20,14 @@ from knowledge.graph.operations import (
     OBSERVATION_MOST,
     AddObservations,
     CreateEntities,
-    CreateRelations,
     DeleteEntities,
     DeleteObservations,
-    DeleteRelations,
-    EndRelation,
 )
 from memories.access import Caller
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import carries_out
+
+Texts = tuple[str, Sequence[str]]  # an entity's name, and what is said of it
 
 
 @dataclass
@@ -47,6 +46,16 @@ def not_found(name: str) -> NotFound:
     return NotFound(f"Entity not found: {name}")
 
 
+def live(graph: Graph) -> Any:
+    return Entity.objects.filter(graph=graph, deleted_at=None)
+
+
+def named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
+    """Those that are there, by name."""
+    rows = live(graph).filter(name__in=set(names), is_placeholder=False).defer("folded", "grams")
+    return {entity.name: entity for entity in rows}
+
+
 # -- entities ---------------------------------------------------------------------------------------------
 
 
@@ -58,27 +67,34 @@ def create_entities(ask: CreateEntities, *, caller: Caller) -> Change:
 
 def put_entities(caller: Caller, items: Iterable[Mapping[str, Any]], *, merges: bool = True) -> Change:
     """With `merges` off, an entity that exists is left alone, as Anthropic's server does."""
+    items = list(items)
+    encodings = _encodings(caller, [(item["name"], item.get("observations", [])) for item in items])
     change = Change()
     with graphs.changing(caller) as graph:
+        by_name = {entity.name: entity for entity in live(graph).filter(name__in={item["name"] for item in items})}
+        texts: list[tuple[Entity, Sequence[str]]] = []
         for item in items:
-            entity = live(graph).filter(name=item["name"]).first()
+            entity = by_name.get(item["name"])
             exists = entity is not None and not entity.is_placeholder
             if entity is None or entity.is_placeholder:
-                entity = _make(graph, item, entity)
+                entity = by_name[item["name"]] = _make(graph, item, entity)
                 change.new.append(entity)
             elif merges:
                 _update(entity, item)
             if not exists or merges:
-                added = observe(graph, entity, item.get("observations", []))
-                change.added.setdefault(entity.name, []).extend(row.text for row in added)
-                change.entities.append(entity)
-    change.entities = list({entity.pk: entity for entity in change.entities}.values())
-    vectors.index_soon(change.entities)
+                texts.append((entity, item.get("observations", [])))
+        _save(change.new)
+        for (entity, _), rows in zip(texts, observe(graph, texts, encodings), strict=True):
+            change.added.setdefault(entity.name, []).extend(row.text for row in rows)
+    change.entities = list({entity.pk: entity for entity, _ in texts}.values())
     return change
 
 
-def live(graph: Graph) -> Any:
-    return Entity.objects.filter(graph=graph, deleted_at=None)
+def put_entity(graph: Graph, name: str, entity_type: str) -> Entity:
+    """A new entity of a locked graph, or the placeholder of this name made whole."""
+    entity = _make(graph, {"name": name, "entityType": entity_type}, live(graph).filter(name=name).first())
+    _save([entity])
+    return entity
 
 
 def _make(graph: Graph, item: Mapping[str, Any], placeholder: Entity | None) -> Entity:
@@ -87,53 +103,56 @@ def _make(graph: Graph, item: Mapping[str, Any], placeholder: Entity | None) -> 
     entity.entity_type = item.get("entityType") or settings.GRAPH_DEFAULT_TYPE
     entity.status = item.get("status") or settings.GRAPH_DEFAULT_STATUS
     entity.urn = item.get("urn") or entity.urn
-    return _saved(entity)
+    _derive(entity)
+    return entity
 
 
-def put_entity(graph: Graph, name: str, entity_type: str) -> Entity:
-    """A new entity of a locked graph, or the placeholder of this name made whole."""
-    return _make(graph, {"name": name, "entityType": entity_type}, live(graph).filter(name=name).first())
-
-
-def _saved(entity: Entity) -> Entity:
+def _derive(entity: Entity) -> None:
     entity.folded = folded(f"{entity.name}\n{entity.entity_type}")
     entity.grams = grams(entity.folded)
     entity.updated_at = timezone.now()
-    entity.save()
-    return entity
+
+
+def _save(entities: Sequence[Entity]) -> None:
+    """New ones together, and placeholders that were there one by one."""
+    Entity.objects.bulk_create([entity for entity in entities if entity._state.adding])
+    for entity in entities:
+        if not entity._state.adding:
+            entity.save()
 
 
 def _update(entity: Entity, item: Mapping[str, Any]) -> None:
     """Only what was said: type and status of an entity are not reset by a call that names neither."""
     changes = {"entity_type": item.get("entityType"), "status": item.get("status"), "urn": item.get("urn")}
     changes = {name: value for name, value in changes.items() if value and value != getattr(entity, name)}
+    for name, value in changes.items():
+        setattr(entity, name, value)
     if changes:
-        for name, value in changes.items():
-            setattr(entity, name, value)
-        _saved(entity)
+        _derive(entity)
+        if not entity._state.adding:  # one of this very call is saved with the others
+            entity.save()
 
 
 @carries_out(DeleteEntities)
 def delete_entities(ask: DeleteEntities, *, caller: Caller) -> Change:
     """Deletes entities with their observations and relations; names that are not there are errors of their own."""
-    change = Change()
+    names = list(dict.fromkeys(ask.entityNames))
+    gone = end_entities(caller, names)
+    return Change(
+        deleted=[name for name in names if name in gone],
+        errors=[not_found(name).message for name in names if name not in gone],
+    )
+
+
+def end_entities(caller: Caller, names: Collection[str]) -> set[str]:
+    """Entities, what is said of them and their relations end, to be purged later; returns the names that were there."""
     with graphs.changing(caller) as graph:
-        now = timezone.now()
-        for name in dict.fromkeys(ask.entityNames):
-            entity = live(graph).filter(name=name, is_placeholder=False).first()
-            if entity is None:
-                change.errors.append(f"Entity not found: {name}")
-                continue
-            end_all(entity, now)
-            change.deleted.append(name)
-    return change
-
-
-def end_all(entity: Entity, now: datetime) -> None:
-    """The entity, what is said of it and its relations end; all of it is purged later."""
-    Observation.objects.filter(entity=entity, ended_at=None).update(ended_at=now)
-    Relation.objects.filter(Q(source=entity) | Q(target=entity), ended_at=None).update(ended_at=now)
-    Entity.objects.filter(pk=entity.pk).update(deleted_at=now)
+        by_name, now = named(graph, names), timezone.now()
+        pks = [entity.pk for entity in by_name.values()]
+        Observation.objects.filter(entity__in=pks, ended_at=None).update(ended_at=now)
+        Relation.objects.filter(Q(source__in=pks) | Q(target__in=pks), ended_at=None).update(ended_at=now)
+        Entity.objects.filter(pk__in=pks).update(deleted_at=now)
+    return set(by_name)
 
 
 # -- observations -----------------------------------------------------------------------------------------
@@ -142,20 +161,49 @@ def end_all(entity: Entity, now: datetime) -> None:
 @carries_out(AddObservations)
 def add_observations(ask: AddObservations, *, caller: Caller) -> Change:
     """Adds texts to entities that exist, all or nothing; a text that is there already is passed over."""
+    pairs = _by_entity(ask.name, ask.observations, "contents")
     change = Change()
-    with graphs.changing(caller) as graph:
-        for name, texts in _by_entity(ask.name, ask.observations, "contents"):
-            entity = live(graph).filter(name=name, is_placeholder=False).first()
-            if entity is None:
-                raise not_found(name)
-            added = observe(graph, entity, texts, ask.kind, ask.supersedes)
-            change.added.setdefault(name, []).extend(row.text for row in added)
-            change.entities.append(entity)
-    vectors.index_soon(change.entities, flags=True)
+    for entity, rows in say(caller, pairs, ask.kind, ask.supersedes, flags=True):
+        change.added.setdefault(entity.name, []).extend(row.text for row in rows)
+        change.entities.append(entity)
     return change
 
 
-def _by_entity(name: str | None, items: Sequence[Any], key: str) -> list[tuple[str, list[str]]]:
+def say(
+    caller: Caller,
+    pairs: Sequence[Texts],
+    kind: str | None = None,
+    supersedes: int | None = None,
+    *,
+    flags: bool = False,
+    missing: Callable[[str], NotFound] = not_found,
+) -> list[tuple[Entity, list[Observation]]]:
+    """Adds texts to entities by name; returns what is new of each pair. With `flags`, what is nearly said already is
+    marked. Raises what `missing` says of a name that is not there, and then keeps nothing."""
+    encodings = vectors.encode(vectors.spoken(name, text) for name, texts in pairs for text in texts)
+    with graphs.changing(caller) as graph:
+        by_name = named(graph, [name for name, _ in pairs])
+        if absent := [name for name, _ in pairs if name not in by_name]:
+            raise missing(absent[0])
+        entities = [(by_name[name], texts) for name, texts in pairs]
+        rows = observe(graph, entities, encodings, kind, supersedes)
+        if flags:
+            vectors.flag([row for part in rows for row in part], encodings)
+    return [(entity, part) for (entity, _), part in zip(entities, rows, strict=True)]
+
+
+def _encodings(caller: Caller, pairs: Sequence[Texts]) -> vectors.Encodings:
+    """Of texts that are not there yet: an import that is repeated embeds nothing."""
+    said: set[tuple[str, str]] = set()
+    if graph := graphs.graph_of(caller):
+        rows = Observation.objects.filter(graph=graph, ended_at=None, entity__name__in={name for name, _ in pairs})
+        said = set(rows.filter(entity__deleted_at=None).values_list("entity__name", "text"))
+    return vectors.encode(
+        vectors.spoken(name, text) for name, texts in pairs for text in texts if (name, text) not in said
+    )
+
+
+def _by_entity(name: str | None, items: Sequence[Any], key: str) -> list[Texts]:
     """Both ways of asking as pairs of an entity and texts."""
     if items and all(isinstance(item, dict) for item in items):
         if name:
@@ -166,7 +214,7 @@ def _by_entity(name: str | None, items: Sequence[Any], key: str) -> list[tuple[s
     return [(name, _texts(items, "observations"))]
 
 
-def _pair(item: Mapping[str, Any], key: str, number: int) -> tuple[str, list[str]]:
+def _pair(item: Mapping[str, Any], key: str, number: int) -> Texts:
     name, texts = item.get("entityName"), item.get(key)
     if not isinstance(name, str) or not name.strip():
         raise Invalid("is missing", field=f"observations[{number}].entityName", allowed="the entity's name")
@@ -184,161 +232,66 @@ def _texts(values: Any, path: str) -> list[str]:
 
 
 def observe(
-    graph: Graph, entity: Entity, texts: Iterable[str], kind: str | None = None, supersedes: int | None = None
+    graph: Graph,
+    pairs: Sequence[tuple[Entity, Sequence[str]]],
+    encodings: vectors.Encodings,
+    kind: str | None = None,
+    supersedes: int | None = None,
+) -> list[list[Observation]]:
+    """Writes what is new, each with its passages; returns it by pair."""
+    texts = {text for _, part in pairs for text in part}
+    rows = Observation.objects.filter(entity__in={entity.pk for entity, _ in pairs}, ended_at=None, text__in=texts)
+    said = set(rows.values_list("entity", "text")) if texts else set()
+    parts = [_new(graph, entity, part, said, kind) for entity, part in pairs]
+    news = [row for part in parts for row in part]
+    if supersedes is not None and news:
+        _supersede(news[-1], supersedes)
+    vectors.save(news, encodings)
+    touched = {row.entity_id for row in news}
+    Entity.objects.filter(pk__in=touched).update(updated_at=timezone.now())
+    return parts
+
+
+def _new(
+    graph: Graph, entity: Entity, texts: Sequence[str], said: set[tuple[UUID, str]], kind: str | None
 ) -> list[Observation]:
-    existing = set(Observation.objects.filter(entity=entity, ended_at=None).values_list("text", flat=True))
     rows = []
-    for text in dict.fromkeys(texts):
-        if text in existing:
+    for text in texts:
+        if (entity.pk, text) in said:
             continue
-        low = folded(text)
-        rows.append(
-            Observation(
-                graph=graph,
-                entity=entity,
-                number=graphs.take_number(graph),
-                text=text,
-                kind=kind or "generic",
-                folded=low,
-                grams=grams(low),
-            )
-        )
-    if supersedes is not None and rows:
-        _supersede(entity, rows[-1], supersedes)
-    Observation.objects.bulk_create(rows)
-    if rows:
-        Entity.objects.filter(pk=entity.pk).update(updated_at=timezone.now())
+        said.add((entity.pk, text))
+        low, number = folded(text), graphs.take_number(graph)
+        row = Observation(graph=graph, entity=entity, number=number, text=text, folded=low, grams=grams(low))
+        row.kind = kind or row.kind
+        rows.append(row)
     return rows
 
 
-def _supersede(entity: Entity, row: Observation, number: int) -> None:
+def _supersede(row: Observation, number: int) -> None:
     now = timezone.now()
-    old = Observation.objects.filter(entity=entity, number=number, ended_at=None)
+    old = Observation.objects.filter(entity=row.entity, number=number, ended_at=None)
     if not old.update(ended_at=now, superseded_at=now):
-        raise NotFound(f"Observation not found: {number} of {entity.name}")
+        raise NotFound(f"Observation not found: {number} of {row.entity.name}")
     row.supersedes = number
 
 
 @carries_out(DeleteObservations)
 def delete_observations(ask: DeleteObservations, *, caller: Caller) -> Change:
     """Ends observations by their exact text. Texts that are not there change nothing."""
-    change = Change()
     if ask.deletions and (ask.name or ask.observations):
         raise Invalid("stands beside name and observations", field="deletions", allowed="one of the two ways")
     pairs = _by_entity(ask.name, ask.deletions or ask.observations, "observations")
+    entities = unsay(caller, pairs)
+    if ask.name and not entities:
+        raise not_found(ask.name)
+    return Change(entities=entities)
+
+
+def unsay(caller: Caller, pairs: Sequence[Texts]) -> list[Entity]:
+    """Ends observations by their exact text; returns the entities that are there, by pair."""
     with graphs.changing(caller) as graph:
+        by_name, now = named(graph, [name for name, _ in pairs]), timezone.now()
         for name, texts in pairs:
-            entity = live(graph).filter(name=name, is_placeholder=False).first()
-            if entity is None:
-                if ask.deletions:
-                    continue
-                raise not_found(name)
-            Observation.objects.filter(entity=entity, text__in=texts, ended_at=None).update(ended_at=timezone.now())
-            change.entities.append(entity)
-    return change
-
-
-# -- relations --------------------------------------------------------------------------------------------
-
-
-@carries_out(CreateRelations)
-def create_relations(ask: CreateRelations, *, caller: Caller) -> Change:
-    """Creates relations between entities that exist; each that can't be is told beside the others."""
-    change = Change()
-    with graphs.changing(caller) as graph:
-        for item in ask.relations:
-            ends, missing = _ends(graph, item)
-            if missing:
-                change.errors.append(f"Entity not found: {missing[0]}")
-                change.relations.append({"error": change.errors[-1]})
-                continue
-            shape = {"from": item["from"], "to": item["to"], "relationType": item["relationType"]}
-            relation = relate(graph, ends[0], ends[1], item["relationType"], item.get("context", ""))
-            change.relations.append(
-                shape | ({"id": relation.number} if relation else {"error": "Relation already exists"})
-            )
-    return change
-
-
-def put_relations(caller: Caller, items: Iterable[Mapping[str, Any]], *, dangling: bool = False) -> Change:
-    """Relations that are new, as shapes; with `dangling`, an end that is not there becomes a hidden placeholder."""
-    change = Change()
-    with graphs.changing(caller) as graph:
-        for item in items:
-            ends, missing = _ends(graph, item)
-            if missing and not dangling:
-                change.errors.append(f"Entity not found: {missing[0]}")
-                continue
-            for name in dict.fromkeys(missing):
-                number = graphs.take_number(graph)
-                Entity.objects.create(graph=graph, number=number, name=name, is_placeholder=True)
-            ends = ends if not missing else _ends(graph, item)[0]
-            if relate(graph, ends[0], ends[1], item["relationType"], item.get("context", ""), inverse=False):
-                shape = {"from": item["from"], "to": item["to"], "relationType": item["relationType"]}
-                change.relations.append(shape)
-    return change
-
-
-def _ends(graph: Graph, item: Mapping[str, Any]) -> tuple[list[Entity], list[str]]:
-    """Both ends of a relation, of those that are there, and the names of those that are not."""
-    names = [item["from"], item["to"]]
-    by_name = {entity.name: entity for entity in live(graph).filter(name__in=names)}
-    return [by_name[name] for name in names if name in by_name], [name for name in names if name not in by_name]
-
-
-def relate(
-    graph: Graph, source: Entity, target: Entity, relation_type: str, context: str = "", *, inverse: bool = True
-) -> Relation | None:
-    """The new relation, with its inverse where the type has one; None where it is there already."""
-    if Relation.objects.filter(source=source, target=target, relation_type=relation_type, ended_at=None).exists():
-        return None
-    number = graphs.take_number(graph)
-    relation = Relation.objects.create(
-        graph=graph, number=number, source=source, target=target, relation_type=relation_type, context=context
-    )
-    if inverse and (other_type := settings.GRAPH_INVERSES.get(relation_type)):
-        relate(graph, target, source, other_type, f"Inverse of {relation_type}", inverse=False)
-    return relation
-
-
-@carries_out(DeleteRelations)
-def delete_relations(ask: DeleteRelations, *, caller: Caller) -> Change:
-    """Ends relations by both ends and type; each that is not there is told beside the others."""
-    change = Change()
-    with graphs.changing(caller) as graph:
-        for item in ask.relations:
-            ends, missing = _ends(graph, item)
-            if missing:
-                change.errors.append(f"Entity not found: {item['from']} or {item['to']}")
-                continue
-            rows = Relation.objects.filter(
-                source=ends[0], target=ends[1], relation_type=item["relationType"], ended_at=None
-            )
-            if rows.update(ended_at=timezone.now()):
-                change.deleted.append({"from": item["from"], "to": item["to"], "relationType": item["relationType"]})
-            else:
-                change.errors.append(f"Relation not found: {item['from']} -> {item['to']} ({item['relationType']})")
-    return change
-
-
-@carries_out(EndRelation)
-def end_relation(ask: EndRelation, *, caller: Caller) -> tuple[Relation, Relation | None]:
-    """Ends a relation, and its inverse where the type has one; ending twice changes nothing."""
-    with graphs.changing(caller) as graph:
-        relation = (
-            Relation.objects.select_related("source", "target").filter(graph=graph, number=ask.relation_id).first()
-        )
-        if relation is None:
-            raise NotFound(f"Relation not found: {ask.relation_id}")
-        if relation.ended_at:
-            return relation, None
-        now = timezone.now()
-        inverse = Relation.objects.filter(
-            source=relation.target_id,
-            target=relation.source_id,
-            relation_type=settings.GRAPH_INVERSES.get(relation.relation_type, ""),
-            ended_at=None,
-        ).first()
-        Relation.objects.filter(pk__in=[row.pk for row in (relation, inverse) if row]).update(ended_at=now)
-        relation.ended_at = now
-    return relation, inverse
+            if entity := by_name.get(name):
+                Observation.objects.filter(entity=entity, text__in=texts, ended_at=None).update(ended_at=now)
+    return [by_name[name] for name, _ in pairs if name in by_name]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from knowledge.graph.models import Graph
-from knowledge.graph.writing import create_entities, create_relations
+from knowledge.graph.relating import create_relations
+from knowledge.graph.writing import create_entities
 from memories.access import Caller
 from memories.conversation.decisions import store_decision
 from memories.conversation.turns import store_messages

@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from knowledge.graph.models import Entity, Graph
-from knowledge.graph.writing import create_entities, create_relations, delete_entities
+from knowledge.graph.relating import create_relations
+from knowledge.graph.writing import create_entities, delete_entities
 from memories.access import Caller
 from memories.models import MemoryRecord
 from memory_project.models import User

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -21,8 +22,51 @@ FLAG_COSINE, FLAG_CONTAINMENT, FLAG_RATIO = 0.85, 0.7, 2.0  # the contract's, of
 SPOKEN = Concat("entity__name", Value(": "), "text", output_field=TextField())
 
 
-def index_soon(entities: Iterable[Entity], *, flags: bool = False) -> None:
-    """Gives new observations of these entities their vectors; without embedder a job is left for each."""
+@dataclass(frozen=True)
+class Encodings:
+    """The passages of texts as they are spoken; none while the embedder is away."""
+
+    of: Mapping[str, passages.Encoded]
+    model: str = ""
+
+
+def spoken(name: str, text: str) -> str:
+    """What is embedded of an observation; SPOKEN says the same to PostgreSQL."""
+    return f"{name}: {text}"
+
+
+def encode(texts: Iterable[str]) -> Encodings:
+    """Before the transaction that needs them."""
+    unique = list(dict.fromkeys(texts))
+    try:
+        encoded, model = passages.encode(unique) if unique else ([], "")
+    except embedding.EmbedderUnavailable:
+        return Encodings({})
+    return Encodings(dict(zip(unique, encoded, strict=True)), model)
+
+
+def save(rows: Sequence[Observation], encodings: Encodings) -> None:
+    """Saves new observations with their passages; a job is left for one that has none."""
+    parts = {row.pk: encodings.of.get(spoken(row.entity.name, row.text)) for row in rows}
+    for row in rows:
+        if parts[row.pk]:
+            row.embedding_model = encodings.model
+            row.embedding_text_hash = embedding.text_hash(spoken(row.entity.name, row.text))
+    Observation.objects.bulk_create(rows)
+    _keep({pk: part for pk, part in parts.items() if part})
+    indexing.enqueue(KIND, [pk for pk, part in parts.items() if part is None], Trigger.WRITE)
+
+
+def _keep(parts: Mapping[UUID, passages.Encoded]) -> None:
+    ObservationPassage.objects.bulk_create(
+        ObservationPassage(observation_id=pk, start=window.start, stop=window.stop, vector=part.vectors[n])
+        for pk, part in parts.items()
+        for n, window in enumerate(part.windows)
+    )
+
+
+def index_soon(entities: Iterable[Entity]) -> None:
+    """Gives the observations of these entities the vectors that they lack; without embedder a job is left for each."""
     rows = Observation.objects.filter(entity__in=[e.pk for e in entities], ended_at=None, embedding_text_hash=None)
     texts = dict(rows.values_list("pk", SPOKEN))
     if not texts:
@@ -31,20 +75,13 @@ def index_soon(entities: Iterable[Entity], *, flags: bool = False) -> None:
         indexing.index(KIND, texts)
     except embedding.EmbedderUnavailable:
         indexing.enqueue(KIND, texts, Trigger.WRITE)
-        return
-    if flags:
-        _flag(texts)
 
 
 def index_observations(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
     encoded, model = passages.encode(list(texts.values()), waiting=waiting)
     with transaction.atomic():
         ObservationPassage.objects.filter(observation__in=texts).delete()
-        ObservationPassage.objects.bulk_create(
-            ObservationPassage(observation_id=pk, start=window.start, stop=window.stop, vector=part.vectors[n])
-            for pk, part in zip(texts, encoded, strict=True)
-            for n, window in enumerate(part.windows)
-        )
+        _keep(dict(zip(texts, encoded, strict=True)))
         for pk, text in texts.items():
             row = Observation.objects.filter(pk=pk)
             row.update(embedding_model=model, embedding_text_hash=embedding.text_hash(text))
@@ -77,14 +114,12 @@ def _words(text: str) -> list[str]:
     return [word for word in (part.strip(".,;:!?\"'()[]{}") for part in text.casefold().split()) if word]
 
 
-def _flag(pks: Iterable[UUID]) -> None:
+def flag(rows: Sequence[Observation], encodings: Encodings) -> None:
     """Marks new observations that nearly say what their entity has already; they are kept all the same."""
-    for row in Observation.objects.filter(pk__in=list(pks)).select_related("entity"):
-        vector = ObservationPassage.objects.filter(observation=row).values_list("vector", flat=True).first()
+    for row in rows:
+        part = encodings.of.get(spoken(row.entity.name, row.text))
         earlier = Observation.objects.filter(entity=row.entity, ended_at=None, number__lt=row.number)
-        if vector is None or not earlier.exists():
-            continue
-        near = nearest(earlier.values("pk"), list(vector))
+        near = nearest(earlier.values("pk"), part.vectors[0].tolist()) if part else None
         if near and (
             near[1] >= FLAG_COSINE
             or (is_asymmetric(row.text, near[0].text) and containment(row.text, near[0].text) >= FLAG_CONTAINMENT)

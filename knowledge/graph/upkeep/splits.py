@@ -22,7 +22,8 @@ from knowledge.graph.finding import vectors
 from knowledge.graph.finding.grams import words_of
 from knowledge.graph.models import Entity, Graph, Observation, ObservationPassage
 from knowledge.graph.operations import AnalyzeSplit, ExecuteSplit, FindSplits, ProposeSplit
-from knowledge.graph.writing import live, not_found, put_entity, relate
+from knowledge.graph.relating import relate
+from knowledge.graph.writing import live, not_found, put_entity
 from memories.access import Caller
 from memories.contract.errors import Conflict, Invalid
 from memories.contract.operations import carries_out
@@ -132,7 +133,7 @@ def execute(ask: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
 def relate_both(graph: Graph, parent: Entity, child: Entity) -> int:
     """The split's relation with its inverse; returns how many there are new."""
     before = parent.outgoing.count() + child.outgoing.count()
-    relate(graph, parent, child, settings.GRAPH_SPLIT_RELATION)
+    relate(graph, [(parent, child, settings.GRAPH_SPLIT_RELATION, "")])
     return parent.outgoing.count() + child.outgoing.count() - before
 
 
