@@ -13,6 +13,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.db.models import Model
 
+from memories.database import prepared
 from memories.models import Persona, PersonaMembership
 
 STANDING = """
@@ -46,12 +47,10 @@ class Standing:
 
 def standing_of(person_id: int, permissions: Iterable[str]) -> Standing | None:
     """None for a person who is not there any more. `permissions` are written "app.codename"."""
-    with connection.cursor() as cursor:
-        cursor.execute(_statement(), {"id": person_id, "rights": list(permissions)})
-        row = cursor.fetchone()
-    if row is None:
+    rows = prepared.rows(_statement(), {"id": person_id, "rights": list(permissions)})
+    if not rows:
         return None
-    email, is_active, is_superuser, rights, memberships, fallback = row
+    email, is_active, is_superuser, rights, memberships, fallback = rows[0]
     entries = json.loads(memberships) if memberships else [[True, json.loads(fallback)]]
     personas = {values["name"]: Persona(**values) for _, values in entries}
     default = next((values["name"] for is_default, values in entries if is_default), next(iter(personas)))

@@ -108,6 +108,7 @@ TEMPLATES = [
 DATABASE_URL = env.text("DATABASE_URL")
 DATABASE_OWNER_URL = env.text("DATABASE_OWNER_URL")
 DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
+DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 
 # 50 candidates need more than hnsw.ef_search's default of 40 (800 finds .99 of the best ten and more at 100,000 records
 # for a millisecond more, bench/recall_speed.py), and a filtered scan must go on until it has them (pgvector,
@@ -139,6 +140,7 @@ DATABASE_OWNER = {name: _owner.get(name, "") for name in ("USER", "PASSWORD", "H
 _database: dict[str, Any] = DATABASES["default"]
 _options = _database.setdefault("OPTIONS", {})
 _options["options"] = f"{_options.get('options', '')} {_server_options}".strip()
+_options["prepare_threshold"] = 5 if DATABASE_PREPARES else None  # of memories/database/prepared.py; not the ORM's
 if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
     # Under ASGI each request has a thread of its own; a pool keeps connections across them. The worker
     # forks its processes instead, and a pool's connections must not be shared across a fork.

@@ -128,6 +128,11 @@ ACTS: dict[str, tuple[Callable[..., Answer[Any]], dict[str, Any]]] = {
 }
 
 
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
 @dataclass(frozen=True)
 class ProfileTool(Tool):
     """A tool whose schemas and texts are another server's."""
@@ -141,7 +146,7 @@ class ProfileTool(Tool):
             if name not in arguments:
                 raise Invalid("is missing", field=name, allowed="as the schema says")
             try:
-                values[name] = TypeAdapter(kind).validate_python(arguments[name], strict=True)
+                values[name] = _adapter(kind).validate_python(arguments[name], strict=True)
             except ValidationError as error:
                 first = error.errors(include_url=False, include_input=False)[0]
                 path = ".".join(str(step) for step in (name, *first["loc"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from django.db import IntegrityError, transaction
@@ -19,7 +19,7 @@ GRAPH = "SELECT * FROM graphs WHERE created_by = %(created_by)s AND (created_by 
 
 def graph_of(caller: Caller) -> Graph | None:
     """The connection's graph, unless nothing was written to it yet. Raises Forbidden."""
-    return next(iter(Graph.objects.raw(GRAPH, {"persona": "", **_key(caller)})), None)
+    return _read(GRAPH, _key(caller))
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def changing(caller: Caller) -> Iterator[Graph]:
     nothing is lost between them and no two wait for each other."""
     key = _key(caller)
     with transaction.atomic():
-        graph = Graph.objects.select_for_update().filter(**key).first()
+        graph = _read(f"{GRAPH} FOR UPDATE", key)
         if graph is None:
             try:
                 with transaction.atomic():
@@ -43,6 +43,10 @@ def changing(caller: Caller) -> Iterator[Graph]:
         graph.changed_at = timezone.now()
         fields = ["changed_at"] + (["last_number"] if graph.last_number != before else [])
         graph.save(update_fields=fields)
+
+
+def _read(statement: str, key: Mapping[str, str]) -> Graph | None:
+    return next(iter(Graph.objects.raw(statement, {"persona": "", **key})), None)
 
 
 def take_number(graph: Graph) -> int:

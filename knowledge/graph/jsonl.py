@@ -19,6 +19,7 @@ from knowledge.graph.writing import put_entities
 from memories.access import Caller
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import carries_out
+from memories.database import connections
 
 NO_PATH = "source_path is required — provide the path to an Anthropic MCP Memory JSONL file"
 BYTES_MOST = 100_000_000
@@ -79,6 +80,7 @@ def import_lines(caller: Caller, lines: Iterable[str]) -> Imported:
         puts = put_relations(caller, relations[start : start + TOGETHER])
         answer.relations += sum(put.relation is not None for put in puts)
         answer.skipped += sum(bool(put.missing) for put in puts)
+    connections.maintain(Entity, Observation, Relation)
     return answer
 
 

@@ -11,7 +11,6 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
-from pgvector.django import HnswIndex
 
 from memories.models import Visibility
 from memories.models.fields import EmbeddingField
@@ -135,7 +134,7 @@ class Observation(models.Model):
 
 
 class ObservationPassage(models.Model):
-    """A window of an observation's text by its vector; derived."""
+    """A window of an observation's text by its vector; derived. No index: a graph's own are compared one by one."""
 
     id = models.BigAutoField(primary_key=True)
     observation = models.ForeignKey(Observation, on_delete=models.CASCADE, related_name="passages")
@@ -145,11 +144,6 @@ class ObservationPassage(models.Model):
 
     class Meta:
         db_table = "graph_passages"
-        indexes = [
-            HnswIndex(
-                fields=["vector"], name="graph_vectors", m=16, ef_construction=64, opclasses=["vector_cosine_ops"]
-            ),
-        ]
 
     def __str__(self) -> str:
         return f"{self.observation_id} {self.start}-{self.stop}"

@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from knowledge.graph import graphs
-from knowledge.graph.finding import vectors
+from knowledge.graph.finding import statements, vectors
 from knowledge.graph.finding.grams import folded, grams
 from knowledge.graph.models import Entity, Graph, Observation, Relation
 from knowledge.graph.operations import (
@@ -52,8 +52,7 @@ def live(graph: Graph) -> Any:
 
 def named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
     """Those that are there, by name."""
-    rows = live(graph).filter(name__in=set(names), is_placeholder=False).defer("folded", "grams")
-    return {entity.name: entity for entity in rows}
+    return {entity.name: entity for entity in statements.entities(graph, names=list(names))}
 
 
 # -- entities ---------------------------------------------------------------------------------------------
@@ -115,10 +114,10 @@ def _derive(entity: Entity) -> None:
 
 def _save(entities: Sequence[Entity]) -> None:
     """New ones together, and placeholders that were there one by one."""
+    placeholders = [entity for entity in entities if not entity._state.adding]
     Entity.objects.bulk_create([entity for entity in entities if entity._state.adding])
-    for entity in entities:
-        if not entity._state.adding:
-            entity.save()
+    for entity in placeholders:
+        entity.save()
 
 
 def _update(entity: Entity, item: Mapping[str, Any]) -> None:

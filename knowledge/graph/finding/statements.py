@@ -85,7 +85,8 @@ def relations(entities: Sequence[UUID], as_of: datetime | None = None) -> list[R
     if not entities:
         return []
     in_force = IN_FORCE.format(row="relation", end="relation.ended_at")
-    rows = list(Relation.objects.raw(RELATIONS.format(in_force=in_force), {"entities": list(entities), "as_of": as_of}))
+    values = {"entities": list(entities), "as_of": as_of}
+    rows = list(Relation.objects.raw(RELATIONS.format(in_force=in_force), values))
     for row in rows:
         for end in ("source", "target"):
             setattr(
