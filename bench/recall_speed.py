@@ -283,8 +283,8 @@ def index_recall(people: dict[str, Any], queries: list[str]) -> None:
         small, shares = is_small(scope), []
         for query in queries:
             vectors, _ = embedding.embed([query])
-            best = set(nearest(scope, vectors, exact=True)[:10])
-            shares.append(len(best & set(nearest(scope, vectors, exact=small)[:10])) / max(len(best), 1))
+            best = set(list(nearest(scope, vectors, exact=True))[:10])
+            shares.append(len(best & set(list(nearest(scope, vectors, exact=small))[:10])) / max(len(best), 1))
         way = "scan" if small else "index"
         print(f"  recall@10 of {name} ({scope.count():,}, {way}): {statistics.fmean(shares):.3f}")
 

@@ -17,6 +17,7 @@ from memories.models.record import MemoryRecordQuerySet
 from memories.retrieval.ranking import is_small
 
 SIMILAR_MAX = 5
+ROUNDING = 1e-4  # between PostgreSQL's cosine and ours
 LOOKED_AT = 20  # nearest records whose whole texts are compared
 
 
@@ -45,7 +46,7 @@ def vectors_of(ids: Sequence[UUID]) -> dict[UUID, Vectors]:
 # The records nearest to any of some vectors, best first. The added zero keeps the planner from the HNSW index, which
 # loses the rows of a small scope.
 NEAREST = """
-    SELECT record_id FROM (
+    SELECT record_id, distance FROM (
         SELECT p.record_id, min(p.vector <=> wanted.vector) AS distance
         FROM unnest(%(vectors)s::text[]::vector[]) AS wanted(vector) CROSS JOIN LATERAL (
             SELECT passage.record_id, passage.vector FROM memory_passages passage
@@ -55,15 +56,15 @@ NEAREST = """
     ) nearest ORDER BY distance, record_id LIMIT %(looked_at)s"""
 
 
-def nearest(scope: MemoryRecordQuerySet, vectors: Vectors, *, exact: bool | None = None) -> list[UUID]:
-    """The records of the scope nearest to any of these passages, best first."""
+def nearest(scope: MemoryRecordQuerySet, vectors: Vectors, *, exact: bool | None = None) -> dict[UUID, float]:
+    """The records of the scope nearest to any of these passages, best first, with the distance of their best one."""
     scope_sql, params = condition(scope)
     is_exact = is_small(scope) if exact is None else exact
     sql = NEAREST.format(scope=scope_sql, exactly=" + 0" if is_exact else "")
     with connection.cursor() as cursor:
         texts = [str(vector.tolist()) for vector in vectors]
         cursor.execute(sql, {**params, "vectors": texts, "looked_at": LOOKED_AT})
-        return [pk for (pk,) in cursor.fetchall()]
+        return dict(cursor.fetchall())
 
 
 def similar_to(
@@ -81,9 +82,10 @@ def similar_to(
 
 def like(scope: MemoryRecordQuerySet, vectors: Vectors, threshold: float) -> list[Similar]:
     """The records of the scope whose whole text has cosine ≥ threshold to the text of these passages, nearest first."""
-    cosines = {
-        pk: whole_cosine(vectors, vectors_there) for pk, vectors_there in vectors_of(nearest(scope, vectors)).items()
-    }
+    # No text as a whole is more alike than its best passage.
+    worth_comparing = [pk for pk, distance in nearest(scope, vectors).items() if 1 - distance >= threshold - ROUNDING]
+    there = vectors_of(worth_comparing) if worth_comparing else {}
+    cosines = {pk: whole_cosine(vectors, vectors_there) for pk, vectors_there in there.items()}
     near = sorted((pk for pk in cosines if cosines[pk] >= threshold), key=lambda pk: (-cosines[pk], pk))
     records = MemoryRecord.objects.defer("search").in_bulk(near)
     return [Similar(records[pk], cosines[pk]) for pk in near if pk in records]
