@@ -108,6 +108,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "forget old calls in the audit": ("memory_project.audit.retention.sweep", 1_440),
         "forget counted calls": ("memory_project.limits.forget_old", 1_440),
         "purge deleted nodes": ("knowledge.graph.tasks.purge", 1_440),
+        "propose what to tidy up in graphs": ("knowledge.graph.tasks.propose_upkeep", 1_440),
         "send the weekly digest": ("memory_project.mail.send_digest", 720),
         "alert about old reviews": ("memory_project.mail.alert_about_reviews", 60),
         "tell channels what waits": ("memory_project.notices.webhooks.send_due", 60),

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html_join
-from django.utils.safestring import SafeString
 
-from knowledge.graph.models import Entity, Graph, Observation, Reflection
-from memories.admin.lists import AdminsOnly
-from memories.contract.text import visible
+from knowledge.graph.models import Entity, Graph, Observation, Reflection, UpkeepProposal, UpkeepState
+from knowledge.graph.upkeep import proposals
+from memories.admin.acts import AdminAct
+from memories.admin.lists import AdminsOnly, admin_caller
+
+ACCEPT = AdminAct(
+    "accept_upkeep",
+    "Accept",
+    "A duplicate ends, which can be undone; an entity is split by its topics of now, which can't.",
+    narrow=lambda caller, rows: rows.filter(state=UpkeepState.OPEN),
+)
+DISMISS = AdminAct(
+    "dismiss_upkeep",
+    "Dismiss",
+    "All stays as it is; it is not proposed again, neither here nor to agents.",
+    narrow=lambda caller, rows: rows.filter(state=UpkeepState.OPEN),
+)
+REOPEN = AdminAct(
+    "reopen_upkeep",
+    "Open again",
+    "Takes the decision back; an ended duplicate is said again.",
+    narrow=lambda caller, rows: rows.exclude(state=UpkeepState.OPEN),
+)
 
 
 @admin.register(Graph)
@@ -19,6 +37,7 @@ class GraphAdmin(AdminsOnly):
     list_filter = ["visibility", "persona"]
     search_fields = ["created_by", "persona"]
     ordering = ["-changed_at"]
+    actions = ["look"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Graph]:
         living = Q(entities__deleted_at=None, entities__is_placeholder=False)
@@ -28,6 +47,32 @@ class GraphAdmin(AdminsOnly):
     def entity_count(self, graph: Graph) -> int:
         return int(graph.living)  # type: ignore[attr-defined]  # annotated above
 
+    @admin.action(description="Look for duplicates and splits")
+    def look(self, request: HttpRequest, rows: QuerySet[Graph]) -> None:
+        caller = admin_caller(request)
+        new = sum(proposals.look(caller=caller, graph=graph) for graph in rows)
+        waiting = UpkeepProposal.objects.filter(entity__graph__in=rows, state=UpkeepState.OPEN).count()
+        messages.info(request, f"{new} new proposals; {waiting} are open, under Upkeep proposals.")
+
+
+class ObservationInline(admin.TabularInline[Observation, Entity]):
+    model = Observation
+    fields = readonly_fields = ("number", "text", "kind", "similarity_flag", "created_at", "superseded_at", "ended_at")
+    extra, can_delete = 0, False
+    verbose_name_plural = "observations"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Observation]:
+        return Observation.objects.defer("folded", "grams")
+
+    def has_view_permission(self, request: HttpRequest, obj: Entity | None = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_add_permission(self, request: HttpRequest, obj: Entity | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Entity | None = None) -> bool:
+        return False
+
 
 @admin.register(Entity)
 class EntityAdmin(AdminsOnly):
@@ -36,16 +81,30 @@ class EntityAdmin(AdminsOnly):
     search_fields = ["name", "graph__created_by"]
     list_select_related = ["graph"]
     ordering = ["-updated_at"]
-    fields = ["name", "entity_type", "status", "urn", "graph", "texts", "created_at", "updated_at", "deleted_at"]
-    readonly_fields = ["texts"]
+    fields = ["name", "entity_type", "status", "urn", "graph", "created_at", "updated_at", "deleted_at"]
+    inlines = [ObservationInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Entity]:
         return Entity.objects.filter(is_placeholder=False).defer("folded", "grams")
 
-    @admin.display(description="observations")
-    def texts(self, entity: Entity) -> SafeString:
-        rows = Observation.objects.filter(entity=entity, ended_at=None).order_by("number").values_list("text")
-        return format_html_join("", "<p>{}</p>", ((visible(text),) for (text,) in rows[:200]))
+
+@admin.register(UpkeepProposal)
+class UpkeepProposalAdmin(AdminsOnly):
+    list_display = ["__str__", "kind", "likeness", "graph", "state", "created_at", "decided_by"]
+    list_filter = ["state", "kind"]
+    list_select_related = ("entity__graph", "ends", "stays")
+    search_fields = ["entity__name", "entity__graph__created_by"]
+    date_hierarchy = "created_at"
+    actions = [act.as_action() for act in (ACCEPT, DISMISS, REOPEN)]
+    presets = (("Open", "state__exact=open"),)
+
+    @admin.display(description="score", ordering="score")
+    def likeness(self, proposal: UpkeepProposal) -> str:
+        return f"{proposal.score:.2f}"
+
+    @admin.display(description="graph")
+    def graph(self, proposal: UpkeepProposal) -> str:
+        return str(proposal.entity.graph)
 
 
 @admin.register(Reflection)

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
 from memories.contract.toolset import TOOLS, Tool
+
+if TYPE_CHECKING:
+    from memories.plugs import Trace
 
 
 class GraphConfig(AppConfig):
@@ -16,16 +20,26 @@ class GraphConfig(AppConfig):
         from knowledge import insights  # noqa: PLC0415 - models first
         from knowledge.graph import neighbours, promoting  # noqa: PLC0415 - the same
         from knowledge.graph.finding import reflections, vectors  # noqa: PLC0415 - the same
-        from knowledge.graph.models import Graph  # noqa: PLC0415 - the same
+        from knowledge.graph.upkeep import proposals  # noqa: PLC0415 - the same
         from memories import plugs  # noqa: PLC0415 - the same
         from memories.retrieval import indexing, search  # noqa: PLC0415 - the same
+        from memories.writing import batches  # noqa: PLC0415 - the same
 
         TOOLS.register("graph", tools)
         insights.ORIGINS.register("graph", promoting.origin)
         search.NEIGHBOURS.register("graph", neighbours.neighbours)
         indexing.SOURCES.register(vectors.KIND, vectors.SOURCE)
         indexing.SOURCES.register(reflections.KIND, reflections.SOURCE)
-        plugs.TRACES.register("graph", lambda: [plugs.Trace(Graph, "created_by")])
+        plugs.TRACES.register("graph", traces)
+        for name, act in proposals.ACTS.items():
+            batches.ACTS.register(name, act)
+
+
+def traces() -> list[Trace]:
+    from knowledge.graph.models import Graph, UpkeepProposal  # noqa: PLC0415 - models first
+    from memories.plugs import Trace  # noqa: PLC0415 - the same
+
+    return [Trace(Graph, "created_by"), Trace(UpkeepProposal, "decided_by", stays=True)]
 
 
 def tools() -> Sequence[Tool]:

@@ -38,11 +38,21 @@ def changing(caller: Caller) -> Iterator[Graph]:
             except IntegrityError:
                 pass  # somebody was quicker
             graph = Graph.objects.select_for_update().get(**key)
-        before = graph.last_number
-        yield graph
-        graph.changed_at = timezone.now()
-        fields = ["changed_at"] + (["last_number"] if graph.last_number != before else [])
-        graph.save(update_fields=fields)
+        yield from _changed(graph)
+
+
+@contextmanager
+def changing_one(graph: Graph) -> Iterator[Graph]:
+    """As changing(), for whoever may change a graph that is not their connection's."""
+    with transaction.atomic():
+        yield from _changed(Graph.objects.select_for_update().get(pk=graph.pk))
+
+
+def _changed(graph: Graph) -> Iterator[Graph]:
+    before = graph.last_number
+    yield graph
+    graph.changed_at = timezone.now()
+    graph.save(update_fields=["changed_at"] + (["last_number"] if graph.last_number != before else []))
 
 
 def _read(statement: str, key: Mapping[str, str]) -> Graph | None:

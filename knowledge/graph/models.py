@@ -234,3 +234,44 @@ class CoOccurrence(models.Model):
 
     def __str__(self) -> str:
         return f"{self.first_id} {self.second_id}"
+
+
+class UpkeepKind(models.TextChoices):
+    SPLIT = "split", "Split an entity"
+    DUPLICATE = "duplicate", "End a duplicate"
+
+
+class UpkeepState(models.TextChoices):
+    OPEN = "open", "Open"
+    ACCEPTED = "accepted", "Accepted"
+    DISMISSED = "dismissed", "Dismissed"
+
+
+class UpkeepProposal(models.Model):
+    """What of a graph may want tidying up, and what was decided: an entity to split, or an observation that says what
+    another of its entity says."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    entity = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=10, choices=UpkeepKind.choices)
+    ends = models.ForeignKey(Observation, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
+    stays = models.ForeignKey(Observation, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
+    score = models.FloatField(help_text="Of a duplicate its likeness, of a split how far beyond its measure it is.")
+    state = models.CharField(max_length=10, choices=UpkeepState.choices, default=UpkeepState.OPEN)
+    created_at = models.DateTimeField(default=timezone.now)
+    decided_at = models.DateTimeField(null=True, blank=True)
+    decided_by = models.CharField(max_length=254, blank=True)
+
+    class Meta:
+        db_table = "graph_upkeep_proposals"
+        ordering = ["-score"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["entity", "kind", "ends", "stays"], nulls_distinct=False, name="upkeep_proposed_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        if self.kind == UpkeepKind.SPLIT:
+            return f"Split {self.entity}"
+        return f"{self.entity}: end “{self.ends}”, keep “{self.stays}”"

@@ -81,26 +81,28 @@ def _placeholders(graph: Graph, names: Sequence[str]) -> dict[str, Entity]:
 def relate(graph: Graph, edges: Sequence[Edge], *, inverses: bool = True) -> list[Relation | None]:
     """New relations of a locked graph, with their inverses where a type has one; None for one that is there already."""
     ends = {end.pk for edge in edges for end in edge[:2]}
-    present = Relation.objects.filter(source__in=ends, target__in=ends, ended_at=None)
-    there = set(present.values_list("source", "target", "relation_type"))
+    rows = Relation.objects.filter(source__in=ends, target__in=ends, ended_at=None)
+    present_keys = set(rows.values_list("source", "target", "relation_type"))
     answers: list[Relation | None] = []
     news: list[Relation] = []
     for source, target, kind, context in edges:
-        relation = _unless_there(graph, (source, target, kind, context), there)
+        relation = _unless_there(graph, (source, target, kind, context), present_keys)
         answers.append(relation)
         inverse = settings.GRAPH_INVERSES.get(kind) if inverses and relation else None
-        opposite = _unless_there(graph, (target, source, inverse, f"Inverse of {kind}"), there) if inverse else None
+        opposite = (
+            _unless_there(graph, (target, source, inverse, f"Inverse of {kind}"), present_keys) if inverse else None
+        )
         news += [row for row in (relation, opposite) if row]
     Relation.objects.bulk_create(news)
     return answers
 
 
-def _unless_there(graph: Graph, edge: Edge, there: set[tuple[UUID, UUID, str]]) -> Relation | None:
+def _unless_there(graph: Graph, edge: Edge, present_keys: set[tuple[UUID, UUID, str]]) -> Relation | None:
     source, target, kind, context = edge
     key = (source.pk, target.pk, kind)
-    if key in there:
+    if key in present_keys:
         return None
-    there.add(key)
+    present_keys.add(key)
     number = graphs.take_number(graph)
     return Relation(graph=graph, number=number, source=source, target=target, relation_type=kind, context=context or "")
 

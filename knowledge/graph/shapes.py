@@ -11,7 +11,7 @@ from knowledge.graph.models import Entity, Observation, Reflection, Relation
 from knowledge.graph.reading import Node
 from knowledge.graph.upkeep.duplicates import Duplicates
 from knowledge.graph.upkeep.report import LISTED, Findings
-from knowledge.graph.upkeep.splits import Analysis
+from knowledge.graph.upkeep.splits import Analysis, parts_of
 
 PREVIEW = 80
 
@@ -194,18 +194,15 @@ def analysis_shape(analysis: Analysis) -> dict[str, Any]:
 
 def proposal_shape(analysis: Analysis, relation: str, inverse: str) -> dict[str, Any]:
     entity = analysis.entity
-    children = {f"{entity.name} - {topic}": rows for topic, rows in analysis.topics.items()}
+    parts = parts_of(analysis)
     relations: list[dict[str, str]] = []
-    for child in children:
-        relations.append({"from": entity.name, "to": child, "type": relation})
+    for part in parts:
+        relations.append({"from": entity.name, "to": part["name"], "type": relation})
         if inverse:
-            relations.append({"from": child, "to": entity.name, "type": inverse})
+            relations.append({"from": part["name"], "to": entity.name, "type": inverse})
     return {
         "original_entity": {"name": entity.name, "entity_type": entity.entity_type},
-        "suggested_splits": [
-            {"name": name, "entity_type": entity.entity_type, "observations": [row.text for row in rows]}
-            for name, rows in children.items()
-        ],
+        "suggested_splits": parts,
         "relations_to_create": relations,
         "analysis": {
             "observation_count": analysis.count,

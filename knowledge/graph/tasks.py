@@ -10,10 +10,20 @@ from django.utils import timezone
 
 from knowledge.graph import purging
 from knowledge.graph.finding import uses
+from knowledge.graph.models import Graph
+from knowledge.graph.upkeep import proposals
+
+LOOKED_BACK = timedelta(hours=25)  # of a run a day
 
 
 def count_uses(entity_ids: list[str]) -> None:
     uses.count([UUID(pk) for pk in entity_ids])
+
+
+def propose_upkeep() -> int:
+    """Looks through the graphs that changed since the last run."""
+    since = timezone.now() - LOOKED_BACK
+    return sum(proposals.find(graph, since) for graph in Graph.objects.filter(changed_at__gte=since))
 
 
 def purge() -> int:

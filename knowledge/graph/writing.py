@@ -50,7 +50,7 @@ def live(graph: Graph) -> Any:
     return Entity.objects.filter(graph=graph, deleted_at=None)
 
 
-def named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
+def entities_named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
     """Those that are there, by name."""
     return {entity.name: entity for entity in statements.entities(graph, names=list(names))}
 
@@ -136,17 +136,17 @@ def _update(entity: Entity, item: Mapping[str, Any]) -> None:
 def delete_entities(ask: DeleteEntities, *, caller: Caller) -> Change:
     """Deletes entities with their observations and relations; names that are not there are errors of their own."""
     names = list(dict.fromkeys(ask.entityNames))
-    gone = end_entities(caller, names)
+    deleted_names = end_entities(caller, names)
     return Change(
-        deleted=[name for name in names if name in gone],
-        errors=[not_found(name).message for name in names if name not in gone],
+        deleted=[name for name in names if name in deleted_names],
+        errors=[not_found(name).message for name in names if name not in deleted_names],
     )
 
 
 def end_entities(caller: Caller, names: Collection[str]) -> set[str]:
     """Entities, what is said of them and their relations end, to be purged later; returns the names that were there."""
     with graphs.changing(caller) as graph:
-        by_name, now = named(graph, names), timezone.now()
+        by_name, now = entities_named(graph, names), timezone.now()
         pks = [entity.pk for entity in by_name.values()]
         Observation.objects.filter(entity__in=pks, ended_at=None).update(ended_at=now)
         Relation.objects.filter(Q(source__in=pks) | Q(target__in=pks), ended_at=None).update(ended_at=now)
@@ -181,7 +181,7 @@ def say(
     marked. Raises what `missing` says of a name that is not there, and then keeps nothing."""
     encodings = vectors.encode(vectors.spoken(name, text) for name, texts in pairs for text in texts)
     with graphs.changing(caller) as graph:
-        by_name = named(graph, [name for name, _ in pairs])
+        by_name = entities_named(graph, [name for name, _ in pairs])
         if absent := [name for name, _ in pairs if name not in by_name]:
             raise missing(absent[0])
         entities = [(by_name[name], texts) for name, texts in pairs]
@@ -193,12 +193,12 @@ def say(
 
 def _encodings(caller: Caller, pairs: Sequence[Texts]) -> vectors.Encodings:
     """Of texts that are not there yet: an import that is repeated embeds nothing."""
-    said: set[tuple[str, str]] = set()
+    present_texts: set[tuple[str, str]] = set()
     if graph := graphs.graph_of(caller):
         rows = Observation.objects.filter(graph=graph, ended_at=None, entity__name__in={name for name, _ in pairs})
-        said = set(rows.filter(entity__deleted_at=None).values_list("entity__name", "text"))
+        present_texts = set(rows.filter(entity__deleted_at=None).values_list("entity__name", "text"))
     return vectors.encode(
-        vectors.spoken(name, text) for name, texts in pairs for text in texts if (name, text) not in said
+        vectors.spoken(name, text) for name, texts in pairs for text in texts if (name, text) not in present_texts
     )
 
 
@@ -240,8 +240,8 @@ def observe(
     """Writes what is new, each with its passages; returns it by pair."""
     texts = {text for _, part in pairs for text in part}
     rows = Observation.objects.filter(entity__in={entity.pk for entity, _ in pairs}, ended_at=None, text__in=texts)
-    said = set(rows.values_list("entity", "text")) if texts else set()
-    parts = [_new(graph, entity, part, said, kind) for entity, part in pairs]
+    present_texts = set(rows.values_list("entity", "text")) if texts else set()
+    parts = [_new(graph, entity, part, present_texts, kind) for entity, part in pairs]
     news = [row for part in parts for row in part]
     if supersedes is not None and news:
         _supersede(news[-1], supersedes)
@@ -252,13 +252,13 @@ def observe(
 
 
 def _new(
-    graph: Graph, entity: Entity, texts: Sequence[str], said: set[tuple[UUID, str]], kind: str | None
+    graph: Graph, entity: Entity, texts: Sequence[str], present_texts: set[tuple[UUID, str]], kind: str | None
 ) -> list[Observation]:
     rows = []
     for text in texts:
-        if (entity.pk, text) in said:
+        if (entity.pk, text) in present_texts:
             continue
-        said.add((entity.pk, text))
+        present_texts.add((entity.pk, text))
         low, number = folded(text), graphs.take_number(graph)
         row = Observation(graph=graph, entity=entity, number=number, text=text, folded=low, grams=grams(low))
         row.kind = kind or row.kind
@@ -289,7 +289,7 @@ def delete_observations(ask: DeleteObservations, *, caller: Caller) -> Change:
 def unsay(caller: Caller, pairs: Sequence[Texts]) -> list[Entity]:
     """Ends observations by their exact text; returns the entities that are there, by pair."""
     with graphs.changing(caller) as graph:
-        by_name, now = named(graph, [name for name, _ in pairs]), timezone.now()
+        by_name, now = entities_named(graph, [name for name, _ in pairs]), timezone.now()
         for name, texts in pairs:
             if entity := by_name.get(name):
                 Observation.objects.filter(entity=entity, text__in=texts, ended_at=None).update(ended_at=now)

@@ -84,8 +84,8 @@ def like(scope: MemoryRecordQuerySet, vectors: Vectors, threshold: float) -> lis
     """The records of the scope whose whole text has cosine ≥ threshold to the text of these passages, nearest first."""
     # No text as a whole is more alike than its best passage.
     worth_comparing = [pk for pk, distance in nearest(scope, vectors).items() if 1 - distance >= threshold - ROUNDING]
-    there = vectors_of(worth_comparing) if worth_comparing else {}
-    cosines = {pk: whole_cosine(vectors, vectors_there) for pk, vectors_there in there.items()}
+    vectors_by_record = vectors_of(worth_comparing) if worth_comparing else {}
+    cosines = {pk: whole_cosine(vectors, other_vectors) for pk, other_vectors in vectors_by_record.items()}
     near = sorted((pk for pk in cosines if cosines[pk] >= threshold), key=lambda pk: (-cosines[pk], pk))
     records = MemoryRecord.objects.defer("search").in_bulk(near)
     return [Similar(records[pk], cosines[pk]) for pk in near if pk in records]

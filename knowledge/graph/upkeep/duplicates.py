@@ -9,8 +9,8 @@ import numpy as np
 
 from knowledge.graph import graphs
 from knowledge.graph.finding import vectors
-from knowledge.graph.finding.vectors import containment, is_asymmetric
-from knowledge.graph.models import Entity, Observation, ObservationPassage
+from knowledge.graph.finding.vectors import FLAG_CONTAINMENT, FLAG_COSINE, containment, is_asymmetric
+from knowledge.graph.models import Entity, Observation, ObservationPassage, UpkeepKind, UpkeepProposal, UpkeepState
 from knowledge.graph.operations import FindDuplicates
 from knowledge.graph.writing import live, not_found
 from memories import embedding
@@ -57,6 +57,11 @@ def find_duplicates(ask: FindDuplicates, *, caller: Caller) -> Duplicates:
     entity = live(graph).filter(name=ask.entity_name, is_placeholder=False).first() if graph else None
     if entity is None:
         raise not_found(ask.entity_name)
+    return pairs_of(entity, ask.threshold, ask.containment_threshold)
+
+
+def pairs_of(entity: Entity, threshold: float = FLAG_COSINE, least_containment: float = FLAG_CONTAINMENT) -> Duplicates:
+    """The pairs of an entity, without those that an admin dismissed. Raises Degraded."""
     rows = list(Observation.objects.filter(entity=entity, ended_at=None).order_by("number")[:LOOKED_AT])
     if len(rows) < 2:
         return Duplicates(entity, len(rows), [])
@@ -68,11 +73,15 @@ def find_duplicates(ask: FindDuplicates, *, caller: Caller) -> Duplicates:
         raise Degraded(f"Embedding model not available: {embedding.state()['detail']}")
     matrix = np.array([vector_of[row.pk] for row in rows], dtype=np.float32)
     cosines = matrix @ matrix.T
+    decided = UpkeepProposal.objects.filter(entity=entity, kind=UpkeepKind.DUPLICATE, state=UpkeepState.DISMISSED)
+    dismissed = [set(pair) for pair in decided.values_list("ends", "stays")]
     pairs = []
     for a, b in combinations(range(len(rows)), 2):
+        if {rows[a].pk, rows[b].pk} in dismissed:
+            continue
         share = containment(rows[a].text, rows[b].text) if is_asymmetric(rows[a].text, rows[b].text) else 0.0
-        if cosines[a, b] >= ask.threshold:
+        if cosines[a, b] >= threshold:
             pairs.append(Pair(rows[a], rows[b], float(cosines[a, b]), "cosine"))
-        elif share >= ask.containment_threshold and share > 0:
+        elif share >= least_containment and share > 0:
             pairs.append(Pair(rows[a], rows[b], share, "containment"))
     return Duplicates(entity, len(rows), sorted(pairs, key=lambda pair: (-pair.score, pair.first.number)))

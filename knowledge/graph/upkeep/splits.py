@@ -20,7 +20,15 @@ from django.db.models import Count, Q
 from knowledge.graph import graphs
 from knowledge.graph.finding import vectors
 from knowledge.graph.finding.grams import words_of
-from knowledge.graph.models import Entity, Graph, Observation, ObservationPassage
+from knowledge.graph.models import (
+    Entity,
+    Graph,
+    Observation,
+    ObservationPassage,
+    UpkeepKind,
+    UpkeepProposal,
+    UpkeepState,
+)
 from knowledge.graph.operations import AnalyzeSplit, ExecuteSplit, FindSplits, ProposeSplit
 from knowledge.graph.relating import relate
 from knowledge.graph.writing import live, not_found, put_entity
@@ -74,6 +82,19 @@ def propose(ask: ProposeSplit, *, caller: Caller) -> Analysis | None:
     return analysis if analysis.needs_split else None
 
 
+def parts_of(analysis: Analysis) -> list[dict[str, Any]]:
+    """The suggested entities: one a topic."""
+    entity = analysis.entity
+    return [
+        {
+            "name": f"{entity.name} - {topic}",
+            "entity_type": entity.entity_type,
+            "observations": [row.text for row in rows],
+        }
+        for topic, rows in analysis.topics.items()
+    ]
+
+
 @carries_out(FindSplits)
 def candidates(ask: FindSplits, *, caller: Caller) -> list[Analysis]:
     """All entities that should be split, the fullest first."""
@@ -82,13 +103,16 @@ def candidates(ask: FindSplits, *, caller: Caller) -> list[Analysis]:
 
 
 def split_candidates(graph: Graph) -> list[Analysis]:
+    """Without those that an admin dismissed."""
     rows = (
         live(graph)
         .filter(is_placeholder=False)
         .annotate(n=Count("observations", filter=Q(observations__ended_at=None)))
     )
     least = min(int(value) for value in settings.GRAPH_SPLIT_AT.values())
-    full = [entity for entity in rows.filter(n__gt=least) if entity.n > threshold_of(entity.entity_type)]
+    decided = UpkeepProposal.objects.filter(entity__graph=graph, kind=UpkeepKind.SPLIT, state=UpkeepState.DISMISSED)
+    rows = rows.filter(n__gt=least).exclude(pk__in=decided.values("entity"))
+    full = [entity for entity in rows if entity.n > threshold_of(entity.entity_type)]
     analyses = [analysis_of(entity) for entity in full]
     return sorted((a for a in analyses if a.needs_split), key=lambda a: (-a.score, a.entity.number))
 
@@ -113,21 +137,25 @@ def execute(ask: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
             parent = live(graph).filter(name=ask.parent_entity_name, is_placeholder=False).first()
             if parent is None:
                 raise not_found(ask.parent_entity_name)
-        moved = related = 0
-        moved_entities = []
-        for number, split in enumerate(ask.approved_splits):
-            child = _split_off(graph, entity, split, number)
-            moved_entities.append(child)
-            moved += len(set(split["observations"]))
-            related += relate_both(graph, parent, child)
+        children, related = split(graph, entity, parent, ask.approved_splits)
         remaining = Observation.objects.filter(entity=entity, ended_at=None).count()
-    vectors.index_soon(moved_entities)
+    vectors.index_soon(children)
     return {
-        "new_entities": [child.name for child in moved_entities],
-        "moved_observations": moved,
+        "new_entities": [child.name for child in children],
+        "moved_observations": sum(len(set(part["observations"])) for part in ask.approved_splits),
         "relations_created": related,
         "original_observations_remaining": remaining,
     }
+
+
+def split(graph: Graph, entity: Entity, parent: Entity, parts: Sequence[Mapping[str, Any]]) -> tuple[list[Entity], int]:
+    """New entities of a locked graph, to which observations move; returns them with the number of new relations."""
+    children, related = [], 0
+    for number, part in enumerate(parts):
+        child = _split_off(graph, entity, part, number)
+        children.append(child)
+        related += relate_both(graph, parent, child)
+    return children, related
 
 
 def relate_both(graph: Graph, parent: Entity, child: Entity) -> int:

@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from knowledge.graph.models import UpkeepProposal
 from knowledge.models import Insight
 from memories import queries
 from memories.access import Caller, caller_of
@@ -80,6 +81,9 @@ def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
     """What the rows say, as far as the caller may see them: insights that wait are seen by their curators."""
     if kind == "insight":
         return dict(Insight.objects.visible_to(caller).filter(pk__in=units).values_list("pk", "record__content"))
+    if kind == "upkeep":
+        rows = UpkeepProposal.objects.filter(pk__in=units).select_related("entity", "ends", "stays")
+        return {row.pk: str(row) for row in rows} if caller.is_admin else {}
     return dict(MemoryRecord.objects.visible_to(caller).filter(pk__in=units).values_list("pk", "content"))
 
 

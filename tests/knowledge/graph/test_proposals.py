@@ -1,0 +1,112 @@
+"""Splits and near-duplicates that an admin decides: proposed once, carried out, dismissed, taken back."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.test import Client
+from django.urls import reverse
+
+from knowledge.graph import tasks
+from knowledge.graph.models import Entity, Observation, UpkeepKind, UpkeepProposal, UpkeepState
+from knowledge.graph.upkeep import proposals
+from memories.access import Caller
+from memories.contract.errors import Conflict, Forbidden
+from memory_project.models import User
+from tests.knowledge.graph.calls import call
+from tests.knowledge.graph.test_upkeep import crowd
+
+pytestmark = pytest.mark.django_db
+SHORT, LONG = "Deployed on Vercel, custom domain", "Deployed on Vercel, custom domain!"
+LIST = "admin:graph_upkeepproposal_changelist"
+
+
+def pair(caller: Caller) -> None:
+    call(caller, "create_entities", entities=[{"name": "P", "observations": [SHORT, LONG, "Unrelated."]}])
+
+
+def living() -> list[str]:
+    return list(Observation.objects.filter(ended_at=None).order_by("number").values_list("text", flat=True))
+
+
+def test_what_changed_is_proposed_once(alice: Caller, ada: Caller) -> None:
+    crowd(alice)
+    pair(alice)
+    first = tasks.propose_upkeep()
+    kinds = set(UpkeepProposal.objects.values_list("kind", flat=True))
+    assert kinds == {UpkeepKind.SPLIT, UpkeepKind.DUPLICATE}
+    assert first == UpkeepProposal.objects.count()
+    assert tasks.propose_upkeep() == 0
+    proposal = UpkeepProposal.objects.get(entity__name="P")
+    assert (proposal.ends and proposal.ends.text, proposal.stays and proposal.stays.text) == (SHORT, LONG)
+
+
+def test_a_duplicate_ends_and_is_said_again(alice: Caller, ada: Caller) -> None:
+    pair(alice)
+    tasks.propose_upkeep()
+    proposal = UpkeepProposal.objects.get()
+    proposals.accept(caller=ada, proposal_id=proposal.pk)
+    assert living() == [LONG, "Unrelated."]
+    with pytest.raises(Conflict):
+        proposals.dismiss(caller=ada, proposal_id=proposal.pk)
+    proposals.reopen(caller=ada, proposal_id=proposal.pk)
+    assert living() == [SHORT, LONG, "Unrelated."]
+    call(alice, "delete_observations", name="P", observations=[LONG])
+    with pytest.raises(Conflict):
+        proposals.accept(caller=ada, proposal_id=proposal.pk)
+    assert living() == [SHORT, "Unrelated."]
+
+
+def test_a_split_is_carried_out(alice: Caller, ada: Caller) -> None:
+    texts = crowd(alice)
+    tasks.propose_upkeep()
+    proposal = UpkeepProposal.objects.get(kind=UpkeepKind.SPLIT)
+    proposals.accept(caller=ada, proposal_id=proposal.pk)
+    children = Entity.objects.filter(name__startswith="Crowd - ")
+    assert Observation.objects.filter(entity__in=children, ended_at=None).count() == len(texts)
+    with pytest.raises(Conflict):
+        proposals.reopen(caller=ada, proposal_id=proposal.pk)
+
+
+def test_the_tools_leave_out_what_was_dismissed(alice: Caller, ada: Caller) -> None:
+    crowd(alice)
+    pair(alice)
+    tasks.propose_upkeep()
+    for proposal in UpkeepProposal.objects.all():
+        proposals.dismiss(caller=ada, proposal_id=proposal.pk)
+    assert call(alice, "find_split_candidates") == {"candidates": []}
+    assert call(alice, "find_duplicate_observations", entity_name="P")["duplicate_pairs"] == []
+    assert tasks.propose_upkeep() == 0
+
+
+def test_admins_alone_decide(alice: Caller, bob: Caller, ada: Caller) -> None:
+    pair(alice)
+    tasks.propose_upkeep()
+    proposal = UpkeepProposal.objects.get()
+    for outsider in (alice, bob):
+        with pytest.raises(Forbidden):
+            proposals.accept(caller=outsider, proposal_id=proposal.pk)
+        with pytest.raises(Forbidden):
+            proposals.look(caller=outsider, graph=proposal.entity.graph)
+    assert UpkeepProposal.objects.get().state == UpkeepState.OPEN
+
+
+def test_an_admin_decides_in_lists(alice: Caller, ada_user: User, bob_user: User) -> None:
+    pair(alice)
+    graph = Entity.objects.get().graph
+    client, outsider = Client(), Client()
+    client.force_login(ada_user)
+    outsider.force_login(bob_user)
+    look = {"action": "look", ACTION_CHECKBOX_NAME: [graph.pk]}
+    page = client.post(reverse("admin:graph_graph_changelist"), look, follow=True).content.decode()
+    assert "1 new proposals; 1 are open" in page
+    proposal = UpkeepProposal.objects.get()
+    assert "end “Deployed on Vercel" in client.get(reverse(LIST)).content.decode()
+    assert outsider.get(reverse(LIST)).status_code in (302, 403)
+    choice = {"action": "accept_upkeep", ACTION_CHECKBOX_NAME: [proposal.pk]}
+    assert "A duplicate ends" in client.post(reverse(LIST), choice).content.decode()
+    outcome = client.post(reverse(LIST), {**choice, "confirm": "1"}, follow=True).content.decode()
+    assert "Accepted" in outcome
+    assert living() == [LONG, "Unrelated."]
+    entity_page = client.get(reverse("admin:graph_entity_change", args=[Entity.objects.get().pk])).content.decode()
+    assert "Unrelated." in entity_page
