@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from knowledge.graph.models import Graph
 from memories.access import Caller
-from memories.contract.errors import Forbidden, NotFound
+from memories.contract.errors import Forbidden, NotFound, check_choice
 from memories.models import Persona, Visibility
 
 # Written out, as every call asks it: the ORM takes longer to write it than PostgreSQL to answer.
@@ -64,8 +65,12 @@ def take_number(graph: Graph) -> int:
     return graph.last_number
 
 
-def share(*, caller: Caller, graph: Graph, visibility: str) -> Graph:
-    """Sets who may read a graph besides its owner."""
+def share(*, caller: Caller, graph_id: UUID, visibility: str) -> Graph:
+    """Sets who may read a person's graph besides its owner; a persona's is its persona's."""
+    check_choice("visibility", visibility, Visibility.values)
+    graph = Graph.objects.visible_to(caller).exclude(created_by="").filter(pk=graph_id).first()
+    if graph is None:
+        raise NotFound("no such graph", field="graph")
     if not caller.acts_for(graph.created_by):
         raise Forbidden("only its owner or an admin shares a graph")
     graph.visibility = visibility

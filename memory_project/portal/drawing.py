@@ -35,6 +35,8 @@ def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], centre: str = "
     points: dict[str, tuple[float, float]] = {}
     for depth in range(max(depths.values(), default=0) + 1):
         ring = [key for key in keys if depths[key] == depth]
+        if not ring:
+            continue
         if depth == 0 and len(ring) == 1 and ring[0] == centre:
             points[centre] = (0.0, 0.0)
             continue

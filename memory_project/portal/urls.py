@@ -51,6 +51,7 @@ urlpatterns = [
     path("analyses/<int:key>/", analyses.detail, name="analysis"),
     path("analyses/<int:key>/clear/", analyses.clear, name="clear-analysis"),
     path("graph/", graph.graph, name="graph"),
+    path("graph/<id:graph_id>/share/", graph.share, name="share-graph"),
     path("conversations/", conversations.listing, name="conversations"),
     path("conversations/one/", conversations.detail, name="conversation"),
     path("conversations/decisions/", conversations.decisions, name="user-decisions"),

@@ -49,6 +49,27 @@ def test_an_empty_page_says_what_to_do(alice_user: User) -> None:
 
 
 @pytest.mark.usefixtures("web")
+def test_its_owner_says_who_may_look(alice_user: User, bob_user: User) -> None:
+    graph, people = Graph.objects.get(), {user: Client() for user in (alice_user, bob_user)}
+    for user, client in people.items():
+        client.force_login(user)
+    address = reverse("share-graph", args=[graph.pk])
+    assert people[bob_user].post(address, {"visibility": "everyone"}).status_code == 404
+    assert "about Report" not in page(bob_user, node=number("Report"))
+    assert people[alice_user].post(address, {"visibility": "nobody"}).status_code == 400
+    people[alice_user].post(address, {"visibility": "everyone"})
+    assert "about Report" in page(bob_user, node=number("Report"))
+    assert "Who may look at it" not in page(bob_user)
+    assert people[bob_user].post(address, {"visibility": "private"}).status_code == 403
+
+
+@pytest.mark.usefixtures("web")
+def test_before_anything_was_known_the_page_says_so(alice_user: User) -> None:
+    for ago in ("30", "999999999"):  # the second is longer ago than dates go
+        assert "Nothing was known then" in page(alice_user, ago=ago)
+
+
+@pytest.mark.usefixtures("web")
 def test_an_entity_is_drawn_with_its_neighbours_and_expanded(alice_user: User) -> None:
     html = page(alice_user, node=number("Report"))
     assert "about Report" in html

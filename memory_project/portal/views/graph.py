@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from knowledge import timeline
 from knowledge.catalog import nearby
 from knowledge.catalog.facts import short_name
-from knowledge.graph import neighbourhood, reading
+from knowledge.graph import graphs, neighbourhood, reading
 from knowledge.graph.finding import statements
 from knowledge.graph.models import Entity, Graph
 from knowledge.graph.neighbourhood import Neighbourhood
@@ -31,6 +33,14 @@ LABELS_MOST = 80  # relations whose type is written on them
 CATALOG_MOST = 12  # catalog entities around those that stand for one
 MATCHES_MOST = 50
 RADIUS = 18
+DAYS_MOST = 36_500  # that one looks back
+
+
+WHO_READS = {
+    "private": "Only its owner",
+    "persona": "Its persona",
+    "everyone": "Everyone here",
+}
 
 
 @dataclass(frozen=True)
@@ -44,13 +54,12 @@ class Choice:
     q: str
 
     @classmethod
-    def of(cls, graphs: list[Graph], params: QueryDict) -> Choice:
-        graph = next((graph for graph in graphs if graph.pk.hex == params.get("graph", "")), graphs[0])
+    def of(cls, open_graphs: list[Graph], params: QueryDict) -> Choice:
+        graph = next((graph for graph in open_graphs if graph.pk.hex == params.get("graph", "")), open_graphs[0])
         expanded = [_number(text) or 0 for text in params.get("expanded", "")[:4_000].split(",")]
         q = UNSTORABLE.sub("", params.get("q", "")).strip()[:500]
-        return cls(
-            graph, _number(params.get("node", "")), [n for n in expanded if n], _number(params.get("ago", "")) or 0, q
-        )
+        days_ago = min(_number(params.get("ago", "")) or 0, DAYS_MOST)
+        return cls(graph, _number(params.get("node", "")), [n for n in expanded if n], days_ago, q)
 
     @property
     def as_of(self) -> datetime | None:
@@ -67,10 +76,10 @@ class Choice:
 @login_required
 def graph(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    graphs = neighbourhood.graphs_of(caller)
-    if not graphs:
+    open_graphs = neighbourhood.graphs_of(caller)
+    if not open_graphs:
         return render(request, "graph/page.html", {"graphs": []})
-    choice = Choice.of(graphs, request.GET)
+    choice = Choice.of(open_graphs, request.GET)
     part = neighbourhood.around(choice.graph, choice.number, choice.expanded, choice.as_of)
     urns = {entity.urn for entity in part.entities if entity.urn}
     lineage = {
@@ -78,18 +87,29 @@ def graph(request: HttpRequest) -> HttpResponse:
         for urn in sorted(urns)[:CATALOG_MOST]
     }
     context: dict[str, Any] = {
-        "graphs": [(entry, choice.address(graph=entry.pk.hex, node="", expanded=[])) for entry in graphs],
+        "graphs": [(entry, choice.address(graph=entry.pk.hex, node="", expanded=[])) for entry in open_graphs],
         "choice": choice,
         "part": part,
         "oldest": max((timezone.now() - choice.graph.created_at).days, 1),
         "picture": _picture(caller, choice, part, lineage),
         "node": _node(choice, part),
+        "may_share": bool(choice.graph.created_by) and caller.acts_for(choice.graph.created_by),
+        "visibilities": WHO_READS,
         "entries": [(entity, choice.address(node=entity.number)) for entity in part.entities],
     }
     if choice.q:
         matches = statements.entities(choice.graph, holding=choice.q, limit=MATCHES_MOST)
         context["matches"] = [(entity, choice.address(node=entity.number, expanded=[])) for entity in matches]
     return render(request, "graph/page.html", context)
+
+
+@require_POST
+@login_required
+def share(request: HttpRequest, graph_id: UUID) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    graphs.share(caller=caller, graph_id=graph_id, visibility=request.POST.get("visibility", ""))
+    messages.success(request, "Kept who may look at it.")
+    return redirect(f"{reverse('graph')}?graph={graph_id.hex}")
 
 
 def _node(choice: Choice, part: Neighbourhood) -> dict[str, Any] | None:
