@@ -9,16 +9,23 @@ from dataclasses import dataclass
 
 RING = 150  # of the view box, between two rings
 ROOM = 96  # along a ring, for a node with its name
-MARGIN = 110
+MARGIN = 80
+SIDE_LEAST = 560
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Key → x and y; the view box's side begins at `low` and is `size` long."""
+    """Key → x and y."""
 
     points: dict[str, tuple[float, float]]
-    low: float
-    size: float
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Left, top, width and height of what is drawn, with a margin; small pictures are not blown up."""
+        xs, ys = zip(*self.points.values(), strict=True) if self.points else ((0.0,), (0.0,))
+        width, height = (max(values) - min(values) + 2 * MARGIN for values in (xs, ys))
+        side = max(width, SIDE_LEAST)
+        return (min(xs) - MARGIN - (side - width) / 2, min(ys) - MARGIN, side, height)
 
 
 def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], centre: str = "") -> Layout:
@@ -44,8 +51,7 @@ def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], centre: str = "
         for key, angle in _spread(ring, parents, angles, ROOM / radius).items():
             angles[key] = angle
             points[key] = (round(radius * math.cos(angles[key]), 1), round(radius * math.sin(angles[key]), 1))
-    half = radius + MARGIN
-    return Layout(points, -half, 2 * half)
+    return Layout(points)
 
 
 def _spread(

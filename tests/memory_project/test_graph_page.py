@@ -59,7 +59,7 @@ def test_its_owner_says_who_may_look(alice_user: User, bob_user: User) -> None:
     assert people[alice_user].post(address, {"visibility": "nobody"}).status_code == 400
     people[alice_user].post(address, {"visibility": "everyone"})
     assert "about Report" in page(bob_user, node=number("Report"))
-    assert "Who may look at it" not in page(bob_user)
+    assert "Who may look at this graph" not in page(bob_user)
     assert people[bob_user].post(address, {"visibility": "private"}).status_code == 403
 
 

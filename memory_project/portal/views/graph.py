@@ -148,7 +148,7 @@ def _picture(caller: Caller, choice: Choice, part: Neighbourhood, lineage: dict[
     return {
         "nodes": nodes,
         "edges": [_edge(layout, *edge, label=len(edges) <= LABELS_MOST) for edge in edges],
-        "box": f"{layout.low:.0f} {layout.low:.0f} {layout.size:.0f} {layout.size:.0f}",
+        "box": " ".join(f"{number:.0f}" for number in layout.box),
     }
 
 
