@@ -47,11 +47,29 @@ def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], centre: str = "
         if depth == 0 and len(ring) == 1 and ring[0] == centre:
             points[centre] = (0.0, 0.0)
             continue
-        radius = max(radius + RING, len(ring) * ROOM / math.tau)
-        for key, angle in _spread(ring, parents, angles, ROOM / radius).items():
-            angles[key] = angle
-            points[key] = (round(radius * math.cos(angles[key]), 1), round(radius * math.sin(angles[key]), 1))
+        ring.sort(key=lambda key: angles.get(parents.get(key, ""), 0.0))  # stable
+        for part_radius, part in _parts(ring, radius):
+            radius = part_radius
+            for key, angle in _spread(part, parents, angles, ROOM / radius).items():
+                angles[key] = angle
+                points[key] = (round(radius * math.cos(angle), 1), round(radius * math.sin(angle), 1))
     return Layout(points)
+
+
+def _parts(ring: Sequence[str], inner: float) -> list[tuple[float, list[str]]]:
+    """Radius and keys: one ring outside of `inner`, wider where it takes some room, or of a crowd several rings, each
+    with its share from all around."""
+    radius = len(ring) * ROOM / math.tau
+    if radius <= inner + 2 * RING:
+        return [(max(inner + RING, radius), list(ring))]
+    radii = [inner + RING]
+    while sum(radii) * math.tau / ROOM < len(ring):
+        radii.append(radii[-1] + RING)
+    parts: list[list[str]] = [[] for _ in radii]
+    for key in ring:
+        emptiest = min(range(len(radii)), key=lambda n: (len(parts[n]) + 1) / radii[n])
+        parts[emptiest].append(key)
+    return list(zip(radii, parts, strict=True))
 
 
 def _spread(
