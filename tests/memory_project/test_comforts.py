@@ -17,7 +17,7 @@ from memories.models import Batch, MemoryRecord
 from memories.writing import batches
 from memory_project.accounts import people
 from memory_project.models import AuditEvent, User
-from memory_project.portal.templatetags.portal import highlight, moment
+from memory_project.portal.templatetags.portal import highlight, moment, text_fragment
 from memory_project.web import locale
 from tests.knowledge.conftest import ORDERS
 
@@ -135,6 +135,11 @@ def test_found_words_are_marked_and_nothing_else_is_markup() -> None:
         "<mark>Refunds</mark> &lt;b&gt;and&lt;/b&gt; <mark>refunding</mark>"
     )
     assert highlight("a (b) [c", "( [ \\") == "a (b) [c"
+
+
+def test_a_passage_is_marked_by_its_ends() -> None:
+    assert text_fragment("**Year-end**, at 5 & 6") == "#:~:text=Year%2Dend%20%2C%20at%205%20%26%206"
+    assert text_fragment(" ".join("abcdefghij")) == "#:~:text=a%20b%20c%20d,g%20h%20i%20j"
 
 
 def test_a_correction_shows_its_diff_while_it_is_written(alice_user: User, olga_user: User, fact: MemoryRecord) -> None:

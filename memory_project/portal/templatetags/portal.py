@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 from django import template
 from django.contrib.humanize.templatetags.humanize import naturaltime
@@ -22,6 +23,8 @@ from memory_project.portal.wording import for_people
 from memory_project.web import locale
 
 register = template.Library()
+MARKUP = re.compile(r"[*_`#>|\[\]]+")  # of Markdown, which is not on the page
+EDGE = 4  # words of a passage's beginning and end that tell it
 
 # Agents wrote the text: HTML stays text, and no image is ever fetched.
 _markdown = MarkdownIt("js-default", {"html": False, "linkify": False}).disable("image")
@@ -79,6 +82,16 @@ def highlight(text: str, query: str) -> SafeString:
     marked = (format_html("<mark>{}</mark>", part) if number % 2 else format_html("{}", part)
               for number, part in enumerate(parts))  # fmt: skip
     return SafeString("".join(marked))  # each part is escaped
+
+
+@register.filter
+def text_fragment(passage: str) -> str:
+    """The end of a link that lets the browser mark this passage on the page (URL Fragment Text Directives, WICG)."""
+    words_of_passage = MARKUP.sub(" ", visible_text(passage)).split()
+    ends = (
+        [words_of_passage] if len(words_of_passage) <= 2 * EDGE else [words_of_passage[:EDGE], words_of_passage[-EDGE:]]
+    )
+    return "#:~:text=" + ",".join(quote(" ".join(part), safe="").replace("-", "%2D") for part in ends)
 
 
 @register.filter
