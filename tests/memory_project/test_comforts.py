@@ -138,7 +138,7 @@ def test_found_words_are_marked_and_nothing_else_is_markup() -> None:
 
 
 def test_a_passage_is_marked_by_its_ends() -> None:
-    assert text_fragment("**Year-end**, at 5 & 6") == "#:~:text=Year%2Dend%20%2C%20at%205%20%26%206"
+    assert text_fragment("**Year-end**, at 5 & 6") == "#:~:text=Year%2Dend%2C%20at%205%20%26%206"
     assert text_fragment(" ".join("abcdefghij")) == "#:~:text=a%20b%20c%20d,g%20h%20i%20j"
 
 

@@ -87,10 +87,8 @@ def highlight(text: str, query: str) -> SafeString:
 @register.filter
 def text_fragment(passage: str) -> str:
     """The end of a link that lets the browser mark this passage on the page (URL Fragment Text Directives, WICG)."""
-    words_of_passage = MARKUP.sub(" ", visible_text(passage)).split()
-    ends = (
-        [words_of_passage] if len(words_of_passage) <= 2 * EDGE else [words_of_passage[:EDGE], words_of_passage[-EDGE:]]
-    )
+    all_words = MARKUP.sub("", visible_text(passage)).split()
+    ends = [all_words] if len(all_words) <= 2 * EDGE else [all_words[:EDGE], all_words[-EDGE:]]
     return "#:~:text=" + ",".join(quote(" ".join(part), safe="").replace("-", "%2D") for part in ends)
 
 
