@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
@@ -21,8 +22,8 @@ from memories import retrieval  # noqa: E402
 from memory_project.mcp.server import build_server, http_app  # noqa: E402
 from memory_project.web.http import LimitBody  # noqa: E402
 
-mcp_server = build_server()
-mcp_application = http_app(mcp_server)
+mcp_server = build_server(toolsets=["all"])
+mcp_application = http_app(mcp_server, settings.MCP_TOOLSETS)
 
 
 @asynccontextmanager
@@ -34,7 +35,11 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
 
 application = LimitBody(
     Starlette(
-        routes=[Route("/mcp", endpoint=mcp_application), Mount("/", app=cast(ASGIApp, django_application))],
+        routes=[
+            Route("/mcp", endpoint=mcp_application),
+            Route("/mcp/x/{choice:path}", endpoint=mcp_application),
+            Mount("/", app=cast(ASGIApp, django_application)),
+        ],
         lifespan=lifespan,
     )
 )

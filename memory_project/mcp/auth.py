@@ -5,6 +5,7 @@ No OAuth metadata is advertised: there is no authorization server to send a clie
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -16,6 +17,7 @@ from memories.access import Caller, Limit, caller_for
 from memories.contract.errors import DomainError, Forbidden
 from memories.database import connections
 from memory_project.accounts.tokens import bearer, find_token
+from memory_project.mcp.choosing import DENIED_KEY
 
 SCOPE_KEY = "commonplace.caller"
 SESSION_MOST = 120  # characters of a session's name
@@ -43,7 +45,7 @@ class RequireToken:
             fault = "this token is unknown, expired or revoked" if text else "no token"
             hint = "create one on the Connect page or with `manage.py createtoken EMAIL`"
             return await self._refuse(f"{fault}: {hint}", scope, receive, send)
-        scope[SCOPE_KEY] = caller
+        scope[SCOPE_KEY] = replace(caller, tools_deny=(*caller.tools_deny, *scope.get(DENIED_KEY, ())))
         return await self.app(scope, receive, send)
 
     async def _refuse(self, message: str, scope: Scope, receive: Receive, send: Send) -> None:

@@ -42,6 +42,7 @@ from memory_project.mcp.answers import (
     tell_of_failure,
 )
 from memory_project.mcp.auth import RequireToken
+from memory_project.mcp.choosing import ChooseTools
 from memory_project.mcp.identified import Identify
 from memory_project.mcp.offers import offers
 from memory_project.mcp.reading import ReadingServer
@@ -154,7 +155,7 @@ class CommonplaceServer(ReadingServer):
         if tool is None:
             raise NotFound(f"there is no tool {name!r}", allowed=", ".join(sorted(self.offered)))
         if not caller.may_use(tool.name):
-            raise Forbidden(f"the persona {caller.persona!r} may not use {name}")
+            raise Forbidden(f"the persona {caller.persona!r}, or this connection, may not use {name}")
         try:
             limits.check(caller, writes=not tool.hints.read_only)
             answer = tool(caller, **arguments)
@@ -192,10 +193,12 @@ def build_server(
     return CommonplaceServer(settings.MCP_TOOLSETS if toolsets is None else toolsets, identify, profile)
 
 
-def http_app(server: CommonplaceServer) -> ASGIApp:
-    """The server as an ASGI application at /mcp: stateless, so that it can be many processes; answers are
-    event streams, so that progress can be told. The host application must run `server.session_manager`."""
+def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) -> ASGIApp:
+    """The server as an ASGI application at /mcp and below: stateless, so that it can be many processes; answers are
+    event streams, so that progress can be told. Connections that choose none have the toolsets of `default`, all unless
+    given. The host application must run `server.session_manager`."""
     hosts = [f"{host}:*" for host in settings.ALLOWED_HOSTS] + list(settings.ALLOWED_HOSTS)
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
-    return RequireToken(server.streamable_http_app(stateless_http=True, transport_security=security))
+    app = RequireToken(server.streamable_http_app(stateless_http=True, transport_security=security))
+    return ChooseTools(app, server.offered.values(), default)

@@ -249,11 +249,11 @@ def test_stdio_refuses_to_start_without_identity(alice_user: User, arguments: li
     assert "Traceback" not in process.stderr
 
 
-def over_http(url: str, token: str, act: Act) -> Any:
+def over_http(url: str, token: str, act: Act, path: str = "", **headers: str) -> Any:
     async def main() -> Any:
         async with (
-            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http_client,
-            Client(streamable_http_client(f"{url}/mcp", http_client=http_client)) as client,
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}", **headers}) as http_client,
+            Client(streamable_http_client(f"{url}/mcp{path}", http_client=http_client)) as client,
         ):
             return await act(client)
 
@@ -288,6 +288,33 @@ def test_http_serves_whoever_the_token_belongs_to(http: str, alice_user: User, b
     foreign_host = httpx2.post(f"{http}/mcp", json=body, headers={**good, "Host": "evil.example"})
     assert (foreign_page.status_code, foreign_host.status_code) == (403, 421)
     assert httpx2.get(f"{http}/.well-known/oauth-protected-resource/mcp").status_code == 404
+
+
+def test_http_connections_choose_their_tools(http: str, alice_user: User) -> None:
+    token = create_token(caller=operator(), user=alice_user, name="test")[1]
+
+    def tools(path: str = "", **headers: str) -> set[str]:
+        listing = over_http(http, token, lambda client: client.list_tools(), path, **headers)
+        return {tool.name for tool in listing.tools}
+
+    default = tools()
+    assert "memory_recall" in default
+    assert "create_entities" not in default
+    graph = tools("/x/graph")
+    assert "create_entities" in graph
+    assert "memory_recall" not in graph
+    assert tools(**{"X-MCP-Toolsets": "graph"}) == graph
+    reading = tools("/x/memory,graph/readonly")
+    assert {"memory_recall", "search_nodes"} <= reading
+    assert not {"memory_manage", "create_entities"} & reading
+    assert tools("/x/memory,graph", **{"X-MCP-Readonly": "true"}) == reading
+    remember = {"command": "remember", "content": "Not by this connection."}
+    refused = over_http(http, token, lambda c: c.call_tool("memory_manage", remember), "/x/memory/readonly")
+    assert "may not use memory_manage" in refused.content[0].text
+    authorization = {"Authorization": f"Bearer {token}"}
+    for path in ("/x/bogus", "/x/memory/writeonly"):
+        missing = httpx2.post(f"{http}/mcp{path}", json={}, headers=authorization)
+        assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 
 
 # -- what comes along -------------------------------------------------------------------------

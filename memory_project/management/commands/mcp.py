@@ -114,10 +114,11 @@ class Command(BaseCommand):
         from memory_project.mcp.server import build_server, http_app  # noqa: PLC0415 - as above
         from memory_project.web.http import LimitBody, uvicorn_options  # noqa: PLC0415 - as above
 
-        server = build_server(toolsets=toolsets, profile=profile)
-        application = http_app(server)
+        server = build_server(toolsets=toolsets or ["all"], profile=profile)
+        application = http_app(server, None if toolsets or profile else settings.MCP_TOOLSETS)
         retrieval.warm_up()
-        app = Starlette(routes=[Route("/mcp", endpoint=application)], lifespan=lambda _: server.session_manager.run())
+        routes = [Route("/mcp", endpoint=application), Route("/mcp/x/{choice:path}", endpoint=application)]
+        app = Starlette(routes=routes, lifespan=lambda _: server.session_manager.run())
         connection.close()
         print(f"MCP over HTTP at http://{host}:{port}/mcp", file=sys.stderr)
         uvicorn.run(LimitBody(app), host=host, port=port, **uvicorn_options())
