@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.db import transaction
 from django.utils import timezone
 
 from memories import services
@@ -25,12 +26,13 @@ def waiting(caller: Caller) -> list[MergeProposal]:
 
 def accept(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
     """The older memory is corrected to the merged text, the newer one archived; both can be restored."""
-    proposal = _open_proposal(caller, proposal_id)
-    text = proposal.text[:4_000]
-    if text != proposal.target.content:
-        services.supersede(caller=caller, record_id=proposal.target_id, content=text, reason=REASON)
-    services.forget(caller=caller, record_id=proposal.record_id, reason=REASON)
-    return _decide(proposal, MergeState.ACCEPTED)
+    with transaction.atomic():
+        proposal = _decide(_open_proposal(caller, proposal_id), MergeState.ACCEPTED)
+        text = proposal.text[:4_000]
+        if text != proposal.target.content:
+            services.supersede(caller=caller, record_id=proposal.target_id, content=text, reason=REASON)
+        services.forget(caller=caller, record_id=proposal.record_id, reason=REASON)
+    return proposal
 
 
 def dismiss(*, caller: Caller, proposal_id: UUID) -> MergeProposal:

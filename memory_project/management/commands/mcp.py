@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
@@ -18,7 +19,7 @@ from memories.contract.errors import DomainError
 from memory_project.arguments import port
 from memory_project.models import User
 
-OWN_APPS = ("memory_project", "memories", "knowledge", "analysis")
+PACKAGES = ("memory_project", "memories", "knowledge", "analysis")
 WARM_UP_AFTER_S = 1.0  # the client's first questions go before the model
 
 
@@ -50,14 +51,14 @@ class Command(BaseCommand):
 
     def check_database(self) -> None:
         """One clear line instead of a trace, and cheaper than loading every migration."""
+        own = [config for config in apps.get_app_configs() if config.name.partition(".")[0] in PACKAGES]
         migrations = {
-            (app, file.stem)
-            for app in OWN_APPS
-            for file in (Path(settings.BASE_DIR) / app / "migrations").glob("[0-9]*.py")
+            (config.label, file.stem) for config in own for file in (Path(config.path) / "migrations").glob("[0-9]*.py")
         }
         try:
             with connection.cursor() as cursor:
-                cursor.execute("SELECT app, name FROM django_migrations WHERE app = ANY(%s)", [list(OWN_APPS)])
+                labels = [config.label for config in own]
+                cursor.execute("SELECT app, name FROM django_migrations WHERE app = ANY(%s)", [labels])
                 applied = set(cursor.fetchall())
         except DatabaseError as error:
             first = str(error).strip().splitlines()[0]
