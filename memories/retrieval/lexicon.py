@@ -98,7 +98,8 @@ def query_terms(query: str) -> list[Term]:
         for lexeme, documents, shared, total, likes in rows
     ]
     terms = sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
-    terms = _with_likes(terms)
+    if rows and rows[0][3] is not None:  # otherwise nothing was counted yet, and every word is unknown
+        terms = _with_likes(terms)
     return [*_identifiers(query, terms), *terms][:MAX_TERMS]
 
 
