@@ -1,0 +1,117 @@
+"""How recall over HTTP grows with its clients: calls a second and milliseconds a call.
+
+    python bench/recall_http.py [--size 10000] [--clients 1,8,32] [--calls 200]
+
+One owner's memories as in recall_speed.py; `manage.py mcp --transport http` serves them, and each client has a
+connection of its own and asks as soon as it is answered. One process serves: more clients fill its cores, no more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import recall_speed
+import scratch
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The server's address."""
+    from django.conf import settings  # noqa: PLC0415 - after setup()
+
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    database = settings.DATABASES["default"]
+    url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
+    command = [sys.executable, str(scratch.ROOT / "manage.py"), "mcp", "--transport", "http", "--port", str(port)]
+    process = subprocess.Popen(command, env={**os.environ, "DATABASE_URL": url}, cwd=scratch.ROOT)
+    try:
+        for _ in range(200):
+            with socket.socket() as sock:
+                if sock.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def ask(url: str, token: str, queries: list[str], times: list[float], connected: asyncio.Barrier) -> None:
+    import httpx2  # noqa: PLC0415 - after setup()
+    from mcp import Client  # noqa: PLC0415 - the same
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - the same
+
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http_client,
+        Client(streamable_http_client(url, http_client=http_client)) as client,
+    ):
+        await client.call_tool("memory_recall", {"query": queries[0]})
+        await connected.wait()
+        for query in queries:
+            started = time.perf_counter()
+            answer = await client.call_tool("memory_recall", {"query": query})
+            if answer.is_error:
+                raise SystemExit(str(answer.content[0]))
+            times.append((time.perf_counter() - started) * 1000)
+
+
+async def measure(url: str, tokens: list[str], queries: list[str], clients: int) -> tuple[float, list[float]]:
+    """Calls a second, and ms of each."""
+    times: list[float] = []
+    share = max(len(queries) // clients, 2)
+    connected = asyncio.Barrier(clients + 1)
+    async with asyncio.TaskGroup() as group:
+        for number in range(clients):
+            start = number * share % len(queries)
+            part = (queries + queries)[start : start + share]
+            group.create_task(ask(url, tokens[number % len(tokens)], part, times, connected))
+        await connected.wait()
+        started = time.perf_counter()
+    return len(times) / (time.perf_counter() - started), times
+
+
+def token_of(user: Any) -> str:
+    from memories.access import operator  # noqa: PLC0415 - after setup()
+    from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - the same
+
+    return create_token(caller=operator(), user=user, name="bench")[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=10_000)
+    parser.add_argument("--clients", default="1,8,32")
+    parser.add_argument("--calls", type=int, default=200)
+    options = parser.parse_args()
+    scratch.setup()
+    with scratch.database():
+        from memory_project.models import User  # noqa: PLC0415 - after setup()
+
+        # Eight people, each with an eighth: calls of one person take turns.
+        people = [f"owner{number}@bench.example" for number in range(8)]
+        tokens = [token_of(User.objects.create_user(email, None)) for email in people]
+        texts = recall_speed.load(options.size, lambda number: people[number % len(people)])
+        queries = recall_speed.questions(texts, options.calls)
+        with served() as url:
+            asyncio.run(measure(url, tokens, queries[:20], 2))  # warm
+            print(f"{'clients':>8}{'calls/s':>10}{'p50 ms':>10}{'p95 ms':>10}")
+            for clients in map(int, options.clients.split(",")):
+                rate, times = asyncio.run(measure(url, tokens, queries, clients))
+                p95 = sorted(times)[int(len(times) * 0.95) - 1]
+                print(f"{clients:>8}{rate:>10.1f}{statistics.median(times):>10.1f}{p95:>10.1f}")
+
+
+if __name__ == "__main__":
+    main()
