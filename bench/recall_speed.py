@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -83,8 +84,10 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
         "stale_reason, tier, conversation_id, author, thread_position, importance, access_count, enrichment_status, "
         "role, language"
     )
-    vectors = list(vectors_for(size, texts))  # embedding gives the connection back
-    with scratch.without_vector_index(), connection.cursor() as cursor:
+    vectors = vectors_for(size, texts)
+    first_vector = next(vectors)  # embedding gives the connection back, so it comes before the cursor
+    memory = "4GB" if size > 300_000 else "1GB"
+    with scratch.without_vector_index(memory), connection.cursor() as cursor:
         with cursor.copy(f"COPY memory_records ({columns}) FROM STDIN") as copy:
             for number, text in enumerate(texts):
                 at = first + timedelta(minutes=number)
@@ -106,8 +109,9 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
                     + (0.5, 0, "", "", "en")
                 )
         with cursor.copy(f"COPY memory_passages ({PASSAGE_COLUMNS}) FROM STDIN") as copy:
-            for pk, text, (vector, bits) in zip(ids, texts, vectors, strict=True):
-                copy.write_row((pk, 0, len(text), str(vector.tolist()), bits, False))
+            for pk, text, (vector, bits) in zip(ids, texts, chain([first_vector], vectors), strict=True):
+                numbers = ",".join([f"{number:.5f}" for number in vector.tolist()])
+                copy.write_row((pk, 0, len(text), f"[{numbers}]", bits, False))
         loaded = time.perf_counter()
     built = time.perf_counter()
     with connection.cursor() as cursor:

@@ -49,8 +49,8 @@ def database() -> Iterator[None]:
 
 
 @contextmanager
-def without_vector_index() -> Iterator[None]:
-    """Rows come in without the index, which is built afterwards, as a bulk import would do it."""
+def without_vector_index(memory: str = "1GB") -> Iterator[None]:
+    """Rows come in without the index, which is built afterwards in so much memory, as a bulk import would do it."""
     from django.db import connection  # noqa: PLC0415 - after setup()
 
     from memories.models import Passage  # noqa: PLC0415 - the same
@@ -60,6 +60,6 @@ def without_vector_index() -> Iterator[None]:
         editor.remove_index(Passage, index)
     yield
     with connection.cursor() as cursor:
-        cursor.execute("SET maintenance_work_mem = '1GB'")
+        cursor.execute("SELECT set_config('maintenance_work_mem', %s, false)", [memory])
     with connection.schema_editor() as editor:
         editor.add_index(Passage, index)
