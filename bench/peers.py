@@ -62,7 +62,7 @@ def corpus(count: int, queries: int) -> tuple[list[str], list[tuple[str, str]]]:
     """The facts, and questions with the fact that answers each."""
     dice = random.Random(3)
     people = [f"{first} {last}" for first in FIRST_NAMES.split() for last in LAST_NAMES.split()]
-    pairs = [(fact.format(who), ask.format(who)) for who in people for fact, ask in TEMPLATES][:count]
+    pairs = [(fact.format(name), ask.format(name)) for name in people for fact, ask in TEMPLATES][:count]
     dice.shuffle(pairs)
     return [fact for fact, _ in pairs], [(ask, fact) for fact, ask in dice.sample(pairs, min(queries, len(pairs)))]
 
@@ -104,7 +104,7 @@ async def through_stdio(
     return times, hits / len(queries)
 
 
-def ours(facts: list[str], queries: list[tuple[str, str]]) -> tuple[Times, float]:
+def commonplace(facts: list[str], queries: list[tuple[str, str]]) -> tuple[Times, float]:
     from django.conf import settings  # noqa: PLC0415 - after setup()
     from mcp.client.stdio import StdioServerParameters  # noqa: PLC0415 - the same
 
@@ -200,7 +200,7 @@ def main() -> None:
     scratch.setup()
     results: dict[str, tuple[Times, float]] = {}
     with scratch.database():
-        results["ours"] = ours(facts, queries)
+        results["ours"] = commonplace(facts, queries)
     if options.python:
         results["mcp-memory-service"] = memory_service(options.python, facts, queries)
         results["mem0"] = mem0(options.python, facts, queries)

@@ -51,13 +51,15 @@ class Command(BaseCommand):
 
     def check_database(self) -> None:
         """One clear line instead of a trace, and cheaper than loading every migration."""
-        own = [config for config in apps.get_app_configs() if config.name.partition(".")[0] in PACKAGES]
+        own_apps = [config for config in apps.get_app_configs() if config.name.partition(".")[0] in PACKAGES]
         migrations = {
-            (config.label, file.stem) for config in own for file in (Path(config.path) / "migrations").glob("[0-9]*.py")
+            (config.label, file.stem)
+            for config in own_apps
+            for file in (Path(config.path) / "migrations").glob("[0-9]*.py")
         }
         try:
             with connection.cursor() as cursor:
-                labels = [config.label for config in own]
+                labels = [config.label for config in own_apps]
                 cursor.execute("SELECT app, name FROM django_migrations WHERE app = ANY(%s)", [labels])
                 applied = set(cursor.fetchall())
         except DatabaseError as error:
