@@ -50,9 +50,11 @@ class GraphAdmin(AdminsOnly):
     @admin.action(description="Look for duplicates and splits")
     def look(self, request: HttpRequest, rows: QuerySet[Graph]) -> None:
         caller = admin_caller(request)
-        new = sum(proposals.look(caller=caller, graph=graph) for graph in rows)
+        counts = [proposals.look(caller=caller, graph=graph) for graph in rows]
         waiting = UpkeepProposal.objects.filter(entity__graph__in=rows, state=UpkeepState.OPEN).count()
-        messages.info(request, f"{new} new proposals; {waiting} are open, under Upkeep proposals.")
+        new = sum(count or 0 for count in counts)
+        later = " A worker looks through the large ones." if None in counts else ""
+        messages.info(request, f"{new} new proposals; {waiting} are open, under Upkeep proposals.{later}")
 
 
 class ObservationInline(admin.TabularInline[Observation, Entity]):

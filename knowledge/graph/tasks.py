@@ -26,6 +26,11 @@ def propose_upkeep() -> int:
     return sum(proposals.find(graph, since) for graph in Graph.objects.filter(changed_at__gte=since))
 
 
+def look_through(graph_id: str) -> int:
+    graph = Graph.objects.filter(pk=graph_id).first()
+    return proposals.find(graph) if graph else 0
+
+
 def purge() -> int:
     """What was deleted long enough ago goes for good."""
     return purging.purge(timezone.now() - timedelta(days=settings.SOFT_DELETE_PURGE_DAYS))

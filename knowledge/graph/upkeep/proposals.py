@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django_q.tasks import async_task
 
 from knowledge.graph import graphs
 from knowledge.graph.models import Entity, Graph, Observation, UpkeepKind, UpkeepProposal, UpkeepState
@@ -18,10 +19,15 @@ from memories.access import Caller
 from memories.contract.errors import Conflict, Degraded, Forbidden, NotFound
 from memories.writing.batches import Act
 
+ENTITIES_AT_ONCE = 500  # that somebody waits for
 
-def look(*, caller: Caller, graph: Graph) -> int:
-    """Looks through a whole graph now; returns how many proposals are new."""
+
+def look(*, caller: Caller, graph: Graph) -> int | None:
+    """Looks through a whole graph; returns how many proposals are new, or None for a large one, which a worker does."""
     _require_admin(caller)
+    if live(graph).count() > ENTITIES_AT_ONCE:
+        async_task("knowledge.graph.tasks.look_through", graph.pk.hex)
+        return None
     return find(graph)
 
 

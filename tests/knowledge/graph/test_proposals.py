@@ -91,6 +91,17 @@ def test_admins_alone_decide(alice: Caller, bob: Caller, ada: Caller) -> None:
     assert UpkeepProposal.objects.get().state == UpkeepState.OPEN
 
 
+def test_a_worker_looks_through_a_large_graph(alice: Caller, ada: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair(alice)
+    graph = Entity.objects.get().graph
+    queue: list[tuple[str, ...]] = []
+    monkeypatch.setattr(proposals, "ENTITIES_AT_ONCE", 0)
+    monkeypatch.setattr(proposals, "async_task", lambda *arguments: queue.append(arguments))
+    assert proposals.look(caller=ada, graph=graph) is None
+    ((task, graph_id),) = queue
+    assert (task, tasks.look_through(graph_id)) == ("knowledge.graph.tasks.look_through", 1)
+
+
 def test_an_admin_decides_in_lists(alice: Caller, ada_user: User, bob_user: User) -> None:
     pair(alice)
     graph = Entity.objects.get().graph
