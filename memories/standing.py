@@ -52,7 +52,11 @@ def standing_of(person_id: int, permissions: Iterable[str]) -> Standing | None:
         return None
     email, is_active, is_superuser, rights, memberships, fallback = rows[0]
     entries = json.loads(memberships) if memberships else [[True, json.loads(fallback)]]
-    personas = {values["name"]: Persona(**values) for _, values in entries}
+    columns = {field.attname for field in Persona._meta.concrete_fields}  # a newer version may have added some
+    personas = {
+        values["name"]: Persona(**{name: value for name, value in values.items() if name in columns})
+        for _, values in entries
+    }
     default = next((values["name"] for is_default, values in entries if is_default), next(iter(personas)))
     return Standing(email.lower(), is_active, is_superuser, frozenset(rights), personas, default)
 
