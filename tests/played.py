@@ -19,6 +19,7 @@ from memory_project.mcp.server import build_server
 RECORDING = Path(__file__).parent / "played.json"
 ID = re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:[+-]\d\d:\d\d|Z)?")
+DAY = re.compile(r"(?<=; )\d{4}-\d\d-\d\d(?=; )")  # of a memory, in a text to read
 SIGNED = re.compile(r"(?<=export=)[\w:.~-]+|[\w-]{16,}:[\w-]{4,}:[\w-]{20,}")
 
 
@@ -57,7 +58,7 @@ class Session:
     def _keep(self, call: str, arguments: Any, answer: dict[str, Any]) -> None:
         answer = {name: _settled(value) for name, value in answer.items()}
         line = json.dumps({"call": call, "arguments": arguments, **answer}, ensure_ascii=False, default=str)
-        line = TIME.sub("<time>", SIGNED.sub("<signed>", line))
+        line = DAY.sub("<day>", TIME.sub("<time>", SIGNED.sub("<signed>", line)))
         self.answers.append(json.loads(ID.sub(self._mask, line)))
 
     def _mask(self, match: re.Match[str]) -> str:
