@@ -79,6 +79,8 @@ CATALOG_CHANGES: Registry[Callable[[Sequence[str], Sequence[str]], object]] = Re
 GROUNDS: Registry[Callable[[MemoryRecord], None]] = Registry("grounds")
 # Called with a record that has just gone stale, and whoever found it so.
 STALE_LISTENERS: Registry[Callable[[MemoryRecord, Caller], None]] = Registry("listeners to staleness")
+# Derives anew what an app's own search reads; each says in words what it did.
+REBUILDS: Registry[Callable[[], str]] = Registry("rebuilds")
 
 
 def first_word(words: Sequence[str]) -> str:

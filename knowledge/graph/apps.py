@@ -19,7 +19,7 @@ class GraphConfig(AppConfig):
     def ready(self) -> None:
         from knowledge import insights  # noqa: PLC0415 - models first
         from knowledge.graph import neighbours, promoting  # noqa: PLC0415 - the same
-        from knowledge.graph.finding import reflections, vectors  # noqa: PLC0415 - the same
+        from knowledge.graph.finding import rebuilding, reflections, vectors  # noqa: PLC0415 - the same
         from knowledge.graph.upkeep import proposals  # noqa: PLC0415 - the same
         from memories import plugs  # noqa: PLC0415 - the same
         from memories.retrieval import indexing, search  # noqa: PLC0415 - the same
@@ -31,6 +31,7 @@ class GraphConfig(AppConfig):
         indexing.SOURCES.register(vectors.KIND, vectors.SOURCE)
         indexing.SOURCES.register(reflections.KIND, reflections.SOURCE)
         plugs.TRACES.register("graph", traces)
+        plugs.REBUILDS.register("graph", rebuilding.rebuild)
         for name, act in proposals.ACTS.items():
             batches.ACTS.register(name, act)
 

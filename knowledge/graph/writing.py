@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from knowledge.graph import graphs
-from knowledge.graph.finding import statements, vectors
+from knowledge.graph.finding import rebuilding, statements, vectors
 from knowledge.graph.finding.grams import folded, grams
 from knowledge.graph.models import Entity, Graph, Observation, Relation
 from knowledge.graph.operations import (
@@ -107,7 +107,7 @@ def _make(graph: Graph, item: Mapping[str, Any], placeholder: Entity | None) -> 
 
 
 def _derive(entity: Entity) -> None:
-    entity.folded = folded(f"{entity.name}\n{entity.entity_type}")
+    entity.folded = rebuilding.spelling(entity.name, entity.entity_type)
     entity.grams = grams(entity.folded)
     entity.updated_at = timezone.now()
 

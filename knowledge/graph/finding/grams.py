@@ -6,7 +6,7 @@ import re
 
 GRAM = 3
 WORD = re.compile(r"\w+")
-GRAMS_MOST = 4_000  # of one text: the others are found by the rest of the query
+ASKED_MOST = 64  # of a query: they leave few rows, and each of those is looked at whole
 
 
 def folded(text: str) -> str:
@@ -16,8 +16,12 @@ def folded(text: str) -> str:
 
 def grams(folded_text: str) -> list[str]:
     """The distinct groups of three characters."""
-    groups = {folded_text[n : n + GRAM] for n in range(len(folded_text) - GRAM + 1)}
-    return sorted(groups)[:GRAMS_MOST]
+    return sorted({folded_text[n : n + GRAM] for n in range(len(folded_text) - GRAM + 1)})
+
+
+def asked_grams(folded_query: str) -> list[str]:
+    """Groups that every text has which holds this query."""
+    return grams(folded_query)[:ASKED_MOST]
 
 
 def words_of(text: str) -> list[str]:

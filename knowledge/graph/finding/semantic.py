@@ -13,7 +13,7 @@ from pgvector.django import CosineDistance
 
 from knowledge.graph import graphs, reading
 from knowledge.graph.finding import limbic, uses
-from knowledge.graph.finding.grams import GRAM, grams, words_of
+from knowledge.graph.finding.grams import GRAM, asked_grams, words_of
 from knowledge.graph.models import Entity, Graph, Observation, ObservationPassage
 from knowledge.graph.operations import SearchSemantic
 from memories import embedding
@@ -90,7 +90,7 @@ def by_words(graph: Graph, query: str, limit: int) -> list[UUID]:
     words = [word for word in dict.fromkeys(words_of(query)) if len(word) >= GRAM]
     counts: dict[UUID, int] = {}
     for word in words[:16]:
-        rule = Q(graph=graph, grams__contains=grams(word), folded__contains=word)
+        rule = Q(graph=graph, grams__contains=asked_grams(word), folded__contains=word)
         pks = set(Observation.objects.filter(rule, ended_at=None).values_list("entity", flat=True)[: 20 * limit])
         pks |= set(Entity.objects.filter(rule, deleted_at=None, is_placeholder=False).values_list("pk", flat=True))
         for pk in pks:

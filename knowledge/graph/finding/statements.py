@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from knowledge.graph.finding.grams import GRAM, folded, grams
+from knowledge.graph.finding.grams import GRAM, asked_grams, folded
 from knowledge.graph.models import Entity, Graph, Observation, Relation
 
 IN_FORCE = """(%(as_of)s::timestamptz IS NULL AND {end} IS NULL
@@ -61,7 +61,7 @@ def entities(
         "after": after,
         "limit": limit,
         "words": words,
-        "grams": grams(words) if len(words) >= GRAM else None,
+        "grams": asked_grams(words) if len(words) >= GRAM else None,
         "names": list(names or ()),
     }
     rule = HOLDING if holding else "AND entity.name = ANY(%(names)s)" if names is not None else ""

@@ -8,6 +8,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.core.management.base import BaseCommand
 from django.db import connection, models, transaction
 
+from memories import plugs
 from memories.database.owner import as_owner
 from memories.models.fields import SearchText, text_search_config
 from memories.retrieval import lexicon
@@ -31,6 +32,8 @@ class Command(BaseCommand):
             f"text search uses “{text_search_config()}”: {max(terms - 1, 0)} terms;"
             f" the language of {count} more memories is known"
         )
+        for rebuild in plugs.REBUILDS.values():
+            self.stdout.write(rebuild())
 
 
 def search_columns() -> Iterator[tuple[type[models.Model], models.GeneratedField]]:

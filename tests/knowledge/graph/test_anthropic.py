@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import string
 import subprocess
 import sys
 from pathlib import Path
@@ -169,6 +171,14 @@ def test_search_nodes(filled: Session, query: str, hits: list[str], relations: l
 def test_open_nodes(filled: Session, wanted_names: list[str], hits: list[str], relations: list[Any]) -> None:
     graph = filled("open_nodes", names=wanted_names)
     assert (names(graph), graph["relations"]) == (hits, relations)
+
+
+def test_a_long_text_is_found_by_any_of_its_words(memory: Session) -> None:
+    letters = random.Random(1)
+    words = ["".join(letters.choices(string.ascii_lowercase, k=8)) for _ in range(5_000)]
+    memory("create_entities", entities=[{**BOB, "observations": [" ".join(words)]}])
+    for words_asked in (words[0], words[2_500], words[-1], " ".join(words[1_000:1_100])):
+        assert names(memory("search_nodes", query=words_asked)) == ["Bob"]
 
 
 def test_nothing_is_limited(memory: Session) -> None:

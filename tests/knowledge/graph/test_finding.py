@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from knowledge.graph.models import Entity
+from knowledge.graph.finding import rebuilding
+from knowledge.graph.models import Entity, Observation
 from memories.access import Caller
 from memories.contract.errors import Invalid, NotFound
-from tests.knowledge.graph.calls import call, space
+from tests.knowledge.graph.calls import call, names, space
 
 pytestmark = pytest.mark.django_db
 
@@ -46,3 +47,14 @@ def test_a_wrong_reflection_is_refused(alice: Caller, arguments: dict[str, Any],
     with pytest.raises((Invalid, NotFound)) as refused:
         call(alice, "add_reflection", **arguments)
     assert refused.value.message.startswith(fault)
+
+
+def test_what_literal_search_reads_can_be_rebuilt(alice: Caller) -> None:
+    space(alice)
+    for model in (Entity, Observation):
+        model.objects.update(folded="", grams=[])
+    assert not names(call(alice, "search_nodes", query="starlight"))
+    assert rebuilding.rebuild().startswith("graphs: 2 entities and 2 observations")
+    for query in ("starlight", "cachorrospace"):
+        assert names(call(alice, "search_nodes", query=query)) == ["CachorroSpace"]
+    assert rebuilding.rebuild().startswith("graphs: 0 entities and 0 observations")
