@@ -24,8 +24,9 @@ from memories.embedding import EmbedderUnavailable, Tokens, Vectors
 NAME = "all-MiniLM-L6-v2"
 MAX_TOKENS = 256  # sentence_bert_config.json of the model
 BATCH = 32  # small batches of like length are quickest on a CPU: padding costs as much as text
-GRAPH_VERSION = "2"  # changes when write_graph does
+GRAPH_VERSION = "3"  # changes when write_graph does
 OPSET = 17
+FUSED = "com.microsoft"  # ONNX Runtime's own operators, each of which does in one pass what takes ONNX several
 
 
 def packaged_model() -> Path:
@@ -51,7 +52,7 @@ class MiniLM:
 
         model = packaged_model()
         options = onnxruntime.SessionOptions()
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leave the cores to others
+        options.add_session_config_entry("session.force_spinning_stop", "1")  # between runs, leave the cores to others
         session = onnxruntime.InferenceSession(
             str(graph_file(model, cache)), options, providers=["CPUExecutionProvider"]
         )
@@ -156,19 +157,18 @@ class _Graph:
         self.nodes.append(self._onnx.helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
-    def linear(self, x: str, name: str) -> str:
-        product = self("MatMul", x, self.weight(f"{name}.weight", transposed=True))
-        return self("Add", product, self.weight(f"{name}.bias"))
+    def product(self, x: str, name: str) -> str:
+        return self("MatMul", x, self.weight(f"{name}.weight", transposed=True))
 
     def layer_norm(self, x: str, name: str, epsilon: float) -> str:
-        return self(
-            "LayerNormalization",
-            x,
-            self.weight(f"{name}.weight"),
-            self.weight(f"{name}.bias"),
-            axis=-1,
-            epsilon=epsilon,
-        )
+        scale, shift = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
+        return self("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
+
+    def residual_norm(self, x: str, residual: str, dense: str, norm: str, epsilon: float) -> str:
+        """The layer norm of the dense layer of x, its bias, and the residual."""
+        names = [f"{norm}.weight", f"{norm}.bias", f"{dense}.bias"]
+        inputs = [self.product(x, dense), residual, *(self.weight(name) for name in names)]
+        return self("SkipLayerNormalization", *inputs, epsilon=epsilon, domain=FUSED)
 
 
 def write_graph(model: Path, target: Path) -> None:
@@ -179,16 +179,10 @@ def write_graph(model: Path, target: Path) -> None:
     config = json.loads((model / "config.json").read_text())
     g = _Graph(load_file(str(model / "model.safetensors")))
     hidden = _embeddings(g, config)
-    mask = g(
-        "Cast",
-        g("Unsqueeze", "attention_mask", g.constant("axes_1_2", np.array([1, 2]))),
-        to=onnx.TensorProto.FLOAT,
-    )
-    # 0 where there is a token, a large negative number where there is padding (added before the softmax)
-    bias = g("Mul", g("Sub", g.constant("one", np.float32(1)), mask), g.constant("masked", np.float32(-1e9)))
+    mask = g("Cast", "attention_mask", to=onnx.TensorProto.INT32)
     layers = []
     for layer in range(config["num_hidden_layers"]):
-        hidden = _encoder_layer(g, hidden, bias, f"encoder.layer.{layer}", config)
+        hidden = _encoder_layer(g, hidden, mask, f"encoder.layer.{layer}", config)
         layers.append(hidden)
     g("Sum", *layers[-3:])
     g.nodes[-1].output[0] = "tokens"
@@ -207,7 +201,8 @@ def write_graph(model: Path, target: Path) -> None:
         ],
         list(g.constants.values()),
     )
-    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=8)
+    opsets = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(FUSED, 1)]
+    proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
     onnx.checker.check_model(proto)
     onnx.save(proto, str(target))
 
@@ -221,35 +216,19 @@ def _embeddings(g: _Graph, config: dict[str, Any]) -> str:
     return g.layer_norm(summed, "embeddings.LayerNorm", config["layer_norm_eps"])
 
 
-def _encoder_layer(g: _Graph, x: str, bias: str, name: str, config: dict[str, Any]) -> str:
-    heads, size = config["num_attention_heads"], config["hidden_size"] // config["num_attention_heads"]
-    split = g.constant("split_heads", np.array([0, 0, heads, size]))
-
-    def projected(part: str, order: list[int]) -> str:
-        return g("Transpose", g("Reshape", g.linear(x, f"{name}.attention.self.{part}"), split), perm=order)
-
-    query, key, value = (
-        projected("query", [0, 2, 1, 3]),
-        projected("key", [0, 2, 3, 1]),
-        projected("value", [0, 2, 1, 3]),
-    )
-    scores = g("Mul", g("MatMul", query, key), g.constant("scale", np.float32(size**-0.5)))
-    attention = g("Softmax", g("Add", scores, bias), axis=-1)
-    merged = g("Transpose", g("MatMul", attention, value), perm=[0, 2, 1, 3])
-    context = g("Reshape", merged, g.constant("merge_heads", np.array([0, 0, heads * size])))
+def _encoder_layer(g: _Graph, x: str, mask: str, name: str, config: dict[str, Any]) -> str:
+    parts = [f"{name}.attention.self.{part}" for part in ("query", "key", "value")]
+    projection = np.concatenate([g.weights[f"{part}.weight"].T for part in parts], axis=1)
+    shift = np.concatenate([g.weights[f"{part}.bias"] for part in parts])
+    inputs = [x, g.constant(f"{name}.projection", projection), g.constant(f"{name}.projection.bias", shift), mask]
+    context = g("Attention", *inputs, num_heads=config["num_attention_heads"], domain=FUSED)
     epsilon = config["layer_norm_eps"]
-    attended = g("Add", g.linear(context, f"{name}.attention.output.dense"), x)
-    x = g.layer_norm(attended, f"{name}.attention.output.LayerNorm", epsilon)
-    wide = g.linear(x, f"{name}.intermediate.dense")
+    output = f"{name}.attention.output"
+    x = g.residual_norm(context, x, f"{output}.dense", f"{output}.LayerNorm", epsilon)
+    wide = g.product(x, f"{name}.intermediate.dense")
     # GELU with erf: 0.5 x (1 + erf(x / sqrt 2)), Hendrycks & Gimpel 2016
-    erf = g("Erf", g("Mul", wide, g.constant("inverse_sqrt_2", np.float32(2**-0.5))))
-    activated = g(
-        "Mul",
-        g("Mul", wide, g.constant("half", np.float32(0.5))),
-        g("Add", erf, g.constant("one", np.float32(1))),
-    )
-    narrowed = g("Add", g.linear(activated, f"{name}.output.dense"), x)
-    return g.layer_norm(narrowed, f"{name}.output.LayerNorm", epsilon)
+    activated = g("BiasGelu", wide, g.weight(f"{name}.intermediate.dense.bias"), domain=FUSED)
+    return g.residual_norm(activated, x, f"{name}.output.dense", f"{name}.output.LayerNorm", epsilon)
 
 
 def _pool(g: _Graph, hidden: str) -> None:
