@@ -13,11 +13,17 @@ from unittest.mock import patch
 from django.apps import apps
 from django.db.models import Model, QuerySet
 
+from memories.database import prepared
+
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("memory_project", "knowledge", "analysis", "memories")
 # What is set up by admins in Django's own forms, or written by Django itself.
 SET_UP = {"Persona", "PersonaMembership", "User", "DeclaredSource"}
-PASSED_THROUGH = ("models", "contract")  # a queryset's own methods; whoever called them is asked about
+PASSED_THROUGH = (
+    "models",
+    "contract",
+    "database",
+)  # whoever called them is asked about
 SERVICES = {
     "memories.services", "memories.writing", "memories.conversation", "memories.retrieval.indexing",
     "memories.retrieval.passages",
@@ -64,7 +70,7 @@ def module_of(filename: str) -> str:
 
 
 def check(model: type[Model]) -> None:
-    if model._meta.app_label not in APPS or model.__name__ in SET_UP:
+    if model.__module__.partition(".")[0] not in APPS or model.__name__ in SET_UP:
         return
     module = writer()
     assert not module or is_service(module), f"{module} writes {model.__name__}: only services write"
@@ -86,7 +92,14 @@ def services_alone_write() -> Iterator[None]:
     querysets = {model._default_manager.all().__class__ for model in apps.get_models()} - {QuerySet}
     overridden = [kind for kind in querysets if set(rows) & set(vars(kind))]
     assert not overridden, overridden
+    insertion = prepared._values
+
+    def values(new: Model) -> list[Any]:
+        check(type(new))
+        return insertion(new)
+
     with ExitStack() as stack:
+        stack.enter_context(patch.object(prepared, "_values", values))
         for owner, methods in ((Model, models), (QuerySet, rows)):
             for name, method in methods.items():
                 stack.enter_context(patch.object(owner, name, method))

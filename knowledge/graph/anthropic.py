@@ -8,7 +8,7 @@ repeated name or text in one call is kept once, and an empty name is refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,9 +17,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from knowledge.graph import graphs, reading, relating, writing
-from knowledge.graph.finding import statements
-from knowledge.graph.models import Entity, Relation
+from knowledge.graph import reading, relating, writing
+from knowledge.graph.finding.subgraph import subgraph
 from knowledge.graph.operations import DeleteRelations
 from memories.access import Caller
 from memories.contract.errors import Invalid, NotFound
@@ -97,22 +96,15 @@ def delete_relations(caller: Caller, relations: list[RelationData]) -> Answer[An
 
 
 def read_graph(caller: Caller) -> Answer[Any]:
-    graph = graphs.graph_of(caller)
-    rows = statements.entities(graph) if graph else []
-    relations = Relation.objects.filter(graph=graph, ended_at=None).select_related("source", "target")
-    return _graph(rows, list(relations.order_by("number")) if graph else [])  # also of those that are not there
+    return _graph(caller, dangling=True)
 
 
 def search_nodes(caller: Caller, query: str) -> Answer[Any]:
-    graph = graphs.graph_of(caller)
-    rows = statements.entities(graph, holding=query) if graph else []
-    return _graph(rows, reading.relations_of(rows))
+    return _graph(caller, holding=query)
 
 
 def open_nodes(caller: Caller, names: list[str]) -> Answer[Any]:
-    graph = graphs.graph_of(caller)
-    rows = statements.entities(graph, names=names) if graph else []
-    return _graph(rows, reading.relations_of(rows))
+    return _graph(caller, names=names)
 
 
 ACTS: dict[str, tuple[Callable[..., Answer[Any]], dict[str, Any]]] = {
@@ -196,15 +188,8 @@ def _entity(node: reading.Node) -> dict[str, Any]:
     return {"name": node.entity.name, "entityType": node.entity.entity_type, "observations": texts}
 
 
-def _relation(relation: Relation) -> dict[str, str]:
-    return {"from": relation.source.name, "to": relation.target.name, "relationType": relation.relation_type}
-
-
-def _graph(rows: Sequence[Entity], relations: Sequence[Relation]) -> Answer[Any]:
-    data = {
-        "entities": [_entity(node) for node in reading.nodes_of(rows)],
-        "relations": [_relation(relation) for relation in relations],
-    }
+def _graph(caller: Caller, **choice: Any) -> Answer[Any]:
+    data = subgraph(caller, **choice)
     return Answer(data, text=_pretty(data), whole=True)
 
 

@@ -12,24 +12,38 @@ from django.utils import timezone
 from knowledge.graph.models import Graph
 from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound, check_choice
+from memories.database import prepared
 from memories.models import Persona, Visibility
 
-# Written out, as every call asks it: the ORM takes longer to write it than PostgreSQL to answer.
-GRAPH = "SELECT * FROM graphs WHERE created_by = %(created_by)s AND (created_by <> '' OR persona = %(persona)s)"
+# Written out, as every call asks and every change says it: the ORM takes longer than PostgreSQL (bench/graph.py).
+COLUMNS = [field.attname for field in Graph._meta.concrete_fields]
+GRAPH = "SELECT {columns} FROM graphs WHERE {rule}"
+OF_PERSON = GRAPH.format(columns=", ".join(COLUMNS), rule="created_by = %(created_by)s AND created_by <> ''")
+OF_PERSONA = GRAPH.format(columns=", ".join(COLUMNS), rule="persona = %(persona)s AND created_by = ''")
+CHANGED = """
+    WITH touched AS (UPDATE graph_entities SET updated_at = %(now)s WHERE id = ANY(%(touched)s))
+    UPDATE graphs SET changed_at = %(now)s, last_number = %(last_number)s WHERE id = %(graph)s"""
+
+
+def lookup(caller: Caller) -> tuple[str, dict[str, str]]:
+    """The statement that finds the connection's graph, if anything was written to it, and its values. Raises
+    Forbidden."""
+    key = _key(caller)
+    return OF_PERSON if key["created_by"] else OF_PERSONA, key
 
 
 def graph_of(caller: Caller) -> Graph | None:
     """The connection's graph, unless nothing was written to it yet. Raises Forbidden."""
-    return _read(GRAPH, _key(caller))
+    return _read(*lookup(caller))
 
 
 @contextmanager
 def changing(caller: Caller) -> Iterator[Graph]:
     """The connection's graph, made if need be and locked for the transaction: writers of one graph take turns, so
     nothing is lost between them and no two wait for each other."""
-    key = _key(caller)
+    statement, key = lookup(caller)
     with transaction.atomic():
-        graph = _read(f"{GRAPH} FOR UPDATE", key)
+        graph = _read(f"{statement} FOR UPDATE", key)
         if graph is None:
             try:
                 with transaction.atomic():
@@ -50,14 +64,14 @@ def changing_one(graph: Graph) -> Iterator[Graph]:
 
 
 def _changed(graph: Graph) -> Iterator[Graph]:
-    before = graph.last_number
+    graph.touched = set()
     yield graph
-    graph.changed_at = timezone.now()
-    graph.save(update_fields=["changed_at"] + (["last_number"] if graph.last_number != before else []))
+    values = {"now": timezone.now(), "touched": list(graph.touched), "graph": graph.pk}
+    prepared.rows(CHANGED, values | {"last_number": graph.last_number})
 
 
 def _read(statement: str, key: Mapping[str, str]) -> Graph | None:
-    return next(iter(Graph.objects.raw(statement, {"persona": "", **key})), None)
+    return next((Graph.from_db("default", COLUMNS, row) for row in prepared.rows(statement, key)), None)
 
 
 def take_number(graph: Graph) -> int:

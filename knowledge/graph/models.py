@@ -40,6 +40,8 @@ class Graph(models.Model):
     changed_at = models.DateTimeField(default=timezone.now)
     last_number = models.BigIntegerField(default=0, help_text="The last integer that was given to a row of it.")
 
+    touched: set[uuid.UUID]  # while it is changed: entities of which something new was said
+
     objects = GraphQuerySet.as_manager()
 
     class Meta:

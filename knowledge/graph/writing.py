@@ -239,15 +239,13 @@ def observe(
 ) -> list[list[Observation]]:
     """Writes what is new, each with its passages; returns it by pair."""
     texts = {text for _, part in pairs for text in part}
-    rows = Observation.objects.filter(entity__in={entity.pk for entity, _ in pairs}, ended_at=None, text__in=texts)
-    present_texts = set(rows.values_list("entity", "text")) if texts else set()
+    present_texts = statements.present({entity.pk for entity, _ in pairs}, texts)
     parts = [_new(graph, entity, part, present_texts, kind) for entity, part in pairs]
     news = [row for part in parts for row in part]
     if supersedes is not None and news:
         _supersede(news[-1], supersedes)
     vectors.save(news, encodings)
-    touched = {row.entity_id for row in news}
-    Entity.objects.filter(pk__in=touched).update(updated_at=timezone.now())
+    graph.touched |= {row.entity_id for row in news}
     return parts
 
 

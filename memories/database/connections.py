@@ -15,9 +15,6 @@ from django.dispatch import receiver
 from memories.contract.errors import of_database
 
 _limit_s: ContextVar[float] = ContextVar("statement_limit_s", default=0.0)
-QUICK_INSERT = """
-    WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-    INSERT INTO {table} ({columns}) SELECT {values} FROM quick"""
 APPLIED = "commonplace_statement_ms"  # on the driver's connection: the limit that it has now
 
 
@@ -74,19 +71,6 @@ def quick_commit() -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL synchronous_commit TO off")
         yield
-
-
-def insert_quickly(row: models.Model) -> None:
-    """A new row committed as in quick_commit(), in one statement where that takes four."""
-    fields = row._meta.concrete_fields
-    values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields]
-    quoted = connection.ops.quote_name
-    columns = ", ".join(quoted(field.column) for field in fields if field.column)
-    statement = QUICK_INSERT.format(
-        table=quoted(row._meta.db_table), columns=columns, values=", ".join(["%s"] * len(values))
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
 
 
 def maintain(*loaded: type[models.Model]) -> None:

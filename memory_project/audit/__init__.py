@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from memories.access import Caller
-from memories.database.connections import insert_quickly
+from memories.database import prepared
 from memory_project.models import AuditEvent
 
 TEXT_MOST = 200  # longer texts are noted by their length
@@ -101,6 +101,6 @@ def record(
         context_count=len(shown_ids),
     )
     if only_read:
-        insert_quickly(event)
+        prepared.insert_quickly(event)
     else:
-        event.save(force_insert=True)
+        prepared.insert([event])

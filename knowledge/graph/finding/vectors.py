@@ -13,6 +13,7 @@ from django.db.models.functions import Concat
 
 from knowledge.graph.models import Entity, Observation, ObservationPassage
 from memories import embedding
+from memories.database import prepared
 from memories.embedding import Vectors
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
@@ -52,16 +53,19 @@ def save(rows: Sequence[Observation], encodings: Encodings) -> None:
         if parts[row.pk]:
             row.embedding_model = encodings.model
             row.embedding_text_hash = embedding.text_hash(spoken(row.entity.name, row.text))
-    Observation.objects.bulk_create(rows)
+    prepared.insert(rows)
     _keep({pk: part for pk, part in parts.items() if part})
-    indexing.enqueue(KIND, [pk for pk, part in parts.items() if part is None], Trigger.WRITE)
+    if unencoded := [pk for pk, part in parts.items() if part is None]:
+        indexing.enqueue(KIND, unencoded, Trigger.WRITE)
 
 
 def _keep(parts: Mapping[UUID, passages.Encoded]) -> None:
-    ObservationPassage.objects.bulk_create(
-        ObservationPassage(observation_id=pk, start=window.start, stop=window.stop, vector=part.vectors[n])
-        for pk, part in parts.items()
-        for n, window in enumerate(part.windows)
+    prepared.insert(
+        [
+            ObservationPassage(observation_id=pk, start=window.start, stop=window.stop, vector=part.vectors[n])
+            for pk, part in parts.items()
+            for n, window in enumerate(part.windows)
+        ]
     )
 
 
