@@ -23,6 +23,23 @@ def close_gaps() -> str:
     except embedding.EmbedderUnavailable as error:
         return f"degraded: {error}"
     opened = indexing.reconcile(model)
+    completed, failed = _do_jobs()
+    return f"{opened} gaps found, {completed} closed, {failed} put back"
+
+
+def do_index_jobs() -> str:
+    """Does what is due, without looking for more; loads no model for nothing."""
+    if not indexing.due_jobs().exists():
+        return "nothing is due"
+    try:
+        embedding.current()
+    except embedding.EmbedderUnavailable as error:
+        return f"degraded: {error}"
+    completed, failed = _do_jobs()
+    return f"{completed} closed, {failed} put back"
+
+
+def _do_jobs() -> tuple[int, int]:
     deadline = time.monotonic() + TASK_SECONDS
     completed = failed = 0
     while time.monotonic() < deadline:
@@ -30,7 +47,7 @@ def close_gaps() -> str:
         completed, failed = completed + good, failed + bad
         if not good and not bad:
             break
-    return f"{opened} gaps found, {completed} closed, {failed} put back"
+    return completed, failed
 
 
 def reindex(kind: str) -> int:

@@ -100,6 +100,7 @@ def schedules() -> dict[str, tuple[str, int]]:
     """Name → function and minutes between its runs."""
     return {
         "close gaps in the index": ("memories.tasks.close_gaps", 5),
+        "do jobs of the index": ("memories.tasks.do_index_jobs", 1),
         "count search terms": ("memories.tasks.refresh_lexicon", 15),
         "forget closed index jobs": ("memories.tasks.forget_closed_jobs", 60),
         "enrich long-term memories": ("memories.conversation.tasks.enrich", 1),

@@ -2,7 +2,8 @@
 
 An entity that exists is left alone; a relation may name an entity that is not there, which stays hidden until somebody
 creates it; deletes are silent about what is missing; nothing is limited or paged. Differences that cost nobody: a
-repeated name or text in one call is kept once, and an empty name is refused.
+repeated name or text in one call is kept once, and an empty name is refused. None of these tools finds by meaning, so
+none waits for vectors: a worker makes them within a minute or two, for the other tools that read the same graph.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def advertised() -> dict[str, dict[str, Any]]:
 
 
 def create_entities(caller: Caller, entities: list[EntityData]) -> Answer[Any]:
-    change = writing.put_entities(caller, [item for item in entities if _has_name(item["name"])], merges=False)
+    change = writing.put_entities(
+        caller, [item for item in entities if _has_name(item["name"])], merges=False, encodes=False
+    )
     nodes = reading.nodes_of(change.new)
     new = [_entity(node) for node in nodes]
     return Answer({"entities": new}, text=_pretty(new), whole=True)
@@ -70,7 +73,7 @@ def add_observations(caller: Caller, observations: list[Addition]) -> Answer[Any
     pairs = [(item["entityName"], item["contents"]) for item in observations]
     results = [
         {"entityName": entity.name, "addedObservations": [row.text for row in rows]}
-        for entity, rows in writing.say(caller, pairs, missing=_not_found)
+        for entity, rows in writing.say(caller, pairs, missing=_not_found, encodes=False)
     ]
     return Answer({"results": results}, text=_pretty(results), whole=True)
 

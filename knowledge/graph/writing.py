@@ -1,5 +1,5 @@
 """Every change of entities and observations. A call is one transaction in which its graph is locked; vectors are made
-before it, and where the embedder is away a job is left for later."""
+before it, and where the embedder is away, or the caller has no use for them, a job is left for a worker."""
 
 from __future__ import annotations
 
@@ -64,10 +64,14 @@ def create_entities(ask: CreateEntities, *, caller: Caller) -> Change:
     return put_entities(caller, ask.entities)
 
 
-def put_entities(caller: Caller, items: Iterable[Mapping[str, Any]], *, merges: bool = True) -> Change:
-    """With `merges` off, an entity that exists is left alone, as Anthropic's server does."""
+def put_entities(
+    caller: Caller, items: Iterable[Mapping[str, Any]], *, merges: bool = True, encodes: bool = True
+) -> Change:
+    """With `merges` off, an entity that exists is left alone, as Anthropic's server does; with `encodes` off, vectors
+    are left to a worker."""
     items = list(items)
-    encodings = _encodings(caller, [(item["name"], item.get("observations", [])) for item in items])
+    pairs = [(item["name"], item.get("observations", [])) for item in items]
+    encodings = _encodings(caller, pairs) if encodes else vectors.Encodings({})
     change = Change()
     with graphs.changing(caller) as graph:
         by_name = {entity.name: entity for entity in live(graph).filter(name__in={item["name"] for item in items})}
@@ -176,10 +180,13 @@ def say(
     *,
     flags: bool = False,
     missing: Callable[[str], NotFound] = not_found,
+    encodes: bool = True,
 ) -> list[tuple[Entity, list[Observation]]]:
     """Adds texts to entities by name; returns what is new of each pair. With `flags`, what is nearly said already is
-    marked. Raises what `missing` says of a name that is not there, and then keeps nothing."""
-    encodings = vectors.encode(vectors.spoken(name, text) for name, texts in pairs for text in texts)
+    marked; with `encodes` off, vectors are left to a worker. Raises what `missing` says of a name that is not there,
+    and then keeps nothing."""
+    spoken_texts = (vectors.spoken(name, text) for name, texts in pairs for text in texts)
+    encodings = vectors.encode(spoken_texts) if encodes else vectors.Encodings({})
     with graphs.changing(caller) as graph:
         by_name = entities_named(graph, [name for name, _ in pairs])
         if absent := [name for name, _ in pairs if name not in by_name]:

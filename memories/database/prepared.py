@@ -12,31 +12,38 @@ from django.conf import settings
 from django.db import connection, models
 
 INSERT = "INSERT INTO {table} ({columns}) VALUES ({values})"
+INSERT_MISSING = f"{INSERT} ON CONFLICT DO NOTHING"
 QUICK_INSERT = """
     WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
     INSERT INTO {table} ({columns}) SELECT {values} FROM quick"""
 
 
-def rows(
-    statement: str, values: Mapping[str, Any] | Sequence[Any], *, plans_once: bool = True
-) -> list[tuple[Any, ...]]:
+def rows(statement: str, values: Mapping[str, Any] | Sequence[Any]) -> list[tuple[Any, ...]]:
     """What the statement answers. Values go beside it, not in it: each place must have a type that PostgreSQL can tell.
-    With `plans_once` a plan must be good for all values; with DATABASE_PREPARES off, for a pooler between, each call is
-    planned anew."""
+    Where one plan for all values would cost more, PostgreSQL goes on planning for each (its plan_cache_mode); with
+    DATABASE_PREPARES off, for a pooler between, everything is done anew."""
     connection.ensure_connection()
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        cursor.execute(statement, values, prepare=plans_once and settings.DATABASE_PREPARES)
+        cursor.execute(statement, values, prepare=settings.DATABASE_PREPARES)
         return cursor.fetchall() if cursor.description else []
 
 
-def insert(news: Sequence[models.Model]) -> None:
+def insert(news: Sequence[models.Model], *, template: str = INSERT) -> None:
     """New rows of one table, with their ids and without signals."""
+    if not news:
+        return
+    statement = _insertion(type(news[0]), template)
     if len(news) == 1:
-        rows(_insertion(type(news[0]), INSERT), _values(news[0]))
-    elif news:
+        rows(statement, _values(news[0]))
+    else:
         connection.ensure_connection()
         with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-            cursor.executemany(_insertion(type(news[0]), INSERT), [_values(new) for new in news])
+            cursor.executemany(statement, [_values(new) for new in news])
+
+
+def insert_missing(news: Sequence[models.Model]) -> None:
+    """As insert(); a row that its table has already is passed over."""
+    insert(news, template=INSERT_MISSING)
 
 
 def insert_quickly(new: models.Model) -> None:

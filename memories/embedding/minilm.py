@@ -52,7 +52,7 @@ class MiniLM:
 
         model = packaged_model()
         options = onnxruntime.SessionOptions()
-        options.add_session_config_entry("session.force_spinning_stop", "1")  # between runs, leave the cores to others
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leave the cores to others
         session = onnxruntime.InferenceSession(
             str(graph_file(model, cache)), options, providers=["CPUExecutionProvider"]
         )

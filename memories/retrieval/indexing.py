@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from memories import embedding
 from memories.contract.registry import Registry
+from memories.database import prepared
 from memories.embedding import Vectors
 from memories.models import IndexJob, MemoryRecord, Passage, Status
 from memories.models.index_job import JobStatus, Trigger
@@ -124,7 +125,7 @@ def dimension_fault() -> str:
 def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
     """Opens a job per unit that has none open; returns how many jobs were asked for."""
     jobs = [IndexJob(source_kind=kind, source_id=unit, trigger_kind=trigger) for unit in units]
-    IndexJob.objects.bulk_create(jobs, ignore_conflicts=True, batch_size=1000)
+    prepared.insert_missing(jobs)
     return len(jobs)
 
 
@@ -176,13 +177,18 @@ def _lives(pid: int) -> bool:
     return True
 
 
+def due_jobs(kinds: Iterable[str] = ()) -> QuerySet[IndexJob]:
+    """Those of these kinds, of vectors unless said otherwise, that nobody works on."""
+    due = IndexJob.objects.filter(status=JobStatus.PENDING, next_run_at__lte=timezone.now())
+    return due.filter(source_kind__in=list(kinds) or list(SOURCES))
+
+
 def claim(worker: str, size: int = BATCH, kinds: Iterable[str] = ()) -> list[IndexJob]:
     """Takes up to `size` due jobs of these kinds for this worker, of vectors unless said otherwise; rows that another
     one is taking are passed over."""
     now = timezone.now()
     with transaction.atomic():
-        due = IndexJob.objects.filter(status=JobStatus.PENDING, next_run_at__lte=now)
-        due = due.filter(source_kind__in=list(kinds) or list(SOURCES))
+        due = due_jobs(kinds)
         jobs = list(due.select_for_update(skip_locked=True).order_by("next_run_at", "id")[:size])
         IndexJob.objects.filter(pk__in=[job.pk for job in jobs]).update(
             status=JobStatus.RUNNING,

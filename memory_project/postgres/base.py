@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -9,6 +11,12 @@ from django.conf import settings
 from django.db.backends.postgresql import base
 
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+
+
+@cache
+def server_of(home: Path) -> EmbeddedPostgres:
+    """One for the process: where its folders are does not change."""
+    return EmbeddedPostgres(home)
 
 
 class EmbeddedPostgresAway(psycopg.OperationalError):
@@ -24,7 +32,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         # Looking at the socket costs some 50 µs; so every process starts or repairs the server
         # when it needs it, and none has to be the first.
         try:
-            EmbeddedPostgres(settings.COMMONPLACE_HOME).ensure_running()
+            server_of(settings.COMMONPLACE_HOME).ensure_running()
         except EmbeddedPostgresError as error:
             raise EmbeddedPostgresAway(str(error)) from error
         return super().get_new_connection(conn_params)

@@ -61,7 +61,7 @@ def entities(
     or observations hold a text literally whatever its case, or those with these names."""
     statement, values = page("%(graph)s", holding, names)
     values |= {"graph": graph.pk, "as_of": as_of, "after": after, "limit": limit}
-    return [Entity.from_db("default", ENTITY, row) for row in prepared.rows(statement, values, plans_once=not holding)]
+    return [Entity.from_db("default", ENTITY, row) for row in prepared.rows(statement, values)]
 
 
 def page(graph: str, holding: str, names: Sequence[str] | None) -> tuple[str, dict[str, Any]]:

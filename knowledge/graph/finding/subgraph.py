@@ -39,5 +39,5 @@ def subgraph(
     page, values = statements.page("(SELECT id FROM mine)", holding, names)
     statement = SUBGRAPH.format(lookup=lookup, page=page, rule=EVERY if dangling else TOUCHING)
     values |= {"as_of": None, "after": 0, "limit": None, **key}
-    ((entities, relations),) = prepared.rows(statement, values, plans_once=not holding)
+    ((entities, relations),) = prepared.rows(statement, values)
     return {"entities": json.loads(entities or "[]"), "relations": json.loads(relations or "[]")}

@@ -17,7 +17,8 @@ from django.db import connections
 from mcp import Client
 
 from knowledge.graph import anthropic
-from knowledge.graph.models import Entity
+from knowledge.graph.models import Entity, ObservationPassage
+from memories import tasks
 from memories.access import Caller
 from memory_project.mcp.server import build_server
 from memory_project.models import User
@@ -179,6 +180,14 @@ def test_a_long_text_is_found_by_any_of_its_words(memory: Session) -> None:
     memory("create_entities", entities=[{**BOB, "observations": [" ".join(words)]}])
     for words_asked in (words[0], words[2_500], words[-1], " ".join(words[1_000:1_100])):
         assert names(memory("search_nodes", query=words_asked)) == ["Bob"]
+
+
+def test_vectors_are_made_by_a_worker(memory: Session) -> None:
+    memory("create_entities", entities=[ALICE])
+    memory("add_observations", observations=[{"entityName": "Alice", "contents": ["sings in a choir"]}])
+    assert not ObservationPassage.objects.exists()
+    assert tasks.do_index_jobs() == "3 closed, 0 put back"
+    assert ObservationPassage.objects.count() == 3
 
 
 def test_nothing_is_limited(memory: Session) -> None:
