@@ -1,4 +1,4 @@
-"""Findings: what an agent stored, and the page summaries; kept with a vector, found by meaning."""
+"""Findings: what an agent stored, and the page summaries; kept with passages, found by meaning."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import BooleanField, F, FloatField, Q, QuerySet, Value
-from django.db.models.expressions import CombinedExpression, RawSQL
+from django.db.models import BooleanField, Exists, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from pgvector.django import CosineDistance
 
 from analysis import sessions
 from analysis.asking.summaries import Summary
-from analysis.models import Finding, Session
+from analysis.models import Finding, FindingPassage, Session
 from analysis.operations import FINDING_MOST, FindingCategory, FindingText, StoreFindings, TopK
 from memories import embedding
 from memories.access import Caller
 from memories.contract.errors import NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import carries_out, checked
+from memories.database import prepared
 from memories.embedding import Vectors
 from memories.models.fields import text_search_config
 from memories.models.index_job import Trigger
-from memories.retrieval import indexing, lexicon
+from memories.retrieval import indexing, lexicon, passages
 
 SUMMARY = "page_summary"
 TOP_K = 50
@@ -67,7 +68,6 @@ def keep_summary(session: Session, model: str, page_key: str, summary: Summary) 
         "metadata": summary.metadata,
         "created_at": timezone.now(),
         "expires_at": timezone.now() + sessions.record_ttl(),
-        "embedding": None,
         "embedding_text_hash": None,
     }
     row, _ = Finding.objects.update_or_create(session=session, page_key=page_key, defaults=fields)
@@ -85,21 +85,24 @@ def index(rows: Sequence[Finding]) -> str:
 
 
 def index_findings(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
-    vectors, model = embedding.embed(list(texts.values()), waiting=waiting)
+    encoded, model = passages.encode(list(texts.values()), waiting=waiting)
+    units = dict(zip(texts, encoded, strict=True))
     with transaction.atomic():
-        for (pk, text), vector in zip(texts.items(), vectors, strict=True):
-            row = Finding.objects.filter(pk=pk, finding=text)
-            row.update(embedding=vector, embedding_model=model, embedding_text_hash=embedding.text_hash(text))
-    return {pk: vectors[n : n + 1] for n, pk in enumerate(texts)}
+        for pk, text in texts.items():
+            if not Finding.objects.filter(pk=pk, finding=text).update(**passages.stamp_of(text, model)):
+                del units[pk]  # its text has changed meanwhile, or it is gone
+        FindingPassage.objects.filter(finding__in=units).delete()
+        prepared.insert(passages.rows_of(FindingPassage, "finding_id", units))
+    return {pk: part.vectors for pk, part in units.items()}
 
 
 SOURCE = indexing.VectorSource(
     "finding",
     Finding.objects.all,
     F("finding"),
-    vectors=Finding,
-    vector_column="embedding",
-    missing=Q(embedding__isnull=True),
+    vectors=FindingPassage,
+    vector_column="vector",
+    missing=Q(~Exists(FindingPassage.objects.filter(finding=OuterRef("pk")))),
     index=index_findings,
 )
 
@@ -117,11 +120,11 @@ def search(
     top_k: int = TOP_K,
     threshold: float = THRESHOLD,
 ) -> SearchResult:
-    """Findings like the query, best first: at most `top_k` of those with cosine ≥ `threshold`, or with a word of the
-    query in their text or category. Without embedder, by words alone, and labelled so."""
+    """Findings like the query, best first: at most `top_k` of those with a passage of cosine ≥ `threshold`, or with a
+    word of the query in their text or category. Without embedder, by words alone, and labelled so."""
     query, top_k = checked(FindingText, query, "query"), checked(TopK, top_k, "top_k")
     category, model = checked(FindingCategory, category, "category"), checked(FindingCategory, model, "model")
-    rows = living(session).defer("embedding")
+    rows = living(session)
     if category:
         rows = rows.filter(category=category)
     if model:
@@ -130,9 +133,10 @@ def search(
         vector, _ = embedding.embed_one(query)
     except embedding.EmbedderUnavailable as error:
         return _by_words(rows, query, top_k, str(error))
-    cosine = CombinedExpression(Value(1.0), "-", CosineDistance("embedding", vector), output_field=FloatField())
-    near = rows.filter(embedding__isnull=False).annotate(similarity=cosine, found=_holds(_words(query)))
-    near = near.filter(Q(similarity__gte=threshold) | Q(found=True))
+    distances = FindingPassage.objects.filter(finding=OuterRef("pk")).values(d=CosineDistance("vector", vector) + 0.0)
+    cosine = ExpressionWrapper(1.0 - Subquery(distances.order_by("d")[:1]), output_field=FloatField())
+    near = rows.annotate(similarity=cosine, found=_holds(_words(query)))
+    near = near.filter(similarity__isnull=False).filter(Q(similarity__gte=threshold) | Q(found=True))
     return SearchResult([Hit(row, row.similarity) for row in near.order_by("-similarity", "id")[:top_k]])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Count, Max, Min
+from django.db.models import Count, Max, Min, QuerySet
 from django.utils import timezone
 
 from analysis.models import Finding, IngestedRecord, Session
@@ -93,7 +93,7 @@ def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
         if session is None:
             return 0, 0
         records = IngestedRecord.objects.filter(session=session)._raw_delete("default")
-        findings = Finding.objects.filter(session=session)._raw_delete("default")
+        findings = _drop(Finding.objects.filter(session=session))
         session.delete()
     return records, findings
 
@@ -102,7 +102,7 @@ def sweep() -> int:
     """Removes what has expired, and sessions that hold nothing any more; returns how many rows."""
     now = timezone.now()
     count: int = IngestedRecord.objects.filter(expires_at__lte=now)._raw_delete("default")
-    count += Finding.objects.filter(expires_at__lte=now)._raw_delete("default")
+    count += _drop(Finding.objects.filter(expires_at__lte=now))
     empty = Session.objects.filter(records=None, findings=None, last_used_at__lt=now - record_ttl())
     return count + empty.delete()[0]
 
@@ -131,3 +131,8 @@ def overview(session: Session) -> list[dict[str, Any]]:
 
 def by_key(caller: Caller, key: int) -> Session | None:
     return Session.objects.owned_by(caller).filter(pk=key).first()
+
+
+def _drop(findings: QuerySet[Finding]) -> int:
+    """With their passages; returns how many findings there were."""
+    return int(findings.delete()[1].get(Finding._meta.label, 0))

@@ -23,7 +23,11 @@ GROW = {
 
 # Columns that have moved or are made anew: where what they held stands now.
 VECTOR = "(SELECT vector FROM memory_passages p WHERE p.record_id = memory_records.id AND p.start = 0)"
+FINDING_VECTOR = "(SELECT vector FROM analysis_passages p WHERE p.finding_id = analysis_memories.id AND p.start = 0)"
 MOVED = {
+    ("analysis_memories", "embedding"): FINDING_VECTOR,
+    ("analysis_memories", "embedding_text_hash"): f"CASE WHEN {FINDING_VECTOR} IS NOT NULL THEN "
+    "sha256(convert_to(finding, 'UTF8')) END",
     ("memory_records", "embedding"): VECTOR,
     ("memory_records", "embedding_text_hash"): f"CASE WHEN {VECTOR} IS NOT NULL THEN "
     "sha256(convert_to(content, 'UTF8')) END",

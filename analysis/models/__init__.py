@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from analysis.models.action import Action, ActionItem, ActionState, Outcome
-from analysis.models.session import Finding, Ingest, IngestedRecord, IngestState, Session
+from analysis.models.session import Finding, FindingPassage, Ingest, IngestedRecord, IngestState, Session
 from analysis.models.source import DeclaredSource, SourceCheck
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "ActionState",
     "DeclaredSource",
     "Finding",
+    "FindingPassage",
     "Ingest",
     "IngestState",
     "IngestedRecord",

@@ -71,7 +71,7 @@ class IngestedRecord(models.Model):
 
 
 class Finding(models.Model):
-    """What was found, as text with a vector: page summaries, and what the agent stored."""
+    """What was found, as text with passages: page summaries, and what the agent stored."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="findings")
@@ -80,7 +80,6 @@ class Finding(models.Model):
     category = models.CharField(max_length=120, blank=True)
     metadata = models.JSONField(default=dict)
     page_key = models.CharField(max_length=80, blank=True, help_text="Of a page's summary: which page of which scope.")
-    embedding = EmbeddingField(null=True, editable=False)
     embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
     embedding_text_hash = models.BinaryField(null=True, editable=False)
     persistent = models.BooleanField(default=False)
@@ -102,6 +101,22 @@ class Finding(models.Model):
 
     def __str__(self) -> str:
         return self.finding[:100]
+
+
+class FindingPassage(models.Model):
+    """A window of a finding's text by its vector. Derived. No index: a session's own are compared one by one."""
+
+    id = models.BigAutoField(primary_key=True)
+    finding = models.ForeignKey(Finding, on_delete=models.CASCADE, related_name="passages")
+    start = models.PositiveIntegerField()
+    stop = models.PositiveIntegerField()
+    vector = EmbeddingField()
+
+    class Meta:
+        db_table = "analysis_passages"
+
+    def __str__(self) -> str:
+        return f"{self.finding_id} {self.start}-{self.stop}"
 
 
 class IngestState(models.TextChoices):

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Model
 from pgvector.django import CosineDistance
 
 from memories import embedding
@@ -102,6 +103,15 @@ def nearest(ids: Sequence[UUID], vector: Sequence[float]) -> dict[UUID, tuple[in
     distance = CosineDistance("vector", list(vector))
     rows = Passage.objects.filter(record__in=ids).order_by("record_id", distance, "start").distinct("record_id")
     return {pk: (start, stop) for pk, start, stop in rows.values_list("record_id", "start", "stop")}
+
+
+def rows_of(kind: type[Model], owner: str, units: Mapping[UUID, Encoded]) -> list[Model]:
+    """New rows of a table of passages; `owner` is its column that names whose text it is."""
+    return [
+        kind(**{owner: pk, "start": window.start, "stop": window.stop, "vector": encoded.vectors[n]})
+        for pk, encoded in units.items()
+        for n, window in enumerate(encoded.windows)
+    ]
 
 
 def stamp_of(text: str, model: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from analysis import findings, sessions
 from analysis.asking.summaries import summarize
-from analysis.models import Finding
+from analysis.models import Finding, FindingPassage
 from memories import embedding
 from memories.access import Caller
 from memories.contract.errors import Invalid, NotFound
@@ -56,7 +56,7 @@ def test_without_embedder_words_find_them_and_it_says_so(alice: Caller, settings
     settings.EMBEDDING_PROVIDER = "deterministic"
     embedding.forget()
     assert indexing.run_batch("test") == (2, 0)
-    assert not Finding.objects.filter(embedding=None).exists()
+    assert FindingPassage.objects.count() == 2
 
 
 def test_ephemeral_findings_go_and_persistent_ones_stay(alice: Caller) -> None:
@@ -121,3 +121,15 @@ def test_many_values_are_no_distribution_and_an_empty_page_is_told() -> None:
     result = summary([{"id": n, "name": f"name {n}"} for n in range(50)], None)
     assert result.text == "Page 2 of deal records (50 records)."
     assert summary([]).text == "Page 2/3 of deal records (0 records)."
+
+
+def test_a_long_finding_is_found_by_a_sentence_anywhere_in_it(alice: Caller) -> None:
+    sentence = "The hail of May emptied the warehouse at Dover."
+    filler = "Totals of the eastern region were as in the year before. " * 30
+    texts = [f"{sentence} {filler}", f"{filler}{sentence} {filler}", f"{filler}{sentence}"]
+    store(
+        alice, *({"finding": text, "category": "supply"} for text in texts), {"finding": filler, "category": "supply"}
+    )
+    hits = findings.search(sessions.find(alice, "audit"), sentence).hits
+    assert {hit.finding.finding for hit in hits[:3]} == {text.strip() for text in texts}
+    assert all(hit.similarity > 0.7 for hit in hits)  # of its passage; of the whole text it is .47

@@ -19,6 +19,7 @@ from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
 
 KIND = "observation"
+OF = (ObservationPassage, "observation_id")
 FLAG_COSINE, FLAG_CONTAINMENT, FLAG_RATIO = 0.85, 0.7, 2.0  # the contract's, of similarity_flag
 SPOKEN = Concat("entity__name", Value(": "), "text", output_field=TextField())
 
@@ -54,19 +55,9 @@ def save(rows: Sequence[Observation], encodings: Encodings) -> None:
             row.embedding_model = encodings.model
             row.embedding_text_hash = embedding.text_hash(spoken(row.entity.name, row.text))
     prepared.insert(rows)
-    _keep({pk: part for pk, part in parts.items() if part})
+    prepared.insert(passages.rows_of(*OF, {pk: part for pk, part in parts.items() if part}))
     if unencoded := [pk for pk, part in parts.items() if part is None]:
         indexing.enqueue(KIND, unencoded, Trigger.WRITE)
-
-
-def _keep(parts: Mapping[UUID, passages.Encoded]) -> None:
-    prepared.insert(
-        [
-            ObservationPassage(observation_id=pk, start=window.start, stop=window.stop, vector=part.vectors[n])
-            for pk, part in parts.items()
-            for n, window in enumerate(part.windows)
-        ]
-    )
 
 
 def index_soon(entities: Iterable[Entity]) -> None:
@@ -85,7 +76,7 @@ def index_observations(texts: Mapping[UUID, str], waiting: embedding.Waiting) ->
     encoded, model = passages.encode(list(texts.values()), waiting=waiting)
     with transaction.atomic():
         ObservationPassage.objects.filter(observation__in=texts).delete()
-        _keep(dict(zip(texts, encoded, strict=True)))
+        prepared.insert(passages.rows_of(*OF, dict(zip(texts, encoded, strict=True))))
         for pk, text in texts.items():
             row = Observation.objects.filter(pk=pk)
             row.update(embedding_model=model, embedding_text_hash=embedding.text_hash(text))

@@ -54,7 +54,7 @@ def detail(request: HttpRequest, key: int) -> HttpResponse:
         "models": models,
         "model": model,
         "distributions": _distributions(session, model, records[model]) if model else [],
-        "findings": findings.living(session).exclude(category=findings.SUMMARY).defer("embedding")[:FINDINGS_SHOWN],
+        "findings": findings.living(session).exclude(category=findings.SUMMARY)[:FINDINGS_SHOWN],
         "summaries": findings.living(session).filter(category=findings.SUMMARY).count,  # asked where there are none
         "actions": Action.objects.owned_by(caller).filter(analysis_id=session.analysis_id)[:50],
     }
