@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from django.utils import timezone
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
 from knowledge.catalog.facts import Facts
 from knowledge.catalog.port import Write, make_urn
@@ -35,6 +44,14 @@ class Request(BaseModel):
     detail: LongText = ""
     query_sql: LongText = Field("", validate_default=True)
     query_description: LongText = ""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Beside the types it says what each takes, so that nobody has to look it up."""
+        schema = handler.resolve_ref_schema(handler(core))
+        name = next(iter(schema["properties"]))  # change_type, or the name that insights give it
+        schema["properties"][name] = {**schema["properties"][name], "description": usage()}
+        return schema
 
     @model_validator(mode="before")
     @classmethod
@@ -100,6 +117,15 @@ class Step:
 
     write: Write
     creates: bool = False
+
+
+def usage() -> str:
+    """Target and detail of each change type; those that take the same together."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for entry in CHANGE_TYPES.values():
+        names.setdefault((entry.target or "-", entry.detail or "-"), []).append(entry.name)
+    groups = [f"{', '.join(group)}: {target} | {detail}" for (target, detail), group in names.items()]
+    return f"target | detail of each: {'; '.join(groups)}."
 
 
 def add(urn: str, aspect: str, path: tuple[str, ...], value: Any) -> Step:

@@ -269,9 +269,9 @@ BUILT_IN = (
         "define_structured_property",
         (),
         created_things.define_structured_property,
-        "Define a property (its type in query_description)",
+        "Define a property",
         "name",
-        "what it means",
+        "what it means; its type in query_description: string, number, date, urn or rich_text",
     ),
     ChangeType(
         "remove_structured_property", DOCUMENTED, remove_structured_property, "Remove a property", "name or URN"
@@ -282,9 +282,9 @@ BUILT_IN = (
         "add_curated_query",
         ("dataset",),
         created_things.add_curated_query,
-        "Add a query (query_sql)",
+        "Add a query",
         "",
-        "its name",
+        "its name; the statement in query_sql",
     ),
     ChangeType("add_prompt", (), created_things.add_prompt, "Offer a prompt to agents", "name", "text"),
 )

@@ -17,7 +17,7 @@ from uuid import UUID
 from pydantic import TypeAdapter
 
 from memories.contract import schemas
-from memories.contract.errors import DomainError, Invalid, check_choice
+from memories.contract.errors import DomainError, Forbidden, Invalid, check_choice
 from memories.contract.operations import Operation
 from memories.contract.registry import Registry
 
@@ -90,6 +90,16 @@ class Tool:
         parsed = {name: _parsed(value, properties.get(name, {})) for name, value in values.items()}
         answer = self.choices[choice](caller, operation.read(parsed))
         return {self.chooser: choice, **answer} if self.repeats_choice else answer
+
+    def is_useful(self, caller: Caller) -> bool:
+        """Whether it is worth the context that offering it costs: the caller may use it, and it has something to work
+        on."""
+        try:
+            if self.admits:
+                self.admits(caller)
+        except Forbidden:
+            return False
+        return self.has_use is None or self.has_use(caller)
 
     def operation(self, choice: str) -> type[Operation]:
         _, operation = signature_of(self.choices[choice])

@@ -81,15 +81,15 @@ class CommonplaceServer(ReadingServer):
         result = await call_next(ctx)
         if ctx.method == "tools/list":  # the result is in its wire form by now
             caller = await self.caller(ctx.request)
-            hidden = await to_thread.run_sync(self._useless, caller)
-            names = {tool["name"] for tool in result["tools"] if caller.may_use(tool["name"])} - hidden
+            names = await to_thread.run_sync(self._useful, caller)
             result["tools"] = [tool for tool in result["tools"] if tool["name"] in names]
         return result
 
-    def _useless(self, caller: Caller) -> set[str]:
-        """Tools that have nothing to work on for this caller, and would only cost context."""
+    def _useful(self, caller: Caller) -> set[str]:
+        """Tools that this caller may use, and that have something to work on."""
+        tools = [tool for tool in self.offered.values() if caller.may_use(tool.name)]
         with connections.session():
-            return {tool.name for tool in self.offered.values() if tool.has_use and not tool.has_use(caller)}
+            return {tool.name for tool in tools if tool.is_useful(caller)}
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None

@@ -56,8 +56,12 @@ def content_of(result: Any) -> dict[str, Any]:
 # -- the contract -----------------------------------------------------------------------------------------
 
 
-def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller) -> None:
-    tools = {tool.name: tool for tool in as_caller(alice, lambda client: client.list_tools()).tools}
+def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller, cora: Caller) -> None:
+    tools = {tool.name: tool for tool in as_caller(cora, lambda client: client.list_tools()).tools}
+    offered_to_alice = {tool.name for tool in as_caller(alice, lambda client: client.list_tools()).tools}
+    assert set(tools) - offered_to_alice == {"apply_knowledge"}  # which would always refuse her
+    help_text = tools["apply_knowledge"].input_schema["properties"]["changes"]["items"]["properties"]["change_type"]
+    assert "add_documentation: URL | label" in help_text["description"]
     assert list(tools)[:2] == ["memory_manage", "memory_recall"]
     assert set(list(tools)[2:]) == {
         "memory_store",
