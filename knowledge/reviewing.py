@@ -56,9 +56,9 @@ class InsightReview(Review):
         Insight.objects.filter(pk=record.pk, state=InsightState.PENDING).update(state=InsightState.SUPERSEDED)
 
 
-def ground(record: MemoryRecord) -> None:
+def ground(record: MemoryRecord, is_new: bool) -> None:
     """How the named entities are now, once the memory is saved: at once from our own tables, otherwise by a worker."""
-    if not baselines.urns_of(record) and not EntityBaseline.objects.filter(record=record).exists():
+    if not baselines.urns_of(record) and (is_new or not EntityBaseline.objects.filter(record=record).exists()):
         return
     if settings.DATAHUB_GMS_URL:
         transaction.on_commit(partial(async_task, "knowledge.tasks.ground", record.pk.hex))

@@ -75,8 +75,9 @@ TRACES: Registry[Callable[[], Sequence[Trace]]] = Registry("traces")
 WIPES: Registry[Callable[[str, str], Mapping[str, int]]] = Registry("wipes")
 # Called with the URNs and names of entities that the catalog says something else of now.
 CATALOG_CHANGES: Registry[Callable[[Sequence[str], Sequence[str]], object]] = Registry("catalog changes")
-# Called with a record of which something was just said or looked at: written, revised, restored, verified.
-GROUNDS: Registry[Callable[[MemoryRecord], None]] = Registry("grounds")
+# Called with a record of which something was just said or looked at: written, revised, restored, verified; and whether
+# it is new, so that nothing of it can be there yet.
+GROUNDS: Registry[Callable[[MemoryRecord, bool], None]] = Registry("grounds")
 # Called with a record that has just gone stale, and whoever found it so.
 STALE_LISTENERS: Registry[Callable[[MemoryRecord, Caller], None]] = Registry("listeners to staleness")
 # Derives anew what an app's own search reads; each says in words what it did.

@@ -39,6 +39,8 @@ def insert(news: Sequence[models.Model], *, template: str = INSERT) -> None:
         connection.ensure_connection()
         with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
             cursor.executemany(statement, [_values(new) for new in news])
+    for new in news:
+        new._state.adding, new._state.db = False, connection.alias
 
 
 def insert_missing(news: Sequence[models.Model]) -> None:

@@ -18,6 +18,7 @@ from django.db.models import Model
 from pgvector.django import CosineDistance
 
 from memories import embedding
+from memories.database import prepared
 from memories.embedding import Tokens, Vectors
 from memories.models import MemoryRecord, Passage, Tier
 from memories.models.record import SPOKEN
@@ -121,8 +122,7 @@ def stamp_of(text: str, model: str) -> dict[str, Any]:
 
 def keep(units: Mapping[UUID, Encoded], turns: Collection[UUID] = ()) -> None:
     """Writes the passages of records that have none, inside the caller's transaction; `turns` are short-term."""
-    rows = (p for pk, encoded in units.items() for p in _passages(pk, encoded, short_term=pk in turns))
-    Passage.objects.bulk_create(rows, batch_size=500)
+    prepared.insert([p for pk, encoded in units.items() for p in _passages(pk, encoded, short_term=pk in turns)])
 
 
 def store(units: Mapping[UUID, tuple[str, Encoded]], model: str) -> set[UUID]:

@@ -44,14 +44,14 @@ class Question:
 # A small scope: one scan tells which words each row holds, as bits, and how many rows hold each.
 SCOPE_SCANNED = """
     scope AS MATERIALIZED (
-        SELECT id, CASE WHEN search @@ %(words)s::tsquery THEN {mask} ELSE 0::bigint END AS mask
-        FROM memory_records WHERE {scope}
+        SELECT id, {mask} AS mask FROM memory_records WHERE {scope}
     ),
     masks AS MATERIALIZED (SELECT mask, count(*) AS rows FROM scope GROUP BY mask),
     counts AS (SELECT sum(rows)::float8 AS total, {counts} FROM masks),
     weights AS (SELECT {idfs} FROM counts),
     shares AS MATERIALIZED (SELECT *, {shares} FROM weights),
-    coverages AS MATERIALIZED (SELECT mask, ({coverage})::float8 AS coverage FROM masks, shares),"""
+    coverages AS MATERIALIZED (SELECT mask, rows, ({coverage})::float8 AS coverage FROM masks, shares),"""
+MASK = "CASE WHEN search @@ %(words)s::tsquery THEN {bits} ELSE 0::bigint END"
 SCANNED_COVERAGE = "CASE WHEN mask & {bit} <> 0 THEN s{n} ELSE 0 END"
 IDF = "ln(1 + (total - n{n} + 0.5) / (n{n} + 0.5)) AS i{n}"  # BM25's; lexicon.idf
 # One arm each: the nearest vectors, the best covered words, the newest about the named entities.
@@ -60,10 +60,16 @@ SEMANTIC_SCANNED = """
         SELECT p.record_id, (p.vector <=> (SELECT vector FROM question)) + 0 AS distance
         FROM memory_passages p JOIN scope ON scope.id = p.record_id ORDER BY distance LIMIT %(passages)s
     ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
+# Of the best sets of words alone, as many as have enough rows: most rows of a scope are never sorted.
 LEXICAL_SCANNED = """
     SELECT id FROM (
-        SELECT id FROM scope JOIN coverages USING (mask) WHERE mask <> 0
-        ORDER BY coverage DESC, id LIMIT %(candidates)s
+        SELECT id FROM scope JOIN coverages USING (mask) WHERE mask = ANY(ARRAY(
+            SELECT mask FROM (
+                SELECT mask, coalesce(sum(rows) OVER (
+                    ORDER BY coverage DESC RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE GROUP
+                ), 0) AS rows_before FROM coverages WHERE mask <> 0
+            ) best WHERE rows_before < %(candidates)s
+        )) ORDER BY coverage DESC, id LIMIT %(candidates)s
     ) covering"""
 SEMANTIC_INDEXED = """
     SELECT record_id FROM (
@@ -207,7 +213,7 @@ class _Parts:
 
     arms: list[str]
     coverage: str = "0::float8"
-    row_coverage: str = ""  # a column of the candidates, where it needs their words
+    row_coverage: str = ""  # a column of the candidates, by their words
     idf_list: str = "ARRAY[]::float8[]"
     tables: str = ""
     joins: str = ""
@@ -221,9 +227,11 @@ def _scanned(question: Question, scope_sql: str) -> _Parts:
     if not numbers:
         tables = f" scope AS MATERIALIZED (SELECT id FROM memory_records WHERE {scope_sql}),"  # noqa: S608
         return _Parts(arms, tables=tables)
+    bits = " + ".join(f"CASE WHEN search @@ %(term{n})s::tsquery THEN {1 << n} ELSE 0 END" for n in numbers)
+    mask = MASK.format(bits=bits)
     tables = SCOPE_SCANNED.format(
         scope=scope_sql,
-        mask=" + ".join(f"CASE WHEN search @@ %(term{n})s::tsquery THEN {1 << n} ELSE 0 END" for n in numbers),
+        mask=mask,
         counts=", ".join(f"coalesce(sum(rows) FILTER (WHERE mask & {1 << n} <> 0), 0) AS n{n}" for n in numbers),
         coverage=coverage,
         idfs=", ".join(IDF.format(n=n) for n in numbers),
@@ -231,10 +239,11 @@ def _scanned(question: Question, scope_sql: str) -> _Parts:
     )
     return _Parts(
         arms=[*arms, LEXICAL_SCANNED],
-        coverage="coalesce(coverages.coverage, 0)",
+        coverage="coverages.coverage",
+        row_coverage=f", {mask} AS mask",
         idf_list=f"ARRAY[{', '.join(f'i{n}' for n in numbers)}]::float8[]",
         tables=tables,
-        joins="LEFT JOIN scope ON scope.id = scored.id LEFT JOIN coverages USING (mask) CROSS JOIN shares",
+        joins="JOIN coverages USING (mask) CROSS JOIN shares",
         params={"words": lexicon.any_of(question.terms)} | {f"term{n}": question.terms[n].tsquery for n in numbers},
     )
 

@@ -15,6 +15,7 @@ from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.fields import Id, Reason
 from memories.contract.operations import checked
+from memories.database import prepared
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
 from memories.retrieval.passages import Stamped, keep, stamp_of
 
@@ -102,10 +103,10 @@ def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryReco
     entities are looked at as they are."""
     for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
         setattr(record, name, value)
-    record.save(force_insert=True)
+    prepared.insert([record])
     if encoded:
         keep({record.pk: encoded.passages}, [record.pk] if record.tier == Tier.SHORT_TERM else [])
-    _ground(record)
+    _ground(record, is_new=True)
     return record
 
 
@@ -114,16 +115,16 @@ def save_many(news: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
     for record, encoded in news:
         for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
             setattr(record, name, value)
-    MemoryRecord.objects.bulk_create([record for record, _ in news], batch_size=200)
+    prepared.insert([record for record, _ in news])
     turns = {record.pk for record, _ in news if record.tier == Tier.SHORT_TERM}
     keep({record.pk: encoded.passages for record, encoded in news if encoded}, turns)
     for record, _ in news:
-        _ground(record)
+        _ground(record, is_new=True)
 
 
-def _ground(record: MemoryRecord) -> None:
+def _ground(record: MemoryRecord, *, is_new: bool = False) -> None:
     for ground in plugs.GROUNDS.values():
-        ground(record)
+        ground(record, is_new)
 
 
 def _is_only_wider(names: set[str], before: dict[str, Any], record: MemoryRecord) -> bool:

@@ -96,7 +96,7 @@ def hear_stale(record: MemoryRecord, caller: Caller) -> None:
     notify("stale", [record.created_by], record_id=record.pk, by=caller.email)
 
 
-def hear_mentions(record: MemoryRecord) -> None:
+def hear_mentions(record: MemoryRecord, is_new: bool) -> None:
     """memories.plugs.GROUNDS: people named in a text that they may read."""
     if "@" not in record.content:
         return

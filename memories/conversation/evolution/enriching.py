@@ -96,7 +96,7 @@ def _write(record: MemoryRecord, result: Reading, urns: Sequence[str]) -> None:
     record.enrichment_status = COMPLETED
     record.save(update_fields=["importance", "dimension", "summary", "tags", "entity_urns", "enrichment_status"])
     for ground in plugs.GROUNDS.values():
-        ground(record)
+        ground(record, False)
     if record.derived_from:
         MemoryRecord.objects.filter(pk=record.derived_from, tier=Tier.SHORT_TERM).update(importance=record.importance)
 
