@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from django.db import connection, transaction
@@ -21,6 +23,7 @@ from memories.retrieval.passages import Stamped
 from memories.writing.revising import save_many
 
 TOGETHER = 200  # memories of one transaction
+AHEAD = 2  # parts whose vectors are made before their turn
 
 
 def remember_many(*, caller: Caller, facts: Sequence[Mapping[str, Any]]) -> list[tuple[MemoryRecord, bool]]:
@@ -32,9 +35,14 @@ def remember_many(*, caller: Caller, facts: Sequence[Mapping[str, Any]]) -> list
     if not caller.email:
         raise Forbidden("this connection has no identity, so nothing can be owned")
     asks = [_read(number, fact) for number, fact in enumerate(facts)]
+    parts = [asks[start : start + TOGETHER] for start in range(0, len(asks), TOGETHER)]
     answers: list[tuple[MemoryRecord, bool]] = []
-    for start in range(0, len(asks), TOGETHER):
-        answers += _keep(caller, asks[start : start + TOGETHER])
+    with ThreadPoolExecutor(1, thread_name_prefix="encoder") as ahead:  # one part is encoded while another is saved
+        encodings = deque(ahead.submit(_encoded, part) for part in parts[:AHEAD])
+        for number, part in enumerate(parts):
+            if number + AHEAD < len(parts):
+                encodings.append(ahead.submit(_encoded, parts[number + AHEAD]))
+            answers += _keep(caller, part, *encodings.popleft().result())
     return answers
 
 
@@ -45,8 +53,9 @@ def _read(number: int, fact: Mapping[str, Any]) -> Remember:
         raise Invalid(error.fault, field=f"facts[{number}].{error.field}", allowed=error.allowed) from None
 
 
-def _keep(caller: Caller, asks: Sequence[Remember]) -> list[tuple[MemoryRecord, bool]]:
-    encoded, model = _encoded([ask.content for ask in asks])
+def _keep(
+    caller: Caller, asks: Sequence[Remember], encoded: Sequence[passages.Encoded], model: str
+) -> list[tuple[MemoryRecord, bool]]:
     languages = [ask.language or language_of(ask.content) for ask in asks]
     answers: list[tuple[MemoryRecord, bool]] = []
     news: list[tuple[MemoryRecord, Stamped | None]] = []
@@ -67,9 +76,9 @@ def _keep(caller: Caller, asks: Sequence[Remember]) -> list[tuple[MemoryRecord, 
     return answers
 
 
-def _encoded(texts: Sequence[str]) -> tuple[list[passages.Encoded], str]:
+def _encoded(asks: Sequence[Remember]) -> tuple[list[passages.Encoded], str]:
     try:
-        return passages.encode(texts, waiting=embedding.Waiting.BATCH)
+        return passages.encode([ask.content for ask in asks], waiting=embedding.Waiting.BATCH)
     except embedding.EmbedderUnavailable:
         return [], ""
 
