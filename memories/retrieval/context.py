@@ -19,8 +19,8 @@ from uuid import UUID
 
 import numpy as np
 from django.conf import settings
-from django.db import connection
 
+from memories.database import prepared
 from memories.database.statements import condition
 from memories.embedding import Tokens, Vectors
 from memories.models.record import MemoryRecordQuerySet
@@ -34,7 +34,8 @@ NEIGHBOURS = 2  # turns on either side that are fetched
 BEFORE, AFTER = 5, 2  # turns whose evidence reaches this one
 DECAY_BEFORE, DECAY_AFTER = 0.9, 0.7  # a turn of distance
 
-# The seeds and their neighbours. The neighbours' ids as an array: a join makes the planner scan the table.
+# The seeds and their neighbours. The neighbours' ids as an array, and each seed's looked up by themselves (OFFSET 0): a
+# join makes the planner scan the table.
 AROUND = """
     SELECT memory_records.id, CASE WHEN conversation_id <> '' THEN created_by || ' ' || conversation_id ELSE '' END,
            thread_position, created_at, lower(author), content,
@@ -43,8 +44,11 @@ AROUND = """
     FROM memory_records
     WHERE id = ANY(%(seeds)s) OR (id = ANY(ARRAY(
         SELECT near.id FROM unnest(%(threads)s::varchar[], %(positions)s::int[]) AS seed(thread, position)
-        JOIN memory_records near ON near.conversation_id = seed.thread
-            AND near.thread_position BETWEEN seed.position - %(reach)s AND seed.position + %(reach)s
+        CROSS JOIN LATERAL (
+            SELECT turn.id FROM memory_records turn
+            WHERE turn.conversation_id = seed.thread AND turn.conversation_id <> ''
+              AND turn.thread_position BETWEEN seed.position - %(reach)s AND seed.position + %(reach)s OFFSET 0
+        ) near
     )) AND {scope})"""
 COSINE = """(SELECT 1 - min(p.vector <=> %(vector)s::vector) FROM memory_passages p
     WHERE p.record_id = memory_records.id)"""
@@ -83,14 +87,12 @@ def turns_around(scope: MemoryRecordQuerySet, question: Question, seeds: Sequenc
         "vector": str(list(question.vector)) if question.vector is not None else None,
         **{f"term{n}": question.terms[n].tsquery for n in numbers},
     }
-    with connection.cursor() as cursor:
-        cursor.execute(sql, {**params, **values})
-        return [
-            Turn(
-                pk, thread, position or 0, at, speaker, text, cosine, hits, b"".join(bytes(row) for row in bits if row)
-            )
-            for pk, thread, position, at, speaker, text, cosine, hits, bits in cursor.fetchall()
-        ]
+    return [
+        Turn(pk, thread, position or 0, at, speaker, text, cosine, hits, b"".join(row for row in bits if row))
+        for pk, thread, position, at, speaker, text, cosine, hits, bits in prepared.rows(
+            sql, {**params, **values}, binary=True
+        )
+    ]
 
 
 def ranked(
