@@ -23,8 +23,7 @@ from analysis.models import IngestedRecord, IngestState, Session
 from analysis.operations import Ingest
 from analysis.sources import SourceModel, checks
 from analysis.sources.envelopes import PageOf
-from analysis.sources.port import Upstream, UpstreamFailed
-from analysis.sources.rest import LINK
+from analysis.sources.port import LINK, Upstream, UpstreamFailed
 from memories.access import Caller
 from memories.contract import progress
 from memories.contract.errors import Invalid

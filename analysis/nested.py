@@ -18,8 +18,7 @@ from analysis.models import IngestedRecord, Session
 from analysis.operations import PARENTS_MOST, PER_PAGE, IngestChildren
 from analysis.sources import SourceModel
 from analysis.sources.envelopes import Row
-from analysis.sources.port import Upstream, UpstreamFailed
-from analysis.sources.rest import LINK
+from analysis.sources.port import LINK, Upstream, UpstreamFailed
 from memories.access import Caller
 from memories.contract import progress
 from memories.contract.errors import Invalid, NotFound

@@ -15,7 +15,6 @@ from analysis.sources.declaration import Resource, Source, parse
 from analysis.sources.files import FileUpstream
 from analysis.sources.own_records import RESOURCE, OwnRecords
 from analysis.sources.port import Upstream
-from analysis.sources.rest import RestUpstream
 from analysis.sql.declaration import is_sql
 from memories.access import Caller
 from memories.contract.errors import DomainError, Invalid
@@ -46,8 +45,16 @@ class SourceModel:
 # How a source of this kind is opened, with its declaration, the model, and for whom.
 Opens = Callable[[Source, Resource, str], Upstream]
 KINDS: Registry[Opens] = Registry("kinds of sources")
+
+
+def _open_rest(source: Source, resource: Resource, for_whom: str) -> Upstream:
+    from analysis.sources.rest import RestUpstream  # noqa: PLC0415 - its HTTP client takes a tenth of a second to import
+
+    return RestUpstream(source, resource, as_user=for_whom)
+
+
 BUILT_IN: dict[str, Opens] = {
-    "rest": lambda source, resource, for_whom: RestUpstream(source, resource, as_user=for_whom),
+    "rest": _open_rest,
     "file": lambda source, resource, for_whom: FileUpstream(resource),
 }
 

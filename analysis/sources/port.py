@@ -9,6 +9,8 @@ from analysis.sources.declaration import Resource
 from analysis.sources.envelopes import PageOf, Row
 from memories.contract.errors import DomainError
 
+LINK = "link:"  # before an address that the page before named; anything else is a cursor
+
 
 class UpstreamFailed(DomainError):
     """The upstream refused, or did not answer although it was asked again; `status_code` is its HTTP status, or 0."""

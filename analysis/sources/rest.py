@@ -14,14 +14,13 @@ from tenacity.wait import wait_random_exponential
 
 from analysis.sources.declaration import Filter, Resource, Source
 from analysis.sources.envelopes import NoRows, PageOf, Row, unwrap
-from analysis.sources.port import UpstreamFailed
+from analysis.sources.port import LINK, UpstreamFailed
 from memories.contract.errors import Invalid
 from memories.database import connections
 from memories.effects import web
 
 ATTEMPTS = 5
 AT_ONCE = 5
-LINK = "link:"  # before an address that the page before named; anything else is a cursor
 BACKOFF_MOST_S = 10.0
 ANSWER_MOST_S = 120.0  # for one answer, however slowly it drips in
 TOO_LARGE = 413

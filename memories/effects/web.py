@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
-import httpx
+if TYPE_CHECKING:
+    import httpx
 
 ENCODINGS = {"", "identity", "gzip", "deflate"}  # those that grow at most a thousandfold from one read to the next
 
@@ -25,6 +27,8 @@ def read(response: httpx.Response, most_bytes: int, deadline: float = float("inf
         if size > most_bytes:
             raise AnswerTooLarge(f"the answer has more than {most_bytes:,} bytes")
         if time.monotonic() > deadline:
+            import httpx  # noqa: PLC0415 - a tenth of a second that only who asks other systems needs
+
             raise httpx.ReadTimeout("the answer took too long", request=response.request)
         parts.append(part)
     return b"".join(parts)

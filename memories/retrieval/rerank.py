@@ -14,7 +14,6 @@ from concurrent.futures import TimeoutError as NotYet
 from functools import lru_cache
 from typing import Any
 
-import httpx
 from django.conf import settings
 
 from memories.database import connections
@@ -64,6 +63,8 @@ def _by_sentence_transformers(query: str, texts: list[str]) -> list[float]:
 
 
 def _over_http(query: str, texts: list[str]) -> list[float]:
+    import httpx  # noqa: PLC0415 - a tenth of a second, only where chosen
+
     address = f"{settings.RERANK_URL.rstrip('/')}/rerank"
     headers = {"Authorization": f"Bearer {settings.RERANK_API_KEY}"} if settings.RERANK_API_KEY else {}
     body = {"model": settings.RERANK_MODEL, "query": query, "documents": texts}
