@@ -278,13 +278,14 @@ def measure_many(sizes: list[int], count: int) -> None:
 
 def index_recall(people: dict[str, Any], queries: list[str]) -> None:
     from memories import embedding  # noqa: PLC0415 - after setup()
+    from memories.database.statements import condition  # noqa: PLC0415 - the same
     from memories.retrieval.ranking import is_small  # noqa: PLC0415 - the same
     from memories.retrieval.search import Filters, in_scope  # noqa: PLC0415 - the same
     from memories.retrieval.similar import nearest  # noqa: PLC0415 - the same
 
     for name, caller in people.items():
         scope = in_scope(caller, Filters())
-        small, shares = is_small(scope), []
+        small, shares = is_small(condition(scope)), []
         for query in queries:
             vectors, _ = embedding.embed([query])
             best = set(list(nearest(scope, vectors, exact=True))[:10])

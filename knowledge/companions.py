@@ -27,6 +27,7 @@ from knowledge.catalog import nearby
 from knowledge.models import Insight, InsightState
 from memories.access import Caller
 from memories.contract.toolset import Call, Companion
+from memories.database.statements import condition
 from memories.models import Feedback, MemoryRecord, MemoryRevision, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.retrieval import lexicon, showings
@@ -186,7 +187,7 @@ def ranked(
     """The scope's memories by relevance to the question and nearness to the entities, best first; by meaning too where
     the question's vector is at hand."""
     terms = lexicon.query_terms(question) if question.strip() else []
-    rows, _ = candidates(scope, Question(vector=vector, terms=terms, distances=distances), limit)
+    rows, _ = candidates(condition(scope), Question(vector=vector, terms=terms, distances=distances), limit)
     records = scope.defer("search").in_bulk([candidate.id for candidate in rows])
     return [records[candidate.id] for candidate in rows if candidate.id in records]
 

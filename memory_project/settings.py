@@ -113,8 +113,9 @@ DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 # 50 candidates need more than hnsw.ef_search's default of 40 (800 finds .99 of the best ten and more at 100,000 records
 # for a millisecond more, bench/recall_speed.py), and a filtered scan must go on until it has them (pgvector,
 # "Iterative Index Scans"): otherwise an owner's rows are lost among everybody's.
+# Tables and indexes are in memory or on an SSD, where a page elsewhere costs little more than the next one.
 # 16 MB hold the sort of the rows that facets are counted in; the default of 4 sends it to disk.
-_server_options = "-c hnsw.ef_search=800 -c hnsw.iterative_scan=strict_order -c work_mem=16MB"
+_server_options = "-c hnsw.ef_search=800 -c hnsw.iterative_scan=strict_order -c work_mem=16MB -c random_page_cost=1.1"
 
 # The application's role reads and writes rows; the owner's keeps the tables and is used by migrations and by the
 # commands that alter a column (memories/owner.py).
@@ -237,7 +238,7 @@ RERANK_URL = env.text("RERANK_URL")
 RERANK_API_KEY = env.text("RERANK_API_KEY")
 RERANK_TIMEOUT_S = env.number("RERANK_TIMEOUT_S", 2.0, 0.1, 60.0)
 RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.1, 0.0, 10.0)
-RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 20_000, 0, 1_000_000)
+RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_000)
 NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)
 MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)
 RESOURCE_POLL_S = env.number("RESOURCE_POLL_S", 5, 1, 3_600)  # how often subscribed resources are looked at

@@ -29,6 +29,20 @@ def rows(statement: str, values: Mapping[str, Any] | Sequence[Any], *, binary: b
         return cursor.fetchall() if cursor.description else []
 
 
+def instances(
+    model: type[models.Model], where: str, values: Mapping[str, Any], *, defer: Sequence[str] = ()
+) -> list[Any]:
+    """The model's rows that meet a condition, without the columns of `defer`."""
+    statement, names, converters = _selection(model, tuple(defer))
+    loaded = []
+    for row in rows(f"{statement} WHERE {where}", values):
+        cells = list(row)
+        for position, convert in converters:
+            cells[position] = convert(cells[position], None, connection)
+        loaded.append(model.from_db(connection.alias, names, cells))
+    return loaded
+
+
 def insert(news: Sequence[models.Model], *, template: str = INSERT) -> None:
     """New rows of one table, with their ids and without signals."""
     if not news:
@@ -52,6 +66,17 @@ def insert_missing(news: Sequence[models.Model]) -> None:
 def insert_quickly(new: models.Model) -> None:
     """A new row, committed as in connections.quick_commit(), in one statement where that takes four."""
     rows(_insertion(type(new), QUICK_INSERT), _values(new))
+
+
+@cache
+def _selection(model: type[models.Model], defer: tuple[str, ...]) -> tuple[str, list[str], list[tuple[int, Any]]]:
+    """The SELECT, the names of what it gives, and how values of some places become Python's."""
+    fields = [field for field in model._meta.concrete_fields if field.name not in defer]
+    columns = ", ".join(connection.ops.quote_name(str(field.column)) for field in fields)
+    table = connection.ops.quote_name(model._meta.db_table)
+    converters = [(n, convert) for n, field in enumerate(fields) for convert in field.get_db_converters(connection)]
+    selection = f"SELECT {columns} FROM {table}"  # noqa: S608 - the model's own names
+    return selection, [field.attname for field in fields], converters
 
 
 @cache

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
@@ -44,11 +44,17 @@ class Statement:
             return list(cursor.fetchall())
 
 
-def condition(rows: QuerySet[Any, Any], prefix: str = "scope") -> tuple[str, dict[str, Any]]:
+class Condition(NamedTuple):
     """The WHERE of a queryset with named parameters, so that it can stand in several places of a statement."""
+
+    sql: str
+    params: dict[str, Any]
+
+
+def condition(rows: QuerySet[Any, Any], prefix: str = "scope") -> Condition:
     compiler = rows.query.get_compiler("default")
     sql, values = compiler.compile(rows.query.where)
-    return name_parameters(sql, values, prefix)
+    return Condition(*name_parameters(sql, values, prefix))
 
 
 def name_parameters(sql: str, values: Sequence[Any], prefix: str) -> tuple[str, dict[str, Any]]:

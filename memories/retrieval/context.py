@@ -21,9 +21,8 @@ import numpy as np
 from django.conf import settings
 
 from memories.database import prepared
-from memories.database.statements import condition
+from memories.database.statements import Condition
 from memories.embedding import Tokens, Vectors
-from memories.models.record import MemoryRecordQuerySet
 from memories.retrieval import lexicon
 from memories.retrieval import tokens as token_bits
 from memories.retrieval.cues import asks
@@ -69,14 +68,13 @@ class Turn:
     bits: bytes
 
 
-def turns_around(scope: MemoryRecordQuerySet, question: Question, seeds: Sequence[Candidate]) -> list[Turn]:
+def turns_around(scope: Condition, question: Question, seeds: Sequence[Candidate]) -> list[Turn]:
     """The seeds and their neighbours in the scope."""
-    scope_sql, params = condition(scope)
     numbers = range(len(question.terms))
     sql = AROUND.format(
         cosine=COSINE if question.vector is not None else "NULL::float8",
         hits=", ".join(f"search @@ %(term{n})s::tsquery" for n in numbers),
-        scope=scope_sql,
+        scope=scope.sql,
     )
     in_threads = [seed for seed in seeds if seed.conversation_id and seed.position is not None]
     values = {
@@ -90,13 +88,13 @@ def turns_around(scope: MemoryRecordQuerySet, question: Question, seeds: Sequenc
     return [
         Turn(pk, thread, position or 0, at, speaker, text, cosine, hits, b"".join(row for row in bits if row))
         for pk, thread, position, at, speaker, text, cosine, hits, bits in prepared.rows(
-            sql, {**params, **values}, binary=True
+            sql, {**scope.params, **values}, binary=True
         )
     ]
 
 
 def ranked(
-    scope: MemoryRecordQuerySet,
+    scope: Condition,
     question: Question,
     seeds: Sequence[Candidate],
     idfs: Sequence[float],

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import accumulate
 
 from django.db import connection, transaction
 
@@ -30,7 +30,7 @@ PHRASES = """
     FROM unnest(%s::text[]) AS name"""
 KNOWN_LEXEMES = "SELECT lexeme FROM memory_lexemes WHERE lexeme = ANY(%s)"
 MAX_TERMS = 32  # a longer query is cut to its rarest terms
-CANDIDATE_ROWS = 5_000  # about how many rows the lexical arm may touch in a large scope
+CANDIDATE_ROWS = 1_000  # about how many rows the lexical arm may touch in a large scope
 OWNERS_LEAST = 3  # of a lexeme that counts
 TOTAL = ""  # the row of memory_lexemes that holds the number of documents: no lexeme is empty
 
@@ -162,49 +162,39 @@ def idf_of_words(words: Sequence[str], idf_of: Mapping[str, float]) -> dict[str,
         return {word: idf_of[lexeme] for word, lexeme in cursor.fetchall() if lexeme in idf_of}
 
 
-def coverage_sql(terms: Sequence[Term]) -> tuple[str, dict[str, Any]]:
-    """SQL with its parameters for the idf-weighted share of the terms that a record contains: 0 to 1."""
-    total = sum(term.idf for term in terms)
-    if not total:
-        return "0::float8", {}
-    cases: list[str] = []
-    params: dict[str, Any] = {}
-    for position, term in enumerate(terms):
-        cases.append(f"CASE WHEN search @@ %(term{position})s::tsquery THEN %(share{position})s ELSE 0 END")
-        params |= {f"term{position}": term.tsquery, f"share{position}": term.idf / total}
-    return f"({' + '.join(cases)})::float8", params
-
-
 def any_of(terms: Sequence[Term]) -> str:
     """A tsquery that matches a record with any of the terms."""
     return " | ".join(term.tsquery for term in terms)
 
 
-def selective(terms: Sequence[Term]) -> str:
-    """A tsquery that finds candidates in a large scope and touches about CANDIDATE_ROWS rows at most.
+@dataclass(frozen=True)
+class Selection:
+    """What finds candidates in a large scope: every row with any of the first `terms` of a question, or, where that is
+    0, rows that hold several common ones at once."""
+
+    tsquery: str
+    terms: int
+
+
+def selective(terms: Sequence[Term]) -> Selection:
+    """A selection that touches about CANDIDATE_ROWS rows at most.
 
     The rarest terms, alternatively, while their rows fit; where even the rarest is too common, it together
     with the next ones (frequencies multiplied, as if independent).
     """
-    if not terms:
-        return ""
     total = max(2 * terms[-1].documents, 1)  # about how many there are: a term is rarely in more than half
     first = terms[0]
     if first.documents <= CANDIDATE_ROWS:
-        rarest, rows = [first], first.documents
-        for term in terms[1:]:
-            rows += term.documents
-            if rows > CANDIDATE_ROWS:
-                break
-            rarest.append(term)
-        return any_of(rarest)
+        rows = list(accumulate(term.documents for term in terms))
+        fitting = max(sum(count <= CANDIDATE_ROWS for count in rows), 1)
+        return Selection(any_of(terms[:fitting]), fitting)
     rarest, expected = [first], float(first.documents)
     for term in terms[1:]:
         if expected <= CANDIDATE_ROWS:
             break
         rarest.append(term)
         expected *= term.documents / total
-    return " & ".join(term.tsquery for term in rarest)
+    return Selection(" & ".join(term.tsquery for term in rarest), 0)
 
 
 def refresh() -> int:

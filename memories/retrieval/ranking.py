@@ -3,11 +3,14 @@
 score = w_s · cosine + w_l · idf coverage (+ a bonus for named and near entities, + what the question says of speaker
 and date, where the scope holds conversations). Candidates are the top 50 by cosine, the top 50 by coverage of
 OR-matched words, and the newest 50 about the named entities. In a small scope one scan finds the words of every row,
-and their frequencies are exact; in a large one the arms use the indexes, and frequencies come from memory_lexemes.
+and their frequencies are exact; in a large one the arms use the indexes: the rarest words find rows, in which the
+others are counted too, so that no frequency tells of what the reader may not see.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,14 +21,15 @@ from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
 
-from memories.database.statements import condition
-from memories.models.record import MemoryRecordQuerySet
+from memories.database import prepared
+from memories.database.statements import Condition
 from memories.retrieval import lexicon
 from memories.retrieval.cues import Cues
 
 CANDIDATES = 50  # per arm
 PASSAGES_PER_CANDIDATE = 4  # nearest passages looked at for each record wanted: a long text has several
 ROWS_KEY, ROWS_KEPT_S = "memory-rows", 60
+ROWS_AT_EXACT_SCAN = 45_000  # rows in all up to which a scope of RECALL_EXACT_SCAN_ROWS is scanned
 ENTITY_BONUS = 1.0  # at distance 0, falling as 1 / (1 + distance): a named entity outweighs a fair match of words
 
 
@@ -41,18 +45,23 @@ class Question:
     turns: bool = False
 
 
-# A small scope: one scan tells which words each row holds, as bits, and how many rows hold each.
-SCOPE_SCANNED = """
-    scope AS MATERIALIZED (
-        SELECT id, {mask} AS mask FROM memory_records WHERE {scope}
-    ),
+# The rows that hold words of the question, which of them as bits, and how many rows hold each. A small scope is read
+# whole; of a large one, what the index finds by the rarest words.
+SCOPE = """
+    scope AS MATERIALIZED (SELECT id, {mask} AS mask FROM memory_records WHERE {scope}{found}),
     masks AS MATERIALIZED (SELECT mask, count(*) AS rows FROM scope GROUP BY mask),
-    counts AS (SELECT sum(rows)::float8 AS total, {counts} FROM masks),
+    counts AS (SELECT {total}::float8 AS total, {counts} FROM masks),
     weights AS (SELECT {idfs} FROM counts),
     shares AS MATERIALIZED (SELECT *, {shares} FROM weights),
-    coverages AS MATERIALIZED (SELECT mask, rows, ({coverage})::float8 AS coverage FROM masks, shares),"""
+    coverages AS MATERIALIZED (SELECT mask, rows, {coverage} AS coverage FROM masks, shares),"""
 MASK = "CASE WHEN search @@ %(words)s::tsquery THEN {bits} ELSE 0::bigint END"
-SCANNED_COVERAGE = "CASE WHEN mask & {bit} <> 0 THEN s{n} ELSE 0 END"
+COVERAGE = "CASE WHEN mask & {bit} <> 0 THEN s{n} ELSE 0 END"
+COUNT = "coalesce(sum(rows) FILTER (WHERE mask & {bit} <> 0), 0)"
+FOUND = " AND search @@ %(selective)s::tsquery"
+FOUND_TOTAL = "greatest(%(rows)s, sum(rows))"
+# Of a word by which no rows were looked for: its share of those that were found (Laplace's rule of succession).
+FOUND_COUNT = "%(rows)s * (" + COUNT + " + 1) / (coalesce(sum(rows), 0) + 2)"
+GIVEN_IDF = "%(idf{n})s::float8 AS i{n}"
 IDF = "ln(1 + (total - n{n} + 0.5) / (n{n} + 0.5)) AS i{n}"  # BM25's; lexicon.idf
 # One arm each: the nearest vectors, the best covered words, the newest about the named entities.
 SEMANTIC_SCANNED = """
@@ -61,7 +70,7 @@ SEMANTIC_SCANNED = """
         FROM memory_passages p JOIN scope ON scope.id = p.record_id ORDER BY distance LIMIT %(passages)s
     ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
 # Of the best sets of words alone, as many as have enough rows: most rows of a scope are never sorted.
-LEXICAL_SCANNED = """
+LEXICAL = """
     SELECT id FROM (
         SELECT id FROM scope JOIN coverages USING (mask) WHERE mask = ANY(ARRAY(
             SELECT mask FROM (
@@ -77,11 +86,6 @@ SEMANTIC_INDEXED = """
         FROM memory_passages p JOIN memory_records ON memory_records.id = p.record_id
         WHERE NOT p.short_term AND {scope} ORDER BY distance LIMIT %(passages)s
     ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
-LEXICAL_INDEXED = """
-    SELECT id FROM (
-        SELECT id FROM memory_records WHERE {scope} AND search @@ %(selective)s::tsquery
-        ORDER BY {coverage} DESC, id LIMIT %(candidates)s
-    ) covering"""
 NEAR = """
     SELECT id FROM (
         SELECT id FROM memory_records WHERE {scope} AND entity_urns && %(urns)s::varchar[]
@@ -95,12 +99,13 @@ RANKED = """
     candidates AS MATERIALIZED (SELECT DISTINCT record_id AS id FROM ({arms}) arms(record_id)),
     scored AS MATERIALIZED (
         SELECT id, created_at, conversation_id, thread_position,
-               {cosine} AS cosine, {bonus} AS bonus{cues}{row_coverage}
+               {cosine} AS cosine, {bonus} AS bonus{cues}{mask}
         FROM memory_records WHERE id = ANY(ARRAY(SELECT id FROM candidates))
     )
     SELECT scored.id, scored.created_at, conversation_id, thread_position, cosine, {coverage} AS coverage, bonus,
            %(w_semantic)s * coalesce(cosine, 0) + %(w_lexical)s * {coverage} + bonus + {cue} AS score, {idf_list}
     FROM scored {joins} ORDER BY score DESC, created_at DESC, scored.id LIMIT %(limit)s"""
+ROWS_UP_TO = "SELECT count(*) FROM (SELECT FROM memory_records WHERE {scope} LIMIT %(most)s) AS counted"
 BONUS = "CASE WHEN entity_urns && %(urns{0})s::varchar[] THEN %(bonus{0})s ELSE "
 
 
@@ -148,18 +153,33 @@ def plain(cosine: float | None, coverage: float) -> float:
     return float(settings.RECALL_SEMANTIC_WEIGHT * (cosine or 0.0) + settings.RECALL_LEXICAL_WEIGHT * coverage)
 
 
-def candidates(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tuple[list[Candidate], list[float]]:
-    """The scope's best rows for this question, and the idf of each of its terms."""
+def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[Candidate], list[float]]:
+    """The best rows of a scope of memory_records for this question, and the idf of each of its terms."""
     with connection.cursor() as cursor:
         cursor.execute(*statement(scope, question, limit))
         rows = cursor.fetchall()
     return [Candidate(*row[:7]) for row in rows], list(rows[0][8]) if rows else []
 
 
-def is_small(scope: MemoryRecordQuerySet) -> bool:
-    """Whether a scan is quicker and surer than the indexes (measured in bench/recall_speed.py)."""
-    limit = settings.RECALL_EXACT_SCAN_ROWS
-    return _rows_in_all() <= limit // 2 or scope.order_by()[: limit + 1].count() <= limit
+def is_small(scope: Condition) -> bool:
+    """Whether reading the whole scope is quicker and surer than the indexes (measured in bench/recall_speed.py).
+
+    A scan takes time by the rows of the scope, the vector index by how many others stand between them: in proportion to
+    all rows / rows of the scope. The scope in which both take the same grows with the square root of all rows.
+    """
+    rows = _rows_in_all()
+    most = int(settings.RECALL_EXACT_SCAN_ROWS * max(1.0, math.sqrt(rows / ROWS_AT_EXACT_SCAN)))
+    return rows < most // 2 or _rows_up_to(scope, most) <= most
+
+
+def _rows_up_to(scope: Condition, most: int) -> int:
+    """How many rows the scope has, or one more than `most`; counted once in a while for each reader and filter."""
+    key = f"{ROWS_KEY}-{most}-{hashlib.blake2b(repr(scope).encode(), digest_size=16).hexdigest()}"
+    count = cache.get(key)
+    if count is None:
+        ((count,),) = prepared.rows(ROWS_UP_TO.format(scope=scope.sql), {**scope.params, "most": most + 1})
+        cache.set(key, count, ROWS_KEPT_S)
+    return int(count)
 
 
 def _rows_in_all() -> float:
@@ -170,25 +190,24 @@ def _rows_in_all() -> float:
             cursor.execute("SELECT reltuples FROM pg_class WHERE oid = 'memory_records'::regclass")
             estimate = float(cursor.fetchone()[0])
         cache.set(ROWS_KEY, estimate, ROWS_KEPT_S)
-    return float(estimate)
+    return max(float(estimate), 0.0)
 
 
-def statement(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tuple[str, dict[str, Any]]:
+def statement(scope: Condition, question: Question, limit: int) -> tuple[str, dict[str, Any]]:
     """The SQL for this scope. Values are parameters; what is formatted in are this module's fragments and the
     scope's own condition, compiled by the ORM."""
-    scope_sql, params = condition(scope)
     looks = question.terms or question.vector is not None
     exact = not looks or question.turns or is_small(scope)
-    parts = _scanned(question, scope_sql) if exact else _indexed(question, scope_sql)
+    parts = _parts(question, scope.sql, exact=exact)
     bonus, bonuses = _bonus_sql(question.distances)
-    arms = [*parts.arms, *([NEAR.format(scope=scope_sql)] if question.distances else [])]
+    arms = [*parts.arms, *([NEAR.format(scope=scope.sql)] if question.distances else [])]
     cue, cue_columns, cues = question.cues.sql()
     sql = RANKED.format(
         tables=parts.tables,
         arms=" UNION ALL ".join(f"({arm})" for arm in arms) or "SELECT NULL::uuid WHERE false",
         cosine=COSINE if question.vector is not None else "NULL::float8",
         coverage=parts.coverage,
-        row_coverage=parts.row_coverage,
+        mask=parts.mask,
         bonus=bonus,
         cue=cue,
         cues=cue_columns,
@@ -204,61 +223,55 @@ def statement(scope: MemoryRecordQuerySet, question: Question, limit: int) -> tu
         "w_lexical": settings.RECALL_CONTEXT["seed_words"],
         "limit": limit,
     }
-    return sql, {**params, **parts.params, **bonuses, **cues, **values}
+    return sql, {**scope.params, **parts.params, **bonuses, **cues, **values}
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """What differs between a scan and the indexes."""
+    """What depends on the words of the question, and on whether the scope is scanned."""
 
     arms: list[str]
     coverage: str = "0::float8"
-    row_coverage: str = ""  # a column of the candidates, by their words
+    mask: str = ""  # a column of the candidates: which words they hold
     idf_list: str = "ARRAY[]::float8[]"
     tables: str = ""
     joins: str = ""
     params: dict[str, Any] = field(default_factory=dict)
 
 
-def _scanned(question: Question, scope_sql: str) -> _Parts:
-    numbers = range(len(question.terms))
-    coverage = " + ".join(SCANNED_COVERAGE.format(bit=1 << n, n=n) for n in numbers)
-    arms = [SEMANTIC_SCANNED] if question.vector is not None else []
-    if not numbers:
-        tables = f" scope AS MATERIALIZED (SELECT id FROM memory_records WHERE {scope_sql}),"  # noqa: S608
-        return _Parts(arms, tables=tables)
+def _parts(question: Question, scope_sql: str, *, exact: bool) -> _Parts:
+    semantic = SEMANTIC_SCANNED if exact else SEMANTIC_INDEXED.format(scope=scope_sql)
+    arms = [semantic] if question.vector is not None else []
+    terms, numbers = question.terms, range(len(question.terms))
+    if not terms:
+        scope = f" scope AS MATERIALIZED (SELECT id FROM memory_records WHERE {scope_sql}),"  # noqa: S608
+        return _Parts(arms, tables=scope if exact else "")
+    found = None if exact else lexicon.selective(terms)
     bits = " + ".join(f"CASE WHEN search @@ %(term{n})s::tsquery THEN {1 << n} ELSE 0 END" for n in numbers)
     mask = MASK.format(bits=bits)
-    tables = SCOPE_SCANNED.format(
+    coverage = f"({' + '.join(COVERAGE.format(bit=1 << n, n=n) for n in numbers)})::float8"
+    is_whole = [found is None or n < found.terms for n in numbers]  # all rows with the word are counted
+    tables = SCOPE.format(
         scope=scope_sql,
-        mask=mask,
-        counts=", ".join(f"coalesce(sum(rows) FILTER (WHERE mask & {1 << n} <> 0), 0) AS n{n}" for n in numbers),
-        coverage=coverage,
-        idfs=", ".join(IDF.format(n=n) for n in numbers),
+        mask=f"({bits})::bigint" if found else mask,
+        found=FOUND if found else "",
+        total=FOUND_TOTAL if found else "sum(rows)",
+        counts=", ".join(f"{(COUNT if is_whole[n] else FOUND_COUNT).format(bit=1 << n)} AS n{n}" for n in numbers),
+        idfs=", ".join((GIVEN_IDF if found and not found.terms else IDF).format(n=n) for n in numbers),
         shares=", ".join(f"i{n} / ({' + '.join(f'i{m}' for m in numbers)}) AS s{n}" for n in numbers),
+        coverage=coverage,
     )
+    params: dict[str, Any] = {"words": lexicon.any_of(terms)} | {f"term{n}": terms[n].tsquery for n in numbers}
+    if found:
+        params |= {"selective": found.tsquery, "rows": _rows_in_all()} | {f"idf{n}": terms[n].idf for n in numbers}
     return _Parts(
-        arms=[*arms, LEXICAL_SCANNED],
-        coverage="coverages.coverage",
-        row_coverage=f", {mask} AS mask",
+        arms=[*arms, LEXICAL],
+        coverage=coverage,
+        mask=f", {mask} AS mask",
         idf_list=f"ARRAY[{', '.join(f'i{n}' for n in numbers)}]::float8[]",
         tables=tables,
-        joins="JOIN coverages USING (mask) CROSS JOIN shares",
-        params={"words": lexicon.any_of(question.terms)} | {f"term{n}": question.terms[n].tsquery for n in numbers},
-    )
-
-
-def _indexed(question: Question, scope_sql: str) -> _Parts:
-    coverage, params = lexicon.coverage_sql(question.terms)
-    arms = [SEMANTIC_INDEXED.format(scope=scope_sql)] if question.vector is not None else []
-    if question.terms:
-        arms.append(LEXICAL_INDEXED.format(scope=scope_sql, coverage=coverage))
-    return _Parts(
-        arms=arms,
-        row_coverage=f", {coverage} AS coverage",
-        coverage="scored.coverage",
-        idf_list="%(idfs)s::float8[]",
-        params={**params, "selective": lexicon.selective(question.terms), "idfs": [t.idf for t in question.terms]},
+        joins="CROSS JOIN shares",
+        params=params,
     )
 
 

@@ -10,18 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from memories import embedding
 from memories.access import Caller
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.operations import carries_out, checked
 from memories.contract.registry import Registry
+from memories.database import prepared
+from memories.database.statements import Condition, condition
 from memories.embedding import Tokens
 from memories.history import states_at
 from memories.models import Feedback, MemoryRecord, Status, Tier, Verdict
@@ -33,6 +36,11 @@ from memories.retrieval.ranking import CANDIDATES, Question, Ranked, candidates,
 from memories.writing.revising import value_of
 
 URNS_PER_QUERY = 200  # named entities with their neighbours
+SCOPES_KEPT = 1_000  # compiled, of some kilobytes each
+# In the order of an index that is mostly empty, and by the condition that it has.
+ANY_HIDDEN = """
+    SELECT id FROM memory_records WHERE {scope} AND NOT status = 'active' ORDER BY status, created_at DESC LIMIT 1"""
+STATUSES = "SELECT status FROM memory_records WHERE id = ANY(%s)"
 
 LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
 NO_LINEAGE_NOTE = "the lineage can't be read, so only the named entities themselves were looked up"
@@ -96,9 +104,9 @@ class Filters:
 def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     """The rows that this search is about: what the caller may see, narrowed."""
     rows = MemoryRecord.objects.visible_to(caller).filter(status__in=list(filters.statuses))
-    living = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
+    living = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
     living = living.filter(status__in=list(filters.statuses))
-    rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
+    rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
     if filters.conversation_id:
         rows = rows.filter(conversation_id=filters.conversation_id)
     if filters.tiers:
@@ -123,6 +131,19 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     return rows
 
 
+@lru_cache(maxsize=SCOPES_KEPT)
+def _scope(caller: Caller, filters: Filters, *, doubts: bool = True) -> Condition:
+    """in_scope() as SQL, without what the reader doubts: compiled once for each reader and filter. It holds no values
+    but theirs."""
+    rows = in_scope(caller, filters)
+    return condition(rows if doubts else rows.filter(~Exists(_own_doubts(caller))))
+
+
+@lru_cache(maxsize=SCOPES_KEPT)
+def _visible(caller: Caller) -> Condition:
+    return condition(MemoryRecord.objects.visible_to(caller))
+
+
 # -- recall ----------------------------------------------------------------------------------------------
 
 
@@ -138,7 +159,7 @@ def recall(ask: RecallMemories, *, caller: Caller, filters: Filters = Filters())
     filters = _narrowed(filters, ask)
     question, answer, tokens = _prepare(caller, ask.query, ask.strategy, ask.entity_urns)
     question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
-    scope = in_scope(caller, filters).filter(~Exists(_own_doubts(caller)))
+    scope = _scope(caller, filters, doubts=False)
     floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
     rows_found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
     rows_found = [candidate for candidate in rows_found if candidate.score > floor]
@@ -175,7 +196,10 @@ def _reranked(query: str, hits: list[Hit], answer: Recall) -> tuple[list[Hit], R
 
 
 def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
-    records = MemoryRecord.objects.visible_to(caller).defer("search").in_bulk([row.id for row in rows])
+    visible = _visible(caller)
+    where = f"id = ANY(%(ids)s) AND {visible.sql or 'true'}"
+    values = {**visible.params, "ids": [row.id for row in rows]}
+    records = {record.pk: record for record in prepared.instances(MemoryRecord, where, values, defer=["search"])}
     return [
         Hit(record, row.score, row.cosine, row.coverage, row.bonus, record.content, record.status)
         for row in rows
@@ -212,15 +236,15 @@ def _own_doubts(caller: Caller) -> QuerySet[Feedback]:
 
 def _left_out(caller: Caller, filters: Filters, question: Question, least: float) -> dict[str, int]:
     """Stale and superseded memories that match as well as what is shown, and are not shown for their status."""
-    hidden = [status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses]
-    if list(filters.statuses) not in ([Status.ACTIVE], [Status.ACTIVE, Status.STALE]):
+    hidden = tuple(status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses)
+    if filters.statuses not in ((Status.ACTIVE,), (Status.ACTIVE, Status.STALE)):
         return {}
-    scope = in_scope(caller, replace(filters, statuses=hidden))
-    if not scope.order_by("status", "-created_at").values_list("pk")[:1]:  # as an index has it that is mostly empty
+    scope = _scope(caller, replace(filters, statuses=hidden))
+    if not prepared.rows(ANY_HIDDEN.format(scope=scope.sql), scope.params):
         return {}
     near, _ = candidates(scope, question, CANDIDATES)
     better = [candidate.id for candidate in near if candidate.score > least]
-    return dict(Counter(map(str, scope.filter(pk__in=better).values_list("status", flat=True))))
+    return dict(Counter(status for (status,) in prepared.rows(STATUSES, [better])))
 
 
 def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
@@ -242,16 +266,17 @@ def _check_needs(ask: RecallMemories) -> None:
 
 
 def _narrowed(filters: Filters, ask: RecallMemories) -> Filters:
-    statuses, dimension = list(filters.statuses), ask.dimension or filters.dimension
+    statuses, dimension = tuple(filters.statuses), ask.dimension or filters.dimension
     if ask.include_stale:
-        statuses = [*statuses, Status.STALE]
+        statuses = (*statuses, Status.STALE)
     if ask.as_of:
-        statuses = list(Status.values)  # what it is today says nothing of what it was
+        statuses = tuple(Status.values)  # what it is today says nothing of what it was
     return replace(
         filters,
         dimension=checked(DimensionName, dimension, "dimension") if dimension else "",
-        tags=[*filters.tags, *ask.tags],
+        tags=(*filters.tags, *ask.tags),
         statuses=statuses,
+        tiers=tuple(filters.tiers),
         created_before=ask.as_of,
     )
 

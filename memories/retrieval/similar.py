@@ -58,12 +58,12 @@ NEAREST = """
 
 def nearest(scope: MemoryRecordQuerySet, vectors: Vectors, *, exact: bool | None = None) -> dict[UUID, float]:
     """The records of the scope nearest to any of these passages, best first, with the distance of their best one."""
-    scope_sql, params = condition(scope)
-    is_exact = is_small(scope) if exact is None else exact
-    sql = NEAREST.format(scope=scope_sql, exactly=" + 0" if is_exact else "")
+    where = condition(scope)
+    is_exact = is_small(where) if exact is None else exact
+    sql = NEAREST.format(scope=where.sql, exactly=" + 0" if is_exact else "")
     with connection.cursor() as cursor:
         texts = [str(vector.tolist()) for vector in vectors]
-        cursor.execute(sql, {**params, "vectors": texts, "looked_at": LOOKED_AT})
+        cursor.execute(sql, {**where.params, "vectors": texts, "looked_at": LOOKED_AT})
         return dict(cursor.fetchall())
 
 
@@ -109,15 +109,15 @@ def nearest_of(
 ) -> dict[UUID, Similar]:
     """For each of these records the nearest one of the scope by meaning, where its cosine ≥ threshold. With
     `same_entities` those alone are compared that share an entity, which spares a large scope most of its distances."""
-    scope_sql, params = condition(scope)
+    where = condition(scope)
     sql = NEAREST_OF.format(
-        scope=scope_sql,
-        exactly=" + 0" if same_entities or is_small(scope) else "",
+        scope=where.sql,
+        exactly=" + 0" if same_entities or is_small(where) else "",
         subject_record=SUBJECT_RECORD if same_entities else "",
         same_entities=SAME_ENTITIES if same_entities else "",
     )
     with connection.cursor() as cursor:
-        cursor.execute(sql, {**params, "ids": list(ids)})
+        cursor.execute(sql, {**where.params, "ids": list(ids)})
         pairs = set(cursor.fetchall())
     vectors = vectors_of(list({pk for pair in pairs for pk in pair}))
     best: dict[UUID, tuple[float, UUID]] = {}
