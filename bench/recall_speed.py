@@ -284,14 +284,14 @@ def index_recall(people: dict[str, Any], queries: list[str]) -> None:
     from memories.retrieval.similar import nearest  # noqa: PLC0415 - the same
 
     for name, caller in people.items():
-        scope = in_scope(caller, Filters())
-        small, shares = is_small(condition(scope)), []
+        scope = condition(in_scope(caller, Filters()))
+        small, shares = is_small(scope), []
         for query in queries:
             vectors, _ = embedding.embed([query])
             best = set(list(nearest(scope, vectors, exact=True))[:10])
             shares.append(len(best & set(list(nearest(scope, vectors, exact=small))[:10])) / max(len(best), 1))
         way = "scan" if small else "index"
-        print(f"  recall@10 of {name} ({scope.count():,}, {way}): {statistics.fmean(shares):.3f}")
+        print(f"  recall@10 of {name} ({in_scope(caller, Filters()).count():,}, {way}): {statistics.fmean(shares):.3f}")
 
 
 def main() -> None:

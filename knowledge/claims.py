@@ -10,6 +10,7 @@ from knowledge.contradiction import contradiction
 from knowledge.models import Insight
 from knowledge.models.insight import InsightState
 from memories.access import Caller
+from memories.database.statements import condition
 from memories.models import MemoryRecord, Status
 from memories.retrieval.similar import nearest_of
 
@@ -33,9 +34,9 @@ def nearest_claims(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, Cl
     list, an insight about entities is compared with what is known of these."""
     if not insights:
         return {}
-    scope = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
+    living = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
     undecided = Insight.objects.filter(state__in=[InsightState.PENDING, InsightState.REJECTED]).values("pk")
-    scope = scope.exclude(pk__in=undecided)
+    scope = condition(living.exclude(pk__in=undecided))
     about = [insight.pk for insight in insights if insight.record.entity_urns and len(insights) > FEW]
     free = [insight.pk for insight in insights if insight.pk not in set(about)]
     similar = nearest_of(scope, about, threshold=NEAR, same_entities=True) if about else {}

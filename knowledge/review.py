@@ -29,6 +29,7 @@ from knowledge.models.insight import InsightQuerySet
 from memories.access import Caller
 from memories.contract.errors import DomainError
 from memories.contract.operations import checked
+from memories.database.statements import condition
 from memories.history import chain
 from memories.models import MemoryRecord, Status
 from memories.retrieval.similar import like, vectors_of
@@ -65,7 +66,7 @@ def _alike(caller: Caller, insight: Insight) -> list[Insight]:
     if vectors is None or insight.state != InsightState.PENDING:
         return []
     records = MemoryRecord.objects.filter(pk__in=rows.order_by().values("pk"))
-    near = like(records, vectors, settings.NEAR_DUPLICATE_COSINE)[:ALIKE_MOST]
+    near = like(condition(records), vectors, settings.NEAR_DUPLICATE_COSINE)[:ALIKE_MOST]
     insights = rows.in_bulk([similar.record.pk for similar in near])
     return [insights[similar.record.pk] for similar in near if similar.record.pk in insights]
 
@@ -178,4 +179,4 @@ def _neighbours(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -
         distances = dict.fromkeys(record.entity_urns, 0)
         vector = None if vectors is None else vectors[0].tolist()
         return ranked(about, distances, record.content[:QUERY_MOST], NEIGHBOURS, vector=vector)
-    return [] if vectors is None else [similar.record for similar in like(rows, vectors, ALIKE)][:NEIGHBOURS]
+    return [] if vectors is None else [similar.record for similar in like(condition(rows), vectors, ALIKE)][:NEIGHBOURS]

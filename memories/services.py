@@ -10,8 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import TextField, Value
+from django.db import transaction
 from django.utils import timezone
 
 from memories import embedding, operations, plugs
@@ -19,6 +18,7 @@ from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import JsonObject
 from memories.contract.operations import carries_out, checked
+from memories.database import prepared
 from memories.embedding import Vectors
 from memories.models import (
     Category,
@@ -38,6 +38,10 @@ from memories.retrieval.similar import Similar, similar_to
 from memories.writing.chains import living_successor, locked_with_predecessor, make_active, mark_superseded
 from memories.writing.revising import locked, revised, save_new
 
+# An owner's living facts of one text in a persona, the first one first.
+TWINS = f"""
+    created_by = %(owner)s AND persona = %(persona)s AND tier = '' AND status IN ('active', 'stale')
+    AND content_key = {ContentKey.template % {"expressions": "%(content)s::text"}} ORDER BY created_at LIMIT 1"""
 # What a correction of a conversation's memory takes over.
 OF_CONVERSATIONS = (
     "tier", "conversation_id", "role", "author", "thread_position", "derived_from", "importance", "enrichment_status",
@@ -331,16 +335,11 @@ def living_twin(record: MemoryRecord) -> MemoryRecord | None:
 def _same_text(caller: Caller, content: str) -> MemoryRecord | None:
     """The living record of this owner and persona with this text; concurrent callers wait for each other."""
     turnstile = f"{caller.email} {' '.join(content.casefold().split())}"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [turnstile])
-    return (
-        MemoryRecord.objects.visible_to(caller)
-        .facts()
-        .filter(created_by=caller.email, persona=caller.persona, status__in=[Status.ACTIVE, Status.STALE])
-        .filter(content_key=ContentKey(Value(content, output_field=TextField())))
-        .order_by("created_at")
-        .first()
+    prepared.rows("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [turnstile])
+    twins = prepared.instances(
+        MemoryRecord, TWINS, {"owner": caller.email, "persona": caller.persona, "content": content}, defer=["search"]
     )
+    return twins[0] if twins else None
 
 
 def index_now(caller: Caller, record: MemoryRecord) -> Remembered:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from uuid import UUID
 
 import numpy as np
 from django.db import connection
 
 from memories.access import Caller
-from memories.database.statements import condition
+from memories.database import prepared
+from memories.database.statements import Condition, condition
 from memories.embedding import Vectors
 from memories.models import MemoryRecord, Passage, Status
-from memories.models.record import MemoryRecordQuerySet
 from memories.retrieval.ranking import is_small
 
 SIMILAR_MAX = 5
@@ -51,20 +52,21 @@ NEAREST = """
         FROM unnest(%(vectors)s::text[]::vector[]) AS wanted(vector) CROSS JOIN LATERAL (
             SELECT passage.record_id, passage.vector FROM memory_passages passage
             JOIN memory_records ON memory_records.id = passage.record_id
-            WHERE {scope} ORDER BY (passage.vector <=> wanted.vector){exactly} LIMIT %(looked_at)s
+            WHERE NOT passage.short_term AND passage.record_id <> ALL(%(besides)s) AND {scope}
+            ORDER BY (passage.vector <=> wanted.vector){exactly} LIMIT {looked_at}
         ) p GROUP BY p.record_id
-    ) nearest ORDER BY distance, record_id LIMIT %(looked_at)s"""
+    ) nearest ORDER BY distance, record_id LIMIT {looked_at}"""
 
 
-def nearest(scope: MemoryRecordQuerySet, vectors: Vectors, *, exact: bool | None = None) -> dict[UUID, float]:
-    """The records of the scope nearest to any of these passages, best first, with the distance of their best one."""
-    where = condition(scope)
-    is_exact = is_small(where) if exact is None else exact
-    sql = NEAREST.format(scope=where.sql, exactly=" + 0" if is_exact else "")
-    with connection.cursor() as cursor:
-        texts = [str(vector.tolist()) for vector in vectors]
-        cursor.execute(sql, {**where.params, "vectors": texts, "looked_at": LOOKED_AT})
-        return dict(cursor.fetchall())
+def nearest(
+    scope: Condition, vectors: Vectors, *, besides: Sequence[UUID] = (), exact: bool | None = None
+) -> dict[UUID, float]:
+    """The lasting records of the scope nearest to any of these passages, best first, with the distance of their best
+    one."""
+    is_exact = is_small(scope) if exact is None else exact
+    sql = NEAREST.format(scope=scope.sql, exactly=" + 0" if is_exact else "", looked_at=LOOKED_AT)
+    texts = [str(vector.tolist()) for vector in vectors]
+    return dict(prepared.rows(sql, {**scope.params, "vectors": texts, "besides": list(besides)}))
 
 
 def similar_to(
@@ -74,16 +76,22 @@ def similar_to(
 
     Left out: `besides` itself and what it corrects.
     """
-    scope = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
-    if besides is not None:
-        scope = scope.exclude(pk__in=[besides.pk, besides.supersedes_id or besides.pk])
-    return like(scope, vectors, threshold)[:SIMILAR_MAX]
+    others = [besides.pk, *filter(None, [besides.supersedes_id])] if besides else []
+    return like(_living_facts(caller), vectors, threshold, besides=others)[:SIMILAR_MAX]
 
 
-def like(scope: MemoryRecordQuerySet, vectors: Vectors, threshold: float) -> list[Similar]:
-    """The records of the scope whose whole text has cosine ≥ threshold to the text of these passages, nearest first."""
+@lru_cache(maxsize=1_000)
+def _living_facts(caller: Caller) -> Condition:
+    """Compiled once for each reader; it holds no values but theirs."""
+    return condition(MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE]))
+
+
+def like(scope: Condition, vectors: Vectors, threshold: float, besides: Sequence[UUID] = ()) -> list[Similar]:
+    """The lasting records of the scope whose whole text has cosine ≥ threshold to the text of these passages, nearest
+    first."""
+    near_ones = nearest(scope, vectors, besides=besides)
     # No text as a whole is more alike than its best passage.
-    worth_comparing = [pk for pk, distance in nearest(scope, vectors).items() if 1 - distance >= threshold - ROUNDING]
+    worth_comparing = [pk for pk, distance in near_ones.items() if 1 - distance >= threshold - ROUNDING]
     vectors_by_record = vectors_of(worth_comparing) if worth_comparing else {}
     cosines = {pk: whole_cosine(vectors, other_vectors) for pk, other_vectors in vectors_by_record.items()}
     near = sorted((pk for pk in cosines if cosines[pk] >= threshold), key=lambda pk: (-cosines[pk], pk))
@@ -96,7 +104,7 @@ NEAREST_OF = """
     SELECT subject.record_id, near.record_id
     FROM memory_passages subject {subject_record} CROSS JOIN LATERAL (
         SELECT p.record_id FROM memory_passages p JOIN memory_records ON memory_records.id = p.record_id
-        WHERE {scope} AND p.record_id <> subject.record_id {same_entities}
+        WHERE NOT p.short_term AND {scope} AND p.record_id <> subject.record_id {same_entities}
         ORDER BY (p.vector <=> subject.vector){exactly} LIMIT 2
     ) near
     WHERE subject.record_id = ANY(%(ids)s)"""
@@ -105,19 +113,18 @@ SAME_ENTITIES = "AND memory_records.entity_urns && subject_record.entity_urns"
 
 
 def nearest_of(
-    scope: MemoryRecordQuerySet, ids: Sequence[UUID], *, threshold: float, same_entities: bool = False
+    scope: Condition, ids: Sequence[UUID], *, threshold: float, same_entities: bool = False
 ) -> dict[UUID, Similar]:
     """For each of these records the nearest one of the scope by meaning, where its cosine ≥ threshold. With
     `same_entities` those alone are compared that share an entity, which spares a large scope most of its distances."""
-    where = condition(scope)
     sql = NEAREST_OF.format(
-        scope=where.sql,
-        exactly=" + 0" if same_entities or is_small(where) else "",
+        scope=scope.sql,
+        exactly=" + 0" if same_entities or is_small(scope) else "",
         subject_record=SUBJECT_RECORD if same_entities else "",
         same_entities=SAME_ENTITIES if same_entities else "",
     )
     with connection.cursor() as cursor:
-        cursor.execute(sql, {**where.params, "ids": list(ids)})
+        cursor.execute(sql, {**scope.params, "ids": list(ids)})
         pairs = set(cursor.fetchall())
     vectors = vectors_of(list({pk for pair in pairs for pk in pair}))
     best: dict[UUID, tuple[float, UUID]] = {}
