@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
-from django.core.exceptions import EmptyResultSet
+from django.core.exceptions import EmptyResultSet, FullResultSet
 from django.db import connection
 from django.db.models import QuerySet
 
@@ -53,7 +53,12 @@ class Condition(NamedTuple):
 
 def condition(rows: QuerySet[Any, Any], prefix: str = "scope") -> Condition:
     compiler = rows.query.get_compiler("default")
-    sql, values = compiler.compile(rows.query.where)
+    try:
+        sql, values = compiler.compile(rows.query.where)
+    except FullResultSet:
+        return Condition("true", {})
+    except EmptyResultSet:
+        return Condition("false", {})
     return Condition(*name_parameters(sql, values, prefix))
 
 

@@ -197,7 +197,7 @@ def _reranked(query: str, hits: list[Hit], answer: Recall) -> tuple[list[Hit], R
 
 def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
     visible = _visible(caller)
-    where = f"id = ANY(%(ids)s) AND {visible.sql or 'true'}"
+    where = f"id = ANY(%(ids)s) AND {visible.sql}"
     values = {**visible.params, "ids": [row.id for row in rows]}
     records = {record.pk: record for record in prepared.instances(MemoryRecord, where, values, defer=["search"])}
     return [

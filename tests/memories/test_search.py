@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from memories import services
 from memories.access import Caller, operator
 from memories.contract.errors import Invalid
+from memories.database.statements import condition
 from memories.models import MemoryRecord, Passage, Status
 from memories.operations import STRATEGIES
-from memories.retrieval import lexicon, search
-from memories.retrieval.search import Filters, recall
+from memories.retrieval import lexicon, ranking, search
+from memories.retrieval.search import Filters, in_scope, recall
 
 pytestmark = pytest.mark.django_db
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"
@@ -167,6 +168,74 @@ def test_the_index_path_keeps_an_owner_of_few_rows(
     exact = records_of(recall(caller=alice, query="refunds of revenue"))
     settings.RECALL_EXACT_SCAN_ROWS = 0
     assert records_of(recall(caller=alice, query="refunds of revenue")) == exact
+
+
+def test_an_admin_recalls_what_others_keep_to_themselves(alice: Caller, ada: Caller) -> None:
+    record = services.remember(caller=alice, content="Vouchers expire after a year.", visibility="private").record
+    assert records_of(recall(caller=ada, query="vouchers expire")) == [record]
+
+
+def test_a_large_scope_counts_words_among_its_own_rows(
+    alice: Caller, olga: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody else wrote changes no weight, however often it holds the word."""
+    monkeypatch.setattr(ranking, "_rows_in_all", lambda: 100.0)
+    settings.RECALL_EXACT_SCAN_ROWS = 0
+    for n in range(6):
+        services.remember(caller=alice, content=f"Region {n} has its returns late.", visibility="private")
+    services.remember(caller=alice, content="Region 7 pays by voucher.", visibility="private")
+
+    def coverages() -> list[tuple[Any, float]]:
+        hits = recall(caller=alice, query="voucher returns", strategy="lexical").hits
+        return [(hit.record.pk, hit.coverage) for hit in hits]
+
+    before = coverages()
+    for n in range(20):
+        services.remember(caller=olga, content=f"The voucher {n} is void.", visibility="private")
+    lexicon.refresh()
+    after = recall(caller=alice, query="voucher returns", strategy="lexical")
+    assert [(hit.record.pk, hit.coverage) for hit in after.hits] == [
+        (hit.record.pk, hit.coverage) for hit in before.hits
+    ]
+
+
+def test_a_word_by_which_no_rows_are_looked_for_counts_by_its_share(alice: Caller, settings: Any) -> None:
+    for n in range(12):
+        services.remember(caller=alice, content=f"Region {n} has its returns late.")
+    services.remember(caller=alice, content="Region 7 pays by voucher, returns included.")
+    lexicon.refresh()
+    exact = recall(caller=alice, query="voucher returns", strategy="lexical").hits[0]
+    settings.RECALL_EXACT_SCAN_ROWS = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lexicon, "CANDIDATE_ROWS", 5)  # the common word is left to the rows that hold the rare one
+        found = recall(caller=alice, query="voucher returns", strategy="lexical")
+    assert found.hits[0].record == exact.record
+    assert found.hits[0].coverage == pytest.approx(1.0)
+    assert len(found.hits) == 1
+
+
+def test_common_words_alone_find_the_rows_that_hold_them_all(alice: Caller, settings: Any) -> None:
+    settings.RECALL_EXACT_SCAN_ROWS = 0
+    both = services.remember(caller=alice, content="Returns and refunds are late.").record
+    for n in range(5):
+        services.remember(caller=alice, content=f"Returns of region {n}.")
+        services.remember(caller=alice, content=f"Refunds of region {n}.")
+    lexicon.refresh()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lexicon, "CANDIDATE_ROWS", 3)
+        assert records_of(recall(caller=alice, query="refunds returns", strategy="lexical")) == [both]
+
+
+@pytest.mark.parametrize(
+    ("rows", "share_of", "small"), [(900, 1_000, True), (5_000, 5_000, False), (5_000, 180_000, True)]
+)
+def test_a_scope_is_scanned_by_its_share_of_all_rows(
+    alice: Caller, monkeypatch: pytest.MonkeyPatch, rows: int, share_of: int, small: bool
+) -> None:
+    """The vector index passes over the rows of others; the fewer are one's own, the more it passes over."""
+    monkeypatch.setattr(ranking, "_rows_in_all", lambda: float(share_of))
+    monkeypatch.setattr(ranking, "_rows_up_to", lambda scope, most: min(rows, most + 1))
+    assert ranking.is_small(condition(in_scope(alice, Filters()))) is small
 
 
 @pytest.mark.parametrize(

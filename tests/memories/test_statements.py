@@ -43,6 +43,16 @@ def test_a_condition_means_the_same_in_a_statement_of_ours(alice: Caller, olga: 
             assert cursor.fetchone() == (expected,)
 
 
+def test_all_rows_and_none_are_conditions_too(alice: Caller, olga: Caller, ada: Caller) -> None:
+    services.remember(caller=alice, content="Half of the orders, 50% of them.", visibility="private")
+    everything = condition(MemoryRecord.objects.visible_to(ada))
+    nothing = condition(MemoryRecord.objects.visible_to(olga).filter(pk__in=[]))
+    for (sql, params), expected in ((everything, 1), (nothing, 0)):
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT count(*) FROM memory_records WHERE {sql}", params)  # noqa: S608
+            assert cursor.fetchone() == (expected,)
+
+
 def test_several_querysets_are_read_in_one_round_trip(alice: Caller, django_assert_num_queries: object) -> None:
     services.remember(caller=alice, content="Half of the orders, 50% of them.")
     statement = Statement()
