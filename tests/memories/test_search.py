@@ -193,10 +193,7 @@ def test_a_large_scope_counts_words_among_its_own_rows(
     for n in range(20):
         services.remember(caller=olga, content=f"The voucher {n} is void.", visibility="private")
     lexicon.refresh()
-    after = recall(caller=alice, query="voucher returns", strategy="lexical")
-    assert [(hit.record.pk, hit.coverage) for hit in after.hits] == [
-        (hit.record.pk, hit.coverage) for hit in before.hits
-    ]
+    assert coverages() == before != []
 
 
 def test_a_word_by_which_no_rows_are_looked_for_counts_by_its_share(alice: Caller, settings: Any) -> None:
