@@ -23,6 +23,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
 import psycopg
 from psycopg import sql
 
@@ -84,6 +85,7 @@ class EmbeddedPostgres:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self._answered: psutil.Process | None = None  # the server's process, once it has answered
 
     @cached_property
     def account(self) -> pwd.struct_passwd | None:
@@ -191,8 +193,15 @@ class EmbeddedPostgres:
     # -- acts --------------------------------------------------------------------------------------------
 
     def ensure_running(self) -> bool:
-        """Starts the server if it is down; True if this call started it."""
+        """Starts the server if it is down; True if this call started it.
+
+        Every connection asks. A look at the socket makes the server fork a process, so once it has answered, a look at
+        the server's own process is enough.
+        """
+        if self._answered is not None and is_alive(self._answered):
+            return False
         if self.accepts_connections():
+            self._answered = process_of(self._recorded_pid())
             return False
         with self._lock():
             if self.accepts_connections():
@@ -373,6 +382,21 @@ def is_postgres(pid: int, data: Path) -> bool:
     """Whether this process is a PostgreSQL server of that data folder."""
     process = subprocess.run(["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
     return "postgres" in process.stdout and str(data) in process.stdout
+
+
+def process_of(pid: int | None) -> psutil.Process | None:
+    try:
+        return psutil.Process(pid) if pid else None
+    except psutil.Error:
+        return None
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it runs still: not another one with its number, nor a dead one that nobody has waited for."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
 
 
 def fingerprint(path: Path) -> str:

@@ -75,6 +75,18 @@ def test_a_killed_server_is_repaired_with_its_data(home: Path) -> None:
     assert value(server, "SELECT answer FROM kept") == 42
 
 
+def test_a_process_that_has_seen_the_server_notices_its_death(home: Path) -> None:
+    server = EmbeddedPostgres(home)
+    server.ensure_running()
+    assert server.ensure_running() is False
+    pid = server.status().pid
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    dies(pid)
+    assert server.ensure_running() is True
+    assert value(server, "SELECT 1") == 1
+
+
 @pytest.mark.parametrize("content", ["PID\n/elsewhere\n", "", "12"])  # PID: a process that lives, and is none of ours
 def test_a_stale_pid_file_does_not_keep_it_from_starting(home: Path, content: str) -> None:
     server = EmbeddedPostgres(home)
