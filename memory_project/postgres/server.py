@@ -27,6 +27,7 @@ import psutil
 import psycopg
 from psycopg import sql
 
+from memory_project.postgres.processes import is_alive, is_postgres, process_of
 from memory_project.postgres.server_log import DISK_FULL, is_disk_full, is_settling
 
 DATABASE = "commonplace"
@@ -376,27 +377,6 @@ def others_can_enter(folder: Path) -> bool:
     """Whether any account can reach the folder: every existing parent lets others through."""
     existing = (step for step in (folder, *folder.parents) if step.exists())
     return all(step.stat().st_mode & 0o001 for step in existing)
-
-
-def is_postgres(pid: int, data: Path) -> bool:
-    """Whether this process is a PostgreSQL server of that data folder."""
-    process = subprocess.run(["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, text=True)
-    return "postgres" in process.stdout and str(data) in process.stdout
-
-
-def process_of(pid: int | None) -> psutil.Process | None:
-    try:
-        return psutil.Process(pid) if pid else None
-    except psutil.Error:
-        return None
-
-
-def is_alive(process: psutil.Process) -> bool:
-    """Whether it runs still: not another one with its number, nor a dead one that nobody has waited for."""
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
 
 
 def fingerprint(path: Path) -> str:
