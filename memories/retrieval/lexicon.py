@@ -16,6 +16,7 @@ from itertools import accumulate
 
 from django.db import connection, transaction
 
+from memories.database import prepared
 from memories.models.fields import search_vector_sql, text_search_config
 from memories.retrieval.languages import configuration_of, language_of
 
@@ -90,9 +91,7 @@ def idf(documents: int, total: int) -> float:
 
 def query_terms(query: str) -> list[Term]:
     """The query's distinct lexemes, rarest first; a term the table does not know yet counts as the rarest."""
-    with connection.cursor() as cursor:
-        cursor.execute(_query_terms_sql(language_of(query)), [query])
-        rows = cursor.fetchall()
+    rows = prepared.rows(_query_terms_sql(language_of(query)), [query])
     terms = [
         Term(lexeme, documents, idf(shared, total or shared), tuple(sorted(likes)))
         for lexeme, documents, shared, total, likes in rows
@@ -121,9 +120,7 @@ def _with_likes(terms: Sequence[Term]) -> list[Term]:
     if not unknown:
         return list(terms)
     edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:TYPOS_MOST]}
-    with connection.cursor() as cursor:
-        cursor.execute(KNOWN_LEXEMES, [sorted(set().union(*edits.values()))])
-        lexemes = {lexeme for (lexeme,) in cursor.fetchall()}
+    lexemes = {lexeme for (lexeme,) in prepared.rows(KNOWN_LEXEMES, [sorted(set().union(*edits.values()))])}
     likes = {lexeme: tuple(sorted(edits[lexeme] & lexemes))[:LIKES_MOST] for lexeme in edits}
     return [replace(term, likes=likes.get(term.lexeme, term.likes)) for term in terms]
 
@@ -142,9 +139,8 @@ def _identifiers(query: str, terms: Sequence[Term]) -> list[Term]:
     names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:IDENTIFIERS_MOST]
     if not names:
         return []
-    with connection.cursor() as cursor:
-        cursor.execute(PHRASES, [text_search_config(), names])
-        phrases = [(name, phrase) for name, phrase in cursor.fetchall() if "<" in phrase]
+    rows = prepared.rows(PHRASES, [text_search_config(), names])
+    phrases = [(name, phrase) for name, phrase in rows if "<" in phrase]
     documents = min((term.documents for term in terms), default=0)  # a whole is not in more rows than its parts
     rarest = max((term.idf for term in terms), default=1.0)
     return [Term(name, documents, rarest, phrase=phrase) for name, phrase in phrases]
@@ -157,9 +153,8 @@ WORD_LEXEMES = """
 def idf_of_words(words: Sequence[str], idf_of: Mapping[str, float]) -> dict[str, float]:
     """The idf of each word of a query, of those whose lexemes have one."""
     name = configuration_of(language_of(" ".join(words)))
-    with connection.cursor() as cursor:
-        cursor.execute(WORD_LEXEMES.format(vector=search_vector_sql("word", name)), [sorted(set(words))])
-        return {word: idf_of[lexeme] for word, lexeme in cursor.fetchall() if lexeme in idf_of}
+    rows = prepared.rows(WORD_LEXEMES.format(vector=search_vector_sql("word", name)), [sorted(set(words))])
+    return {word: idf_of[lexeme] for word, lexeme in rows if lexeme in idf_of}
 
 
 def any_of(terms: Sequence[Term]) -> str:
