@@ -115,7 +115,7 @@ DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 # "Iterative Index Scans"): otherwise an owner's rows are lost among everybody's.
 # Tables and indexes are in memory or on an SSD, where a page elsewhere costs little more than the next one.
 # 16 MB hold the sort of the rows that facets are counted in; the default of 4 sends it to disk.
-_server_options = "-c hnsw.ef_search=400 -c hnsw.iterative_scan=strict_order -c work_mem=16MB -c random_page_cost=1.1"
+_server_options = "-c hnsw.ef_search=500 -c hnsw.iterative_scan=strict_order -c work_mem=16MB -c random_page_cost=1.1"
 
 # The application's role reads and writes rows; the owner's keeps the tables and is used by migrations and by the
 # commands that alter a column (memories/owner.py).
