@@ -18,7 +18,7 @@ Envelope = Literal["auto", "array", "data_meta", "drf", "hal", "link", "cursor"]
 
 
 class Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Attribute(Part):

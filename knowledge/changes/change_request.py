@@ -37,7 +37,9 @@ LongText = Annotated[str, Text(0, DETAIL_MAX)]
 class Request(BaseModel):
     """One requested change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True, defer_build=True
+    )
 
     change_type: Annotated[str, OneOf(CHANGE_TYPES)]
     target: Annotated[str, Text(0, TARGET_MAX)] = ""

@@ -15,16 +15,18 @@ from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 from django.conf import settings
 
 from memories.database import connections
 from memories.embedding.breaker import Breaker
 
-Vectors = npt.NDArray[np.float32]
+if TYPE_CHECKING:
+    import numpy.typing as npt  # takes 20 ms
+
+Vectors: TypeAlias = "npt.NDArray[np.float32]"
 
 RETRY_AFTER_S = 30.0  # how long a failed load is believed before it is tried again
 
