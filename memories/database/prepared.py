@@ -46,12 +46,12 @@ def rows(statement: str, values: Mapping[str, Any] | Sequence[Any], *, binary: b
 
 
 def instances(
-    model: type[models.Model], where: str, values: Mapping[str, Any], *, defer: Sequence[str] = ()
+    model: type[models.Model], criterion: str, values: Mapping[str, Any], *, defer: Sequence[str] = ()
 ) -> list[Any]:
     """The model's rows that meet a condition, without the columns of `defer`."""
     statement, names, converters = _selection(model, tuple(defer))
     loaded = []
-    for row in rows(f"{statement} WHERE {where}", values):
+    for row in rows(f"{statement} WHERE {criterion}", values):
         cells = list(row)
         for position, convert in converters:
             cells[position] = convert(cells[position], None, connection)

@@ -1,9 +1,10 @@
 """The lexical side of ranking: a query's terms, how rare each is, and which of them find candidates.
 
 PostgreSQL's ts_rank knows no document frequency, and counting one per query costs 30 ms at 100,000 records;
-so the frequencies are kept in a table of their own (derived, refreshed by a task). Scores are made of counts that
-must not tell whether a word stands in somebody's secrets, or in another persona's: without private texts, without
-what fewer than OWNERS_LEAST people wrote, and rounded to powers of two.
+so the frequencies are kept in a table of their own (derived, refreshed by a task), which tells which words find rows.
+What they weigh is counted among the reader's rows (ranking), except where all of them are common: then it comes from
+this table too, from counts that must not tell whether a word stands in somebody's secrets, or in another persona's:
+without private texts, without what fewer than OWNERS_LEAST people wrote, and rounded to powers of two.
 """
 
 from __future__ import annotations

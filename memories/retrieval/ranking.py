@@ -105,7 +105,7 @@ RANKED = """
     SELECT scored.id, scored.created_at, conversation_id, thread_position, cosine, {coverage} AS coverage, bonus,
            %(w_semantic)s * coalesce(cosine, 0) + %(w_lexical)s * {coverage} + bonus + {cue} AS score, {idf_list}
     FROM scored {joins} ORDER BY score DESC, created_at DESC, scored.id LIMIT %(limit)s"""
-ROWS_UP_TO = "SELECT count(*) FROM (SELECT FROM memory_records WHERE {scope} LIMIT %(most)s) AS counted"
+ROWS_UP_TO = "SELECT count(*) FROM (SELECT FROM memory_records WHERE {scope} LIMIT %(limit)s) AS counted"
 BONUS = "CASE WHEN entity_urns && %(urns{0})s::varchar[] THEN %(bonus{0})s ELSE "
 
 
@@ -168,16 +168,16 @@ def is_small(scope: Condition) -> bool:
     all rows / rows of the scope. The scope in which both take the same grows with the square root of all rows.
     """
     rows = _rows_in_all()
-    most = int(settings.RECALL_EXACT_SCAN_ROWS * max(1.0, math.sqrt(rows / ROWS_AT_EXACT_SCAN)))
-    return rows < most // 2 or _rows_up_to(scope, most) <= most
+    limit = int(settings.RECALL_EXACT_SCAN_ROWS * max(1.0, math.sqrt(rows / ROWS_AT_EXACT_SCAN)))
+    return rows < limit // 2 or _rows_up_to(scope, limit) <= limit
 
 
-def _rows_up_to(scope: Condition, most: int) -> int:
-    """How many rows the scope has, or one more than `most`; counted once in a while for each reader and filter."""
-    key = f"{ROWS_KEY}-{most}-{hashlib.blake2b(repr(scope).encode(), digest_size=16).hexdigest()}"
+def _rows_up_to(scope: Condition, limit: int) -> int:
+    """How many rows the scope has, or one more than `limit`; counted once in a while for each reader and filter."""
+    key = f"{ROWS_KEY}-{limit}-{hashlib.blake2b(repr(scope).encode(), digest_size=16).hexdigest()}"
     count = cache.get(key)
     if count is None:
-        ((count,),) = prepared.rows(ROWS_UP_TO.format(scope=scope.sql), {**scope.params, "most": most + 1})
+        ((count,),) = prepared.rows(ROWS_UP_TO.format(scope=scope.sql), {**scope.params, "limit": limit + 1})
         cache.set(key, count, ROWS_KEPT_S)
     return int(count)
 
@@ -246,24 +246,24 @@ def _parts(question: Question, scope_sql: str, *, exact: bool) -> _Parts:
     if not terms:
         scope = f" scope AS MATERIALIZED (SELECT id FROM memory_records WHERE {scope_sql}),"  # noqa: S608
         return _Parts(arms, tables=scope if exact else "")
-    found = None if exact else lexicon.selective(terms)
+    selection = None if exact else lexicon.selective(terms)
     bits = " + ".join(f"CASE WHEN search @@ %(term{n})s::tsquery THEN {1 << n} ELSE 0 END" for n in numbers)
     mask = MASK.format(bits=bits)
     coverage = f"({' + '.join(COVERAGE.format(bit=1 << n, n=n) for n in numbers)})::float8"
-    is_whole = [found is None or n < found.terms for n in numbers]  # all rows with the word are counted
+    is_whole = [selection is None or n < selection.terms for n in numbers]  # all rows with the word are counted
     tables = SCOPE.format(
         scope=scope_sql,
-        mask=f"({bits})::bigint" if found else mask,
-        found=FOUND if found else "",
-        total=FOUND_TOTAL if found else "sum(rows)",
+        mask=f"({bits})::bigint" if selection else mask,
+        found=FOUND if selection else "",
+        total=FOUND_TOTAL if selection else "sum(rows)",
         counts=", ".join(f"{(COUNT if is_whole[n] else FOUND_COUNT).format(bit=1 << n)} AS n{n}" for n in numbers),
-        idfs=", ".join((GIVEN_IDF if found and not found.terms else IDF).format(n=n) for n in numbers),
+        idfs=", ".join((GIVEN_IDF if selection and not selection.terms else IDF).format(n=n) for n in numbers),
         shares=", ".join(f"i{n} / ({' + '.join(f'i{m}' for m in numbers)}) AS s{n}" for n in numbers),
         coverage=coverage,
     )
     params: dict[str, Any] = {"words": lexicon.any_of(terms)} | {f"term{n}": terms[n].tsquery for n in numbers}
-    if found:
-        params |= {"selective": found.tsquery, "rows": _rows_in_all()} | {f"idf{n}": terms[n].idf for n in numbers}
+    if selection:
+        params |= {"selective": selection.tsquery, "rows": _rows_in_all()} | {f"idf{n}": terms[n].idf for n in numbers}
     return _Parts(
         arms=[*arms, LEXICAL],
         coverage=coverage,

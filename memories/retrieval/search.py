@@ -197,9 +197,9 @@ def _reranked(query: str, hits: list[Hit], answer: Recall) -> tuple[list[Hit], R
 
 def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
     visible = _visible(caller)
-    where = f"id = ANY(%(ids)s) AND {visible.sql}"
+    criterion = f"id = ANY(%(ids)s) AND ({visible.sql})"
     values = {**visible.params, "ids": [row.id for row in rows]}
-    records = {record.pk: record for record in prepared.instances(MemoryRecord, where, values, defer=["search"])}
+    records = {record.pk: record for record in prepared.instances(MemoryRecord, criterion, values, defer=["search"])}
     return [
         Hit(record, row.score, row.cosine, row.coverage, row.bonus, record.content, record.status)
         for row in rows

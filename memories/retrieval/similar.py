@@ -76,8 +76,8 @@ def similar_to(
 
     Left out: `besides` itself and what it corrects.
     """
-    others = [besides.pk, *filter(None, [besides.supersedes_id])] if besides else []
-    return like(_living_facts(caller), vectors, threshold, besides=others)[:SIMILAR_MAX]
+    left_out = [besides.pk, *filter(None, [besides.supersedes_id])] if besides else []
+    return like(_living_facts(caller), vectors, threshold, besides=left_out)[:SIMILAR_MAX]
 
 
 @lru_cache(maxsize=1_000)

@@ -205,10 +205,9 @@ def test_a_word_by_which_no_rows_are_looked_for_counts_by_its_share(alice: Calle
     settings.RECALL_EXACT_SCAN_ROWS = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lexicon, "CANDIDATE_ROWS", 5)  # the common word is left to the rows that hold the rare one
-        found = recall(caller=alice, query="voucher returns", strategy="lexical")
-    assert found.hits[0].record == exact.record
-    assert found.hits[0].coverage == pytest.approx(1.0)
-    assert len(found.hits) == 1
+        hits = recall(caller=alice, query="voucher returns", strategy="lexical").hits
+    assert [hit.record for hit in hits] == [exact.record]
+    assert hits[0].coverage == pytest.approx(1.0)
 
 
 def test_common_words_alone_find_the_rows_that_hold_them_all(alice: Caller, settings: Any) -> None:
@@ -231,7 +230,7 @@ def test_a_scope_is_scanned_by_its_share_of_all_rows(
 ) -> None:
     """The vector index passes over the rows of others; the fewer are one's own, the more it passes over."""
     monkeypatch.setattr(ranking, "_rows_in_all", lambda: float(share_of))
-    monkeypatch.setattr(ranking, "_rows_up_to", lambda scope, most: min(rows, most + 1))
+    monkeypatch.setattr(ranking, "_rows_up_to", lambda scope, limit: min(rows, limit + 1))
     assert ranking.is_small(condition(in_scope(alice, Filters()))) is small
 
 
