@@ -34,14 +34,16 @@ class VectorDumper(Dumper):
 psycopg.adapters.register_dumper(np.ndarray, VectorDumper)
 
 
-def rows(statement: str, values: Mapping[str, Any] | Sequence[Any], *, binary: bool = False) -> list[tuple[Any, ...]]:
+def rows(
+    statement: str, values: Mapping[str, Any] | Sequence[Any], *, binary: bool = False, once: bool = False
+) -> list[tuple[Any, ...]]:
     """What the statement answers. Values go beside it, not in it: each place must have a type that PostgreSQL can tell.
-    Where one plan for all values would cost more, PostgreSQL goes on planning for each (its plan_cache_mode); with
-    DATABASE_PREPARES off, for a pooler between, everything is done anew. With `binary`, values come as PostgreSQL holds
-    them, which is quicker for much bytea; Python's types are the same."""
+    Where one plan for all values would cost more, PostgreSQL goes on planning for each (its plan_cache_mode). With
+    `once`, and with DATABASE_PREPARES off, for a pooler between, everything is done anew. With `binary`, values come as
+    PostgreSQL holds them, which is quicker for much bytea; Python's types are the same."""
     connection.ensure_connection()
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        cursor.execute(statement, values, prepare=settings.DATABASE_PREPARES, binary=binary)
+        cursor.execute(statement, values, prepare=settings.DATABASE_PREPARES and not once, binary=binary)
         return cursor.fetchall() if cursor.description else []
 
 

@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
@@ -155,9 +156,7 @@ def plain(cosine: float | None, coverage: float) -> float:
 
 def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[Candidate], list[float]]:
     """The best rows of a scope of memory_records for this question, and the idf of each of its terms."""
-    with connection.cursor() as cursor:
-        cursor.execute(*statement(scope, question, limit))
-        rows = cursor.fetchall()
+    rows = prepared.rows(*statement(scope, question, limit), once=True)  # its plan depends on the words
     return [Candidate(*row[:7]) for row in rows], list(rows[0][8]) if rows else []
 
 
@@ -215,7 +214,7 @@ def statement(scope: Condition, question: Question, limit: int) -> tuple[str, di
         joins=parts.joins,
     )
     values = {
-        "vector": str(list(question.vector)) if question.vector is not None else None,
+        "vector": np.asarray(question.vector, np.float32) if question.vector is not None else None,
         "urns": list(question.distances),
         "candidates": CANDIDATES,
         "passages": CANDIDATES * PASSAGES_PER_CANDIDATE,
