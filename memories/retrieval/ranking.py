@@ -58,7 +58,8 @@ SCOPE = """
 MASK = "CASE WHEN search @@ %(words)s::tsquery THEN {bits} ELSE 0::bigint END"
 COVERAGE = "CASE WHEN mask & {bit} <> 0 THEN s{n} ELSE 0 END"
 COUNT = "coalesce(sum(rows) FILTER (WHERE mask & {bit} <> 0), 0)"
-FOUND = " AND search @@ %(selective)s::tsquery"
+# Where common words are all that a question has, many rows hold them all; one is as good as another then.
+FOUND = " AND search @@ %(selective)s::tsquery LIMIT 5000"
 FOUND_TOTAL = "greatest(%(rows)s, sum(rows))"
 # Of a word by which no rows were looked for: its share of those that were found (Laplace's rule of succession).
 FOUND_COUNT = "%(rows)s * (" + COUNT + " + 1) / (coalesce(sum(rows), 0) + 2)"
