@@ -39,6 +39,12 @@ VERBS = ("excludes", "includes", "double-counts", "is delayed in", "was migrated
 EMBEDDED = 4_000
 THREAD = 20  # turns of a conversation
 OWNER = "owner@bench.example"
+RECORD_COLUMNS = (
+    "id, created_at, updated_at, created_by, persona, visibility, dimension, category, confidence, source, "
+    "content, summary, tags, entity_urns, related_columns, metadata, embedding_model, embedding_text_hash, status, "
+    "stale_reason, tier, conversation_id, author, thread_position, importance, access_count, enrichment_status, "
+    "role, language"
+)
 PASSAGE_COLUMNS = "record_id, start, stop, vector, token_bits, short_term"
 BEFORE = 10  # calls that are not counted
 
@@ -78,17 +84,11 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
     texts = [sentence(dice) for _ in range(size)]
     ids = [UUID(int=dice.getrandbits(128), version=4) for _ in range(size)]
     first = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
-    columns = (
-        "id, created_at, updated_at, created_by, persona, visibility, dimension, category, confidence, source, "
-        "content, summary, tags, entity_urns, related_columns, metadata, embedding_model, embedding_text_hash, status, "
-        "stale_reason, tier, conversation_id, author, thread_position, importance, access_count, enrichment_status, "
-        "role, language"
-    )
     vectors = vectors_for(size, texts)
     first_vector = next(vectors)  # embedding gives the connection back, so it comes before the cursor
     memory = "4GB" if size > 300_000 else "1GB"
     with scratch.without_vector_index(memory), connection.cursor() as cursor:
-        with cursor.copy(f"COPY memory_records ({columns}) FROM STDIN") as copy:
+        with cursor.copy(f"COPY memory_records ({RECORD_COLUMNS}) FROM STDIN") as copy:
             for number, text in enumerate(texts):
                 at = first + timedelta(minutes=number)
                 thread = (f"thread {number // THREAD}", "ann" if number % 2 else "ben", number % THREAD)
