@@ -109,6 +109,7 @@ def make_records(count: int) -> list[Any]:
 
     from memories import embedding  # noqa: PLC0415 - the same
     from memories.models import Category, Dimension, MemoryRecord, Passage  # noqa: PLC0415 - the same
+    from memories.retrieval import vector_index  # noqa: PLC0415 - the same
 
     dice, space = random.Random(7), np.random.default_rng(7)
     now = timezone.now()
@@ -138,12 +139,12 @@ def make_records(count: int) -> list[Any]:
             old.status, old.superseded_by, old.superseded_at = "superseded", row.pk, now
             old.stale_at, old.stale_reason = None, ""
         rows.append(row)
-    with scratch.without_vector_index():
-        for start in range(0, count, 2_000):
-            part = MemoryRecord.objects.bulk_create(rows[start : start + 2_000])
-            Passage.objects.bulk_create(
-                Passage(record=row, start=0, stop=len(row.content), vector=space.standard_normal(384)) for row in part
-            )
+    for start in range(0, count, 2_000):
+        part = MemoryRecord.objects.bulk_create(rows[start : start + 2_000])
+        Passage.objects.bulk_create(
+            Passage(record=row, start=0, stop=len(row.content), vector=space.standard_normal(384)) for row in part
+        )
+    vector_index.train()
     return [row for row in rows if row.status == "active"]
 
 

@@ -75,10 +75,10 @@ def vectors_for(size: int, texts: list[str]) -> Iterator[tuple[Any, bytes | None
 
 
 def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False) -> list[str]:
-    """Fills the tables with COPY and builds the vector index afterwards, as a bulk import would."""
+    """Fills the tables with COPY and trains the vector index afterwards, as a worker would."""
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memories.retrieval import lexicon  # noqa: PLC0415 - the same
+    from memories.retrieval import lexicon, vector_index  # noqa: PLC0415 - the same
 
     dice, started = random.Random(7), time.perf_counter()
     texts = [sentence(dice) for _ in range(size)]
@@ -86,8 +86,7 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
     first = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     vectors = vectors_for(size, texts)
     first_vector = next(vectors)  # embedding gives the connection back, so it comes before the cursor
-    memory = "4GB" if size > 300_000 else "1GB"
-    with scratch.without_vector_index(memory), connection.cursor() as cursor:
+    with connection.cursor() as cursor:
         with cursor.copy(f"COPY memory_records ({RECORD_COLUMNS}) FROM STDIN") as copy:
             for number, text in enumerate(texts):
                 at = first + timedelta(minutes=number)
@@ -112,7 +111,8 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
             for pk, text, (vector, bits) in zip(ids, texts, chain([first_vector], vectors), strict=True):
                 numbers = ",".join([f"{number:.5f}" for number in vector.tolist()])
                 copy.write_row((pk, 0, len(text), f"[{numbers}]", bits, False))
-        loaded = time.perf_counter()
+    loaded = time.perf_counter()
+    vector_index.train()
     built = time.perf_counter()
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE memory_records, memory_passages")

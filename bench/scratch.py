@@ -46,20 +46,3 @@ def database() -> Iterator[None]:
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
         connection.creation.destroy_test_db(connection.settings_dict["NAME"], verbosity=0)
-
-
-@contextmanager
-def without_vector_index(memory: str = "1GB") -> Iterator[None]:
-    """Rows come in without the index, which is built afterwards in so much memory, as a bulk import would do it."""
-    from django.db import connection  # noqa: PLC0415 - after setup()
-
-    from memories.models import Passage  # noqa: PLC0415 - the same
-
-    index = next(index for index in Passage._meta.indexes if index.name == "passage_vectors")
-    with connection.schema_editor() as editor:
-        editor.remove_index(Passage, index)
-    yield
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('maintenance_work_mem', %s, false)", [memory])
-    with connection.schema_editor() as editor:
-        editor.add_index(Passage, index)

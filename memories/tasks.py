@@ -7,7 +7,7 @@ import time
 
 from memories import embedding
 from memories.access import operator
-from memories.retrieval import index_state, indexing, lexicon
+from memories.retrieval import index_state, indexing, lexicon, vector_index
 from memories.writing import batches
 
 log = logging.getLogger(__name__)
@@ -63,6 +63,10 @@ def finish_batch(batch_id: str) -> None:
 
 def refresh_lexicon() -> int:
     return lexicon.refresh()
+
+
+def train_vector_index() -> str:
+    return vector_index.train(in_worker=True)
 
 
 def forget_closed_jobs() -> int:

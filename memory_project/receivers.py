@@ -102,6 +102,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "close gaps in the index": ("memories.tasks.close_gaps", 5),
         "do jobs of the index": ("memories.tasks.do_index_jobs", 1),
         "count search terms": ("memories.tasks.refresh_lexicon", 15),
+        "train the vector index": ("memories.tasks.train_vector_index", 15),
         "forget closed index jobs": ("memories.tasks.forget_closed_jobs", 60),
         "enrich long-term memories": ("memories.conversation.tasks.enrich", 1),
         "consolidate conversations": ("memories.conversation.tasks.consolidate", 10),

@@ -110,12 +110,13 @@ DATABASE_OWNER_URL = env.text("DATABASE_OWNER_URL")
 DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
 DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 
-# 50 candidates need more than hnsw.ef_search's default of 40 (400 finds .98 of the best ten and more at 100,000
-# records, bench/recall_speed.py), and a filtered scan must go on until it has them (pgvector, "Iterative Index Scans"):
-# otherwise an owner's rows are lost among everybody's.
+# A search compares the vectors of 48 lists (bench/recall_speed.py), and of more where a filter leaves too few of these
+# (pgvector, "Iterative Index Scans"): otherwise an owner's rows are lost among everybody's.
 # Tables and indexes are in memory or on an SSD, where a page elsewhere costs little more than the next one.
 # 16 MB hold the sort of the rows that facets are counted in; the default of 4 sends it to disk.
-_server_options = "-c hnsw.ef_search=500 -c hnsw.iterative_scan=strict_order -c work_mem=16MB -c random_page_cost=1.1"
+_server_options = (
+    "-c ivfflat.probes=48 -c ivfflat.iterative_scan=relaxed_order -c work_mem=16MB -c random_page_cost=1.1"
+)
 
 # The application's role reads and writes rows; the owner's keeps the tables and is used by migrations and by the
 # commands that alter a column (memories/owner.py).

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from django.db import models
-from pgvector.django import HnswIndex
 
 from memories.models.fields import EmbeddingField
 from memories.models.record import MemoryRecord
@@ -10,7 +9,8 @@ from memories.models.record import MemoryRecord
 class Passage(models.Model):
     """A window of a memory's text, from `start` to `stop`, by its vector. Derived; a short text is one passage.
 
-    A narrow table, so that an exact scan reads little beside the vectors, which are stored in line.
+    A narrow table, so that an exact scan reads little beside the vectors, which are stored in line. The index of large
+    scopes is trained on its rows (retrieval/vector_index.py), and so it belongs to no migration.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -25,16 +25,6 @@ class Passage(models.Model):
         db_table = "memory_passages"
         ordering = ["record", "start"]
         constraints = [models.UniqueConstraint(fields=["record", "start"], name="passage_once")]
-        indexes = [
-            HnswIndex(  # the semantic arm of large scopes
-                fields=["vector"],
-                name="passage_vectors",
-                m=16,
-                ef_construction=64,
-                opclasses=["vector_cosine_ops"],
-                condition=models.Q(short_term=False),
-            ),
-        ]
 
     def __str__(self) -> str:
         return f"{self.record_id} {self.start}-{self.stop}"

@@ -24,7 +24,7 @@ from django.db import connection
 
 from memories.database import prepared
 from memories.database.statements import Condition
-from memories.retrieval import lexicon
+from memories.retrieval import lexicon, vector_index
 from memories.retrieval.cues import Cues
 
 CANDIDATES = 50  # per arm
@@ -59,7 +59,7 @@ MASK = "CASE WHEN search @@ %(words)s::tsquery THEN {bits} ELSE 0::bigint END"
 COVERAGE = "CASE WHEN mask & {bit} <> 0 THEN s{n} ELSE 0 END"
 COUNT = "coalesce(sum(rows) FILTER (WHERE mask & {bit} <> 0), 0)"
 # Where common words are all that a question has, many rows hold them all; one is as good as another then.
-FOUND = " AND search @@ %(selective)s::tsquery LIMIT 5000"
+FOUND = " AND search @@ %(selective)s::tsquery LIMIT 2000"
 FOUND_TOTAL = "greatest(%(rows)s, sum(rows))"
 # Of a word by which no rows were looked for: its share of those that were found (Laplace's rule of succession).
 FOUND_COUNT = "%(rows)s * (" + COUNT + " + 1) / (coalesce(sum(rows), 0) + 2)"
@@ -68,7 +68,7 @@ IDF = "ln(1 + (total - n{n} + 0.5) / (n{n} + 0.5)) AS i{n}"  # BM25's; lexicon.i
 # One arm each: the nearest vectors, the best covered words, the newest about the named entities.
 SEMANTIC_SCANNED = """
     SELECT record_id FROM (
-        SELECT p.record_id, (p.vector <=> (SELECT vector FROM question)) + 0 AS distance
+        SELECT p.record_id, p.vector <=> (SELECT vector FROM question) AS distance
         FROM memory_passages p JOIN scope ON scope.id = p.record_id ORDER BY distance LIMIT %(passages)s
     ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
 # Of the best sets of words alone, as many as have enough rows: most rows of a scope are never sorted.
@@ -84,7 +84,7 @@ LEXICAL = """
     ) covering"""
 SEMANTIC_INDEXED = """
     SELECT record_id FROM (
-        SELECT p.record_id, p.vector <=> (SELECT vector FROM question) AS distance
+        SELECT p.record_id, {distance} AS distance
         FROM memory_passages p JOIN memory_records ON memory_records.id = p.record_id
         WHERE NOT p.short_term AND {scope} ORDER BY distance LIMIT %(passages)s
     ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
@@ -240,7 +240,8 @@ class _Parts:
 
 
 def _parts(question: Question, scope_sql: str, *, exact: bool) -> _Parts:
-    semantic = SEMANTIC_SCANNED if exact else SEMANTIC_INDEXED.format(scope=scope_sql)
+    distance = vector_index.distance("p.vector", "(SELECT vector FROM question)")
+    semantic = SEMANTIC_SCANNED if exact else SEMANTIC_INDEXED.format(scope=scope_sql, distance=distance)
     arms = [semantic] if question.vector is not None else []
     terms, numbers = question.terms, range(len(question.terms))
     if not terms:

@@ -15,6 +15,7 @@ from memories.database import prepared
 from memories.database.statements import Condition, condition
 from memories.embedding import Vectors
 from memories.models import MemoryRecord, Passage, Status
+from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
 
 SIMILAR_MAX = 5
@@ -44,8 +45,7 @@ def vectors_of(ids: Sequence[UUID]) -> dict[UUID, Vectors]:
     return {pk: np.stack(vectors) for pk, vectors in lists.items()}
 
 
-# The records nearest to any of some vectors, best first. The added zero keeps the planner from the HNSW index, which
-# loses the rows of a small scope.
+# The records nearest to any of some vectors, best first.
 NEAREST = """
     SELECT record_id, distance FROM (
         SELECT p.record_id, min(p.vector <=> wanted.vector) AS distance
@@ -53,7 +53,7 @@ NEAREST = """
             SELECT passage.record_id, passage.vector FROM memory_passages passage
             JOIN memory_records ON memory_records.id = passage.record_id
             WHERE NOT passage.short_term AND passage.record_id <> ALL(%(besides)s) AND {scope}
-            ORDER BY (passage.vector <=> wanted.vector){exactly} LIMIT {looked_at}
+            ORDER BY {distance} LIMIT {looked_at}
         ) p GROUP BY p.record_id
     ) nearest ORDER BY distance, record_id LIMIT {looked_at}"""
 
@@ -64,9 +64,14 @@ def nearest(
     """The lasting records of the scope nearest to any of these passages, best first, with the distance of their best
     one."""
     is_exact = is_small(scope) if exact is None else exact
-    sql = NEAREST.format(scope=scope.sql, exactly=" + 0" if is_exact else "", looked_at=LOOKED_AT)
+    distance = _distance("passage.vector", "wanted.vector", exact=is_exact)
+    sql = NEAREST.format(scope=scope.sql, distance=distance, looked_at=LOOKED_AT)
     texts = [str(vector.tolist()) for vector in vectors]
     return dict(prepared.rows(sql, {**scope.params, "vectors": texts, "besides": list(besides)}))
+
+
+def _distance(first: str, second: str, *, exact: bool) -> str:
+    return f"{first} <=> {second}" if exact else vector_index.distance(first, second)
 
 
 def similar_to(
@@ -105,7 +110,7 @@ NEAREST_OF = """
     FROM memory_passages subject {subject_record} CROSS JOIN LATERAL (
         SELECT p.record_id FROM memory_passages p JOIN memory_records ON memory_records.id = p.record_id
         WHERE NOT p.short_term AND {scope} AND p.record_id <> subject.record_id {same_entities}
-        ORDER BY (p.vector <=> subject.vector){exactly} LIMIT 2
+        ORDER BY {distance} LIMIT 2
     ) near
     WHERE subject.record_id = ANY(%(ids)s)"""
 SUBJECT_RECORD = "JOIN memory_records subject_record ON subject_record.id = subject.record_id"
@@ -119,7 +124,7 @@ def nearest_of(
     `same_entities` those alone are compared that share an entity, which spares a large scope most of its distances."""
     sql = NEAREST_OF.format(
         scope=scope.sql,
-        exactly=" + 0" if same_entities or is_small(scope) else "",
+        distance=_distance("p.vector", "subject.vector", exact=same_entities or is_small(scope)),
         subject_record=SUBJECT_RECORD if same_entities else "",
         same_entities=SAME_ENTITIES if same_entities else "",
     )

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from memories import embedding
 from memories.database.owner import as_owner
-from memories.retrieval import indexing, lexicon
+from memories.retrieval import indexing, lexicon, vector_index
 
 
 class Command(BaseCommand):
@@ -37,6 +37,7 @@ class Command(BaseCommand):
         waiting = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
         completed = self.close(model, waiting, quiet)
         lexicon.refresh()
+        vector_index.train()
         remaining = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
         if remaining:
             raise CommandError(f"{completed} of {waiting} embedded with {model}; {remaining} left: run it again")
@@ -69,6 +70,7 @@ class Command(BaseCommand):
         if dimension != settings.EMBEDDING_DIMENSIONS:
             raise CommandError(f"Set EMBEDDING_DIMENSIONS={dimension} as well: every process reads it at its start.")
         with as_owner(), connection.schema_editor() as editor:
+            vector_index.drop()
             for source in indexing.SOURCES.values():
                 self.alter(editor, source)
         tables = ", ".join(source.vectors._meta.db_table for source in indexing.SOURCES.values())
@@ -78,14 +80,9 @@ class Command(BaseCommand):
         model, name = source.vectors, source.vector_column
         table = editor.quote_name(model._meta.db_table)
         column: Any = model._meta.get_field(name)
-        vector_indexes = [index for index in model._meta.indexes if index.fields == [name]]
-        for index in vector_indexes:
-            editor.execute(f"DROP INDEX IF EXISTS {editor.quote_name(index.name)}")
         if column.null:
             model._base_manager.update(**{name: None})
         else:
             model._base_manager.all().delete()
         source.model._base_manager.update(embedding_model="", embedding_text_hash=None)
         editor.execute(f"ALTER TABLE {table} ALTER COLUMN {editor.quote_name(name)} TYPE {column.db_type(connection)}")
-        for index in vector_indexes:
-            editor.add_index(model, index)

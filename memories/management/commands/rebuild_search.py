@@ -11,12 +11,15 @@ from django.db import connection, models, transaction
 from memories import plugs
 from memories.database.owner import as_owner
 from memories.models.fields import SearchText, text_search_config
-from memories.retrieval import lexicon
+from memories.retrieval import lexicon, vector_index
 from memories.writing.languages import tell_languages
 
 
 class Command(BaseCommand):
-    help = "Rebuilds the text-search columns with the current settings, tells languages, and counts the terms."
+    help = (
+        "Rebuilds the text-search columns with the current settings, tells languages, counts the terms, and trains the"
+        " vector index."
+    )
 
     def handle(self, **options: Any) -> None:
         with as_owner(), transaction.atomic(), connection.schema_editor(atomic=False) as editor:
@@ -32,6 +35,7 @@ class Command(BaseCommand):
             f"text search uses “{text_search_config()}”: {max(terms - 1, 0)} terms;"
             f" the language of {count} more memories is known"
         )
+        self.stdout.write(f"the vector index: {vector_index.train()}")
         for rebuild in plugs.REBUILDS.values():
             self.stdout.write(rebuild())
 

@@ -1,0 +1,13 @@
+from django.db import migrations
+
+
+class Migration(migrations.Migration):
+    """The vector index goes out of the migrations' hands: a worker builds it (memories/retrieval/vector_index.py)."""
+
+    dependencies = [
+        ("memories", "0014_limits"),
+    ]
+
+    operations = [
+        migrations.RemoveIndex(model_name="passage", name="passage_vectors"),
+    ]

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from memories import services, tasks
+from memories.access import Caller
+from memories.contract.errors import Conflict
+from memories.database.locks import alone
+from memories.models import MemoryRecord, Passage
+from memories.retrieval import similar, vector_index
+from memories.retrieval.search import recall
+from memories.writing.importing import remember_many
+
+pytestmark = pytest.mark.django_db(transaction=True)
+COUNT = 120
+
+
+@pytest.fixture
+def library(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> list[MemoryRecord]:
+    monkeypatch.setattr(vector_index, "TRAINED_FROM", 100)
+    facts = [{"content": f"Store {n} counts its stock on day {n % 28} of each month."} for n in range(COUNT)]
+    return [record for record, _ in remember_many(caller=alice, facts=facts)]
+
+
+@pytest.fixture(autouse=True)
+def no_index_left(db: None) -> Any:
+    yield
+    vector_index.drop()
+
+
+def lists_of() -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT c.relname || ' ' || array_to_string(c.reloptions, ',') || ' ' || i.indisvalid FROM pg_class c"
+            " JOIN pg_index i ON i.indexrelid = c.oid WHERE c.relname LIKE 'passage_vectors%%' ORDER BY 1"
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+def test_few_passages_are_scanned(fact: MemoryRecord) -> None:
+    assert vector_index.train() == "1 passages are scanned"
+    assert lists_of() == []
+
+
+def test_the_index_is_trained_once_there_are_enough(library: list[MemoryRecord]) -> None:
+    assert vector_index.train() == f"{COUNT} passages, 5 lists, built anew"
+    assert vector_index.train() == f"{COUNT} passages, 5 lists"
+    assert lists_of() == ["passage_vectors lists=5 true"]
+
+
+def test_it_is_trained_anew_when_the_passages_have_tripled(alice: Caller, library: list[MemoryRecord]) -> None:
+    vector_index.train()
+    rows = Passage.objects.values_list("record", "vector")
+    copies = [Passage(record_id=pk, start=n, stop=n + 10, vector=vector) for pk, vector in rows for n in (100, 200)]
+    Passage.objects.bulk_create(copies[:-60])
+    assert "built" not in vector_index.train()
+    Passage.objects.bulk_create(copies[-60:])
+    assert tasks.train_vector_index() == f"{3 * COUNT} passages, 10 lists, built anew"
+
+
+def test_what_an_interrupted_build_left_is_in_nobody_s_way(library: list[MemoryRecord]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE INDEX {vector_index.NEXT} ON memory_passages (start)")
+    vector_index.train()
+    assert lists_of() == ["passage_vectors lists=5 true"]
+
+
+def test_one_process_builds_at_a_time(library: list[MemoryRecord]) -> None:
+    with alone("vector index", UUID(int=0), Conflict("a test holds it")):
+        assert tasks.train_vector_index() == "another process builds the vector index"
+    assert lists_of() == []
+
+
+def test_a_worker_leaves_a_build_that_it_has_no_time_for(
+    library: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_index, "IN_A_WORKER", COUNT - 1)
+    assert "manage.py rebuild_search" in tasks.train_vector_index()
+    assert lists_of() == []
+    call_command("rebuild_search", verbosity=0)
+    assert lists_of() == ["passage_vectors lists=5 true"]
+
+
+def test_a_large_scope_is_searched_by_the_index(
+    alice: Caller, olga: Caller, library: list[MemoryRecord], settings: Any
+) -> None:
+    query = "Store 17 counts its stock on day 17 of each month."
+    exact = [hit.record.pk for hit in recall(caller=alice, query=query).hits]
+    settings.RECALL_EXACT_SCAN_ROWS = 0
+    vector_index.train()
+    vector = np.asarray(Passage.objects.get(record=library[17]).vector, dtype=np.float32)
+    order = vector_index.distance("vector", f"'{vector.tolist()}'::vector")
+    with connection.cursor() as cursor:
+        cursor.execute("SET enable_seqscan = off")
+        cursor.execute(f"EXPLAIN SELECT id FROM memory_passages WHERE NOT short_term ORDER BY {order} LIMIT 5")  # noqa: S608
+        assert "passage_vectors" in cursor.fetchone()[0] + "".join(row[0] for row in cursor.fetchall())
+        assert [hit.record.pk for hit in recall(caller=alice, query=query).hits] == exact
+        assert similar.similar_to(alice, vector[None], threshold=0.99)[0].record == library[17]
+        assert similar.similar_to(olga, vector[None], threshold=0.0) == []
+        cursor.execute("RESET enable_seqscan")
+
+
+def test_new_passages_are_in_the_index_at_once(alice: Caller, library: list[MemoryRecord], settings: Any) -> None:
+    vector_index.train()
+    settings.RECALL_EXACT_SCAN_ROWS = 0
+    new = services.remember(caller=alice, content="Gift vouchers are sold in Lisbon alone.").record
+    assert recall(caller=alice, query="Gift vouchers are sold in Lisbon alone.").hits[0].record == new
+
+
+def test_a_role_that_does_not_own_the_tables_is_told_so(
+    library: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(lists: int) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET ROLE pg_read_all_data")
+            cursor.execute("CREATE INDEX ON memory_passages (start)")
+
+    monkeypatch.setattr(vector_index, "_build", build)
+    try:
+        assert "DATABASE_OWNER_URL" in vector_index.train()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("RESET ROLE")
