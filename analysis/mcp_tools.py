@@ -57,8 +57,8 @@ analysis_ingest = Tool(
     toolset="analysis",
     title="Ingest a data set",
     description="Download records for analysis without reading them: they are set aside, and only a status is returned."
-    "\n\nBegin here when a data set is too large to read. Then describe, aggregate, filter and sample with "
-    "analysis_query, keep what you find with analysis_store, and clear at the end. The model `memory` needs no source.",
+    "\n\nBegin here when a data set is too large to read; then ask with analysis_query, keep what you find with "
+    "analysis_store, and clear at the end. The model `memory` needs no source.",
     choices={"": _ingest, "parent_model": _ingest_children},
     hints=Hints(open_world=True),
 )

@@ -30,10 +30,11 @@ Conditions = Annotated[
     dict[str, Any],
     Field(
         description="Which records: {field: value} exactly, or {field: {$gt, $gte, $lt, $lte, $eq, $ne, $in, $nin, "
-        "$exists, $contains, $not: …}}; $and, $or, $not join conditions. Numbers and dates are compared as such."
+        "$exists, $contains, $not: …}}; $and, $or, $not join conditions."
     ),
 ]
-User = Annotated[str, Field(description="For service accounts: the user to act for.")]
+Matching = Annotated[dict[str, Any], Field(description="Which records, as in analysis_query.")]
+User = Annotated[str, Field(description="For service accounts: for whom.")]
 Model = Annotated[str, Field(description="Needed when the analysis holds several.")]
 
 
@@ -94,7 +95,7 @@ class FindingInput(TypedDict):
 class StoreFindings(Operation):
     """Keep findings"""
 
-    analysis_id: Session
+    analysis_id: AnalysisId
     findings: Annotated[list[FindingInput], Field(min_length=1, max_length=FINDINGS_AT_ONCE)]
     persistent: bool = Field(False, description="Keep beyond an hour.")
 
@@ -102,7 +103,7 @@ class StoreFindings(Operation):
 class Describe(Operation):
     """The data set's fields, types and values"""
 
-    analysis_id: Session
+    analysis_id: AnalysisId
     model: Model = ""
     where: Conditions | None = None
 
@@ -110,7 +111,7 @@ class Describe(Operation):
 class SearchFindings(Operation):
     """Findings by meaning"""
 
-    analysis_id: Session
+    analysis_id: AnalysisId
     model: Model = ""
     query: FindingText = Field(description="What to find.")
     category: FindingCategory = Field("", description="Only findings of this category.")
@@ -128,7 +129,7 @@ class Metric(TypedDict):
 class Aggregate(Operation):
     """Counts and metrics per group"""
 
-    analysis_id: Session
+    analysis_id: AnalysisId
     model: Model = ""
     where: Conditions | None = None
     group_by: str | dict[str, Any] | list[str | dict[str, Any]] = Field(
@@ -141,7 +142,7 @@ class Aggregate(Operation):
 class Filter(Operation):
     """Matching rows, page by page"""
 
-    analysis_id: Session
+    analysis_id: AnalysisId
     model: Model = ""
     where: Conditions = Field(json_schema_extra={ALLOWED: "conditions; sample takes none"})
     limit: RowLimit = 20
@@ -153,7 +154,7 @@ class Filter(Operation):
 class Sample(Operation):
     """Rows drawn at random"""
 
-    analysis_id: Session
+    analysis_id: AnalysisId
     model: Model = ""
     where: Conditions | None = None
     sample_size: SampleSize = 5
@@ -165,10 +166,10 @@ class Sample(Operation):
 class Act(Operation):
     """Update or delete the matching records"""
 
-    analysis_id: Session
+    analysis_id: AnalysisId
     model: str = Field(description="A writable model of the analysis.")
     action: Annotated[str, OneOf(ACTIONS)]
-    where: Conditions | None = None
+    where: Matching | None = None
     attributes: dict[str, Any] | None = Field(None, description="For update: what to set on every record.")
     dry_run: bool = Field(False, description="Show scope and snapshot age, change nothing.")
     confirm: str = Field("", description="The dry run's token; needed for more than 50 records.")
@@ -185,15 +186,15 @@ class ResumeAction(Operation):
 class Clear(Operation):
     """Delete an analysis"""
 
-    analysis_id: Session
+    analysis_id: AnalysisId
 
 
 class Export(Operation):
     """Make the matching records a file"""
 
-    analysis_id: Session
+    analysis_id: AnalysisId
     model: Model = ""
-    where: Conditions | None = None
+    where: Matching | None = None
     format: Annotated[str, OneOf(FORMATS)] = "csv"
     fields: Names = Field([], description="Only these columns.")
 

@@ -146,7 +146,7 @@ def memory_store(caller: Caller, ask: operations.StoreNote) -> RememberedShape:
 def memory_prune(caller: Caller, ask: operations.PruneNotes) -> PrunedShape:
     """Archive your own old notes of memory_store: all past an age, the less used ones, or near-duplicates.
 
-    Nothing else is touched: no shared, verified, proposed or corrected memory. Counts only, unless dry_run is false.
+    Nothing else is touched: no shared, verified, proposed or corrected memory.
     """
     pruned = pruning.prune(ask, caller=caller)
     shape: PrunedShape = {"pruned": len(pruned), "dry_run": ask.dry_run, "examples": pruning.examples(pruned)}

@@ -53,6 +53,7 @@ class Request(BaseModel):
         schema = handler.resolve_ref_schema(handler(core))
         name = next(iter(schema["properties"]))  # change_type, or the name that insights give it
         schema["properties"][name] = {**schema["properties"][name], "description": usage()}
+        del schema["description"]
         return schema
 
     @model_validator(mode="before")

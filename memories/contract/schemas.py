@@ -8,6 +8,7 @@ from typing import Any
 Schema = dict[str, Any]
 ALLOWED = "x-allowed"  # what errors say of a value, where the schema can't; not shown to clients
 OBVIOUS = (("minLength", 1), ("minimum", 0), ("maximum", 1_000_000))
+TOGETHER = 3  # properties of the same operations, from which on one sentence about them is shorter
 EMPTY: tuple[Any, ...] = (None, "", False, [], {})  # defaults that say no more than that the argument is optional
 
 
@@ -48,25 +49,37 @@ def is_obvious(key: str, value: Any) -> bool:
     return isinstance(value, int) and (key, value) in OBVIOUS
 
 
-def flat(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Schema]:
-    """The properties of several operations side by side. Where not all take one, it says which do,
-    unless it is the one that is meant without a word, or the one that this property chooses."""
-    names = list(dict.fromkeys(name for schema in schemas.values() for name in schema.get("properties", {})))
+def flat(schemas: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]]) -> dict[str, Schema]:
+    """The properties of several operations side by side. Where not all take one, it says which do, unless a group
+    tells, or it is the one that is meant without a word, or the one that this property chooses."""
     properties = {}
-    for name in names:
-        takers = [key for key, schema in schemas.items() if name in schema.get("properties", {})]
+    grouped = {name for names in groups.values() for name in names}
+    for name, takers in _takers(schemas).items():
         merged = _widest([schemas[key]["properties"][name] for key in takers])
-        sentences = [
-            merged.pop("description", ""),
-            "" if len(takers) == len(schemas) or takers in ([""], [name]) else f"For {_list_of(takers, schemas)}.",
-        ]
+        is_plain = name in grouped or len(takers) == len(schemas) or takers in ([""], [name])
+        sentences = [merged.pop("description", ""), "" if is_plain else f"For {_list_of(takers, schemas)}."]
         description = " ".join(filter(None, sentences))
         properties[name] = {**merged, **({"description": description} if description else {})}
     return properties
 
 
+def taken_together(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Operations, and the properties that these alone take: said once where there are three of them or more."""
+    groups: dict[str, list[str]] = {}
+    for name, takers in _takers(schemas).items():
+        groups.setdefault(_list_of(takers, schemas), []).append(name)
+    return {takers: names for takers, names in groups.items() if takers and len(names) >= TOGETHER}
+
+
+def _takers(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    names = dict.fromkeys(name for schema in schemas.values() for name in schema.get("properties", {}))
+    return {name: [key for key, schema in schemas.items() if name in schema.get("properties", {})] for name in names}
+
+
 def _list_of(takers: Sequence[str], everybody: Iterable[str]) -> str:
     non_takers = [key for key in everybody if key not in takers]
+    if not non_takers:
+        return ""
     return f"all but {', '.join(non_takers)}" if len(non_takers) < len(takers) else ", ".join(takers)
 
 

@@ -127,20 +127,21 @@ class Tool:
         if len(parts) == 1:
             (only,) = parts.values()
             return dict(schemas.public(only))
-        properties = schemas.flat(parts)
+        groups = schemas.taken_together(parts) if self.chooser else {}
+        properties = schemas.flat(parts, groups)
         required = [name for name in properties if all(name in part.get("required", []) for part in parts.values())]
         if self.chooser:
-            properties = {self.chooser: self._chooser_schema(), **properties}
+            properties = {self.chooser: self._chooser_schema(groups), **properties}
             required = [*([self.chooser] if self.needs_choice else []), *required]
         schema = {"type": "object", "properties": properties}
         return dict(schemas.public({**schema, "required": required} if required else schema))
 
-    def _chooser_schema(self) -> schemas.Schema:
-        return {
-            "type": "string",
-            "enum": list(self.choices),
-            **({} if self.needs_choice else {"description": "Without it: what each takes."}),
-        }
+    def _chooser_schema(self, groups: Mapping[str, Sequence[str]]) -> schemas.Schema:
+        sentences = [f"For {choices}: {', '.join(names)}." for choices, names in groups.items()]
+        if not self.needs_choice:
+            sentences.insert(0, "Without it: what each takes.")
+        description = {"description": " ".join(sentences)} if sentences else {}
+        return {"type": "string", "enum": list(self.choices), **description}
 
     @functools.cached_property
     def output_schema(self) -> schemas.Schema:

@@ -114,8 +114,12 @@ def test_commands_share_one_flat_schema(alice: Caller) -> None:
     assert properties["command"]["enum"] == ["keep", "drop"]
     assert properties["colour"]["enum"] == ["red", "blue", "green"]
     assert properties["content"] == {
-        "type": "string", "minLength": 10, "maxLength": 4000, "description": "The fact. For keep.",
+        "type": "string", "minLength": 10, "maxLength": 4000, "description": "The fact.",
     }  # fmt: skip
+    assert properties["command"]["description"] == (
+        "Without it: what each takes."
+        " For keep: content, tags, entity_urns, related_columns, metadata, successor, limit."
+    )  # said once of them all
     assert "description" not in properties["id"]  # both take it
     assert tool(alice, "keep", id=ID, content="Long enough.").text == "kept Long enough."
     assert tool(alice, command="drop", id=ID, colour="green") == {"dropped": "green"}
