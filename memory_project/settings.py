@@ -110,12 +110,14 @@ DATABASE_OWNER_URL = env.text("DATABASE_OWNER_URL")
 DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
 DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 
-# A search compares the vectors of 48 lists (bench/recall_speed.py), and of more where a filter leaves too few of these
-# (pgvector, "Iterative Index Scans"): otherwise an owner's rows are lost among everybody's.
+# How many of the vector index's lists a search compares (bench/recall_speed.py); it goes on to more where a filter
+# leaves too few rows (pgvector, "Iterative Index Scans"), or an owner's would be lost among everybody's.
+RECALL_PROBES = env.number("RECALL_PROBES", 48, 1, 2_000)
 # Tables and indexes are in memory or on an SSD, where a page elsewhere costs little more than the next one.
 # 16 MB hold the sort of the rows that facets are counted in; the default of 4 sends it to disk.
 _server_options = (
-    "-c ivfflat.probes=48 -c ivfflat.iterative_scan=relaxed_order -c work_mem=16MB -c random_page_cost=1.1"
+    f"-c ivfflat.probes={RECALL_PROBES} -c ivfflat.iterative_scan=relaxed_order -c work_mem=16MB"
+    " -c random_page_cost=1.1"
 )
 
 # The application's role reads and writes rows; the owner's keeps the tables and is used by migrations and by the
