@@ -5,10 +5,11 @@
 
 `one`: one owner has all memories. Printed are p50 and p95 of the bare embedding of the query, of the bare SQL (the
 exact cosine top ten of that scope), of a recall through stdio with plain ranking and with context (the memories are
-turns of conversations), of a write through stdio, and of the first tools/list of a new process; the ratios to what is
-bare are of the same run. `many`: 100 owners, one with half of all, as the table grows; recall in process for an owner
-of 100, the owner of half, and an admin; recall@10 of the index against an exact scan. Texts are made from templates;
-4,000 of them are embedded with the configured model, the others get one of those vectors with noise.
+turns of conversations), of a write through stdio, and of the first tools/list of a new process, beside importing Django
+and the SDK alone; the ratios to what is bare are of the same run. `many`: 100 owners, one with half of all, as the
+table grows; recall in process for an owner of 100, the owner of half, and an admin; recall@10 of the index against an
+exact scan. Texts are made from templates; 4,000 of them are embedded with the configured model, the others get one of
+those vectors with noise.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import asyncio
 import os
 import random
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -205,6 +207,12 @@ def writing(count: int) -> Callable[[Any], Awaitable[list[float]]]:
     return act
 
 
+def import_alone() -> None:
+    """What every start does before it reaches a line of ours."""
+    modules = "django.core.management, django.db.models, psycopg, mcp.server.mcpserver"
+    subprocess.run([sys.executable, "-c", f"import gc; gc.disable(); import {modules}"], check=True)
+
+
 def compare_imports(count: int) -> None:
     """How much of the rate of batched embedding alone is left of it in an import."""
     from memories import embedding  # noqa: PLC0415 - after setup()
@@ -238,7 +246,11 @@ def measure_one(size: int, count: int) -> None:
             if not in_threads:
                 row("remember through stdio", through_stdio(writing(count))[1])
                 compare_imports(2_000)
-                row("first tools/list of a new process", [first, *(through_stdio(recalling([]))[0] for _ in range(4))])
+                imports = row(
+                    "importing Django, psycopg and the MCP SDK alone", [timed(import_alone) for _ in range(5)]
+                )
+                starts = [first, *(through_stdio(recalling([]))[0] for _ in range(4))]
+                row("first tools/list of a new process", starts, imports)
 
 
 # -- as the table grows ------------------------------------------------------------------------------------
