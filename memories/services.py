@@ -18,7 +18,6 @@ from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import JsonObject
 from memories.contract.operations import carries_out, checked
-from memories.database import prepared
 from memories.embedding import Vectors
 from memories.models import (
     Category,
@@ -28,7 +27,6 @@ from memories.models import (
     Status,
     Visibility,
 )
-from memories.models.fields import ContentKey
 from memories.models.index_job import Trigger
 from memories.operations import EDITABLE, EDITED_BY, SESSION_KEY
 from memories.retrieval import indexing, passages
@@ -37,11 +35,8 @@ from memories.retrieval.passages import Stamped
 from memories.retrieval.similar import Similar, similar_to
 from memories.writing.chains import living_successor, locked_with_predecessor, make_active, mark_superseded
 from memories.writing.revising import locked, revised, save_new
+from memories.writing.twins import key_of, locked_twins
 
-# An owner's living facts of one text in a persona, the first one first.
-TWINS = f"""
-    created_by = %(owner)s AND persona = %(persona)s AND tier = '' AND status IN ('active', 'stale')
-    AND content_key = {ContentKey.template % {"expressions": "%(content)s::text"}} ORDER BY created_at LIMIT 1"""
 # What a correction of a conversation's memory takes over.
 OF_CONVERSATIONS = (
     "tier", "conversation_id", "role", "author", "thread_position", "derived_from", "importance", "enrichment_status",
@@ -80,7 +75,7 @@ def remember(
     _require_identity(caller)
     encoded, away = _encoded(ask.content)
     with transaction.atomic():
-        if twin := _same_text(caller, ask.content):
+        if twin := locked_twins(caller, [ask.content]).get(key_of(ask.content)):
             if within:
                 within(twin)
             return Remembered(twin, existing=True, note=_what_differs(twin, fields))
@@ -330,16 +325,6 @@ def living_twin(record: MemoryRecord) -> MemoryRecord | None:
     rows = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=record.persona)
     living = rows.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
     return None if record.tier else living.exclude(pk=record.pk).first()
-
-
-def _same_text(caller: Caller, content: str) -> MemoryRecord | None:
-    """The living record of this owner and persona with this text; concurrent callers wait for each other."""
-    turnstile = f"{caller.email} {' '.join(content.casefold().split())}"
-    prepared.rows("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [turnstile])
-    twins = prepared.instances(
-        MemoryRecord, TWINS, {"owner": caller.email, "persona": caller.persona, "content": content}, defer=["search"]
-    )
-    return twins[0] if twins else None
 
 
 def index_now(caller: Caller, record: MemoryRecord) -> Remembered:

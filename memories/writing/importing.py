@@ -7,20 +7,19 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from django.db import connection, transaction
-from django.db.models import TextField, Value
+from django.db import transaction
 
 from memories import embedding
 from memories.access import Caller
 from memories.contract.errors import Forbidden, Invalid
-from memories.models import MemoryRecord, Status
-from memories.models.fields import ContentKey
+from memories.models import MemoryRecord
 from memories.models.index_job import Trigger
 from memories.operations import Remember
 from memories.retrieval import indexing, passages
 from memories.retrieval.languages import language_of
 from memories.retrieval.passages import Stamped
 from memories.writing.revising import save_many
+from memories.writing.twins import key_of, locked_twins
 
 TOGETHER = 200  # memories of one transaction
 AHEAD = 2  # parts whose vectors are made before their turn
@@ -60,9 +59,9 @@ def _keep(
     answers: list[tuple[MemoryRecord, bool]] = []
     news: list[tuple[MemoryRecord, Stamped | None]] = []
     with transaction.atomic():
-        record_of = _same_texts(caller, [ask.content for ask in asks])
+        record_of = locked_twins(caller, [ask.content for ask in asks])
         for position, ask in enumerate(asks):
-            key = _key(ask.content)
+            key = key_of(ask.content)
             record = record_of.get(key)
             if record is None:
                 fields = ask.values() | {"language": languages[position]}
@@ -81,23 +80,3 @@ def _encoded(asks: Sequence[Remember]) -> tuple[list[passages.Encoded], str]:
         return passages.encode([ask.content for ask in asks], waiting=embedding.Waiting.BATCH)
     except embedding.EmbedderUnavailable:
         return [], ""
-
-
-def _key(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
-def _same_texts(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRecord]:
-    """The living records of this owner and persona with one of these texts, by their key; concurrent callers wait for
-    each other, in one order."""
-    turnstiles = sorted({f"{caller.email} {_key(text)}" for text in texts})
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(h) FROM (SELECT DISTINCT hashtextextended(t, 0) AS h"
-            " FROM unnest(%s::text[]) AS t ORDER BY h) locks",
-            [turnstiles],
-        )
-    rows = MemoryRecord.objects.visible_to(caller).facts().defer("search")
-    rows = rows.filter(created_by=caller.email, persona=caller.persona, status__in=[Status.ACTIVE, Status.STALE])
-    keys = [ContentKey(Value(text, output_field=TextField())) for text in texts]
-    return {_key(row.content): row for row in rows.filter(content_key__in=keys).order_by("-created_at")}
