@@ -32,6 +32,7 @@ class MemoryProjectConfig(AppConfig):
         news.LISTENERS.register("inbox", inbox.hear_review)
         plugs.STALE_LISTENERS.register("inbox", inbox.hear_stale)
         plugs.GROUNDS.register("mentions", inbox.hear_mentions)
+        gc.freeze()  # the apps after this one import more, and a collection need not look at what is here already
         gc.enable()
 
 
