@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
 import psycopg
 from django.conf import settings
 from django.db import connection, models
 from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
+
+from memories.numerics import np
 
 INSERT = "INSERT INTO {table} ({columns}) VALUES ({values})"
 INSERT_MISSING = f"{INSERT} ON CONFLICT DO NOTHING"
@@ -31,7 +32,7 @@ class VectorDumper(Dumper):
         return np.array([len(obj), 0], ">u2").tobytes() + np.asarray(obj, ">f4").tobytes()
 
 
-psycopg.adapters.register_dumper(np.ndarray, VectorDumper)
+psycopg.adapters.register_dumper("numpy.ndarray", VectorDumper)
 
 
 def rows(

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
 from django.conf import settings
 
 from memories.database import connections
 from memories.embedding.breaker import Breaker
+from memories.numerics import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt  # takes 20 ms

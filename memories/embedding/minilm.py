@@ -17,9 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from memories.embedding import EmbedderUnavailable, Tokens, Vectors
+from memories.numerics import np
 
 NAME = "all-MiniLM-L6-v2"
 MAX_TOKENS = 256  # sentence_bert_config.json of the model

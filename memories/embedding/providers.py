@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 
 import httpx
-import numpy as np
 
 from memories.effects import web
 from memories.embedding import EmbedderUnavailable, Tokens, Vectors
+from memories.numerics import np
 
 BATCH = 32
 ANSWER_BYTES = 20_000_000  # 32 vectors of 2,000 dimensions have about 1.5 MB as JSON

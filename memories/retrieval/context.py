@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-import numpy as np
 from django.conf import settings
 
 from memories.database import prepared
 from memories.database.statements import Condition
 from memories.embedding import Tokens, Vectors
+from memories.numerics import np
 from memories.retrieval import lexicon
 from memories.retrieval import tokens as token_bits
 from memories.retrieval.cues import asks

@@ -17,13 +17,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
 
 from memories.database import prepared
 from memories.database.statements import Condition
+from memories.numerics import np
 from memories.retrieval import lexicon, vector_index
 from memories.retrieval.cues import Cues
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from uuid import UUID
 
-import numpy as np
 from django.db import connection
 
 from memories.access import Caller
@@ -15,6 +14,7 @@ from memories.database import prepared
 from memories.database.statements import Condition, condition
 from memories.embedding import Vectors
 from memories.models import MemoryRecord, Passage, Status
+from memories.numerics import np
 from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from memories.embedding import Tokens, Vectors
+from memories.numerics import np
 
 STOP_WORD_IDF = 0.6  # in the weights of a question's pieces
 STATIC_SHARE = 0.5  # of the language's frequencies beside those of the corpus

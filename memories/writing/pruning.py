@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-import numpy as np
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef
@@ -16,6 +15,7 @@ from memories.access import Caller
 from memories.contract.errors import DomainError
 from memories.contract.operations import carries_out
 from memories.models import Feedback, MemoryRecord, Passage, Source, Status, Verdict, Visibility
+from memories.numerics import np
 from memories.operations import PruneNotes
 from memories.writing.revising import revised
 

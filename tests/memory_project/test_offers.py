@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,3 +45,17 @@ def test_a_broken_or_unwritable_file_is_no_fault(home: Path) -> None:
     home.rmdir()
     home.write_text("no folder")
     assert offers.offers(tools) == first
+
+
+HEAVY = ("numpy", "onnxruntime", "tokenizers", "torch", "datahub", "duckdb", "rest_framework.views")
+
+
+def test_a_server_that_lists_its_tools_loads_nothing_heavy() -> None:
+    lines = [
+        "import django, sys; django.setup()",
+        "from memory_project.mcp.server import enabled_tools",
+        "enabled_tools(['all'])",
+        f"print([name for name in {HEAVY!r} if name in sys.modules])",
+    ]
+    process = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
-
 from knowledge.graph import graphs
 from knowledge.graph.finding import vectors
 from knowledge.graph.finding.vectors import FLAG_CONTAINMENT, FLAG_COSINE, containment, is_asymmetric
@@ -17,6 +15,7 @@ from memories import embedding
 from memories.access import Caller
 from memories.contract.errors import Degraded
 from memories.contract.operations import carries_out
+from memories.numerics import np
 
 LOOKED_AT = 500  # observations, each compared with every other
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from django.conf import settings
 from django.db.models import Count, Q
 
@@ -35,6 +34,7 @@ from knowledge.graph.writing import live, not_found, put_entity
 from memories.access import Caller
 from memories.contract.errors import Conflict, Invalid
 from memories.contract.operations import carries_out
+from memories.numerics import np
 
 CUT = 0.5  # cosine distance
 WORD_LETTERS = 4
