@@ -157,7 +157,7 @@ def plain(cosine: float | None, coverage: float) -> float:
 
 def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[Candidate], list[float]]:
     """The best rows of a scope of memory_records for this question, and the idf of each of its terms."""
-    rows = prepared.rows(*statement(scope, question, limit), once=True)  # its plan depends on the words
+    rows = prepared.rows(*statement(scope, question, limit), once=True, binary=True)  # its plan depends on the words
     return [Candidate(*row[:7]) for row in rows], list(rows[0][8]) if rows else []
 
 

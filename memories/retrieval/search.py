@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from memories import embedding
@@ -132,11 +132,14 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
 
 
 @lru_cache(maxsize=SCOPES_KEPT)
-def _scope(caller: Caller, filters: Filters, *, doubts: bool = True) -> Condition:
-    """in_scope() as SQL, without what the reader doubts: compiled once for each reader and filter. It holds no values
-    but theirs."""
+def _scope(caller: Caller, filters: Filters, *, without_doubts: bool = False) -> Condition:
+    """in_scope() as SQL, perhaps without what the reader has called wrong: compiled once for each reader and filter. It
+    holds no values but theirs."""
     rows = in_scope(caller, filters)
-    return condition(rows if doubts else rows.filter(~Exists(_own_doubts(caller))))
+    if without_doubts:  # as a list, which PostgreSQL reads once; with EXISTS it may look for each row of the scope
+        doubts = Feedback.objects.filter(by=caller.email, verdict=Verdict.WRONG)
+        rows = rows.exclude(pk__in=doubts.values("record"))
+    return condition(rows)
 
 
 @lru_cache(maxsize=SCOPES_KEPT)
@@ -159,7 +162,7 @@ def recall(ask: RecallMemories, *, caller: Caller, filters: Filters = Filters())
     filters = _narrowed(filters, ask)
     question, answer, tokens = _prepare(caller, ask.query, ask.strategy, ask.entity_urns)
     question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
-    scope = _scope(caller, filters, doubts=False)
+    scope = _scope(caller, filters, without_doubts=True)
     floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
     rows_found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
     rows_found = [candidate for candidate in rows_found if candidate.score > floor]
@@ -227,11 +230,6 @@ def _in_content(hit: Hit, passage: tuple[int, int] | None) -> tuple[int, int] | 
     """Where a passage of what is embedded stands in the content alone: the speaker's name is before it."""
     name = len(hit.record.spoken) - len(hit.record.content)
     return (max(passage[0] - name, 0), passage[1] - name) if passage else None
-
-
-def _own_doubts(caller: Caller) -> QuerySet[Feedback]:
-    """What this reader has called wrong is not recalled for this reader."""
-    return Feedback.objects.filter(record=OuterRef("pk"), by=caller.email, verdict=Verdict.WRONG)
 
 
 def _left_out(caller: Caller, filters: Filters, question: Question, least: float) -> dict[str, int]:
