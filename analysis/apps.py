@@ -25,6 +25,7 @@ class AnalysisConfig(AppConfig):
         for kind, opens in sources.BUILT_IN.items():
             sources.KINDS.register(kind, opens)
         TOOLS.register("analysis", tools)
+        TOOLS.register("query", query_tools)
 
 
 def traces() -> list[Trace]:
@@ -38,3 +39,9 @@ def tools() -> list[Tool]:
     from analysis.mcp_tools import TOOLS as analysis_tools  # noqa: PLC0415 - models first; servers alone need it
 
     return analysis_tools
+
+
+def query_tools() -> list[Tool]:
+    from analysis.mcp_tools import query_sql  # noqa: PLC0415 - as above
+
+    return [query_sql]

@@ -236,4 +236,4 @@ def query_sql(caller: Caller, ask: operations.QuerySql) -> SqlShape:
 
 query_sql = replace(query_sql, has_use=lambda caller: bool(reading.readable_sources(caller)))
 
-TOOLS = [analysis_ingest, analysis_store, analysis_query, analysis_act, analysis_clear, analysis_export, query_sql]
+TOOLS = [analysis_ingest, analysis_store, analysis_query, analysis_act, analysis_clear, analysis_export]

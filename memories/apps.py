@@ -19,7 +19,7 @@ class MemoriesConfig(AppConfig):
         from memories.retrieval import indexing  # noqa: PLC0415 - models first
         from memories.writing import batches  # noqa: PLC0415 - the same
 
-        TOOLS.register("memories", tools)
+        TOOLS.register("memory", tools)
         indexing.SOURCES.register("memory", indexing.MEMORIES)
         plugs.TRACES.register("memories", traces)
         for name, act in batches.MEMORY_ACTS.items():

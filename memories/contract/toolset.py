@@ -242,5 +242,5 @@ class Companion:
 COMPANIONS: Registry[Callable[[Caller, Call], Companion | None]] = Registry("companions")
 # Each told of a call that was refused or failed, inside of the call's thread.
 FAILURES: Registry[Callable[[Caller, Call, DomainError], None]] = Registry("listeners to failures")
-# Each app's tools, imported when a server wants them.
+# The tools of each toolset, imported when a server wants them.
 TOOLS: Registry[Callable[[], Sequence[Tool]]] = Registry("tools")

@@ -171,18 +171,16 @@ class CommonplaceServer(ReadingServer):
 
 
 def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:
-    """The tools of these sets ("all" means every one), set by set, as they are declared."""
+    """The tools of these sets ("all" means every one), set by set, as they are declared; of analysis none where the
+    installation has switched it off."""
     if unknown := sorted(set(toolsets) - {*TOOLSETS, "all"}):
         raise ImproperlyConfigured(f"unknown toolset {unknown[0]!r}; allowed: {', '.join(TOOLSETS)}, all")
-    every = [tool for tools in TOOLS.values() for tool in tools()]
-    selection = [tool for tool in every if "all" in toolsets or tool.toolset in toolsets]
+    names = [name for name in TOOLSETS if name in toolsets or "all" in toolsets]
     if not settings.ANALYSIS_ENABLED:
-        selection = [tool for tool in selection if tool.toolset != "analysis"]
-    empty = [name for name in toolsets if name != "all" and not any(tool.toolset == name for tool in selection)]
-    if empty:
-        names = ", ".join(name for name in TOOLSETS if any(tool.toolset == name for tool in every))
-        raise ImproperlyConfigured(f"the toolset {empty[0]!r} offers no tools here; those that do: {names}")
-    return sorted(selection, key=lambda tool: TOOLSETS.index(tool.toolset))
+        names = [name for name in names if name != "analysis"]
+    if toolsets and not names:
+        raise ImproperlyConfigured("the toolset 'analysis' offers no tools while ANALYSIS_ENABLED is false")
+    return [tool for name in names for tool in TOOLS[name]()]
 
 
 def build_server(

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.test import Client as Browser
 from django.urls import reverse
 from mcp import Client
@@ -130,7 +131,11 @@ def test_acting_through_the_tool(api: Api, alice: Caller) -> None:
 
 def test_analyses_can_be_switched_off(settings: Any) -> None:
     settings.ANALYSIS_ENABLED = False
-    assert not [tool for tool in enabled_tools(["all"]) if tool.toolset == "analysis"]
+    names = {tool.name for tool in enabled_tools(settings.MCP_TOOLSETS)}  # analysis is among the sets of the default
+    assert "memory_recall" in names
+    assert "analysis_ingest" not in names | {tool.name for tool in enabled_tools(["all"])}
+    with pytest.raises(ImproperlyConfigured, match="ANALYSIS_ENABLED"):
+        enabled_tools(["analysis"])
 
 
 # -- pages and files -------------------------------------------------------------------------------------------------
