@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from analysis.models import Finding, IngestedRecord, Session
-from analysis.sources.own_records import RESOURCE
+from analysis.sources.own_records import MODEL
 from memories.access import caller_for
 from memories.contract.errors import Forbidden
 from memories.models import MemoryRecord
@@ -20,7 +20,7 @@ from memories.models import MemoryRecord
 
 def erase(record_id: UUID, texts: Sequence[str]) -> None:
     """Every copy of a memory, the summaries that it went into, and whatever repeats its words."""
-    _drop(IngestedRecord.objects.filter(model=RESOURCE.name, record_id=record_id.hex))
+    _drop(IngestedRecord.objects.filter(model=MODEL, record_id=record_id.hex))
     for text in texts:
         IngestedRecord.objects.annotate(plain=Cast("data", TextField())).filter(plain__contains=_as_json(text)).delete()
         findings = Finding.objects.annotate(plain=Cast("metadata", TextField()))
@@ -29,7 +29,7 @@ def erase(record_id: UUID, texts: Sequence[str]) -> None:
 
 def follow(record_ids: Sequence[UUID]) -> None:
     """After fewer people may read these memories, or others: the copies of those who may not are dropped."""
-    copies = IngestedRecord.objects.filter(model=RESOURCE.name, record_id__in=[pk.hex for pk in record_ids])
+    copies = IngestedRecord.objects.filter(model=MODEL, record_id__in=[pk.hex for pk in record_ids])
     for owner in copies.order_by().values_list("session__owner", flat=True).distinct():
         readable = _readable_by(owner, record_ids)
         unreadable = [pk.hex for pk in record_ids if pk not in readable]
@@ -38,7 +38,7 @@ def follow(record_ids: Sequence[UUID]) -> None:
 
 def follow_person(email: str) -> None:
     """After a person's personas have changed: copies of what they may not read any more are dropped."""
-    copies = IngestedRecord.objects.filter(session__owner=email, model=RESOURCE.name).order_by()
+    copies = IngestedRecord.objects.filter(session__owner=email, model=MODEL).order_by()
     ids = [UUID(text) for text in copies.values_list("record_id", flat=True).distinct()]
     if ids:
         readable = _readable_by(email, ids)
@@ -61,7 +61,7 @@ def _drop(copies: QuerySet[Any]) -> None:
     """The rows, and the page summaries of their sessions, which were made of them: a new ingest makes both anew."""
     rows = IngestedRecord.objects.filter(pk__in=copies.values("pk"))
     sessions = list(Session.objects.filter(records__in=rows).distinct())
-    Finding.objects.filter(session__in=sessions, model=RESOURCE.name).exclude(page_key="").delete()
+    Finding.objects.filter(session__in=sessions, model=MODEL).exclude(page_key="").delete()
     rows.delete()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from analysis.sources.declaration import Attribute, Filter, Resource
@@ -14,44 +15,48 @@ from memories.access import Caller
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet
 
+MODEL = "memory"
 FIELDS = (
     "id", "content", "dimension", "category", "confidence", "source", "status", "visibility", "persona", "created_by",
     "tags", "entity_urns", "stale_reason", "created_at", "updated_at", "last_verified_at",
 )  # fmt: skip
 
-RESOURCE = Resource(
-    name="memory",
-    description="The memories that you may see.",
-    per_page_max=1000,
-    attributes={
-        "content": Attribute(type="text", description="What is remembered."),
-        "dimension": Attribute(type="enum", values=tuple(Dimension.values)),
-        "category": Attribute(type="enum", values=tuple(Category.values)),
-        "confidence": Attribute(type="enum", values=tuple(Confidence.values)),
-        "status": Attribute(type="enum", values=tuple(Status.values)),
-        "persona": Attribute(),
-        "created_by": Attribute(description="The owner's e-mail address."),
-        "tags": Attribute(type="array"),
-        "entity_urns": Attribute(type="array", description="DataHub URNs."),
-        "created_at": Attribute(type="datetime"),
-        "last_verified_at": Attribute(type="datetime"),
-    },
-    filters={
-        "status": Filter(type="enum", values=tuple(Status.values)),
-        "category": Filter(type="enum", values=tuple(Category.values)),
-        "dimension": Filter(type="enum", values=tuple(Dimension.values)),
-        "persona": Filter(),
-        "created_by": Filter(),
-        "created_at": Filter(type="date_range"),
-    },
-)
+
+@cache  # a start need not wait for its validation
+def resource() -> Resource:
+    return Resource(
+        name=MODEL,
+        description="The memories that you may see.",
+        per_page_max=1000,
+        attributes={
+            "content": Attribute(type="text", description="What is remembered."),
+            "dimension": Attribute(type="enum", values=tuple(Dimension.values)),
+            "category": Attribute(type="enum", values=tuple(Category.values)),
+            "confidence": Attribute(type="enum", values=tuple(Confidence.values)),
+            "status": Attribute(type="enum", values=tuple(Status.values)),
+            "persona": Attribute(),
+            "created_by": Attribute(description="The owner's e-mail address."),
+            "tags": Attribute(type="array"),
+            "entity_urns": Attribute(type="array", description="DataHub URNs."),
+            "created_at": Attribute(type="datetime"),
+            "last_verified_at": Attribute(type="datetime"),
+        },
+        filters={
+            "status": Filter(type="enum", values=tuple(Status.values)),
+            "category": Filter(type="enum", values=tuple(Category.values)),
+            "dimension": Filter(type="enum", values=tuple(Dimension.values)),
+            "persona": Filter(),
+            "created_by": Filter(),
+            "created_at": Filter(type="date_range"),
+        },
+    )
 
 
 class OwnRecords:
-    resource = RESOURCE
     at_once = 1
 
     def __init__(self, caller: Caller) -> None:
+        self.resource = resource()
         self._caller = caller
 
     def _rows(self) -> MemoryRecordQuerySet:
