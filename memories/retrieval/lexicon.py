@@ -28,8 +28,9 @@ LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzäöüßéèàçñ")
 IDENTIFIER = re.compile(r"[^\W_]+(?:[._][^\W_]+)+")
 IDENTIFIERS_MOST = 5
 PHRASES = """
-    SELECT name, phraseto_tsquery(%s::regconfig, regexp_replace(name, '[._]+', ' ', 'g'))::text
-    FROM unnest(%s::text[]) AS name"""
+    SELECT name, phraseto_tsquery(config, words)::text, tsvector_to_array(to_tsvector(config, words))
+    FROM unnest(%s::text[]) AS name, regexp_replace(name, '[._]+', ' ', 'g') AS words,
+    (SELECT %s::regconfig AS config) AS installation"""
 KNOWN_LEXEMES = "SELECT lexeme FROM memory_lexemes WHERE lexeme = ANY(%s)"
 MAX_TERMS = 32  # a longer query is cut to its rarest terms
 CANDIDATE_ROWS = 1_000  # about how many rows the lexical arm may touch in a large scope
@@ -100,7 +101,7 @@ def query_terms(query: str) -> list[Term]:
     terms = sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
     if rows and rows[0][3] is not None:  # otherwise nothing was counted yet, and every word is unknown
         terms = _with_likes(terms)
-    return [*_identifiers(query, terms), *terms][:MAX_TERMS]
+    return sorted([*_identifiers(query, terms), *terms], key=lambda term: term.documents)[:MAX_TERMS]
 
 
 def _query_terms_sql(language: str) -> str:
@@ -140,11 +141,14 @@ def _identifiers(query: str, terms: Sequence[Term]) -> list[Term]:
     names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:IDENTIFIERS_MOST]
     if not names:
         return []
-    rows = prepared.rows(PHRASES, [text_search_config(), names])
-    phrases = [(name, phrase) for name, phrase in rows if "<" in phrase]
-    documents = min((term.documents for term in terms), default=0)  # a whole is not in more rows than its parts
-    rarest = max((term.idf for term in terms), default=1.0)
-    return [Term(name, documents, rarest, phrase=phrase) for name, phrase in phrases]
+    wholes = []
+    for name, phrase, lexemes in prepared.rows(PHRASES, [names, text_search_config()]):
+        if "<" in phrase:
+            parts = [term for term in terms if term.lexeme in lexemes] or terms
+            documents = min((term.documents for term in parts), default=0)  # it is in no more rows than each part
+            rarest = max((term.idf for term in parts), default=1.0)
+            wholes.append(Term(name, documents, rarest, phrase=phrase))
+    return wholes
 
 
 WORD_LEXEMES = """

@@ -326,6 +326,21 @@ def test_a_large_scope_takes_the_rarest_terms_first() -> None:
     assert lexicon.selective([frequent, common]).tsquery == "'other' & 'common'"
 
 
+def test_in_a_large_scope_a_common_identifier_hides_no_rare_word(
+    alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole is as common as its parts, whatever else the question says."""
+    monkeypatch.setattr(lexicon, "CANDIDATE_ROWS", 10)
+    monkeypatch.setattr(ranking, "FOUND", ranking.FOUND.replace("2000", "5"))
+    settings.RECALL_EXACT_SCAN_ROWS = 0
+    for n in range(20):
+        services.remember(caller=alice, content=f"sales.orders has the load {n}.")
+    rare = services.remember(caller=alice, content="The zephyrine is in the basement.").record
+    lexicon.refresh()
+    answer = recall(caller=alice, query="zephyrine beside sales.orders", strategy="lexical")
+    assert rare in records_of(answer)
+
+
 def test_a_typo_of_one_letter_still_finds_a_rare_name(alice: Caller) -> None:
     record = services.remember(caller=alice, content="Quintessa keeps the ledger of the depot.").record
     services.remember(caller=alice, content="Somebody else keeps the ledger of the shop.")
