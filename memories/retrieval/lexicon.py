@@ -31,15 +31,16 @@ PHRASES = """
     SELECT name, phraseto_tsquery(config, words)::text, tsvector_to_array(to_tsvector(config, words))
     FROM unnest(%s::text[]) AS name, regexp_replace(name, '[._]+', ' ', 'g') AS words,
     (SELECT %s::regconfig AS config) AS installation"""
-KNOWN_LEXEMES = "SELECT lexeme FROM memory_lexemes WHERE lexeme = ANY(%s)"
+KNOWN_LEXEMES = "SELECT lexeme, documents FROM memory_lexemes WHERE lexeme = ANY(%s)"
 MAX_TERMS = 32  # a longer query is cut to its rarest terms
 CANDIDATE_ROWS = 1_000  # about how many rows the lexical arm may touch in a large scope
 OWNERS_LEAST = 3  # of a lexeme that counts
 TOTAL = ""  # the row of memory_lexemes that holds the number of documents: no lexeme is empty
 
 QUERY_TERMS = """
-    SELECT term.lexeme, coalesce(known.documents, 0), coalesce(known.shared, 0), total.shared, {likes}
+    SELECT term.lexeme, coalesce(known.documents, 0) + {documents}, coalesce(known.shared, 0), total.shared, likes
     FROM (SELECT %s::text AS words) AS query, unnest({vector}) AS term
+    CROSS JOIN LATERAL (SELECT {likes} AS likes) AS alike
     LEFT JOIN memory_lexemes AS known ON known.lexeme = term.lexeme
     LEFT JOIN memory_lexemes AS total ON total.lexeme = ''
 """
@@ -48,6 +49,7 @@ SAME_PLACE = """ARRAY(
     SELECT DISTINCT other.lexeme FROM (
         SELECT (unnest({installation})).* UNION ALL SELECT (unnest({simple})).*
     ) AS other WHERE other.positions && term.positions AND other.lexeme <> term.lexeme)"""
+OF_LIKES = "coalesce((SELECT sum(documents) FROM memory_lexemes WHERE lexeme = ANY(likes)), 0)::int"
 
 REFRESH = """
     INSERT INTO memory_lexemes (lexeme, documents, shared)
@@ -108,11 +110,11 @@ def _query_terms_sql(language: str) -> str:
     """The words of a query by the rules of its language, beside them those of the installation: a memory may be in
     either, and a stop word of the query's language is none of its words."""
     name = configuration_of(language)
-    likes = "ARRAY[]::text[]"
+    likes, documents = "ARRAY[]::text[]", "0"
     if name != text_search_config():
         simple = search_vector_sql("words", "simple")
-        likes = SAME_PLACE.format(installation=search_vector_sql("words"), simple=simple)
-    return QUERY_TERMS.format(vector=search_vector_sql("words", name), likes=likes)
+        likes, documents = SAME_PLACE.format(installation=search_vector_sql("words"), simple=simple), OF_LIKES
+    return QUERY_TERMS.format(vector=search_vector_sql("words", name), likes=likes, documents=documents)
 
 
 def _with_likes(terms: Sequence[Term]) -> list[Term]:
@@ -122,9 +124,14 @@ def _with_likes(terms: Sequence[Term]) -> list[Term]:
     if not unknown:
         return list(terms)
     edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:TYPOS_MOST]}
-    lexemes = {lexeme for (lexeme,) in prepared.rows(KNOWN_LEXEMES, [sorted(set().union(*edits.values()))])}
-    likes = {lexeme: tuple(sorted(edits[lexeme] & lexemes))[:LIKES_MOST] for lexeme in edits}
-    return [replace(term, likes=likes.get(term.lexeme, term.likes)) for term in terms]
+    documents = dict(prepared.rows(KNOWN_LEXEMES, [sorted(set().union(*edits.values()))]))
+    likes = {lexeme: tuple(sorted(edits[lexeme] & documents.keys()))[:LIKES_MOST] for lexeme in edits}
+    return [
+        replace(term, likes=likes[term.lexeme], documents=sum(documents[like] for like in likes[term.lexeme]))
+        if term.lexeme in likes
+        else term
+        for term in terms
+    ]
 
 
 def one_edit_away(word: str) -> set[str]:

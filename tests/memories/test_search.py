@@ -326,19 +326,22 @@ def test_a_large_scope_takes_the_rarest_terms_first() -> None:
     assert lexicon.selective([frequent, common]).tsquery == "'other' & 'common'"
 
 
-def test_in_a_large_scope_a_common_identifier_hides_no_rare_word(
-    alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "query",
+    ["zephyrine beside sales.orders", "zephyrine beside shipmants", "Wo ist die zephyrine und wo sind die orders?"],
+)
+def test_in_a_large_scope_common_words_hide_no_rare_one(
+    query: str, alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole is as common as its parts, whatever else the question says."""
+    """An identifier is as common as its parts, a typo as what it may mean, a word as in the installation's language."""
     monkeypatch.setattr(lexicon, "CANDIDATE_ROWS", 10)
     monkeypatch.setattr(ranking, "FOUND", ranking.FOUND.replace("2000", "5"))
     settings.RECALL_EXACT_SCAN_ROWS = 0
     for n in range(20):
-        services.remember(caller=alice, content=f"sales.orders has the load {n}.")
+        services.remember(caller=alice, content=f"sales.orders has the load {n} of shipments.")
     rare = services.remember(caller=alice, content="The zephyrine is in the basement.").record
     lexicon.refresh()
-    answer = recall(caller=alice, query="zephyrine beside sales.orders", strategy="lexical")
-    assert rare in records_of(answer)
+    assert rare in records_of(recall(caller=alice, query=query, strategy="lexical"))
 
 
 def test_a_typo_of_one_letter_still_finds_a_rare_name(alice: Caller) -> None:
