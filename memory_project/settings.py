@@ -112,7 +112,7 @@ DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 
 # How many of the vector index's lists a search compares (bench/recall_speed.py); it goes on to more where a filter
 # leaves too few rows (pgvector, "Iterative Index Scans"), or an owner's would be lost among everybody's.
-RECALL_PROBES = env.number("RECALL_PROBES", 48, 1, 2_000)
+RECALL_PROBES = env.number("RECALL_PROBES", 80, 1, 2_000)
 # Tables and indexes are in memory or on an SSD, where a page elsewhere costs little more than the next one.
 # 16 MB hold the sort of the rows that facets are counted in; the default of 4 sends it to disk.
 _server_options = (

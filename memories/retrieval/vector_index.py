@@ -18,7 +18,7 @@ from memories.database.owner import as_owner
 
 NAME, NEXT = "passage_vectors", "passage_vectors_next"
 TRAINED_FROM = 5_000  # passages; fewer are scanned as quickly
-# A search compares the vectors of RECALL_PROBES lists, 48: half of 10,000, a ninth of 100,000, a fortieth of a million.
+# A search compares the vectors of RECALL_PROBES lists, 80: most of 10,000, a fifth of 100,000, 1 in 25 of a million.
 # With fewer lists it takes longer, with more it misses more (bench/recall_speed.py).
 LISTS_MAX = 2_000  # training takes memory by their square: .9 GB
 LISTS_AT_RETRAINING = 2  # times as many as there are: 2.8 times the rows
