@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from django.conf import settings
@@ -20,6 +21,9 @@ INSERT_MISSING = f"{INSERT} ON CONFLICT DO NOTHING"
 QUICK_INSERT = """
     WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
     INSERT INTO {table} ({columns}) SELECT {values} FROM quick"""
+
+NATIVE = (str, UUID)  # what the ORM hands on as it is, of these fields
+NATIVE_FIELDS = (models.CharField, models.TextField, models.UUIDField)
 
 
 class VectorDumper(Dumper):
@@ -118,6 +122,10 @@ def _fields(model: type[models.Model]) -> list[Any]:
 
 def _values(new: models.Model) -> list[Any]:
     values = [(field, getattr(new, field.attname)) for field in _fields(type(new))]
+    array = np.ndarray  # looked up once: np is lazy
     return [
-        value if isinstance(value, np.ndarray) else field.get_db_prep_save(value, connection) for field, value in values
+        value
+        if isinstance(value, array) or (type(value) in NATIVE and type(field) in NATIVE_FIELDS)
+        else field.get_db_prep_save(value, connection)
+        for field, value in values
     ]
