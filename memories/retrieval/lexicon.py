@@ -69,7 +69,7 @@ REFRESH = """
 @dataclass(frozen=True)
 class Term:
     lexeme: str
-    documents: int
+    documents: int  # with it, or with one of its likes
     idf: float
     likes: tuple[str, ...] = ()  # lexemes one letter away, of one that is unknown
     phrase: str = ""  # the tsquery of an identifier as a whole
