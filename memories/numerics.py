@@ -12,4 +12,11 @@ if TYPE_CHECKING:
 else:
     np = SimpleLazyObject(lambda: import_module("numpy"))
 
-__all__ = ["np"]
+__all__ = ["load", "np"]
+
+
+def load() -> None:
+    """Imports numpy now: a thread says so before it imports a library that asks for a part of numpy only, as
+    onnxruntime does. Where one thread begins with a part while another begins with the whole, each waits for the
+    other, Python gives one of them half a module, and that process never gets numpy again."""
+    import_module("numpy")

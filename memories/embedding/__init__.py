@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from django.conf import settings
 
+from memories import numerics
 from memories.database import connections
 from memories.embedding.breaker import Breaker
 from memories.numerics import np
@@ -100,6 +101,7 @@ class _Slot:
 
     def load(self, future: Future[Embedder]) -> None:
         try:
+            numerics.load()
             future.set_result(make_embedder())
         except Exception as error:
             self.failed_at = time.monotonic()

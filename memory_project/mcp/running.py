@@ -10,6 +10,7 @@ import psycopg
 from anyio import to_thread
 from django.db import connections
 
+from memories import numerics
 from memories.contract.errors import DomainError
 from memories.database import connections as database
 
@@ -26,6 +27,7 @@ class Running:
 
     def call(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
         """In the worker thread."""
+        numerics.load()
         self._wrapper = connections["default"]
         with database.session():
             try:

@@ -60,3 +60,20 @@ def test_a_server_that_lists_its_tools_loads_nothing_heavy() -> None:
     ]
     process = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     assert process.stdout.strip() == "[]"
+
+
+def test_numpy_is_there_as_a_whole_before_a_library_asks_for_a_part_of_it() -> None:
+    lines = [
+        "import django, sys; django.setup()",
+        "from memories import embedding",
+        "from memory_project.mcp.running import Running",
+        "is_there = lambda: 'numpy' in sys.modules",
+        "order = [is_there()]",
+        "{first}",
+        "print(order)",
+    ]
+    model_loads = "embedding.make_embedder = lambda: order.append(is_there()); embedding.current(60)"
+    for first in (model_loads, "order.append(Running().call(is_there))"):
+        script = "\n".join(lines).format(first=first)
+        process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert process.stdout.strip() == "[False, True]"
