@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,8 +13,9 @@ from anyio import to_thread
 from django.db import connections
 
 from memories import numerics
-from memories.contract.errors import DomainError
 from memories.database import connections as database
+
+log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
@@ -23,6 +26,7 @@ class Running:
     def __init__(self) -> None:
         self.is_stopped = False
         self._has_ended = False
+        self._ending = threading.Lock()  # else a statement of whoever has the connection next could be ended
         self._wrapper: Any = None
 
     def call(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
@@ -33,7 +37,8 @@ class Running:
             try:
                 return work(*arguments)
             finally:  # also when the client has cancelled, and the call ends in the middle of its work
-                self._has_ended = True
+                with self._ending:
+                    self._has_ended = True
 
     async def end_with_client(self) -> None:
         """Sleeps beside the call; when the client leaves, ends its statement. The work itself notices at its next
@@ -47,28 +52,32 @@ class Running:
                     await to_thread.run_sync(self._end_statement)
 
     def _end_statement(self) -> None:
-        raw: psycopg.Connection[Any] | None = getattr(self._wrapper, "connection", None)
-        if raw is not None:
-            raw.cancel_safe(timeout=2.0)
+        with self._ending:
+            raw: psycopg.Connection[Any] | None = getattr(self._wrapper, "connection", None)
+            if raw is not None and not self._has_ended:
+                try:
+                    raw.cancel_safe(timeout=2.0)
+                except psycopg.Error:
+                    log.exception("the statement of a call without a client goes on until its limit")
 
 
 async def in_thread(
     work: Callable[..., Answer], *arguments: Any, running: Running, limiter: anyio.CapacityLimiter
 ) -> Answer:
-    """Raises what the work refuses, bare: a task group would wrap it."""
+    """Raises what the work raises, bare: a task group would wrap it."""
     answers: list[Answer] = []
-    refusals: list[DomainError] = []
+    errors: list[Exception] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(running.end_with_client)
 
         def call() -> None:
             try:
                 answers.append(running.call(work, *arguments))
-            except DomainError as refused:
-                refusals.append(refused)
+            except Exception as error:
+                errors.append(error)
 
         await to_thread.run_sync(call, limiter=limiter)
         tasks.cancel_scope.cancel()
-    if refusals:
-        raise refusals[0]
+    if errors:
+        raise errors[0]
     return answers[0]

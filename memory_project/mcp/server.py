@@ -100,6 +100,8 @@ class CommonplaceServer(ReadingServer):
             return await self.in_turn(request, self._call, name, arguments, context, running, running=running)
         except DomainError as refused:
             return await to_thread.run_sync(self._refused, request, name, arguments, refused)
+        except Exception:
+            return await to_thread.run_sync(self._refused, request, name, arguments, internal_error(name))
 
     def _refused(self, request: Any, name: str, arguments: dict[str, Any], refused: DomainError) -> CallToolResult:
         """The answer of a call that was not begun; it is in the audit like any other."""
@@ -166,8 +168,13 @@ class CommonplaceServer(ReadingServer):
             if refused := of_database(error):
                 log.warning("%s: %s", name, type(error).__name__)  # its text may hold what was to be stored
                 raise refused from None
-            log.exception("%s failed", name)
-            raise InternalError("something went wrong; the server's log says what") from None
+            raise internal_error(name) from None
+
+
+def internal_error(name: str) -> InternalError:
+    """For a fault of ours, which goes to the log: its text may hold anything."""
+    log.exception("%s failed", name)
+    return InternalError("something went wrong; the server's log says what")
 
 
 def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:

@@ -127,14 +127,24 @@ def test_errors_name_field_fault_and_what_is_allowed(
     assert message in content_of(answer)["error"]
 
 
-def test_a_crash_tells_the_client_nothing_of_the_inside(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(**arguments: Any) -> None:
-        raise RuntimeError("SELECT secret FROM table")
+def crash(*arguments: Any, **options: Any) -> None:
+    raise RuntimeError("SELECT secret FROM table")
 
-    monkeypatch.setattr("memories.mcp_tools.recall", crash)
+
+@pytest.mark.parametrize("function", ["memories.mcp_tools.recall", "memory_project.mcp.server.CommonplaceServer._call"])
+def test_a_crash_tells_the_client_nothing_of_the_inside(
+    function: str, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(function, crash)
     answer = as_caller(alice, lambda client: client.call_tool("memory_recall", {"query": "x"}))
     assert content_of(answer)["code"] == "internal"
     assert "secret" not in answer.content[0].text
+
+
+def test_an_audit_that_breaks_breaks_no_answer(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_project.audit.record", crash)
+    answer = as_caller(alice, lambda client: client.call_tool("memory_recall", {"query": "x"}))
+    assert not answer.is_error
 
 
 def test_a_persona_sees_and_calls_only_what_it_may(alice_user: User) -> None:
