@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import BooleanField, Exists, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BooleanField, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from pgvector.django import CosineDistance
@@ -21,11 +21,9 @@ from memories.access import Caller
 from memories.contract.errors import NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import carries_out, checked
-from memories.database import prepared
-from memories.embedding import Vectors
 from memories.models.fields import text_search_config
 from memories.models.index_job import Trigger
-from memories.retrieval import indexing, lexicon, passages
+from memories.retrieval import indexing, lexicon
 
 SUMMARY = "page_summary"
 TOP_K = 50
@@ -84,27 +82,7 @@ def index(rows: Sequence[Finding]) -> str:
     return ""
 
 
-def index_findings(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
-    encoded, model = passages.encode(list(texts.values()), waiting=waiting)
-    units = dict(zip(texts, encoded, strict=True))
-    with transaction.atomic():
-        for pk, text in texts.items():
-            if not Finding.objects.filter(pk=pk, finding=text).update(**passages.stamp_of(text, model)):
-                del units[pk]  # its text has changed meanwhile, or it is gone
-        FindingPassage.objects.filter(finding__in=units).delete()
-        prepared.insert(passages.rows_of(FindingPassage, "finding_id", units))
-    return {pk: part.vectors for pk, part in units.items()}
-
-
-SOURCE = indexing.VectorSource(
-    "finding",
-    Finding.objects.all,
-    F("finding"),
-    vectors=FindingPassage,
-    vector_column="vector",
-    missing=Q(~Exists(FindingPassage.objects.filter(finding=OuterRef("pk")))),
-    index=index_findings,
-)
+SOURCE = indexing.passage_source("finding", Finding.objects.all, F("finding"), FindingPassage, "finding_id")
 
 
 def living(session: Session) -> QuerySet[Finding]:

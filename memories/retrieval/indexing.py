@@ -82,6 +82,27 @@ def index_memories(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dic
     return {pk: part.vectors for pk, (_, part) in units.items()}
 
 
+def passage_source(
+    kind: str, rows: Callable[[], QuerySet[Any]], text: Expression | F, table: type[models.Model], owner: str
+) -> VectorSource:
+    """A source whose texts have their passages in a table of their own, where the column `owner` names the row."""
+
+    def index_rows(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
+        encoded, model = passages.encode(list(texts.values()), waiting=waiting)
+        units = dict(zip(texts, encoded, strict=True))
+        with transaction.atomic():
+            for pk, content in texts.items():
+                row = rows().alias(content_now=text).filter(pk=pk, content_now=content)
+                if not row.update(**passages.stamp_of(content, model)):
+                    del units[pk]  # its text has changed meanwhile, or it is gone
+            table._default_manager.filter(**{f"{owner}__in": list(units)}).delete()
+            prepared.insert(passages.rows_of(table, owner, units))
+        return {pk: part.vectors for pk, part in units.items()}
+
+    has_passages = Exists(table._default_manager.filter(**{owner: OuterRef("pk")}))
+    return VectorSource(kind, rows, text, table, "vector", missing=Q(~has_passages), index=index_rows)
+
+
 MEMORIES = VectorSource(
     "memory",
     lambda: MemoryRecord.objects.exclude(status=Status.ARCHIVED),

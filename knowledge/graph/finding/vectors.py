@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
-from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, TextField, Value
+from django.db.models import TextField, Value
 from django.db.models.functions import Concat
 
 from knowledge.graph.models import Entity, Observation, ObservationPassage
 from memories import embedding
 from memories.database import prepared
-from memories.embedding import Vectors
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
 
@@ -72,25 +69,8 @@ def index_soon(entities: Iterable[Entity]) -> None:
         indexing.enqueue(KIND, texts, Trigger.WRITE)
 
 
-def index_observations(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
-    encoded, model = passages.encode(list(texts.values()), waiting=waiting)
-    with transaction.atomic():
-        ObservationPassage.objects.filter(observation__in=texts).delete()
-        prepared.insert(passages.rows_of(*OF, dict(zip(texts, encoded, strict=True))))
-        for pk, text in texts.items():
-            row = Observation.objects.filter(pk=pk)
-            row.update(embedding_model=model, embedding_text_hash=embedding.text_hash(text))
-    return {pk: part.vectors for pk, part in zip(texts, encoded, strict=True)}
-
-
-SOURCE = indexing.VectorSource(
-    KIND,
-    lambda: Observation.objects.filter(ended_at=None, entity__deleted_at=None),
-    SPOKEN,
-    vectors=ObservationPassage,
-    vector_column="vector",
-    missing=Q(~Exists(ObservationPassage.objects.filter(observation=OuterRef("pk")))),
-    index=index_observations,
+SOURCE = indexing.passage_source(
+    KIND, lambda: Observation.objects.filter(ended_at=None, entity__deleted_at=None), SPOKEN, *OF
 )
 
 
