@@ -13,7 +13,6 @@ from pgvector.django import CosineDistance
 
 from knowledge.graph import graphs
 from knowledge.graph.finding.grams import words_of
-from knowledge.graph.finding.semantic import fuse
 from knowledge.graph.models import Entity, Graph, Reflection, Relation
 from knowledge.graph.operations import TARGETS, AddReflection, SearchReflections
 from memories import embedding
@@ -23,6 +22,7 @@ from memories.contract.operations import carries_out
 from memories.embedding import Vectors
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing
+from memories.retrieval.fusion import fuse
 
 KIND = "reflection"
 

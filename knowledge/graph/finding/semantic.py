@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Count, Q
 from pgvector.django import CosineDistance
 
@@ -19,6 +18,7 @@ from knowledge.graph.operations import SearchSemantic
 from memories import embedding
 from memories.access import Caller
 from memories.contract.operations import carries_out
+from memories.retrieval.fusion import fuse
 
 CANDIDATES = 3  # times the limit, per arm
 PASSAGES = 4  # nearest passages looked at for each entity wanted
@@ -62,15 +62,6 @@ def search_semantic(ask: SearchSemantic, *, caller: Caller) -> Answer:
     ]
     uses.count_later([node.entity.pk for node in nodes])
     return Answer(matches, note)
-
-
-def fuse(arms: Sequence[Sequence[UUID]]) -> dict[UUID, float]:
-    """Reciprocal rank fusion, ranks from one."""
-    fused: dict[UUID, float] = {}
-    for arm in arms:
-        for rank, pk in enumerate(arm, start=1):
-            fused[pk] = fused.get(pk, 0.0) + 1 / (settings.RRF_K + rank)
-    return fused
 
 
 def nearest(graph: Graph, vector: list[float], limit: int) -> dict[UUID, float]:

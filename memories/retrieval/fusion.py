@@ -1,0 +1,20 @@
+"""Reciprocal rank fusion of lists that were ranked by different scores (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+from django.conf import settings
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def fuse(arms: Iterable[Iterable[Key]]) -> dict[Key, float]:
+    """The sum of 1 / (RRF_K + rank) over the lists, each the best first, ranks from one; in the order of their first
+    mention."""
+    fused: dict[Key, float] = {}
+    for arm in arms:
+        for rank, key in enumerate(arm, start=1):
+            fused[key] = fused.get(key, 0.0) + 1 / (settings.RRF_K + rank)
+    return fused
