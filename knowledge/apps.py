@@ -17,12 +17,13 @@ class KnowledgeConfig(AppConfig):
     def ready(self) -> None:
         """Plugs into memories. Imported here, since models come first."""
         from knowledge import companions, repairs, reviewing, subjects  # noqa: PLC0415
+        from knowledge.catalog import texts  # noqa: PLC0415
         from knowledge.catalog.lineage import neighbours  # noqa: PLC0415
         from knowledge.catalog.staleness import hints  # noqa: PLC0415
         from knowledge.changes.change_request import CHANGE_TYPES  # noqa: PLC0415
         from knowledge.changes.change_types import BUILT_IN  # noqa: PLC0415
         from memories import plugs  # noqa: PLC0415
-        from memories.retrieval import search  # noqa: PLC0415
+        from memories.retrieval import indexing, search  # noqa: PLC0415
         from memories.writing import batches  # noqa: PLC0415
 
         TOOLS.register("knowledge", tools)
@@ -35,6 +36,7 @@ class KnowledgeConfig(AppConfig):
         plugs.TRACES.register("knowledge", traces)
         plugs.COPIES.register("changesets", reviewing.InsightCopies())
         search.NEIGHBOURS.register("lineage", neighbours)
+        indexing.SOURCES.register(texts.KIND, texts.SOURCE)
         search.HINTS.register("staleness", hints)
         for entry in BUILT_IN:
             CHANGE_TYPES.register(entry.name, entry)

@@ -201,7 +201,7 @@ class ExportChangeset(Operation):
 class SearchCatalog(Operation):
     """Find entities of the data catalog"""
 
-    query: Annotated[str, Text(0, 500)] = Field("", description="Words of names, descriptions or columns.")
+    query: Annotated[str, Text(0, 500)] = Field("", description="Words of names, descriptions, columns; or a question.")
     types: list[str] = Field([], description="Entity types, for example dataset, glossaryTerm.")
     limit: Annotated[int, Page(50)] = 10
 

@@ -169,7 +169,7 @@ def changeset_shape(changeset: Changeset, changes: list[Change] | None = None) -
 
 
 def summary_shape(summary: EntitySummary) -> dict[str, Any]:
-    return {
+    shape: dict[str, Any] = {
         "urn": summary.urn,
         "type": summary.entity_type,
         "name": summary.name,
@@ -177,3 +177,6 @@ def summary_shape(summary: EntitySummary) -> dict[str, Any]:
         "platform": summary.platform,
         "deprecated": summary.deprecated,
     }
+    if summary.passage and summary.passage not in shape["description"]:
+        shape["passage"] = summary.passage
+    return shape

@@ -40,6 +40,7 @@ SERVICES = {
     "knowledge.changes.rollback",
     "knowledge.catalog.local", "knowledge.catalog.staleness", "knowledge.catalog.mirror", "knowledge.catalog.bulk",
     "knowledge.catalog.baselines", "knowledge.catalog.derived", "knowledge.catalog.events", "knowledge.catalog.own",
+    "knowledge.catalog.texts",
     "memory_project.accounts", "memory_project.audit", "memory_project.demo", "memory_project.notices",
 }  # fmt: skip
 

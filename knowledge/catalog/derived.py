@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from knowledge.catalog import facts
+from knowledge.catalog import facts, texts
 from knowledge.catalog.edges import edges
 from knowledge.catalog.port import Value, entity_type
 from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
@@ -33,6 +33,7 @@ def refresh_entities(urns: Sequence[str]) -> None:
         LineageEdge.objects.filter(said_by__in=list(urns)).values_list("downstream", "upstream", "said_by", "pk")
     )
     LineageEdge.objects.filter(pk__in=[pk for *edge, pk in stored_edges if tuple(edge) not in current_edges]).delete()
+    texts.follow(urns)
     new = current_edges - {(down, up, said_by) for down, up, said_by, _ in stored_edges}
     rows = [LineageEdge(downstream=down, upstream=up, said_by=said_by) for down, up, said_by in sorted(new)]
     LineageEdge.objects.bulk_create(rows, ignore_conflicts=True)

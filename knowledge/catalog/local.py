@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import BooleanField, FloatField
+from django.db.models import BooleanField, ExpressionWrapper, FloatField, Q
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
@@ -88,7 +88,10 @@ class LocalCatalog:
             words = lexicon.any_of(terms)
             matches = RawSQL("search @@ %s::tsquery", [words], output_field=BooleanField())
             rank = RawSQL("ts_rank_cd(search, %s::tsquery, 1)", [words], output_field=FloatField())
-            rows = rows.annotate(found=matches, rank=rank).filter(found=True).order_by("-rank", "name", "urn")
+            name = query.strip().lower()
+            is_named = ExpressionWrapper(Q(tail=name) | Q(name__iexact=name), output_field=BooleanField())
+            rows = rows.annotate(found=matches, rank=rank, is_named=is_named).filter(found=True)
+            rows = rows.order_by("-is_named", "-rank", "name", "urn")  # what is called just so comes first
         return [summary(row) for row in rows[:limit]]
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:

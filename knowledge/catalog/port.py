@@ -65,6 +65,7 @@ class EntitySummary:
     description: str = ""
     platform: str = ""
     deprecated: bool = False
+    passage: str = ""  # the part of its text that is nearest to what was asked
 
 
 @dataclass(frozen=True)

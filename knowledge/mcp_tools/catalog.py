@@ -12,6 +12,7 @@ from knowledge.catalog import lineage
 from knowledge.catalog.facts import short_name
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.mirror import TYPES
+from knowledge.catalog.search import search
 from knowledge.operations import FollowLineage, SearchCatalog, ShowEntity
 from knowledge.shapes import InsightShape
 from memories.access import Caller
@@ -26,6 +27,8 @@ class CatalogShape(TypedDict):
     entities: list[dict[str, Any]]
     count: int
     catalog: str
+    degraded: NotRequired[bool]
+    note: NotRequired[str]
 
 
 class LineageShape(TypedDict):
@@ -48,12 +51,15 @@ def catalog_search(caller: Caller, ask: SearchCatalog) -> CatalogShape:
     catalog = catalogs.readable()
     for kind in ask.types:
         check_choice("types", kind, sorted({*TYPES, *LocalCatalog().types()}))
-    matches = catalog.search(ask.query, types=ask.types, limit=ask.limit)
-    return {
-        "entities": [shapes.summary_shape(entity) for entity in matches],
-        "count": len(matches),
+    answer = search(catalog, ask.query, types=ask.types, limit=ask.limit)
+    shape: CatalogShape = {
+        "entities": [shapes.summary_shape(entity) for entity in answer.entities],
+        "count": len(answer.entities),
         "catalog": catalog.name,
     }
+    if note := catalogs.copy_note(catalog) or answer.note:
+        shape |= {"degraded": True, "note": note}
+    return shape
 
 
 @tool(toolset="knowledge", title="Look at a catalog entity", hints=LOOKING)

@@ -1,7 +1,14 @@
 from __future__ import annotations
 
 from knowledge.models.baseline import EntityBaseline
-from knowledge.models.catalog import CatalogAspect, CatalogCursor, CatalogEntity, LineageEdge
+from knowledge.models.catalog import (
+    CatalogAspect,
+    CatalogCursor,
+    CatalogEntity,
+    CatalogPassage,
+    CatalogText,
+    LineageEdge,
+)
 from knowledge.models.changeset import Change, ChangeOutcome, Changeset, ChangesetState
 from knowledge.models.decision import Decision, DecisionKind
 from knowledge.models.entity_state import EntityState
@@ -12,6 +19,8 @@ __all__ = [
     "CatalogAspect",
     "CatalogCursor",
     "CatalogEntity",
+    "CatalogPassage",
+    "CatalogText",
     "Change",
     "ChangeOutcome",
     "Changeset",

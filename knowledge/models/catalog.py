@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import uuid
+
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
@@ -7,7 +9,7 @@ from django.db.models import F, Func, Q, Value
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-from memories.models.fields import SearchText
+from memories.models.fields import EmbeddingField, SearchText
 
 
 class CatalogAspect(models.Model):
@@ -73,6 +75,37 @@ class CatalogEntity(models.Model):
 
     def __str__(self) -> str:
         return self.qualified_name or self.name
+
+
+class CatalogText(models.Model):
+    """An entity that is read for its text, a document or a glossary term, and which vectors it has. Derived."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    entity = models.OneToOneField(CatalogEntity, on_delete=models.CASCADE, related_name="prose")
+    embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
+    embedding_text_hash = models.BinaryField(null=True, editable=False)
+
+    class Meta:
+        db_table = "catalog_texts"
+
+    def __str__(self) -> str:
+        return self.entity_id
+
+
+class CatalogPassage(models.Model):
+    """A window of such a text by its vector. Derived. No index: documents and terms are few and compared one by one."""
+
+    id = models.BigAutoField(primary_key=True)
+    text = models.ForeignKey(CatalogText, on_delete=models.CASCADE, related_name="passages")
+    start = models.PositiveIntegerField()
+    stop = models.PositiveIntegerField()
+    vector = EmbeddingField()
+
+    class Meta:
+        db_table = "catalog_passages"
+
+    def __str__(self) -> str:
+        return f"{self.text_id} {self.start}-{self.stop}"
 
 
 class LineageEdge(models.Model):

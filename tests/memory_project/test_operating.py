@@ -97,7 +97,7 @@ def test_the_dashboard_counts_what_waits(ada_user: User, fact: MemoryRecord) -> 
     assert page.context["trends"]["memories"][-1].value == 1
     assert page.context["calls"]["calls"] == 2  # the event, and the sign-in
     expected = {row.kind: row.expected for row in page.context["coverage"]}
-    assert expected == {"finding": 0, "memory": 1, "observation": 0, "reflection": 0}
+    assert expected == {"catalog text": 0, "finding": 0, "memory": 1, "observation": 0, "reflection": 0}
 
 
 def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User, fact: MemoryRecord) -> None:
@@ -118,6 +118,7 @@ def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User,
 def test_making_all_anew_queues_every_row(ada: Caller, fact: MemoryRecord) -> None:
     assert index_state.reindex(caller=ada, kind="memory") == 1
     assert {row.kind: row.verdict for row in index_state.coverage("any")} == {
+        "catalog text": "healthy",
         "finding": "healthy",
         "memory": "indexing",
         "observation": "healthy",

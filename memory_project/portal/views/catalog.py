@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 from knowledge import catalog as catalogs
 from knowledge import companions, evidence, queries, timeline
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable, entity_type
+from knowledge.catalog.search import search
 from knowledge.changes import promoted
 from knowledge.graph import neighbours
 from memories.access import caller_of
@@ -46,7 +47,8 @@ def knowledge(request: HttpRequest) -> HttpResponse:
 def _search(q: str) -> dict[str, Any]:
     try:
         catalog = catalogs.readable()
-        return {"matches": catalog.search(q, limit=FOUND_MOST), "note": catalogs.copy_note(catalog)}
+        answer = search(catalog, q, limit=FOUND_MOST)
+        return {"matches": answer.entities, "note": catalogs.copy_note(catalog) or answer.note}
     except (CatalogUnavailable, CatalogRefused) as error:
         return {"matches": [], "note": error.message}
 

@@ -1,0 +1,37 @@
+"""What a person or an agent looks for in the catalog: by words, as the catalog itself finds them, and documents and
+glossary terms by what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from knowledge.catalog import texts
+from knowledge.catalog.local import summary
+from knowledge.catalog.port import CatalogPort, EntitySummary
+from memories import embedding
+from memories.retrieval.fusion import fuse
+
+
+@dataclass(frozen=True)
+class Found:
+    entities: list[EntitySummary]
+    note: str = ""  # that nothing was looked for by its meaning, and why
+
+
+def search(catalog: CatalogPort, query: str, *, types: Sequence[str] = (), limit: int = 10) -> Found:
+    """The best first: words and what is surely meant, fused by reciprocal rank, then what may be meant. What is found
+    by its meaning says by which passage. Raises CatalogUnavailable or CatalogRefused."""
+    by_words = {entity.urn: entity for entity in catalog.search(query, types=types, limit=limit)}
+    if not query or not texts.exist(types):
+        return Found(list(by_words.values()))
+    try:
+        vector, _ = embedding.embed_one(query)
+    except embedding.EmbedderUnavailable as error:
+        return Found(list(by_words.values()), f"by words alone, not by meaning: {error}")
+    near = texts.nearest(vector, types, limit)
+    by_meaning = {match.entity.urn: replace(summary(match.entity), passage=match.passage) for match in near}
+    sure = [match.entity.urn for match in near if match.cosine >= texts.COSINE_SURE]
+    scores = fuse([by_words, sure])
+    urns = dict.fromkeys([*sorted(scores, key=scores.__getitem__, reverse=True), *by_meaning])
+    return Found([by_meaning.get(urn) or by_words[urn] for urn in urns][:limit])
