@@ -1,14 +1,15 @@
 """Whether a sentence in a long text is found by meaning, wherever it stands.
 
-    python bench/long_texts.py
+    python bench/long_texts.py [--documents]
 
-Ten memories of 4,000 characters each hold one fact among sentences about other things, at the start, in the middle or
-at the end; each fact is asked for in words that it does not use. Printed is for how many of the ten the memory is among
-the first five, and the first.
+Ten memories, or documents of the catalog, of 4,000 characters each hold one fact among sentences about other things, at
+the start, in the middle or at the end; each fact is asked for in words that it does not use. Printed is for how many of
+the ten the memory or document is among the first five, and the first.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 from typing import Any
 
@@ -41,6 +42,27 @@ def text(fact: str, location: str, dice: random.Random) -> str:
     return " ".join([*sentences[:position], fact, *sentences[position:]])
 
 
+def ranks_of_documents(location: str) -> list[int]:
+    from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415 - after setup()
+    from knowledge.catalog.search import search  # noqa: PLC0415 - the same
+    from memories.retrieval import indexing  # noqa: PLC0415 - the same
+
+    dice, catalog = random.Random(3), LocalCatalog()
+    urns = [f"urn:li:document:{location}-{number}" for number in range(len(FACTS))]
+    for urn, (fact, _) in zip(urns, FACTS, strict=True):
+        value = {"title": f"Notes {urn[-1]}", "contents": {"text": text(fact, location, dice)}}
+        catalog.put(urn, "documentInfo", value, {})
+    while indexing.run_batch("bench") != (0, 0):
+        pass
+    answer = []
+    for urn, (_, question) in zip(urns, FACTS, strict=True):
+        names = [entity.urn for entity in search(catalog, question).entities]
+        answer.append(names.index(urn) + 1 if urn in names else 99)
+    for urn in urns:  # everybody sees a document: the next ten are asked for among themselves
+        catalog.put(urn, "status", {"removed": True}, {})
+    return answer
+
+
 def ranks(location: str) -> list[int]:
     from memories.access import Caller  # noqa: PLC0415 - after setup()
     from memories.retrieval.search import recall  # noqa: PLC0415 - the same
@@ -58,11 +80,14 @@ def ranks(location: str) -> list[int]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", action="store_true", help="of the catalog, instead of memories")
+    options = parser.parse_args()
     scratch.setup()
     with scratch.database():
         print(f"{'the fact stands at':<22}{'first':>8}{'in five':>8}   of {len(FACTS)}")
         for location in ("start", "middle", "end"):
-            order = ranks(location)
+            order = ranks_of_documents(location) if options.documents else ranks(location)
             print(f"{location:<22}{sum(p == 1 for p in order):>8}{sum(p <= 5 for p in order):>8}")
 
 
