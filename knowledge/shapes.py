@@ -16,6 +16,8 @@ from knowledge.changes.readable import ingested_description
 from knowledge.models import Change, Changeset, Insight
 from memories.operations import EDITED_BY
 
+SUMMARY_SHOWN = 300  # characters of a description in a list
+
 
 class InsightShape(TypedDict, total=False):
     id: str
@@ -169,14 +171,14 @@ def changeset_shape(changeset: Changeset, changes: list[Change] | None = None) -
 
 
 def summary_shape(summary: EntitySummary) -> dict[str, Any]:
-    shape: dict[str, Any] = {
-        "urn": summary.urn,
-        "type": summary.entity_type,
-        "name": summary.name,
-        "description": summary.description[:300],
+    """Without what is empty or as usual; of a long text the passage that answers, where its beginning does not."""
+    description = summary.description[:SUMMARY_SHOWN]
+    passage = "" if summary.passage in description else summary.passage
+    unusual = {
+        "passage": passage,
+        "description": "" if passage else description,
         "platform": summary.platform,
         "deprecated": summary.deprecated,
     }
-    if summary.passage and summary.passage not in shape["description"]:
-        shape["passage"] = summary.passage
-    return shape
+    values = {"urn": summary.urn, "type": summary.entity_type, "name": summary.name}
+    return values | {key: value for key, value in unusual.items() if value}

@@ -12,6 +12,8 @@ from knowledge.catalog.port import CatalogPort, EntitySummary
 from memories import embedding
 from memories.retrieval.fusion import fuse
 
+UNSURE_MOST = 3  # of what may be meant
+
 
 @dataclass(frozen=True)
 class Found:
@@ -33,5 +35,6 @@ def search(catalog: CatalogPort, query: str, *, types: Sequence[str] = (), limit
     by_meaning = {match.entity.urn: replace(summary(match.entity), passage=match.passage) for match in near}
     sure = [match.entity.urn for match in near if match.cosine >= texts.COSINE_SURE]
     scores = fuse([by_words, sure])
-    urns = dict.fromkeys([*sorted(scores, key=scores.__getitem__, reverse=True), *by_meaning])
+    rest = [urn for urn in by_meaning if urn not in scores][:UNSURE_MOST]
+    urns = [*sorted(scores, key=scores.__getitem__, reverse=True), *rest]
     return Found([by_meaning.get(urn) or by_words[urn] for urn in urns][:limit])
