@@ -179,6 +179,7 @@ def summary_shape(summary: EntitySummary) -> dict[str, Any]:
         "description": "" if passage else description,
         "platform": summary.platform,
         "deprecated": summary.deprecated,
+        "unsure": summary.is_unsure,
     }
     values = {"urn": summary.urn, "type": summary.entity_type, "name": summary.name}
     return values | {key: value for key, value in unusual.items() if value}

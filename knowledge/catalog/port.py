@@ -66,6 +66,7 @@ class EntitySummary:
     platform: str = ""
     deprecated: bool = False
     passage: str = ""  # the part of its text that is nearest to what was asked
+    is_unsure: bool = False  # and is not very near to it
 
 
 @dataclass(frozen=True)

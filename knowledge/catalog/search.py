@@ -33,8 +33,8 @@ def search(catalog: CatalogPort, query: str, *, types: Sequence[str] = (), limit
         return Found(list(by_words.values()), f"by words alone, not by meaning: {error}")
     near = texts.nearest(vector, types, limit)
     by_meaning = {match.entity.urn: replace(summary(match.entity), passage=match.passage) for match in near}
-    sure = [match.entity.urn for match in near if match.cosine >= texts.COSINE_SURE]
-    scores = fuse([by_words, sure])
+    scores = fuse([by_words, [match.entity.urn for match in near if match.cosine >= texts.COSINE_SURE]])
     rest = [urn for urn in by_meaning if urn not in scores][:UNSURE_MOST]
+    by_meaning |= {urn: replace(by_meaning[urn], is_unsure=True) for urn in rest}
     urns = [*sorted(scores, key=scores.__getitem__, reverse=True), *rest]
     return Found([by_meaning.get(urn) or by_words[urn] for urn in urns][:limit])

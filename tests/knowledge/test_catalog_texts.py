@@ -79,12 +79,15 @@ def test_words_and_meaning_are_fused(small_catalog: None, alice: Caller) -> None
     assert "note" not in both
 
 
-def test_what_may_be_meant_comes_last(small_catalog: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_be_meant_comes_last_and_says_so(
+    small_catalog: None, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put_document("It is what they do about it.")
     index_all()
     question = "is it what they do about orders or refunds"  # but for these two, words of every text
     order = [entity.urn for entity in search(LocalCatalog(), question).entities]
     assert order.index(POLICY) == 1
+    assert not any("unsure" in entity for entity in catalog_search(alice, query=question)["entities"])
     for number in range(5):
         put_document("It is what they do about it.", f"urn:li:document:{number}")
     index_all()
@@ -92,6 +95,8 @@ def test_what_may_be_meant_comes_last(small_catalog: None, monkeypatch: pytest.M
     order = [entity.urn for entity in search(LocalCatalog(), question).entities]
     assert set(order[:2]) == {ORDERS, REFUNDS}
     assert len([urn for urn in order[2:] if "document" in urn]) == 3
+    shapes = catalog_search(alice, query=question)["entities"]
+    assert [entity.get("unsure") for entity in shapes] == [None] * 3 + [True] * 3
 
 
 def test_what_is_called_just_so_comes_first(small_catalog: None) -> None:
