@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from memories.models.fields import EmbeddingField
+from memories.models.passage import TextPassage
 
 if TYPE_CHECKING:
     from memories.access import Caller
@@ -103,14 +103,10 @@ class Finding(models.Model):
         return self.finding[:100]
 
 
-class FindingPassage(models.Model):
+class FindingPassage(TextPassage):
     """A window of a finding's text by its vector. Derived. No index: a session's own are compared one by one."""
 
-    id = models.BigAutoField(primary_key=True)
     finding = models.ForeignKey(Finding, on_delete=models.CASCADE, related_name="passages")
-    start = models.PositiveIntegerField()
-    stop = models.PositiveIntegerField()
-    vector = EmbeddingField()
 
     class Meta:
         db_table = "analysis_passages"

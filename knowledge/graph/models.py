@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from memories.models import Visibility
 from memories.models.fields import EmbeddingField
+from memories.models.passage import TextPassage
 from memories.models.record import readable_by
 
 if TYPE_CHECKING:
@@ -135,14 +136,10 @@ class Observation(models.Model):
         return self.text[:80]
 
 
-class ObservationPassage(models.Model):
+class ObservationPassage(TextPassage):
     """A window of an observation's text by its vector; derived. No index: a graph's own are compared one by one."""
 
-    id = models.BigAutoField(primary_key=True)
     observation = models.ForeignKey(Observation, on_delete=models.CASCADE, related_name="passages")
-    start = models.PositiveIntegerField()
-    stop = models.PositiveIntegerField()
-    vector = EmbeddingField()
 
     class Meta:
         db_table = "graph_passages"

@@ -9,7 +9,8 @@ from django.db.models import F, Func, Q, Value
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-from memories.models.fields import EmbeddingField, SearchText
+from memories.models.fields import SearchText
+from memories.models.passage import TextPassage
 
 
 class CatalogAspect(models.Model):
@@ -92,14 +93,10 @@ class CatalogText(models.Model):
         return self.entity_id
 
 
-class CatalogPassage(models.Model):
+class CatalogPassage(TextPassage):
     """A window of such a text by its vector. Derived. No index: documents and terms are few and compared one by one."""
 
-    id = models.BigAutoField(primary_key=True)
     text = models.ForeignKey(CatalogText, on_delete=models.CASCADE, related_name="passages")
-    start = models.PositiveIntegerField()
-    stop = models.PositiveIntegerField()
-    vector = EmbeddingField()
 
     class Meta:
         db_table = "catalog_passages"

@@ -28,3 +28,15 @@ class Passage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.record_id} {self.start}-{self.stop}"
+
+
+class TextPassage(models.Model):
+    """The same of another text, in a table of its own; the model names whose text it is."""
+
+    id = models.BigAutoField(primary_key=True)
+    start = models.PositiveIntegerField()
+    stop = models.PositiveIntegerField()
+    vector = EmbeddingField()
+
+    class Meta:
+        abstract = True
