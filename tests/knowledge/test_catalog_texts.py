@@ -141,3 +141,7 @@ def test_the_page_shows_the_passage_as_text(small_catalog: None, alice_user: Use
     assert "&lt;b&gt;" in page
     assert "go back to the factory" in page
     assert "<b>" not in page.partition("<main")[2]
+    assert "#:~:text=" in page
+    of_its_own = text(browser(alice_user), f"/knowledge/entity/?urn={POLICY}")
+    assert "go back to the factory" in of_its_own
+    assert "No description yet" not in of_its_own

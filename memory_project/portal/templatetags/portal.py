@@ -86,7 +86,10 @@ def highlight(text: str, query: str) -> SafeString:
 
 @register.filter
 def text_fragment(passage: str) -> str:
-    """The end of a link that lets the browser mark this passage on the page (URL Fragment Text Directives, WICG)."""
+    """The end of a link that lets the browser mark this passage on the page (URL Fragment Text Directives, WICG);
+    nothing where there is none."""
+    if not passage:
+        return ""
     all_words = MARKUP.sub("", visible_text(passage)).split()
     ends = [all_words] if len(all_words) <= 2 * EDGE else [all_words[:EDGE], all_words[-EDGE:]]
     return "#:~:text=" + ",".join(quote(" ".join(part), safe="").replace("-", "%2D") for part in ends)
