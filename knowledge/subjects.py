@@ -116,7 +116,7 @@ def _texts(value: Any) -> Iterator[str]:
         if isinstance(item, str):
             yield item[:room]
             room -= len(item)
-        elif isinstance(item, Mapping):
+        elif isinstance(item, Mapping) and not item.get("unsure"):  # a search's guess is not what the call is about
             waiting.extend(reversed(list(item.values())))
         elif isinstance(item, list | tuple):
             waiting.extend(reversed(item))

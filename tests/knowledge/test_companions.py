@@ -86,6 +86,8 @@ def test_a_call_speaks_of_what_its_arguments_and_its_answer_name() -> None:
     assert subjects.entities_of_call(arguments, answer) == [ORDERS, REFUNDS, MART]
     assert subjects.entities_of_call({"query": "net revenue of sales.mart?"}, {}) == [MART]
     assert subjects.entities_of_call({"query": "revenue"}, {"text": "nothing"}) == []
+    guess = {"entities": [{"urn": ORDERS}, {"urn": MART, "unsure": True}]}
+    assert subjects.entities_of_call({}, guess) == [ORDERS]
     assert subjects.entities_of_call({}, {"text": "made from sales.refunds, e.g. at night"}) == [REFUNDS]
     deep: Any = "urn:li:tag:x"
     for _ in range(5_000):
