@@ -33,10 +33,10 @@ def refresh_entities(urns: Sequence[str]) -> None:
         LineageEdge.objects.filter(said_by__in=list(urns)).values_list("downstream", "upstream", "said_by", "pk")
     )
     LineageEdge.objects.filter(pk__in=[pk for *edge, pk in stored_edges if tuple(edge) not in current_edges]).delete()
-    texts.follow(urns)
     new = current_edges - {(down, up, said_by) for down, up, said_by, _ in stored_edges}
     rows = [LineageEdge(downstream=down, upstream=up, said_by=said_by) for down, up, said_by in sorted(new)]
     LineageEdge.objects.bulk_create(rows, ignore_conflicts=True)
+    texts.follow(urns)
     names = CatalogEntity.objects.filter(urn__in=list(urns)).values_list("qualified_name", flat=True)
     for listen in plugs.CATALOG_CHANGES.values():
         listen(urns, [name for name in names if len(name) >= NAMED_FROM])

@@ -104,7 +104,7 @@ class CommonplaceServer(ReadingServer):
             return await to_thread.run_sync(self._refused, request, name, arguments, internal_error(name))
 
     def _refused(self, request: Any, name: str, arguments: dict[str, Any], refused: DomainError) -> CallToolResult:
-        """The answer of a call that was not begun; it is in the audit like any other."""
+        """The answer of a call that was not begun, or broke outside its tool; it is in the audit like any other."""
         try:
             caller = self._identified(request)
         except DomainError:
