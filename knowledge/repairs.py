@@ -60,11 +60,6 @@ def put_right(caller: Caller, call: Call) -> Companion | None:
     return Companion({"captured_insight": captured.insight.pk.hex, "note": says})
 
 
-def forget_old() -> int:
-    """A schedule: what nobody has put right."""
-    return FailedCall.objects.filter(at__lt=timezone.now() - WITHIN).delete()[0]
-
-
 def _statement(call: Call) -> str:
     value = call.arguments.get(TOOLS.get(call.tool, ""))
     return value.strip() if isinstance(value, str) else ""

@@ -5,7 +5,7 @@ Counted in fixed windows, a minute for calls and a day for writes; who is refuse
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from django.db import connection
 from django.utils import timezone
@@ -13,7 +13,6 @@ from django.utils import timezone
 from memories.access import Caller
 from memories.contract.errors import LimitReached
 from memories.database.connections import quick_commit
-from memory_project.models import CallWindow
 
 MINUTE, DAY = 60, 86_400
 BUMP = """
@@ -39,7 +38,3 @@ def _count(key: str, bound: int, window_s: int, unit: str) -> None:
     if count > bound:
         wait_s = max(int(start + window_s - now), 1)
         raise LimitReached(f"the limit is {bound} {unit}: wait {wait_s} s")
-
-
-def forget_old() -> int:
-    return CallWindow.objects.filter(starts_at__lt=timezone.now() - timedelta(days=2)).delete()[0]

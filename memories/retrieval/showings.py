@@ -55,8 +55,3 @@ def counts(record_ids: Sequence[UUID]) -> dict[UUID, int]:
     """How often each of these came along in the last thirty days."""
     rows = Showing.objects.filter(record__in=record_ids, at__gt=timezone.now() - timedelta(days=KEPT_DAYS))
     return dict(rows.order_by().values_list("record_id").annotate(n=Count("pk")))
-
-
-def forget_old() -> int:
-    """A schedule: counts are of KEPT_DAYS."""
-    return Showing.objects.filter(at__lt=timezone.now() - timedelta(days=KEPT_DAYS)).delete()[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
@@ -76,7 +75,7 @@ def notify(kind: str, people: Iterable[str], *, record_id: UUID, by: str) -> Non
             continue
         notice = Notification.objects.create(person=person, kind=kind, record_id=record_id, by=by)
         if way == "mail" and notices.is_on():
-            transaction.on_commit(partial(async_task, "memory_project.notices.inbox.mail_one", notice.pk))
+            transaction.on_commit(partial(async_task, "memory_project.tasks.mail_notification", notice.pk))
 
 
 def hear_review(kind: str, insight: Insight, by: str, notes: str, people: list[str]) -> None:
@@ -176,8 +175,3 @@ def mail_one(notice_id: int) -> bool:
         return False
     context = {"notice": entries[0], "person": row.person}
     return notices.send([row.person.email], f"Commonplace: {row.by} {entries[0].says}", "mail/notice.txt", context)
-
-
-def forget_old() -> int:
-    """A schedule: what is older than KEPT_DAYS goes."""
-    return Notification.objects.filter(at__lt=timezone.now() - timedelta(days=KEPT_DAYS)).delete()[0]

@@ -20,6 +20,7 @@ from memories.contract.toolset import Call
 from memories.models import MemoryRecord, Persona, Showing
 from memories.retrieval import showings
 from memories.writing import feedback
+from memory_project import retention
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, put
 
@@ -222,7 +223,7 @@ def test_its_owner_learns_how_it_served(alice: Caller, bob: Caller) -> None:
     assert showings.counts([record.pk]) == {record.pk: 3}
     assert showings.use_of(record) == showings.Use(showings=3, people=1, useful=1)
     Showing.objects.update(at=timezone.now() - timedelta(days=31))
-    assert showings.forget_old() == 3
+    assert retention.delete_expired_rows() == {"memory_showings": 3}
 
 
 # -- switches and bounds -------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from knowledge.models import FailedCall, Insight
 from memories.access import Caller
 from memories.contract.errors import DomainError, Forbidden, Invalid
 from memories.contract.toolset import Call
+from memory_project import retention
 from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
@@ -61,7 +62,7 @@ def test_only_the_same_connection_within_minutes_and_a_like_statement(laptop: Ca
     assert repairs.put_right(laptop, WRONG) is None  # the same statement, which works now
     FailedCall.objects.update(at=timezone.now() - timedelta(minutes=16))
     assert repairs.put_right(laptop, RIGHT) is None
-    assert repairs.forget_old() == 1
+    assert retention.delete_expired_rows() == {"failed_calls": 1}
     settings.CAPTURE_FROM_FAILURE = False
     repairs.hear_failure(laptop, WRONG, FAULT)
     assert not FailedCall.objects.exists()

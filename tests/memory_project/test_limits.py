@@ -10,8 +10,7 @@ import pytest
 from django.utils import timezone
 
 from memories.access import Caller, Limit
-from memory_project import limits
-from memory_project.audit import retention
+from memory_project import limits, retention
 from memory_project.models import AuditEvent, CallWindow
 from tests.memory_project.test_mcp_server import as_caller
 
@@ -54,7 +53,7 @@ def test_writes_are_counted_by_the_day_and_reads_are_not(alice: Caller) -> None:
 
 def test_counted_windows_go_after_two_days(alice: Caller) -> None:
     CallWindow.objects.create(key="token 1 calls", starts_at=timezone.now() - timedelta(days=3), count=1)
-    assert limits.forget_old() == 1
+    assert retention.delete_expired_rows() == {"call_windows": 1}
 
 
 def test_the_audit_forgets_after_its_days(settings: Any) -> None:
@@ -63,7 +62,7 @@ def test_the_audit_forgets_after_its_days(settings: Any) -> None:
             at=timezone.now() - timedelta(days=age), door="mcp", tool="x", outcome="ok", duration_ms=1
         )
     settings.AUDIT_RETENTION_DAYS = 0
-    assert retention.sweep() == 0
+    assert retention.delete_expired_rows() == {}
     settings.AUDIT_RETENTION_DAYS = 365
-    assert retention.sweep() == 1
+    assert retention.delete_expired_rows() == {"memory_project_auditevent": 1}
     assert AuditEvent.objects.count() == 1

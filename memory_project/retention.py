@@ -1,0 +1,54 @@
+"""Deletion of rows that are only kept for a while: audit events, counters, notifications."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models import Model
+from django.utils import timezone
+
+from knowledge.models import FailedCall
+from knowledge.repairs import WITHIN
+from memories.models import Showing
+from memories.retrieval.showings import KEPT_DAYS as SHOWING_DAYS
+from memory_project.models import AuditEvent, CallWindow, Notification
+from memory_project.notices.inbox import KEPT_DAYS as NOTIFICATION_DAYS
+
+BATCH_SIZE = 5_000  # rows deleted by one statement, so that no lock is held for long
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Rows whose `column` (a time) is older than `age` are deleted; with an age of 0 they are kept for ever."""
+
+    model: type[Model]
+    column: str
+    age: timedelta
+
+
+def retentions() -> list[Retention]:
+    return [
+        Retention(AuditEvent, "at", timedelta(days=settings.AUDIT_RETENTION_DAYS)),
+        Retention(CallWindow, "starts_at", timedelta(days=2)),  # the longest window is a day
+        Retention(Notification, "at", timedelta(days=NOTIFICATION_DAYS)),
+        Retention(Showing, "at", timedelta(days=SHOWING_DAYS)),
+        Retention(FailedCall, "at", WITHIN),
+    ]
+
+
+def delete_expired_rows() -> dict[str, int]:
+    """Return the number of deleted rows by table, without tables of which nothing was deleted."""
+    counts = {retention.model._meta.db_table: _delete_expired(retention) for retention in retentions()}
+    return {table: count for table, count in counts.items() if count}
+
+
+def _delete_expired(retention: Retention) -> int:
+    if not retention.age:
+        return 0
+    rows = retention.model._default_manager.filter(**{f"{retention.column}__lt": timezone.now() - retention.age})
+    count = 0
+    while pks := list(rows.order_by(retention.column).values_list("pk", flat=True)[:BATCH_SIZE]):
+        count += retention.model._default_manager.filter(pk__in=pks).delete()[0]
+    return count

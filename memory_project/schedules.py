@@ -1,0 +1,65 @@
+"""Schedules of background tasks, kept in step with the code after every migration.
+
+django-q stores dotted paths of functions. When a function moves, stored schedules and tasks that an earlier version has
+queued have to follow, or they fail at every run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.db.models import Q
+from django_q.signing import SignedPackage
+
+APPS = ("memories", "analysis", "knowledge", "memory_project")
+# Functions that earlier versions queued under another path. Scheduled functions need no entry.
+RENAMED_TASKS = {"memory_project.notices.inbox.mail_one": "memory_project.tasks.mail_notification"}
+
+
+def schedules() -> dict[str, tuple[str, int]]:
+    """Return the dotted path and the interval in minutes of each scheduled task, by the schedule's name."""
+    return {
+        "close gaps in the index": ("memories.tasks.close_gaps", 5),
+        "run index jobs": ("memories.tasks.do_index_jobs", 1),
+        "count search terms": ("memories.tasks.refresh_lexicon", 15),
+        "train the vector index": ("memories.tasks.train_vector_index", 15),
+        "delete closed index jobs": ("memories.tasks.forget_closed_jobs", 60),
+        "enrich long-term memories": ("memories.conversation.tasks.enrich", 1),
+        "consolidate conversations": ("memories.conversation.tasks.consolidate", 10),
+        "delete expired cached answers": ("memories.conversation.tasks.forget_expired_answers", 10),
+        "delete expired rows": ("memory_project.tasks.delete_expired_rows", 60),
+        "purge deleted graph entities": ("knowledge.graph.tasks.purge", 1_440),
+        "propose graph maintenance": ("knowledge.graph.tasks.propose_upkeep", 1_440),
+        "send the weekly digest": ("memory_project.tasks.send_digest", 720),
+        "alert about old reviews": ("memory_project.tasks.alert_about_reviews", 60),
+        "send webhooks": ("memory_project.tasks.send_webhooks", 60),
+        "delete expired analyses": ("analysis.tasks.sweep", 60),
+        "compare memories with the catalog": ("knowledge.tasks.watch_staleness", settings.STALENESS_INTERVAL_MIN),
+    }
+
+
+def update_schedules() -> None:
+    """Create, update and delete schedules so that the table lists exactly `schedules()`, however often this runs.
+
+    Schedules of functions outside of our apps are an operator's own and stay.
+    """
+    Schedule = apps.get_model("django_q", "Schedule")
+    for name, (function, minutes) in schedules().items():
+        values: dict[str, Any] = {"func": function, "schedule_type": "I", "minutes": minutes, "repeats": -1}
+        Schedule.objects.update_or_create(name=name, defaults=values)
+    ours = Q()
+    for app in APPS:
+        ours |= Q(func__startswith=f"{app}.")
+    Schedule.objects.filter(ours).exclude(name__in=schedules()).delete()
+
+
+def rename_queued_tasks() -> None:
+    """Give tasks that an earlier version has queued the present paths of their functions."""
+    OrmQ = apps.get_model("django_q", "OrmQ")
+    for row in OrmQ.objects.all():
+        task = row.task
+        if task.get("func") in RENAMED_TASKS:
+            payload = SignedPackage.dumps({**task, "func": RENAMED_TASKS[task["func"]]})
+            OrmQ.objects.filter(pk=row.pk).update(payload=payload)

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from memory_project import mail, retention
+from memory_project.notices import inbox, webhooks
+
+
+def delete_expired_rows() -> str:
+    counts = retention.delete_expired_rows()
+    return ", ".join(f"{count} of {table}" for table, count in counts.items()) or "nothing to delete"
+
+
+def send_digest() -> str:
+    return mail.send_digest()
+
+
+def alert_about_reviews() -> str:
+    return mail.alert_about_reviews()
+
+
+def send_webhooks() -> str:
+    return webhooks.send_due()
+
+
+def mail_notification(notification_id: int) -> bool:
+    return inbox.mail_one(notification_id)
