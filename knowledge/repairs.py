@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from knowledge import insights
 from knowledge.companions import entities_of
+from knowledge.insights import capture
 from knowledge.models import FailedCall
 from memories.access import Caller
 from memories.contract.errors import DomainError
@@ -48,7 +48,7 @@ def put_right(caller: Caller, call: Call) -> Companion | None:
         claimed, _ = FailedCall.objects.filter(connection=caller.connection, tool=call.tool).delete()
     if not claimed:
         return None  # another call was quicker
-    captured = insights.capture(
+    captured = capture(
         caller=caller,
         insight_text=_text(failed, statement),
         category=Category.CORRECTION,

@@ -13,7 +13,8 @@ from knowledge.catalog import facts
 from knowledge.catalog.baselines import urns_of
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
 from knowledge.catalog.snapshot import Snapshot
-from knowledge.changes import changesets, rollback
+from knowledge.changes import rollback
+from knowledge.changes.changesets import apply as apply_changes
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from knowledge.review import Effect, effect
 from memories.access import Caller
@@ -28,7 +29,7 @@ def apply(*, caller: Caller, insight_id: UUID | str) -> Changeset:
     insight = queries.insight(caller, insight_id)
     if insight.state == InsightState.APPLIED and insight.changeset:
         return insight.changeset
-    answer = changesets.apply(
+    answer = apply_changes(
         caller=caller,
         insight_ids=[insight.pk.hex],
         changes=queries.proposals([insight]),

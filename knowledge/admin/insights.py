@@ -13,11 +13,13 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from knowledge import catalog as catalogs
-from knowledge import questions, review, suggestions
+from knowledge import questions, suggestions
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.changes.readable import Readable
 from knowledge.models import Insight, InsightState
 from knowledge.queries import may_curate
+from knowledge.review import QUESTIONS, REASONS
+from knowledge.review import effect as effect_of
 from memories.access import Caller
 from memories.admin.acts import AdminAct
 from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
@@ -76,7 +78,7 @@ ACTS = [
         "Reject",
         "Each memory is archived, and its author is shown the reason.",
         needs_reason=True,
-        reasons=review.REASONS,
+        reasons=REASONS,
         permissions=CURATES,
     ),
     AdminAct(
@@ -84,7 +86,7 @@ ACTS = [
         "Needs more",
         "Their authors are asked, and they wait for the answers.",
         needs_reason=True,
-        reasons=review.QUESTIONS,
+        reasons=QUESTIONS,
         permissions=CURATES,
     ),
     AdminAct(
@@ -247,7 +249,7 @@ class InsightAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what applying would change")
     def effect(self, insight: Insight) -> SafeString:
-        effect = review.effect(insight, Snapshot(catalogs.readable()))
+        effect = effect_of(insight, Snapshot(catalogs.readable()))
         if effect.error:
             return format_html("<p>{}</p>", effect.error)
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((line_of(c),) for c in effect.readable)))

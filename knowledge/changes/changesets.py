@@ -13,13 +13,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from knowledge import catalog as catalogs
-from knowledge import insights
 from knowledge.catalog import facts, staleness
 from knowledge.catalog.patch import ABSENT
 from knowledge.catalog.port import CatalogPort, Run
 from knowledge.changes.change_request import Request
 from knowledge.changes.planning import Planned, plan
 from knowledge.changes.sending import DONE, CatalogWrite, alone, catalog_of, ledger_of
+from knowledge.insights import claim, mark_applied, release, require_curator, require_curator_of
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
 from memories.access import Caller
@@ -76,13 +76,13 @@ def apply(ask: Apply, *, caller: Caller) -> Applied:
     with transaction.atomic():
         changeset.save(force_insert=True)
         Change.objects.bulk_create([_row(changeset, position, change) for position, change in enumerate(planned)])
-        insights.claim([insight.pk for insight in bound], changeset)
+        claim([insight.pk for insight in bound], changeset)
     return _carry_out(caller, catalog, changeset)
 
 
 def resume(*, caller: Caller, changeset_id: UUID | str) -> Applied:
     """Goes on with an interrupted or partial changeset; what landed already is not written again."""
-    insights.require_curator(caller)
+    require_curator(caller)
     changeset = find(caller, changeset_id)
     if changeset.state not in (ChangesetState.PLANNED, ChangesetState.PARTIAL):
         raise Conflict(f"is {changeset.state}: there is nothing to resume", field="changeset_id")
@@ -100,7 +100,7 @@ def find(caller: Caller, changeset_id: UUID | str) -> Changeset:
 
 
 def _checked(caller: Caller, ask: Apply) -> tuple[str, list[Request], list[Insight]]:
-    insights.require_curator(caller)
+    require_curator(caller)
     ids = list(dict.fromkeys(ask.insight_ids))
     bound = list(Insight.objects.visible_to(caller).filter(pk__in=ids).select_related("record", "replaces"))
     if len(bound) != len(ids):
@@ -109,7 +109,7 @@ def _checked(caller: Caller, ask: Apply) -> tuple[str, list[Request], list[Insig
         states = ", ".join(f"{insight.pk.hex} is {insight.state}" for insight in wrong[:5])
         raise Conflict(f"only approved insights are applied: {states}", field="insight_ids")
     for insight in bound:
-        insights.require_curator_of(caller, insight.record)
+        require_curator_of(caller, insight.record)
         if insight.record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"{insight.pk.hex} was {insight.record.status} by its owner", field="insight_ids")
         if insight.pending_edit:
@@ -179,12 +179,12 @@ def _settle(caller: Caller, changeset: Changeset) -> Applied:
     changeset.error = next((change.error for change in changes if change.error), "")
     if outcomes <= set(DONE):
         changeset.state, changeset.error = ChangesetState.APPLIED, ""
-        marked = insights.mark_applied(caller, changeset)
+        marked = mark_applied(caller, changeset)
     elif outcomes & {ChangeOutcome.LANDED, ChangeOutcome.SENDING}:
         changeset.state = ChangesetState.PARTIAL
     else:
         changeset.state = ChangesetState.FAILED
-        insights.release(changeset)
+        release(changeset)
     changeset.finished_at = timezone.now()
     changeset.save(update_fields=["state", "error", "finished_at"])
     return Applied(changeset, changes, marked)

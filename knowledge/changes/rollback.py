@@ -9,12 +9,12 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from knowledge import insights
 from knowledge.catalog import staleness
 from knowledge.catalog.port import CatalogPort, Run, Write
 from knowledge.changes.changesets import find
 from knowledge.changes.created_things import TAKEN_BACK
 from knowledge.changes.sending import DONE, alone, as_before, as_written, catalog_of, is_taken_back, note, value_now
+from knowledge.insights import require_curator, return_to_review
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState
 from memories.access import Caller
 from memories.contract.errors import Conflict
@@ -32,7 +32,7 @@ class RolledBack:
 def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool = False) -> RolledBack:
     """Puts back what stood at each path, where the value is still the one we wrote. Otherwise Conflict, naming
     the paths; with `skip_conflicts` those are left as they are and the rest is put back."""
-    insights.require_curator(caller)
+    require_curator(caller)
     changeset = find(caller, changeset_id)
     if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
         raise Conflict(f"is {changeset.get_state_display().lower()} already", field="changeset_id")
@@ -83,7 +83,7 @@ def _put_back(caller: Caller, catalog: CatalogPort, changeset: Changeset, skip_c
         note(change, ChangeOutcome.CONFLICT, "changed by others since then; left as it is")
     changeset.changes.filter(outcome=ChangeOutcome.LANDED).update(outcome=ChangeOutcome.REVERTED)
     with transaction.atomic():
-        returned = insights.return_to_review(caller, changeset)
+        returned = return_to_review(caller, changeset)
         changeset.state = ChangesetState.ROLLED_BACK
         changeset.rolled_back_by, changeset.rolled_back_at = caller.email, timezone.now()
         changeset.save(update_fields=["state", "rolled_back_by", "rolled_back_at"])
@@ -116,7 +116,7 @@ def inverse(change: Change) -> Write:
 
 def replay(*, caller: Caller, changeset_id: UUID | str) -> tuple[int, int]:
     """Writes an applied changeset's values again where they are no longer there: (written, there already)."""
-    insights.require_curator(caller)
+    require_curator(caller)
     changeset = find(caller, changeset_id)
     if changeset.state != ChangesetState.APPLIED:
         raise Conflict(f"is {changeset.state}: only an applied changeset is replayed", field="changeset_id")

@@ -17,16 +17,16 @@ class GraphConfig(AppConfig):
     verbose_name = "Knowledge graph"
 
     def ready(self) -> None:
-        from knowledge import insights  # noqa: PLC0415 - models first
         from knowledge.graph import neighbours, promoting  # noqa: PLC0415 - the same
         from knowledge.graph.finding import rebuilding, reflections, vectors  # noqa: PLC0415 - the same
         from knowledge.graph.upkeep import proposals  # noqa: PLC0415 - the same
+        from knowledge.insights import ORIGINS  # noqa: PLC0415 - models first
         from memories import plugs  # noqa: PLC0415 - the same
         from memories.retrieval import indexing, search  # noqa: PLC0415 - the same
         from memories.writing import batches  # noqa: PLC0415 - the same
 
         TOOLS.register("graph", tools)
-        insights.ORIGINS.register("graph", promoting.origin)
+        ORIGINS.register("graph", promoting.origin)
         search.NEIGHBOURS.register("graph", neighbours.neighbours)
         indexing.SOURCES.register(vectors.KIND, vectors.SOURCE)
         indexing.SOURCES.register(reflections.KIND, reflections.SOURCE)

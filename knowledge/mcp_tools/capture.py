@@ -6,8 +6,10 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from knowledge import decisions, evidence, insights, questions, review
+from knowledge import decisions, evidence, questions
+from knowledge.insights import capture
 from knowledge.operations import AnswerQuestion, Appeal, Capture
+from knowledge.review import problems_of
 from memories.access import Caller
 from memories.contract.text import visible
 from memories.contract.toolset import Tool
@@ -69,7 +71,7 @@ def _open_questions(caller: Caller) -> list[QuestionShape]:
 
 
 def _capture(caller: Caller, ask: Capture) -> CaptureShape:
-    captured = insights.capture(ask, caller=caller)
+    captured = capture(ask, caller=caller)
     insight = captured.insight
     shape: CaptureShape = {
         "insight_id": insight.pk.hex,
@@ -78,7 +80,7 @@ def _capture(caller: Caller, ask: Capture) -> CaptureShape:
         "existing": captured.existing,
         "evidence": evidence.beside(insight),
     }
-    if problems := review.problems_of(insight):
+    if problems := problems_of(insight):
         shape["problems"] = problems
     if captured.similar:
         shape["similar_existing"] = [similar_shape(similar) for similar in captured.similar]

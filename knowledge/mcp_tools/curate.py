@@ -9,9 +9,12 @@ from django.conf import settings
 from typing_extensions import TypedDict
 
 from knowledge import catalog as catalogs
-from knowledge import decisions, evidence, insights, operations, queries, questions, shapes
+from knowledge import decisions, evidence, operations, queries, questions, shapes
 from knowledge.catalog.files import as_proposals
-from knowledge.changes import changesets, rollback
+from knowledge.changes import rollback
+from knowledge.changes.changesets import Applied, apply, find, resume
+from knowledge.changes.changesets import preview as preview_changes
+from knowledge.insights import edit, require_curator
 from knowledge.models import Insight, InsightState
 from knowledge.shapes import ChangesetShape, ChangeShape, InsightShape
 from memories.access import Caller
@@ -189,7 +192,7 @@ def _undo(caller: Caller, ask: operations.UndoReview) -> DecidedShape:
 
 
 def _edit(caller: Caller, ask: operations.EditInsight) -> EditedShape:
-    edited = insights.edit(
+    edited = edit(
         caller=caller,
         insight_id=ask.insight_ids[0],
         content=ask.content,
@@ -221,8 +224,8 @@ def _needs_confirmation(ask: operations.Apply | operations.RollBack) -> bool:
 
 def _apply(caller: Caller, ask: operations.Apply) -> AppliedShape | PreviewShape:
     if not _needs_confirmation(ask):
-        return _applied(changesets.apply(ask, caller=caller))
-    preview = changesets.preview(ask, caller=caller)
+        return _applied(apply(ask, caller=caller))
+    preview = preview_changes(ask, caller=caller)
     return {
         "confirmation_required": not ask.dry_run,
         "dry_run": ask.dry_run,
@@ -240,7 +243,7 @@ MESSAGES = {
 }
 
 
-def _applied(applied: changesets.Applied) -> AppliedShape:
+def _applied(applied: Applied) -> AppliedShape:
     landed = [change for change in applied.changes if change.outcome == "landed"]
     changeset = applied.changeset
     shape: AppliedShape = {
@@ -265,7 +268,7 @@ def _applied(applied: changesets.Applied) -> AppliedShape:
 
 
 def _resume(caller: Caller, ask: operations.ResumeChangeset) -> AppliedShape:
-    return _applied(changesets.resume(caller=caller, changeset_id=ask.changeset_id))
+    return _applied(resume(caller=caller, changeset_id=ask.changeset_id))
 
 
 def _rollback(caller: Caller, ask: operations.RollBack) -> RolledBackShape | PreviewShape:
@@ -300,7 +303,7 @@ def _rollback_preview(caller: Caller, ask: operations.RollBack) -> PreviewShape:
 
 def _list_changesets(caller: Caller, ask: operations.ListChangesets) -> ChangesetsShape:
     if ask.changeset_id:
-        changeset = changesets.find(caller, ask.changeset_id)
+        changeset = find(caller, ask.changeset_id)
         return {"changesets": [shapes.changeset_shape(changeset, list(changeset.changes.all()))], "total": 1}
     rows = queries.changesets(caller, ask.entity_urn or "")
     page = [shapes.changeset_shape(row) for row in rows[ask.offset : ask.offset + ask.limit]]
@@ -315,7 +318,7 @@ def _list_changesets(caller: Caller, ask: operations.ListChangesets) -> Changese
 
 
 def _export(caller: Caller, ask: operations.ExportChangeset) -> ExportShape:
-    changeset = changesets.find(caller, ask.changeset_id)
+    changeset = find(caller, ask.changeset_id)
     landed = changeset.changes.filter(outcome="landed")
     return {"changeset_id": changeset.pk.hex, "proposals": as_proposals(landed)}
 
@@ -345,5 +348,5 @@ apply_knowledge = Tool(
     },
     hints=Hints(destructive=True),
     repeats_choice=True,
-    admits=insights.require_curator,
+    admits=require_curator,
 )

@@ -18,9 +18,10 @@ from django.utils import timezone
 from analysis import findings
 from analysis.ingest import ingest
 from analysis.models import Session
-from knowledge import decisions, insights
+from knowledge import decisions
 from knowledge.catalog import files
-from knowledge.changes import changesets
+from knowledge.changes.changesets import apply
+from knowledge.insights import capture
 from memories import services
 from memories.access import Caller, caller_for, operator
 from memories.models import MemoryRecord, Persona, PersonaMembership
@@ -116,7 +117,7 @@ def make_insights(people: dict[str, User]) -> int:
     callers = {login: caller_for(user, door="demo") for login, user in people.items()}
     curator, new = callers["priya"], 0
     for row in json.loads((FOLDER / "insights.json").read_text()):
-        captured = insights.capture(
+        captured = capture(
             caller=callers[row["by"]],
             insight_text=row["text"],
             category=row["category"],
@@ -133,7 +134,7 @@ def make_insights(people: dict[str, User]) -> int:
         elif row.get("state") in ("approved", "applied"):
             decisions.approve(caller=curator, insight_id=captured.insight.pk, notes=row.get("notes", ""))
         if row.get("state") == "applied":
-            changesets.apply(
+            apply(
                 caller=curator,
                 insight_ids=[captured.insight.pk.hex],
                 changes=row["actions"],

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from knowledge.catalog.patch import canonical
-from knowledge.changes import changesets
+from knowledge.changes.changesets import Applied
+from knowledge.changes.changesets import apply as apply_changes
 from knowledge.decisions import approve
 from knowledge.insights import capture
 from knowledge.models import Insight
@@ -26,9 +27,9 @@ def change(kind: str, target: str = "", detail: str = "", **extra_fields: str) -
     return {"change_type": kind, "target": target, "detail": detail, **extra_fields}
 
 
-def apply(owner: Caller, curator: Caller, *changes: dict[str, str], urn: str = ORDERS) -> changesets.Applied:
+def apply(owner: Caller, curator: Caller, *changes: dict[str, str], urn: str = ORDERS) -> Applied:
     insight = approved(owner, curator)
-    return changesets.apply(caller=curator, insight_ids=[insight.pk.hex], changes=list(changes), entity_urn=urn)
+    return apply_changes(caller=curator, insight_ids=[insight.pk.hex], changes=list(changes), entity_urn=urn)
 
 
 def snapshot() -> str:

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from knowledge.admin.changesets import ChangesetAdmin
 from knowledge.admin.insights import InsightAdmin
-from knowledge.changes import changesets
+from knowledge.changes.changesets import apply
 from knowledge.insights import capture
 from knowledge.models import Changeset, Insight
 from memories import services
@@ -117,7 +117,7 @@ def test_a_changeset_reads_as_a_diff_with_its_sources(
 ) -> None:
     source = approved(alice, cora)
     changes = [change("update_description", "column:amount", "The net amount.")]
-    applied = changesets.apply(caller=cora, insight_ids=[source.pk.hex], changes=changes, entity_urn=ORDERS)
+    applied = apply(caller=cora, insight_ids=[source.pk.hex], changes=changes, entity_urn=ORDERS)
     client = browser(cora_user)
     rows = text(client, reverse("admin:knowledge_changeset_changelist"))
     assert "sales.orders" in rows

@@ -10,8 +10,11 @@ from knowledge.catalog.files import as_proposals
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.patch import canonical, value_at
 from knowledge.catalog.port import CatalogPort, Run, Write
-from knowledge.changes import changesets, rollback
+from knowledge.changes import rollback
 from knowledge.changes.change_request import CHANGE_TYPES
+from knowledge.changes.changesets import apply as apply_changes
+from knowledge.changes.changesets import find, resume
+from knowledge.changes.changesets import preview as preview_changes
 from knowledge.decisions import reject
 from knowledge.insights import capture
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
@@ -65,7 +68,7 @@ def test_several_changes_of_one_path_go_back_to_the_first_state(
 def test_from_capture_to_roll_back(small_catalog: None, alice: Caller, olga: Caller, cora: Caller) -> None:
     old = services.remember(caller=alice, content="Training stores are 9001 to 9050.").record
     insight = approved(alice, cora, supersedes=old.pk.hex)
-    result = changesets.apply(
+    result = apply_changes(
         caller=cora, insight_ids=[insight.pk.hex], changes=[change("add_tag", detail="Training")], entity_urn=ORDERS
     )
     insight.refresh_from_db()
@@ -95,20 +98,20 @@ def test_only_approved_insights_are_applied(small_catalog: None, alice: Caller, 
     reject(caller=cora, insight_id=rejected.pk)
     for insight in (pending, rejected):
         with pytest.raises(Conflict, match="only approved"):
-            changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
+            apply_changes(caller=cora, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
     with pytest.raises(Invalid, match="insight_ids"):
-        changesets.apply(caller=cora, insight_ids=[], changes=[CASES["add_tag"]], entity_urn=ORDERS)
+        apply_changes(caller=cora, insight_ids=[], changes=[CASES["add_tag"]], entity_urn=ORDERS)
     assert not Changeset.objects.exists()
 
 
 def test_applying_twice_is_refused(small_catalog: None, alice: Caller, cora: Caller) -> None:
     result = apply(alice, cora, CASES["add_tag"])
     with pytest.raises(Conflict):
-        changesets.apply(
+        apply_changes(
             caller=cora, insight_ids=result.changeset.insight_ids, changes=[CASES["add_tag"]], entity_urn=ORDERS
         )
     with pytest.raises(Conflict):
-        changesets.resume(caller=cora, changeset_id=result.changeset.pk)
+        resume(caller=cora, changeset_id=result.changeset.pk)
     rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     with pytest.raises(Conflict, match="rolled back already"):
         rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
@@ -119,12 +122,12 @@ def test_analysts_apply_nothing_and_outsiders_find_nothing(
 ) -> None:
     insight = approved(alice, cora)
     with pytest.raises(Forbidden):
-        changesets.apply(caller=alice, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
-    result = changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
+        apply_changes(caller=alice, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
+    result = apply_changes(caller=cora, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
     with pytest.raises(Forbidden):
         rollback.roll_back(caller=alice, changeset_id=result.changeset.pk)
     with pytest.raises(NotFound):
-        changesets.find(olga, result.changeset.pk)
+        find(olga, result.changeset.pk)
 
 
 # -- all or nothing before anything is sent -----------------------------------------------------------------------
@@ -169,7 +172,7 @@ def test_a_preview_writes_nothing_and_tells_absent_from_empty(small_catalog: Non
     before = snapshot()
     put(ORDERS, "editableDatasetProperties", {"description": ""})
     insight = approved(alice, cora)
-    preview = changesets.preview(
+    preview = preview_changes(
         caller=cora,
         insight_ids=[insight.pk.hex],
         changes=[CASES["update_description"], CASES["add_tag"]],

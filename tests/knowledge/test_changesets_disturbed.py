@@ -11,7 +11,9 @@ from django.db import connection
 
 from knowledge import catalog as catalogs
 from knowledge.catalog.port import CatalogPort, Run, Write
-from knowledge.changes import changesets, rollback
+from knowledge.changes import rollback
+from knowledge.changes.changesets import apply as apply_changes
+from knowledge.changes.changesets import resume
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from memories.access import Caller
 from memories.contract.errors import Conflict
@@ -83,7 +85,7 @@ def test_two_curators_at_once_one_wins_and_the_other_is_told(
     curators = [cora, ada]
     results = together(
         2,
-        lambda n: changesets.apply(
+        lambda n: apply_changes(
             caller=curators[n], insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS
         ),
     )
@@ -97,7 +99,7 @@ def test_twenty_applies_at_once_on_one_entity_lose_nothing(
     bound = [approved(alice, cora) for _ in range(20)]
     results = together(
         20,
-        lambda n: changesets.apply(
+        lambda n: apply_changes(
             caller=cora,
             insight_ids=[bound[n].pk.hex],
             changes=[change("add_tag", detail=f"t{n}"), change("add_owner", "DATA_STEWARD", f"p{n}@example.org")],
@@ -125,7 +127,7 @@ def test_a_failure_half_way_is_partial_and_resumed(gms: Faults, alice: Caller, c
     assert "503" in result.changeset.error
     assert Insight.objects.get().state == InsightState.APPROVED
     gms.write_status_times = 0
-    resumed = changesets.resume(caller=cora, changeset_id=result.changeset.pk)
+    resumed = resume(caller=cora, changeset_id=result.changeset.pk)
     assert resumed.changeset.state == ChangesetState.APPLIED
     assert [row.outcome for row in resumed.changes] == ["landed"] * 3
     assert Insight.objects.get().state == InsightState.APPLIED
@@ -164,7 +166,7 @@ def test_a_catalog_whose_reads_lag_is_waited_for(gms: Faults, alice: Caller, cor
     result = apply(alice, cora, CASES["flag_quality_issue"])
     assert result.changeset.state == ChangesetState.PARTIAL
     gms.lagging_reads = 0
-    assert changesets.resume(caller=cora, changeset_id=result.changeset.pk).changeset.state == ChangesetState.APPLIED
+    assert resume(caller=cora, changeset_id=result.changeset.pk).changeset.state == ChangesetState.APPLIED
 
 
 @pytest.mark.parametrize("status", [412, 429])
@@ -175,7 +177,7 @@ def test_a_catalog_that_is_overtaken_or_busy_is_asked_again(
     result = apply(alice, cora, CASES["set_domain"])
     if result.changeset.state != ChangesetState.APPLIED:
         assert result.changeset.state == ChangesetState.FAILED
-        result = changesets.apply(
+        result = apply_changes(
             caller=cora, insight_ids=result.changeset.insight_ids, changes=[CASES["set_domain"]], entity_urn=ORDERS
         )
     assert result.changeset.state == ChangesetState.APPLIED
@@ -191,12 +193,12 @@ def test_a_kill_between_intent_and_answer_is_resumed(
     with monkeypatch.context() as patch:
         patch.setattr("knowledge.catalog.datahub.DataHubCatalog.write", killed)
         with pytest.raises(KeyboardInterrupt):
-            changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=THREE, entity_urn=ORDERS)
+            apply_changes(caller=cora, insight_ids=[insight.pk.hex], changes=THREE, entity_urn=ORDERS)
     changeset = Changeset.objects.get()
     assert changeset.state == ChangesetState.PARTIAL
     assert [row.outcome for row in changeset.changes.all()] == ["sending", "planned", "planned"]
     # Whatever the killed process had achieved: here, its first write was under way and landed.
     catalogs.current().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("cs", "x"))
-    resumed = changesets.resume(caller=cora, changeset_id=changeset.pk)
+    resumed = resume(caller=cora, changeset_id=changeset.pk)
     assert resumed.changeset.state == ChangesetState.APPLIED
     assert [row.outcome for row in resumed.changes] == ["landed"] * 3

@@ -11,9 +11,10 @@ import pytest
 from django.utils import timezone
 
 from analysis.models import DeclaredSource
-from knowledge import companions, decisions, insights, stale, subjects
-from knowledge.changes import changesets
+from knowledge import companions, decisions, stale, subjects
+from knowledge.changes.changesets import apply
 from knowledge.companions import accompany
+from knowledge.insights import capture
 from memories import services
 from memories.access import Caller, caller_for
 from memories.contract.toolset import Call
@@ -138,14 +139,14 @@ def test_what_waits_or_is_stale_is_counted_and_applied_comes_first(
     stale = remember(alice, "What was said of orders before.")
     services.mark_stale(caller=alice, record_id=stale.pk, reason="a column went")
     proposal = {"category": "data_quality", "entity_urns": [ORDERS]}
-    insight = insights.capture(caller=alice, insight_text="Closed orders include cancelled ones.", **proposal).insight
+    insight = capture(caller=alice, insight_text="Closed orders include cancelled ones.", **proposal).insight
     companion = accompany(alice, LOOK)
     assert companion is not None
     assert texts_beside(alice) == ["An ordinary fact about orders."]
     assert companion.data["not_shown"] == {"stale": 1, "waiting_for_review": 1}
     decisions.approve(caller=cora, insight_id=insight.pk)
     change = {"change_type": "add_tag", "detail": "Training"}
-    changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=[change], entity_urn=ORDERS)
+    apply(caller=cora, insight_ids=[insight.pk.hex], changes=[change], entity_urn=ORDERS)
     assert texts_beside(bob)[0] == "Closed orders include cancelled ones."
     assert texts_beside(olga) == ["Closed orders include cancelled ones."]  # of another persona, by a curator's word
 

@@ -10,8 +10,10 @@ from django.db import connection
 from analysis import findings, sessions
 from analysis.ingest import ingest
 from analysis.models import Finding, IngestedRecord
-from knowledge import decisions, insights
-from knowledge.changes import changesets, rollback
+from knowledge import decisions
+from knowledge.changes import rollback
+from knowledge.changes.changesets import apply
+from knowledge.insights import capture
 from knowledge.models import Change
 from memories import services
 from memories.access import Caller
@@ -42,7 +44,7 @@ def holding(text: str) -> dict[str, int]:
 
 def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Caller, bob: Caller, cora: Caller) -> None:
     """The text, spread as far as it goes: history, notes, another's analysis, the catalog and its changeset."""
-    captured = insights.capture(
+    captured = capture(
         caller=alice, insight_text=SECRET, category="data_quality", entity_urns=[ORDERS], visibility="persona"
     ).insight
     decisions.approve(caller=cora, insight_id=captured.pk, notes=f"I agree: {SECRET}")
@@ -52,7 +54,7 @@ def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Call
     )
     memory = services.remember(caller=alice, content="Something else altogether.").record
     batches.start(caller=alice, act="forget", unit_ids=[memory.pk], note=f"because {SECRET}")
-    applied = changesets.apply(
+    applied = apply(
         caller=cora,
         insight_ids=[captured.pk.hex],
         changes=[change("update_description", "", SECRET)],
@@ -117,16 +119,16 @@ def test_a_replacement_needs_both_sides(
 ) -> None:
     """A curator of one persona does not take away what belongs to another."""
     memory = services.remember(caller=olga, content="Stock is counted on Fridays.", visibility="everyone").record
-    insight = insights.capture(
+    insight = capture(
         caller=alice, insight_text="Stock is counted on Mondays.", category="correction", supersedes=memory.pk.hex
     ).insight
     decisions.approve(caller=cora, insight_id=insight.pk)
     arguments: dict[str, Any] = {"insight_ids": [insight.pk.hex], "changes": [change("add_tag", "", "Counted")]}
     with pytest.raises(Forbidden, match="replaces a memory that you may not decide on"):
-        changesets.apply(caller=cora, entity_urn=ORDERS, **arguments)
+        apply(caller=cora, entity_urn=ORDERS, **arguments)
     memory.refresh_from_db()
     assert memory.status == "active"
-    applied = changesets.apply(caller=ada, entity_urn=ORDERS, **arguments)
+    applied = apply(caller=ada, entity_urn=ORDERS, **arguments)
     memory.refresh_from_db()
     assert memory.status == "superseded"
     assert set(applied.changeset.personas) == {"sales", "supply"}
@@ -139,7 +141,7 @@ def test_a_replacement_needs_both_sides(
 
 
 def test_a_rejection_is_appealed_and_not_undone_by_its_owner(alice: Caller, bob: Caller, cora: Caller) -> None:
-    insight = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    insight = capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
     decisions.reject(caller=cora, insight_id=insight.pk, notes="not true")
     with pytest.raises(Conflict, match="appeal"):
         services.restore(caller=alice, record_id=insight.pk)
@@ -151,7 +153,7 @@ def test_a_rejection_is_appealed_and_not_undone_by_its_owner(alice: Caller, bob:
 
 
 def test_an_edit_of_an_approved_claim_waits_while_the_text_stays_in_force(alice: Caller, cora: Caller) -> None:
-    insight = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    insight = capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
     decisions.approve(caller=cora, insight_id=insight.pk)
     services.revise(caller=alice, record_id=insight.pk, content="Orders come three times a day.")
     record = MemoryRecord.objects.get(pk=insight.pk)

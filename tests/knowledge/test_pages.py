@@ -9,10 +9,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import decisions, insights
+from knowledge import decisions
 from knowledge.catalog import baselines, staleness
 from knowledge.catalog.local import LocalCatalog
-from knowledge.changes import changesets
+from knowledge.changes.changesets import apply
+from knowledge.insights import capture
 from knowledge.models import Changeset
 from memories import services
 from memories.access import Caller, operator
@@ -38,7 +39,7 @@ def text(client: Client, url: str) -> str:
 
 
 def applied(alice: Caller, cora: Caller) -> Changeset:
-    captured = insights.capture(
+    captured = capture(
         caller=alice,
         insight_text="Cancelled orders are in the table of orders.",
         category="data_quality",
@@ -46,7 +47,7 @@ def applied(alice: Caller, cora: Caller) -> Changeset:
         suggested_actions=[DESCRIBE],
     ).insight
     decisions.approve(caller=cora, insight_id=captured.pk, notes="checked")
-    return changesets.apply(caller=cora, insight_ids=[captured.pk.hex], changes=[DESCRIBE], entity_urn=ORDERS).changeset
+    return apply(caller=cora, insight_ids=[captured.pk.hex], changes=[DESCRIBE], entity_urn=ORDERS).changeset
 
 
 # -- stale review --------------------------------------------------------------------------------------------
@@ -232,9 +233,7 @@ def test_knowledge_shows_what_was_promoted_with_its_source(alice: Caller, cora: 
 
 def test_an_entity_s_page_has_all_about_it(alice: Caller, cora: Caller, alice_user: User, olga_user: User) -> None:
     services.remember(caller=alice, content="Orders of test stores are left out.", entity_urns=[ORDERS])
-    insights.capture(
-        caller=alice, insight_text="Orders are loaded at night.", category="relationship", entity_urns=[ORDERS]
-    )
+    capture(caller=alice, insight_text="Orders are loaded at night.", category="relationship", entity_urns=[ORDERS])
     changeset = applied(alice, cora)
     address = f"{reverse('entity')}?urn={ORDERS}"
     page = text(browser(alice_user), address)

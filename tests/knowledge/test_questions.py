@@ -9,7 +9,8 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import decisions, insights, queries, questions
+from knowledge import decisions, queries, questions
+from knowledge.insights import capture
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Insight
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("small_catalog")
 
 @pytest.fixture
 def insight(alice: Caller) -> Insight:
-    return insights.capture(
+    return capture(
         caller=alice, insight_text="Orders are closed at night.", category="data_quality", entity_urns=[ORDERS]
     ).insight
 

@@ -10,9 +10,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from knowledge import decisions, insights, suggestions
+from knowledge import decisions, suggestions
 from knowledge.claims import nearest_claims
 from knowledge.contradiction import contradiction
+from knowledge.insights import capture, set_replaced
 from knowledge.models import Insight
 from knowledge.queue import Queue
 from memories import services
@@ -29,7 +30,7 @@ TAG = {"action_type": "add_tag", "detail": "Training"}
 
 def propose(caller: Caller, text: str, **fields: Any) -> Insight:
     values: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], **fields}
-    return insights.capture(caller=caller, insight_text=text, **values).insight
+    return capture(caller=caller, insight_text=text, **values).insight
 
 
 @pytest.fixture
@@ -131,9 +132,9 @@ def test_one_key_says_what_an_insight_supersedes(
     assert insight.replaces_id == fact.pk
     foreign = services.remember(caller=olga, content="What nobody else should see.").record
     with pytest.raises(NotFound):
-        insights.set_replaced(caller=cora, insight_id=insight.pk, record_id=foreign.pk)
+        set_replaced(caller=cora, insight_id=insight.pk, record_id=foreign.pk)
     with pytest.raises(Conflict):
-        insights.set_replaced(caller=ada, insight_id=insight.pk, record_id=insight.pk)
+        set_replaced(caller=ada, insight_id=insight.pk, record_id=insight.pk)
     desk.post(reverse("review-replace", args=[insight.pk]))
     insight.refresh_from_db()
     assert insight.replaces_id is None

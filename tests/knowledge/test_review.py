@@ -9,10 +9,11 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import decisions, insights, queries
+from knowledge import decisions, queries
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.snapshot import Snapshot
-from knowledge.changes import changesets
+from knowledge.changes.changesets import preview
+from knowledge.insights import capture
 from knowledge.models import Changeset, Insight
 from knowledge.queue import Place, Queue
 from memories import services
@@ -30,7 +31,7 @@ DESCRIBE = {"action_type": "update_description", "target": "column:status", "det
 
 def propose(caller: Caller, text: str = CLAIM, **fields: Any) -> Insight:
     values: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], "suggested_actions": [DESCRIBE]}
-    return insights.capture(caller=caller, insight_text=text, **{**values, **fields}).insight
+    return capture(caller=caller, insight_text=text, **{**values, **fields}).insight
 
 
 def browser(user: User) -> Client:
@@ -260,7 +261,7 @@ def test_what_was_approved_stays_in_force_until_its_edit_is_approved(
     page = desk.get(reverse("review-one", args=[insight.pk])).content.decode()
     assert "nobody has approved" in page
     with pytest.raises(Conflict, match="an edit of"):
-        changesets.preview(caller=cora, insight_ids=[insight.pk.hex], changes=[DESCRIBE], entity_urn=ORDERS)
+        preview(caller=cora, insight_ids=[insight.pk.hex], changes=[DESCRIBE], entity_urn=ORDERS)
     decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
     insight = Insight.objects.get(pk=insight.pk)
     assert (insight.state, insight.record.content, insight.pending_edit) == ("approved", CLAIM, {})

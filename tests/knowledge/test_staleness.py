@@ -19,7 +19,8 @@ from knowledge.catalog.datahub import DataHubCatalog, _changed_entity
 from knowledge.catalog.events import follow_once
 from knowledge.catalog.local import LocalCatalog
 from knowledge.catalog.port import Run, Write
-from knowledge.changes import changesets, rollback
+from knowledge.changes import rollback
+from knowledge.changes.changesets import apply
 from knowledge.decisions import approve
 from knowledge.insights import capture, edit
 from knowledge.mcp_tools.catalog import catalog_lineage
@@ -158,7 +159,7 @@ def test_our_own_apply_leaves_the_insight_s_memory_and_no_other(
     ).insight
     approve(caller=cora, insight_id=insight.pk)
     changes = [{"change_type": "deprecate", "target": MART, "detail": "Use the mart."}]
-    result = changesets.apply(caller=cora, insight_ids=[insight.pk.hex], changes=changes, entity_urn=ORDERS)
+    result = apply(caller=cora, insight_ids=[insight.pk.hex], changes=changes, entity_urn=ORDERS)
     assert result.changeset.state == "applied"
     assert status(memory) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: Use the mart.")
     assert staleness.sweep(50).stale == 0

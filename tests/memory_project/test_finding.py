@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import insights
 from knowledge.catalog.naming import urn_of
+from knowledge.insights import capture
 from memories import services
 from memories.access import Caller
 from memories.contract.errors import Invalid
@@ -123,7 +123,7 @@ def test_a_wrong_view_is_refused(bob_user: User, form: dict[str, str]) -> None:
 def test_a_view_of_the_queue_counts_nothing_for_who_does_not_curate(
     alice: Caller, bob_user: User, cora_user: User
 ) -> None:
-    insights.capture(caller=alice, insight_text="Tills close at ten.", category="correction")
+    capture(caller=alice, insight_text="Tills close at ten.", category="correction")
     for user, count in ((bob_user, 0), (cora_user, 1)):
         form = {"name": "Queue", "page": "review-list", "back_to": reverse("review-list") + "?category=correction"}
         client = browser(user)

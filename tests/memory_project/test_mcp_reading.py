@@ -16,7 +16,8 @@ from django.utils import timezone
 from mcp import MCPError
 from mcp.types import ResourceTemplateReference, ResourceUpdatedNotification
 
-from knowledge import decisions, insights, whats_new
+from knowledge import decisions, whats_new
+from knowledge.insights import capture
 from memories import services
 from memories.access import Caller, operator
 from memory_project.accounts.tokens import create_token
@@ -170,7 +171,7 @@ def test_over_http_a_listener_hears_too(
     token = create_token(caller=operator(), user=alice_user, name="test")[1]
 
     def propose() -> None:
-        insights.capture(caller=alice, insight_text="Refunds are late.", category="data_quality")
+        capture(caller=alice, insight_text="Refunds are late.", category="data_quality")
 
     heard = over_http(http, token, lambda client: events_of(client, [MINE], propose))
     assert sorted(heard) == ["", MINE]
@@ -228,7 +229,7 @@ def test_a_session_begins_with_what_is_new_about_one_s_entities(
     alice: Caller, bob: Caller, olga: Caller, cora: Caller, small_catalog: None
 ) -> None:
     services.remember(caller=bob, content="Orders close at ten.", entity_urns=[ORDERS])
-    proposal = insights.capture(
+    proposal = capture(
         caller=bob, insight_text="Amounts are gross.", category="data_quality", entity_urns=[ORDERS]
     ).insight
     since = timezone.now()

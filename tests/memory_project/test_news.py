@@ -10,7 +10,8 @@ from django.core import mail
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import decisions, insights, questions
+from knowledge import decisions, questions
+from knowledge.insights import capture
 from memories import services
 from memories.access import Caller
 from memories.contract.errors import Forbidden, Invalid
@@ -33,7 +34,7 @@ def kinds_of(user: User) -> list[str]:
 
 
 def propose(caller: Caller, text: str = "Tills close at ten in Ghent.") -> Any:
-    return insights.capture(caller=caller, insight_text=text, category="data_quality").insight
+    return capture(caller=caller, insight_text=text, category="data_quality").insight
 
 
 # -- the inbox -----------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from knowledge import decisions, insights
+from knowledge import decisions
+from knowledge.insights import capture
 from memories import services
 from memories.access import Caller, caller_for
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
@@ -233,7 +234,7 @@ def test_curators_are_alerted_once_a_day_about_reviews_that_wait_too_long(
     alice: Caller, ada_user: User, mail_server: None, settings: Any
 ) -> None:
     settings.REVIEW_ALERT_HOURS = 48
-    captured = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    captured = capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
     assert mail.alert_about_reviews() == "not due"
     MemoryRecord.objects.filter(pk=captured.pk).update(created_at=timezone.now() - timedelta(hours=49))
     assert mail.alert_about_reviews() == "1 sent"
@@ -252,7 +253,7 @@ def test_who_approved_and_who_wrote_it_hear_of_a_rejection(
     people.set_personas(olga_user, list(personas.values()))
     people.give_rights(olga_user, ["curator"])
     olga = caller_for(User.objects.get(pk=olga_user.pk), door="test")
-    captured = insights.capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    captured = capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
     decisions.approve(caller=ada, insight_id=captured.pk)
     with django_capture_on_commit_callbacks(execute=True):
         decisions.reject(caller=olga, insight_id=captured.pk, notes="It is three times.")

@@ -8,7 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from knowledge.catalog.files import as_proposals
-from knowledge.changes import changesets, rollback
+from knowledge.changes import rollback
+from knowledge.changes.changesets import find
 from memories.access import operator
 from memories.contract.errors import DomainError
 
@@ -26,7 +27,7 @@ class Command(BaseCommand):
                 written_count, present_count = rollback.replay(caller=operator(), changeset_id=id)
                 self.stdout.write(f"{written_count} values written, {present_count} were already there")
                 return
-            proposals = as_proposals(changesets.find(operator(), id).changes.filter(outcome="landed"))
+            proposals = as_proposals(find(operator(), id).changes.filter(outcome="landed"))
             export.write_text(json.dumps(proposals, indent=1, ensure_ascii=False))
             self.stdout.write(f"{len(proposals)} proposals in {export}")
         except DomainError as error:

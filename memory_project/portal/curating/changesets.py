@@ -13,9 +13,12 @@ from django.shortcuts import redirect, render
 from django.template.defaultfilters import pluralize
 from django.views.decorators.http import require_POST, require_safe
 
-from knowledge import insights, queries
+from knowledge import queries
 from knowledge.catalog import files
-from knowledge.changes import changesets, readable, rollback
+from knowledge.changes import readable, rollback
+from knowledge.changes.changesets import find
+from knowledge.changes.changesets import resume as resume_changeset
+from knowledge.insights import require_curator
 from knowledge.models import ChangesetState, Insight
 from memories.access import caller_of
 from memories.contract.errors import DomainError
@@ -49,7 +52,7 @@ def listing(request: HttpRequest) -> HttpResponse:
 @login_required
 def detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    changeset = changesets.find(caller, changeset_id)
+    changeset = find(caller, changeset_id)
     sources = Insight.objects.visible_to(caller).filter(pk__in=changeset.insight_ids).select_related("record")
     context = {
         "changeset": changeset,
@@ -66,7 +69,7 @@ def detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     """Shows what would be put back and what others changed since; POST does it."""
     caller = caller_of(request, door="portal")
-    insights.require_curator(caller)
+    require_curator(caller)
     if request.method == "POST":
         try:
             answer = rollback.roll_back(
@@ -83,7 +86,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
             f"{answer.insights_returned} insight{pluralize(answer.insights_returned)} back in the review.",
         )
         return redirect("changeset", changeset_id=changeset_id)
-    changeset = changesets.find(caller, changeset_id)
+    changeset = find(caller, changeset_id)
     fault, landed = "", []
     try:
         landed = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
@@ -101,7 +104,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    answer = changesets.resume(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    answer = resume_changeset(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
     messages.info(request, f"The changeset is {answer.changeset.get_state_display().lower()} now.")
     return redirect("changeset", changeset_id=changeset_id)
 
@@ -118,7 +121,7 @@ def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @login_required
 def export(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     """The changeset as MetadataChangeProposals, for DataHub's own file source."""
-    changeset = changesets.find(caller_of(request, door="portal"), changeset_id)
+    changeset = find(caller_of(request, door="portal"), changeset_id)
     text = json.dumps(files.as_proposals(changeset.changes.all()), indent=2, ensure_ascii=False)
     response = HttpResponse(text, content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="changeset-{changeset.pk.hex[:8]}.json"'

@@ -16,10 +16,11 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from knowledge import queue as queues
-from knowledge import review, suggestions
+from knowledge import suggestions
 from knowledge.claims import Claim, nearest_claims
 from knowledge.models import Insight
 from knowledge.queue import Queue
+from knowledge.review import QUESTIONS, REASONS
 from memories.access import Caller
 from memories.contract.errors import DomainError
 from memories.models import Category, Confidence
@@ -64,8 +65,8 @@ def listing(request: HttpRequest) -> HttpResponse:
         "confidences": Confidence,
         "ages": queues.AGES,
         "sorts": {name: title for name, (title, _) in queues.SORTS.items()},
-        "reasons": review.REASONS,
-        "questions": review.QUESTIONS,
+        "reasons": REASONS,
+        "questions": QUESTIONS,
         "colleagues": colleagues(caller),
         "previous_page": f"{query}&{urlencode({'page': number - 1})}" if number > 1 else "",
         "next_page": f"{query}&{urlencode({'page': number + 1})}" if number * SIZE < len(groups) else "",

@@ -12,9 +12,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from knowledge import decisions, insights, queries, questions, review, suggestions
+from knowledge import decisions, queries, questions, suggestions
+from knowledge.insights import edit as edit_insight
+from knowledge.insights import require_curator, set_replaced
 from knowledge.models import InsightState
 from knowledge.queue import Place, Queue
+from knowledge.review import ALIKE_MOST, QUESTIONS, REASONS, also_waiting, case, decided_today
 from memories.access import Caller, caller_of
 from memories.contract.errors import DomainError, Invalid, NotFound
 from memories.queries import capped_counts
@@ -40,7 +43,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         "queue": review_queue,
         "against": list(decisions.against(caller)[:AGAINST]),
         "approved": list(queries.backlog(caller).order_by("record__created_at")[:APPROVED_SHOWN]),
-        "decided": review.decided_today(caller).count(),
+        "decided": decided_today(caller).count(),
         "last": request.session.get(LAST),
     }
     return render(request, "review/empty.html", context)
@@ -52,16 +55,16 @@ def detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     caller = curator(request)
     review_queue = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
-    counts = capped_counts(decided=review.decided_today(caller), also=review.also_waiting(caller, insight))
+    counts = capped_counts(decided=decided_today(caller), also=also_waiting(caller, insight))
     words = list(insight.decisions.all())
     context = {
-        "case": review.case(caller, insight),
+        "case": case(caller, insight),
         "insight": insight,
         "record": insight.record,
         "queue": review_queue,
         "place": review_queue.locate(insight),
-        "reasons": review.REASONS,
-        "questions": review.QUESTIONS,
+        "reasons": REASONS,
+        "questions": QUESTIONS,
         "talk": questions.conversation(words),
         "colleagues": colleagues(caller),
         "may_replace": insight.state in (InsightState.PENDING, InsightState.APPROVED) and not insight.changeset_id,
@@ -105,7 +108,7 @@ def _following(review_queue: Queue, position: Place) -> UUID | None:
 def _decide_alike(request: HttpRequest, caller: Caller, act: str, also: list[str]) -> list[str]:
     """The same decision on near-duplicates; returns those it was made on."""
     decided_ids = []
-    for pk in also[: review.ALIKE_MOST]:
+    for pk in also[:ALIKE_MOST]:
         try:
             DECISIONS[act](caller, UUID(pk), _note(request), request.POST)
             decided_ids.append(pk)
@@ -170,7 +173,7 @@ def replace(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     """Says which memory the insight takes the place of, or of none."""
     caller = curator(request)
     try:
-        insights.set_replaced(caller=caller, insight_id=insight_id, record_id=request.POST.get("record") or None)
+        set_replaced(caller=caller, insight_id=insight_id, record_id=request.POST.get("record") or None)
     except DomainError as error:
         messages.error(request, for_people(error))
     return redirect(_address(insight_id, _queue(caller, request)))
@@ -203,7 +206,7 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     review_queue = _queue(caller, request)
     if request.method == "POST" and form.is_valid():
         try:
-            insights.edit(caller=caller, insight_id=insight_id, **form.values())
+            edit_insight(caller=caller, insight_id=insight_id, **form.values())
             if "approve" in request.POST:
                 return decide(request, insight_id, "approve")
         except Invalid as error:
@@ -218,7 +221,7 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
 def curator(request: HttpRequest) -> Caller:
     """The caller, if a curator; others are told whom to ask."""
     caller = caller_of(request, door="portal")
-    insights.require_curator(caller)
+    require_curator(caller)
     return caller
 
 

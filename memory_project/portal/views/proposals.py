@@ -13,10 +13,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from analysis import findings
-from knowledge import insights, queries, questions, review
+from knowledge import queries, questions
 from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
+from knowledge.insights import Captured, capture
 from knowledge.models import InsightState
-from knowledge.review import Effect
+from knowledge.review import Effect, draft, problems_of
 from memories import queries as memories
 from memories.access import Caller, caller_of
 from memories.contract.errors import DomainError, Invalid
@@ -75,7 +76,7 @@ def propose(request: HttpRequest) -> HttpResponse:
             text = values.pop("content")
             if source.get("finding_id"):
                 values |= {"finding_id": source["finding_id"], "source": "agent_discovery"}
-            captured = insights.capture(caller=caller, insight_text=text, **values)
+            captured = capture(caller=caller, insight_text=text, **values)
         except Invalid as error:
             form.refuse(error)
         except DomainError as error:
@@ -87,9 +88,9 @@ def propose(request: HttpRequest) -> HttpResponse:
     return render(request, "knowledge/propose.html", context)
 
 
-def _tell(request: HttpRequest, captured: insights.Captured) -> None:
+def _tell(request: HttpRequest, captured: Captured) -> None:
     messages.success(request, "This is proposed already." if captured.existing else "Proposed: a curator decides.")
-    for problem in review.problems_of(captured.insight):
+    for problem in problems_of(captured.insight):
         messages.warning(request, f"It can’t be applied as it stands: {problem.partition(': ')[2]}.")
     if captured.similar:
         near = captured.similar[0]
@@ -142,6 +143,6 @@ def _effect(caller: Caller, form: ProposalForm) -> Effect | None:
     if "entity_urns" in form.errors:
         return Effect(error=str(form.errors["entity_urns"][0]))
     try:
-        return review.draft(caller, values, actions) if actions else None
+        return draft(caller, values, actions) if actions else None
     except (CatalogUnavailable, CatalogRefused) as error:
         return Effect(error=error.message)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from knowledge import insights
 from knowledge.graph import jsonl
 from knowledge.graph.models import Entity, Graph, Observation
 from knowledge.graph.neighbours import neighbours
+from knowledge.insights import capture
 from memories.access import Caller
 from memories.contract.errors import Forbidden, Invalid, NotFound
 from tests.knowledge.graph.calls import SPACE, call, names, space
@@ -82,11 +82,11 @@ def test_an_observation_becomes_an_insight(alice: Caller, bob: Caller) -> None:
     urn = "urn:li:dataset:(urn:li:dataPlatform:x,orders,PROD)"
     call(alice, "create_entities", entities=[{"name": "Orders", "urn": urn, "observations": ["One row an order."]}])
     number = Observation.objects.get().number
-    insight = insights.capture(caller=alice, category="business_context", observation_id=number).insight
+    insight = capture(caller=alice, category="business_context", observation_id=number).insight
     assert (insight.record.content, insight.record.entity_urns) == ("Orders: One row an order.", [urn])
     assert insight.record.metadata == {"observation_id": number, "graph_entity": "Orders"}
     with pytest.raises(NotFound):
-        insights.capture(caller=bob, category="business_context", observation_id=number)
+        capture(caller=bob, category="business_context", observation_id=number)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -12,7 +12,8 @@ from django.db import connection, models
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import decisions, insights
+from knowledge import decisions
+from knowledge.insights import capture
 from memories import services
 from memories.access import ACT_FOR_USERS, WIPE, Caller
 from memories.contract.errors import Forbidden
@@ -53,7 +54,7 @@ def live(caller: Caller, colleague: Caller, admin: Caller) -> None:
     services.supersede(caller=caller, record_id=fact.pk, content="Revenue of the wiped person includes refunds.")
     tills = services.remember(caller=colleague, content="A colleague's fact about tills.").record
     feedback.mark(caller=caller, record_id=tills.pk, verdict="wrong", note="no")
-    captured = insights.capture(
+    captured = capture(
         caller=caller, category="correction", insight_text="An insight of the wiped person about orders."
     )
     decisions.reject(caller=admin, insight_id=captured.insight.pk, notes="no")
