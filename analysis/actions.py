@@ -21,15 +21,15 @@ from django.db import connection, transaction
 from django_q.tasks import async_task
 
 from analysis import records, sessions, sources
-from analysis.asking.query import Scope, run, scope, uncastable
-from analysis.execution import Acted, carry_out, is_interrupted
+from analysis.action_execution import Acted, carry_out, is_interrupted
 from analysis.models import Action, ActionState, Session
 from analysis.operations import Act
+from analysis.querying.query import Scope, run, scope, uncastable
 from analysis.sources import SourceModel
-from memories.access import Caller, caller_for
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import carries_out, checked
+from memories.identity.caller import Caller, caller_for
 
 UNCONFIRMED_MOST = 50  # more records than that need the token of a dry run
 TOKEN_HOURS = 1

@@ -7,8 +7,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from analysis.models import Action, DeclaredSource, Session
-from memories.access import caller_of
-from memories.admin.lists import AdminsOnly
+from memories.admin.base import AdminsOnly
+from memories.identity.caller import caller_of
 
 
 @admin.register(DeclaredSource)

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
-from memories.contract.toolset import TOOLS, Tool
+from memories.contract.tools import TOOLS, Tool
 
 if TYPE_CHECKING:
-    from memories.plugs import Trace
+    from memories.extensions import Trace
 
 
 class AnalysisConfig(AppConfig):
@@ -16,12 +16,12 @@ class AnalysisConfig(AppConfig):
 
     def ready(self) -> None:
         from analysis import copies, findings, sources  # noqa: PLC0415 - models first
-        from memories import plugs  # noqa: PLC0415 - the same
+        from memories import extensions  # noqa: PLC0415 - the same
         from memories.retrieval.indexing import SOURCES  # noqa: PLC0415 - the same
 
         SOURCES.register("finding", findings.SOURCE)
-        plugs.COPIES.register("analyses", copies.AnalysisCopies())
-        plugs.TRACES.register("analysis", traces)
+        extensions.COPIES.register("analyses", copies.AnalysisCopies())
+        extensions.TRACES.register("analysis", traces)
         for kind, opens in sources.BUILT_IN.items():
             sources.KINDS.register(kind, opens)
         TOOLS.register("analysis", tools)
@@ -30,7 +30,7 @@ class AnalysisConfig(AppConfig):
 
 def traces() -> list[Trace]:
     from analysis.models import Action, Session  # noqa: PLC0415 - models first
-    from memories.plugs import Trace  # noqa: PLC0415 - the same
+    from memories.extensions import Trace  # noqa: PLC0415 - the same
 
     return [Trace(Session, "owner"), Trace(Action, "owner", stays=True), Trace(Action, "on_behalf_of", stays=True)]
 

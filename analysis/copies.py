@@ -12,9 +12,9 @@ from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from analysis.models import Finding, IngestedRecord, Session
-from analysis.sources.own_records import MODEL
-from memories.access import caller_for
+from analysis.sources.memories import MODEL
 from memories.contract.errors import Forbidden
+from memories.identity.caller import caller_for
 from memories.models import MemoryRecord
 
 
@@ -71,7 +71,7 @@ def _as_json(text: str) -> str:
 
 
 class AnalysisCopies:
-    """memories.plugs.Copies: memories that analyses have ingested."""
+    """memories.extensions.Copies: memories that analyses have ingested."""
 
     def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
         erase(record_id, texts)

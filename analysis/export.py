@@ -13,12 +13,12 @@ from django.core import signing
 from django.db import connection, transaction
 
 from analysis import operations, sessions
-from analysis.asking.filters import field_name
-from analysis.asking.query import Scope, documents, require_fields, run, scope
-from memories.access import Caller
+from analysis.querying.filters import field_name
+from analysis.querying.query import Scope, documents, require_fields, run, scope
+from memories.contract.csv import inert
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import carries_out
-from memories.contract.spreadsheet import inert
+from memories.identity.caller import Caller
 
 MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 VALID_S = 3600

@@ -13,17 +13,17 @@ from django.utils import timezone
 from pgvector.django import CosineDistance
 
 from analysis import sessions
-from analysis.asking.summaries import Summary
 from analysis.models import Finding, FindingPassage, Session
 from analysis.operations import FINDING_MOST, FindingCategory, FindingText, StoreFindings, TopK
+from analysis.querying.page_summaries import Summary
 from memories import embedding
-from memories.access import Caller
 from memories.contract.errors import NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import carries_out, checked
+from memories.identity.caller import Caller
 from memories.models.fields import text_search_config
 from memories.models.index_job import Trigger
-from memories.retrieval import indexing, lexicon
+from memories.retrieval import indexing, term_statistics
 
 SUMMARY = "page_summary"
 TOP_K = 50
@@ -120,7 +120,7 @@ def search(
 
 def _words(query: str) -> str:
     """Any word of the query, as a tsquery."""
-    return lexicon.any_of(lexicon.query_terms(query))
+    return term_statistics.any_of(term_statistics.query_terms(query))
 
 
 def _holds(words: str) -> RawSQL:

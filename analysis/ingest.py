@@ -15,20 +15,20 @@ from django.db import transaction
 from django.utils import timezone
 
 from analysis import records, sessions, sources
-from analysis.asking.request import checked_filters
-from analysis.asking.summaries import summarize
 from analysis.findings import keep_summary
 from analysis.models import Ingest as Scope
 from analysis.models import IngestedRecord, IngestState, Session
 from analysis.operations import Ingest
+from analysis.querying.page_summaries import summarize
+from analysis.querying.source_filters import checked_filters
 from analysis.sources import SourceModel, checks
 from analysis.sources.envelopes import PageOf
-from analysis.sources.port import LINK, Upstream, UpstreamFailed
-from memories.access import Caller
+from analysis.sources.interface import LINK, Upstream, UpstreamFailed
 from memories.contract import progress
 from memories.contract.errors import Invalid
 from memories.contract.operations import carries_out
 from memories.database import connections
+from memories.identity.caller import Caller
 
 PLANNED_FROM = 500  # records from which the planner is told at once what came
 PAGES_MAX = 50  # in one call; resume goes past it

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.conf import settings
 
-from analysis import actions, export, findings, ingest, nested, operations, sessions, telling
-from analysis.asking import query
-from analysis.execution import Acted
-from analysis.shapes import (
+from analysis import actions, child_ingest, export, findings, ingest, operations, rendering, sessions
+from analysis.action_execution import Acted
+from analysis.querying import query
+from analysis.responses import (
     ActShape,
     AggregateShape,
     ClearShape,
@@ -26,30 +26,30 @@ from analysis.shapes import (
     StoreShape,
     SummaryShape,
 )
-from analysis.sql import reading
+from analysis.sql import execute
 from analysis.sql.engines import DIALECTS
-from memories.access import Caller
 from memories.contract.budget import within_budget
-from memories.contract.links import link_to
-from memories.contract.toolset import Answer, Hints, Tool, tool
+from memories.contract.tools import Answer, Hints, Tool, tool
+from memories.contract.urls import link_to
+from memories.identity.caller import Caller
 
 
 def _ingest(caller: Caller, ask: operations.Ingest) -> Answer[IngestShape]:
-    return telling.ingest_answer(ingest.ingest(ask, caller=caller))
+    return rendering.ingest_answer(ingest.ingest(ask, caller=caller))
 
 
 def _ingest_children(caller: Caller, ask: operations.IngestChildren) -> Answer[NestedShape]:
-    result = nested.ingest(ask, caller=caller)
+    result = child_ingest.ingest(ask, caller=caller)
     shape: NestedShape = {
         "analysis_id": result.analysis_id,
         "model": result.model,
         "records": result.records,
         "parents": result.parents,
-        "failed_parents": dict(list(result.failed.items())[: telling.FAILED_SHOWN]),
+        "failed_parents": dict(list(result.failed.items())[: rendering.FAILED_SHOWN]),
         "notes": result.notes,
     }
     all_failed = bool(result.failed) and len(result.failed) == result.parents
-    return Answer(shape, telling.nested_text(result), telling.CONSUMED, is_error=all_failed)
+    return Answer(shape, rendering.nested_text(result), rendering.CONSUMED, is_error=all_failed)
 
 
 analysis_ingest = Tool(
@@ -78,15 +78,15 @@ def analysis_store(caller: Caller, ask: operations.StoreFindings) -> Answer[Stor
         "persistent": ask.persistent,
         "note": note,
     }
-    return Answer(shape, telling.store_text(ask.analysis_id, rows, ask.persistent, note), telling.CONSUMED)
+    return Answer(shape, rendering.store_text(ask.analysis_id, rows, ask.persistent, note), rendering.CONSUMED)
 
 
 def _describe(caller: Caller, ask: operations.Describe) -> Answer[DescribeShape]:
-    return telling.describe_answer(caller, sessions.find(caller, ask.analysis_id), ask)
+    return rendering.describe_answer(caller, sessions.find(caller, ask.analysis_id), ask)
 
 
 def _semantic(caller: Caller, ask: operations.SearchFindings) -> Answer[SemanticShape]:
-    return telling.semantic_answer(sessions.find(caller, ask.analysis_id), ask)
+    return rendering.semantic_answer(sessions.find(caller, ask.analysis_id), ask)
 
 
 def _scope(caller: Caller, ask: operations.Aggregate | operations.Filter | operations.Sample) -> query.Scope:
@@ -94,15 +94,15 @@ def _scope(caller: Caller, ask: operations.Aggregate | operations.Filter | opera
 
 
 def _aggregate(caller: Caller, ask: operations.Aggregate) -> Answer[AggregateShape]:
-    return telling.aggregate_answer(_scope(caller, ask), ask)
+    return rendering.aggregate_answer(_scope(caller, ask), ask)
 
 
 def _filter(caller: Caller, ask: operations.Filter) -> Answer[RowsShape]:
-    return telling.filter_answer(_scope(caller, ask), ask)
+    return rendering.filter_answer(_scope(caller, ask), ask)
 
 
 def _sample(caller: Caller, ask: operations.Sample) -> Answer[RowsShape]:
-    return telling.sample_answer(_scope(caller, ask), ask)
+    return rendering.sample_answer(_scope(caller, ask), ask)
 
 
 analysis_query = Tool(
@@ -147,7 +147,7 @@ def _previewed(preview: actions.Preview) -> PreviewShape:
     notes = [f"{preview.without_id} more records match, but have no id to act on"] if preview.without_id else []
     if preview.interrupted:
         shape["interrupted"] = [action.pk.hex for action in preview.interrupted]
-        notes.append(telling.BROKE_OFF.format(action=preview.interrupted[0]))
+        notes.append(rendering.BROKE_OFF.format(action=preview.interrupted[0]))
     if notes:
         shape["note"] = "; ".join(notes)
     return shape
@@ -220,7 +220,7 @@ def analysis_export(caller: Caller, ask: operations.Export) -> Answer[ExportShap
 @tool(toolset="query", title="Query a warehouse", hints=Hints(read_only=True, open_world=True))
 def query_sql(caller: Caller, ask: operations.QuerySql) -> SqlShape:
     """Ask a data warehouse in SQL, reading only. What is known of its tables comes with the answer."""
-    result = reading.ask(ask, caller=caller)
+    result = execute.ask(ask, caller=caller)
     shape: SqlShape = {
         "columns": result.columns,
         "rows": result.rows,
@@ -234,6 +234,6 @@ def query_sql(caller: Caller, ask: operations.QuerySql) -> SqlShape:
     return shape
 
 
-query_sql = replace(query_sql, has_use=lambda caller: bool(reading.readable_sources(caller)))
+query_sql = replace(query_sql, has_use=lambda caller: bool(execute.readable_sources(caller)))
 
 TOOLS = [analysis_ingest, analysis_store, analysis_query, analysis_act, analysis_clear, analysis_export]

@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.operations import AnalysisId
-from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.operations import checked
+from memories.identity.caller import Caller
 
 FINDING_TTL = timedelta(hours=1)
 

@@ -75,8 +75,8 @@ def fill(count: int) -> Any:
 
 
 def measure(session: Any, rounds: int) -> None:
-    from analysis.asking import description, query, sampling  # noqa: PLC0415 - after setup()
-    from analysis.asking.query import run, scope  # noqa: PLC0415 - the same
+    from analysis.querying import description, query, sampling  # noqa: PLC0415 - after setup()
+    from analysis.querying.query import run, scope  # noqa: PLC0415 - the same
 
     def select(conditions: dict[str, Any] | None = None) -> Any:
         return scope(session, "deal", conditions)

@@ -84,8 +84,8 @@ async def ask(client: Any, tool: str, questions: list[dict[str, Any]], names: di
 async def measure(directory: Path, *, enrich: bool) -> None:
     from mcp import Client  # noqa: PLC0415 - after setup()
 
-    from memories.access import ACT_FOR_USERS, Caller  # noqa: PLC0415 - the same
     from memories.conversation import tasks  # noqa: PLC0415 - the same
+    from memories.identity.caller import ACT_FOR_USERS, Caller  # noqa: PLC0415 - the same
     from memory_project.mcp.server import build_server  # noqa: PLC0415 - the same
 
     records = [json.loads(line) for line in (directory / "records.jsonl").open()]

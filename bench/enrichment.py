@@ -49,10 +49,10 @@ def main() -> None:
 def fill(count: int) -> Any:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415 - the same
-    from memories.access import caller_for  # noqa: PLC0415 - the same
+    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - the same
+    from memories.identity.caller import caller_for  # noqa: PLC0415 - the same
     from memories.models import MemoryRecord, Persona, PersonaMembership  # noqa: PLC0415 - the same
-    from memories.retrieval import lexicon  # noqa: PLC0415 - the same
+    from memories.retrieval import term_statistics  # noqa: PLC0415 - the same
     from memory_project.models import User  # noqa: PLC0415 - the same
 
     persona = Persona.objects.create(name="bench")
@@ -80,7 +80,7 @@ def fill(count: int) -> Any:
         for number in range(count + 20)
     ]
     MemoryRecord.objects.bulk_create(rows, batch_size=2_000)
-    lexicon.refresh()
+    term_statistics.refresh()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return caller_for(people[1], door="bench")
@@ -90,8 +90,8 @@ def measure(caller: Any, entity: str, is_on: bool, calls: int) -> list[float]:
     """Milliseconds of each call, as the server's worker thread sees them."""
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
-    from memory_project.mcp.running import Running  # noqa: PLC0415 - the same
     from memory_project.mcp.server import build_server  # noqa: PLC0415 - the same
+    from memory_project.mcp.workers import Running  # noqa: PLC0415 - the same
 
     settings.MEMORY_CONTEXT = is_on
     server = build_server(toolsets=["all"], identify=lambda request: caller)

@@ -43,7 +43,7 @@ def text(fact: str, location: str, dice: random.Random) -> str:
 
 
 def ranks_of_documents(location: str) -> list[int]:
-    from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415 - after setup()
+    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
     from knowledge.catalog.search import search  # noqa: PLC0415 - the same
     from memories.retrieval import indexing  # noqa: PLC0415 - the same
 
@@ -64,9 +64,9 @@ def ranks_of_documents(location: str) -> list[int]:
 
 
 def ranks(location: str) -> list[int]:
-    from memories.access import Caller  # noqa: PLC0415 - after setup()
-    from memories.retrieval.search import recall  # noqa: PLC0415 - the same
-    from memories.writing.importing import remember_many  # noqa: PLC0415 - the same
+    from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
+    from memories.retrieval.recall import recall  # noqa: PLC0415 - the same
+    from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - the same
 
     dice = random.Random(3)
     caller: Any = Caller(email=f"{location}@bench.example", persona="bench", personas=frozenset({"bench"}))

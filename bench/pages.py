@@ -51,7 +51,7 @@ def main() -> None:
 def fill(records: int, insights: int) -> dict[str, Any]:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memories.retrieval import lexicon  # noqa: PLC0415 - the same
+    from memories.retrieval import term_statistics  # noqa: PLC0415 - the same
 
     people = make_people()
     make_catalog()
@@ -59,7 +59,7 @@ def fill(records: int, insights: int) -> dict[str, Any]:
     make_insights(rows[:insights])
     make_baselines(rows)
     make_calls(records)
-    lexicon.refresh()
+    term_statistics.refresh()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return people
@@ -87,7 +87,7 @@ def make_people() -> dict[str, Any]:
 
 
 def make_catalog() -> None:
-    from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415 - after setup()
+    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
 
     catalog = LocalCatalog()
     for number in range(TABLES):
@@ -237,9 +237,9 @@ def pages(role: str, user: Any) -> list[tuple[str, str]]:
     """What this person opens, with ids of rows that this person may see."""
     from django.urls import reverse  # noqa: PLC0415 - after setup()
 
-    from knowledge import queries as curation  # noqa: PLC0415 - the same
+    from knowledge.insights import queries as curation  # noqa: PLC0415 - the same
     from memories import queries  # noqa: PLC0415 - the same
-    from memories.access import caller_for  # noqa: PLC0415 - the same
+    from memories.identity.caller import caller_for  # noqa: PLC0415 - the same
 
     caller = caller_for(user, door="bench")
     correction = queries.corrections(caller)[0]

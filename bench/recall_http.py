@@ -83,7 +83,7 @@ async def measure(url: str, tokens: list[str], queries: list[str], clients: int)
 
 
 def token_of(user: Any) -> str:
-    from memories.access import operator  # noqa: PLC0415 - after setup()
+    from memories.identity.caller import operator  # noqa: PLC0415 - after setup()
     from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - the same
 
     return create_token(caller=operator(), user=user, name="bench")[1]

@@ -69,7 +69,7 @@ def store_conversations(records: list[dict[str, Any]], caller: Any) -> dict[str,
 
 
 def store_documents(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
-    from memories.writing.importing import remember_many  # noqa: PLC0415 - after setup()
+    from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
 
     facts = [{"content": record["text"], "visibility": "private"} for record in records]
     answers = remember_many(caller=caller, facts=facts)
@@ -77,7 +77,7 @@ def store_documents(records: list[dict[str, Any]], caller: Any) -> dict[str, str
 
 
 def ask(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any, together: bool) -> Results:
-    from memories.retrieval.search import Filters, recall  # noqa: PLC0415 - after setup()
+    from memories.retrieval.recall import Filters, recall  # noqa: PLC0415 - after setup()
 
     results: Results = defaultdict(list)
     stages: Counter[str] = Counter()
@@ -109,8 +109,8 @@ def main() -> None:
     scratch.setup()
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
-    from memories.access import Caller  # noqa: PLC0415 - the same
-    from memories.retrieval import lexicon  # noqa: PLC0415 - the same
+    from memories.identity.caller import Caller  # noqa: PLC0415 - the same
+    from memories.retrieval import term_statistics  # noqa: PLC0415 - the same
 
     caller = Caller(email="bench@example.org", persona="analyst", personas=frozenset({"analyst"}))
     questions = [q for q in lines(options.dir / "qa.jsonl") if q.get("category", 1) in CATEGORIES and q["relevant"]]
@@ -118,7 +118,7 @@ def main() -> None:
     is_conversation = "scope" in records[0]
     with scratch.database():
         names = (store_conversations if is_conversation else store_documents)(records, caller)
-        lexicon.refresh()
+        term_statistics.refresh()
         print(f"{len(names)} memories, {len(questions)} questions")
         table(ask(questions, names, caller, options.together))
         if not is_conversation:

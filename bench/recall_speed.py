@@ -62,7 +62,7 @@ def sentence(dice: random.Random) -> str:
 def vectors_for(size: int, texts: list[str]) -> Iterator[tuple[Any, bytes | None]]:
     """A vector and token bits for each text: real ones, then noisy copies."""
     from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.retrieval.tokens import bits_of  # noqa: PLC0415 - the same
+    from memories.retrieval.token_similarity import bits_of  # noqa: PLC0415 - the same
 
     noise = np.random.default_rng(7)
     vectors, tokens, _ = embedding.embed_tokens(texts[:EMBEDDED], wait_s=60)
@@ -80,7 +80,7 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
     """Fills the tables with COPY and trains the vector index afterwards, as a worker would."""
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memories.retrieval import lexicon, vector_index  # noqa: PLC0415 - the same
+    from memories.retrieval import term_statistics, vector_index  # noqa: PLC0415 - the same
 
     dice, started = random.Random(7), time.perf_counter()
     texts = [sentence(dice) for _ in range(size)]
@@ -118,7 +118,7 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
     built = time.perf_counter()
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE memory_records, memory_passages")
-    lexicon.refresh()
+    term_statistics.refresh()
     print(f"{size:,} loaded in {loaded - started:.0f} s, vector index built in {built - loaded:.0f} s")
     return texts
 
@@ -216,8 +216,8 @@ def import_alone() -> None:
 def compare_imports(count: int) -> None:
     """How much of the rate of batched embedding alone is left of it in an import."""
     from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.access import Caller  # noqa: PLC0415 - the same
-    from memories.writing.importing import remember_many  # noqa: PLC0415 - the same
+    from memories.identity.caller import Caller  # noqa: PLC0415 - the same
+    from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - the same
 
     dice = random.Random(23)
     texts = [f"Import: {sentence(dice)}" for _ in range(2 * count)]
@@ -266,8 +266,8 @@ def owner_of(size: int) -> Callable[[int], str]:
 
 def measure_many(sizes: list[int], count: int) -> None:
     from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.access import Caller, operator  # noqa: PLC0415 - the same
-    from memories.retrieval.search import recall  # noqa: PLC0415 - the same
+    from memories.identity.caller import Caller, operator  # noqa: PLC0415 - the same
+    from memories.retrieval.recall import recall  # noqa: PLC0415 - the same
 
     people = {
         f"owner {number}": Caller(email=f"owner{number}@bench.example", persona="bench", personas=frozenset({"bench"}))
@@ -290,10 +290,10 @@ def measure_many(sizes: list[int], count: int) -> None:
 
 def index_recall(people: dict[str, Any], queries: list[str]) -> None:
     from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.database.statements import condition  # noqa: PLC0415 - the same
+    from memories.database.queryset_sql import condition  # noqa: PLC0415 - the same
+    from memories.retrieval.near_duplicates import nearest  # noqa: PLC0415 - the same
     from memories.retrieval.ranking import is_small  # noqa: PLC0415 - the same
-    from memories.retrieval.search import Filters, in_scope  # noqa: PLC0415 - the same
-    from memories.retrieval.similar import nearest  # noqa: PLC0415 - the same
+    from memories.retrieval.recall import Filters, in_scope  # noqa: PLC0415 - the same
 
     for name, caller in people.items():
         scope = condition(in_scope(caller, Filters()))

@@ -26,7 +26,7 @@ def columns(turn: int, table: str) -> list[dict[str, str]]:
 
 
 def fill(memories: int, entities: int) -> None:
-    from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415 - after setup()
+    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
     from memories.models import MemoryRecord  # noqa: PLC0415
 
     for number in range(entities):
@@ -52,8 +52,8 @@ def main() -> None:
     options = parser.parse_args()
     scratch.setup()
     from knowledge import catalog as catalogs  # noqa: PLC0415 - after setup()
-    from knowledge.catalog import staleness  # noqa: PLC0415
-    from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415
+    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415
+    from knowledge.freshness import comparison  # noqa: PLC0415
 
     reads: list[int] = []
 
@@ -72,7 +72,7 @@ def main() -> None:
                     LocalCatalog().put(urn(number), "schemaMetadata", {"schemaName": "x", "fields": fields}, {})
             reads.clear()
             started = time.perf_counter()
-            swept = staleness.sweep(options.memories)
+            swept = comparison.sweep(options.memories)
             seconds = time.perf_counter() - started
             requests = sum(-(-size // 100) for size in reads)
             print(

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
-from memories.contract.toolset import COMPANIONS, FAILURES, TOOLS, Tool
+from memories.contract.tools import COMPANIONS, FAILURES, TOOLS, Tool
 
 if TYPE_CHECKING:
-    from memories.plugs import Trace
+    from memories.extensions import Trace
 
 
 class KnowledgeConfig(AppConfig):
@@ -16,38 +16,40 @@ class KnowledgeConfig(AppConfig):
 
     def ready(self) -> None:
         """Plugs into memories. Imported here, since models come first."""
-        from knowledge import companions, repairs, reviewing, subjects  # noqa: PLC0415
-        from knowledge.catalog import texts  # noqa: PLC0415
+        from knowledge.catalog import document_index  # noqa: PLC0415
         from knowledge.catalog.lineage import neighbours  # noqa: PLC0415
-        from knowledge.catalog.staleness import hints  # noqa: PLC0415
-        from knowledge.changes.change_request import CHANGE_TYPES  # noqa: PLC0415
-        from knowledge.changes.change_types import BUILT_IN  # noqa: PLC0415
-        from memories import plugs  # noqa: PLC0415
-        from memories.retrieval import indexing, search  # noqa: PLC0415
-        from memories.writing import batches  # noqa: PLC0415
+        from knowledge.changesets.change_request import CHANGE_TYPES  # noqa: PLC0415
+        from knowledge.changesets.change_types import BUILT_IN  # noqa: PLC0415
+        from knowledge.context import memory_context  # noqa: PLC0415
+        from knowledge.freshness.comparison import hints  # noqa: PLC0415
+        from knowledge.insights import entity_linking, sql_corrections  # noqa: PLC0415
+        from knowledge.review import hooks  # noqa: PLC0415
+        from memories import extensions  # noqa: PLC0415
+        from memories.retrieval import indexing, recall  # noqa: PLC0415
+        from memories.writing import bulk_actions  # noqa: PLC0415
 
         TOOLS.register("knowledge", tools)
-        COMPANIONS.register("memory context", companions.accompany)
-        COMPANIONS.register("repairs", repairs.put_right)
-        FAILURES.register("repairs", repairs.hear_failure)
-        plugs.REVIEWS.register("insights", reviewing.InsightReview())
-        plugs.GROUNDS.register("baselines", reviewing.ground)
-        plugs.SUBJECTS.register("catalog", subjects.entities_of_text)
-        plugs.TRACES.register("knowledge", traces)
-        plugs.COPIES.register("changesets", reviewing.InsightCopies())
-        search.NEIGHBOURS.register("lineage", neighbours)
-        indexing.SOURCES.register(texts.KIND, texts.SOURCE)
-        search.HINTS.register("staleness", hints)
+        COMPANIONS.register("memory context", memory_context.accompany)
+        COMPANIONS.register("repairs", sql_corrections.put_right)
+        FAILURES.register("repairs", sql_corrections.hear_failure)
+        extensions.REVIEWS.register("insights", hooks.InsightReview())
+        extensions.GROUNDS.register("baselines", hooks.ground)
+        extensions.SUBJECTS.register("catalog", entity_linking.entities_of_text)
+        extensions.TRACES.register("knowledge", traces)
+        extensions.COPIES.register("changesets", hooks.InsightCopies())
+        recall.NEIGHBOURS.register("lineage", neighbours)
+        indexing.SOURCES.register(document_index.KIND, document_index.SOURCE)
+        recall.HINTS.register("staleness", hints)
         for entry in BUILT_IN:
             CHANGE_TYPES.register(entry.name, entry)
-        for name, act in reviewing.ACTS.items():
-            batches.ACTS.register(name, act)
+        for name, act in hooks.ACTS.items():
+            bulk_actions.ACTS.register(name, act)
 
 
 def traces() -> list[Trace]:
     """Others rely on what was decided: it stays, under a pseudonym."""
     from knowledge.models import Changeset, Decision, Insight  # noqa: PLC0415 - models first
-    from memories.plugs import Trace  # noqa: PLC0415 - the same
+    from memories.extensions import Trace  # noqa: PLC0415 - the same
 
     columns = [
         (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from knowledge.changes.change_request import Action, Request
+from knowledge.changesets.change_request import Action, Request
 from memories.contract.fields import (
     Columns,
     Content,

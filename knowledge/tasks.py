@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from knowledge.catalog import baselines, staleness
+from knowledge.freshness import baselines, comparison
 
 
 def ground(record_id: str) -> int:
@@ -15,7 +15,7 @@ def ground(record_id: str) -> int:
 
 def watch_staleness() -> str:
     """Compares memories with the catalog; what it could not do is in the result, for the operator."""
-    swept = staleness.sweep(settings.STALENESS_BATCH)
-    staleness.report(swept.note)
+    swept = comparison.sweep(settings.STALENESS_BATCH)
+    comparison.report(swept.note)
     summary = f"{swept.checked} checked, {swept.stale} stale, {swept.to_verify} to verify"
     return f"{summary}; degraded: {swept.note}" if swept.note else summary

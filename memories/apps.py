@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
-from memories.contract.toolset import TOOLS, Tool
+from memories.contract.tools import TOOLS, Tool
 
 if TYPE_CHECKING:
-    from memories.plugs import Trace
+    from memories.extensions import Trace
 
 
 class MemoriesConfig(AppConfig):
@@ -15,20 +15,20 @@ class MemoriesConfig(AppConfig):
     verbose_name = "Memories"
 
     def ready(self) -> None:
-        from memories import plugs  # noqa: PLC0415 - the same
+        from memories import extensions  # noqa: PLC0415 - the same
         from memories.retrieval import indexing  # noqa: PLC0415 - models first
-        from memories.writing import batches  # noqa: PLC0415 - the same
+        from memories.writing import bulk_actions  # noqa: PLC0415 - the same
 
         TOOLS.register("memory", tools)
         indexing.SOURCES.register("memory", indexing.MEMORIES)
-        plugs.TRACES.register("memories", traces)
-        for name, act in batches.MEMORY_ACTS.items():
-            batches.ACTS.register(name, act)
+        extensions.TRACES.register("memories", traces)
+        for name, act in bulk_actions.MEMORY_ACTS.items():
+            bulk_actions.ACTS.register(name, act)
 
 
 def traces() -> list[Trace]:
+    from memories.extensions import Trace  # noqa: PLC0415 - the same
     from memories.models import Batch, Feedback, MemoryRevision, Showing, Tombstone  # noqa: PLC0415 - models first
-    from memories.plugs import Trace  # noqa: PLC0415 - the same
 
     return [
         Trace(Batch, "created_by"),

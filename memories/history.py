@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db.models.expressions import RawSQL
 
-from memories.access import Caller
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Visibility
 
 CHAIN_MAX = 100

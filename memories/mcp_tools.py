@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from memories import operations, queries, services, shapes
-from memories.access import Caller
+from memories import operations, queries, responses, services
 from memories.contract.budget import within_budget
-from memories.contract.toolset import Answer, Hints, Tool, tool
+from memories.contract.tools import Answer, Hints, Tool, tool
 from memories.history import history
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.retrieval.search import recall
-from memories.shapes import (
+from memories.rendering import as_text
+from memories.responses import (
     ChangedShape,
     GotShape,
     HistoryShape,
@@ -20,8 +20,8 @@ from memories.shapes import (
     RecallShape,
     RememberedShape,
 )
-from memories.telling import as_text
-from memories.writing import erasing, feedback, pruning
+from memories.retrieval.recall import recall
+from memories.writing import erasure, feedback, pruning
 
 
 def _remember(caller: Caller, ask: operations.Remember) -> RememberedShape:
@@ -62,7 +62,7 @@ def _feedback(caller: Caller, ask: operations.MarkFeedback) -> ChangedShape:
 
 def _history(caller: Caller, ask: operations.ShowHistory) -> HistoryShape:
     record = queries.get(caller, ask.record_id)
-    changes, omitted = within_budget([shapes.change_shape(change) for change in history(caller, record)])
+    changes, omitted = within_budget([responses.change_shape(change) for change in history(caller, record)])
     shape: HistoryShape = {
         "id": record.pk.hex,
         "status": record.status,
@@ -80,20 +80,20 @@ def _share(caller: Caller, ask: operations.Share) -> ChangedShape:
 
 
 def _erase(caller: Caller, ask: operations.Erase) -> ChangedShape:
-    erasing.erase(ask, caller=caller)
+    erasure.erase(ask, caller=caller)
     return {"id": ask.record_id.hex, "status": "erased", "message": "erased for good"}
 
 
 def _get(caller: Caller, ask: operations.GetMemory) -> GotShape:
-    return {"memory": shapes.memory_shape(queries.get(caller, ask.record_id)), "about": shapes.QUOTED}
+    return {"memory": responses.memory_shape(queries.get(caller, ask.record_id)), "about": responses.QUOTED}
 
 
 def _list(caller: Caller, ask: operations.ListMemories) -> PageShape:
-    return shapes.page_shape(queries.listing(caller, ask), ask.limit, ask.offset)
+    return responses.page_shape(queries.listing(caller, ask), ask.limit, ask.offset)
 
 
 def _review_stale(caller: Caller, ask: operations.ReviewStale) -> PageShape:
-    page = shapes.page_shape(queries.stale(caller), ask.limit, ask.offset)
+    page = responses.page_shape(queries.stale(caller), ask.limit, ask.offset)
     return {**page, "message": f"{page['total']} stale: verify, update, supersede or forget each"}
 
 
@@ -131,7 +131,7 @@ def memory_recall(caller: Caller, ask: operations.RecallMemories) -> Answer[Reca
     `auto` uses whatever you pass and returns one ranking. Ask before analysing: definitions, exceptions
     and corrections that colleagues and agents learned are here.
     """
-    shape = shapes.recall_shape(recall(ask, caller=caller), explain=ask.explain)
+    shape = responses.recall_shape(recall(ask, caller=caller), explain=ask.explain)
     return Answer(shape, text=as_text(shape))
 
 
@@ -166,7 +166,7 @@ def _remembered(answer: services.Remembered, message: str) -> RememberedShape:
         "existing": answer.existing,
     }
     if answer.similar:
-        shape["similar_existing"] = [shapes.similar_shape(similar) for similar in answer.similar]
+        shape["similar_existing"] = [responses.similar_shape(similar) for similar in answer.similar]
     if answer.note:
         shape["note"] = answer.note
     return shape

@@ -9,15 +9,15 @@ from uuid import UUID
 
 from django.db.models import OuterRef, Q, QuerySet
 
-from memories.access import Caller
 from memories.contract.errors import NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import checked
-from memories.database.statements import Statement
+from memories.database.queryset_sql import Statement
+from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.operations import ListMemories
-from memories.retrieval.search import Filters, in_scope
+from memories.retrieval.recall import Filters, in_scope
 
 COUNT_MOST = 10_000  # beyond this a count is shown as "10,000+"
 FACET_MOST = 12  # values shown per facet

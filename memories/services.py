@@ -13,12 +13,12 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from memories import embedding, operations, plugs
-from memories.access import Caller
+from memories import embedding, extensions, operations
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import JsonObject
 from memories.contract.operations import carries_out, checked
 from memories.embedding import Vectors
+from memories.identity.caller import Caller
 from memories.models import (
     Category,
     MemoryRecord,
@@ -30,12 +30,12 @@ from memories.models import (
 from memories.models.index_job import Trigger
 from memories.operations import EDITABLE, EDITED_BY, SESSION_KEY
 from memories.retrieval import indexing, passages
-from memories.retrieval.languages import language_of
+from memories.retrieval.language import language_of
+from memories.retrieval.near_duplicates import Similar, similar_to
 from memories.retrieval.passages import Stamped
-from memories.retrieval.similar import Similar, similar_to
-from memories.writing.chains import living_successor, locked_with_predecessor, make_active, mark_superseded
-from memories.writing.revising import locked, revised, save_new
-from memories.writing.twins import key_of, locked_twins
+from memories.writing.correction_chains import living_successor, locked_with_predecessor, make_active, mark_superseded
+from memories.writing.duplicates import key_of, locked_twins
+from memories.writing.revision import locked, revised, save_new
 
 # What a correction of a conversation's memory takes over.
 OF_CONVERSATIONS = (
@@ -117,8 +117,8 @@ def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime
         fields = {**inherited, **ask.stated_values(*EDITABLE), "language": language or old.language}
         if fields["content"] == old.content:
             raise Invalid("is what the memory already says", field="content", allowed="the corrected text")
-        reviews = plugs.REVIEWS.values()
-        waits = plugs.first_word([review.hold_correction(caller, old, fields) for review in reviews])
+        reviews = extensions.REVIEWS.values()
+        waits = extensions.first_word([review.hold_correction(caller, old, fields) for review in reviews])
         new = MemoryRecord(
             **{**fields, "visibility": Visibility.PRIVATE if waits else fields["visibility"]},
             created_by=old.created_by,
@@ -164,8 +164,10 @@ def revise(ask: operations.Revise, *, caller: Caller) -> MemoryRecord:
             raise Conflict(f"is {record.status}: restore it before changing it", field="id")
         if changes.get("visibility", record.visibility) != record.visibility:
             check_share(record)
-        reviews = plugs.REVIEWS.values()
-        waits = plugs.first_word([review.hold_edit(caller, record, changes) for review in reviews]) if changes else ""
+        reviews = extensions.REVIEWS.values()
+        waits = (
+            extensions.first_word([review.hold_edit(caller, record, changes) for review in reviews]) if changes else ""
+        )
         if waits:
             record.waits = waits
             return record
@@ -199,7 +201,7 @@ def restore(ask: operations.Restore, *, caller: Caller) -> MemoryRecord:
     restored correction corrects again."""
     with transaction.atomic():
         record, old = locked_with_predecessor(caller, ask.record_id)
-        for review in plugs.REVIEWS.values():
+        for review in extensions.REVIEWS.values():
             review.check_restore(record)
         successor = living_successor(record)
         if successor and record.status == Status.SUPERSEDED:
@@ -294,7 +296,7 @@ def verify(ask: operations.Verify, *, caller: Caller) -> MemoryRecord:
 
 
 def check_share(record: MemoryRecord) -> None:
-    for review in plugs.REVIEWS.values():
+    for review in extensions.REVIEWS.values():
         review.check_share(record)
 
 

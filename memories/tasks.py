@@ -6,9 +6,9 @@ import logging
 import time
 
 from memories import embedding
-from memories.access import operator
-from memories.retrieval import index_state, indexing, lexicon, vector_index
-from memories.writing import batches
+from memories.identity.caller import operator
+from memories.retrieval import index_status, indexing, term_statistics, vector_index
+from memories.writing import bulk_actions
 
 log = logging.getLogger(__name__)
 
@@ -52,17 +52,17 @@ def _do_jobs() -> tuple[int, int]:
 
 def reindex(kind: str) -> int:
     """Queues every row of a kind and begins with them; an admin asked for it at the door that queued this."""
-    count = index_state.reindex(caller=operator(), kind=kind)
+    count = index_status.reindex(caller=operator(), kind=kind)
     close_gaps()
     return count
 
 
 def finish_batch(batch_id: str) -> None:
-    batches.finish(batch_id)
+    bulk_actions.finish(batch_id)
 
 
 def refresh_lexicon() -> int:
-    return lexicon.refresh()
+    return term_statistics.refresh()
 
 
 def train_vector_index() -> str:

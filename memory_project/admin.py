@@ -13,13 +13,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django_q import admin as queue_admin
 
-from memories.admin.lists import OperatorsOnly, ReadOnlyAdmin, admin_caller
+from memories.admin.base import OperatorsOnly, ReadOnlyAdmin, admin_caller
 from memories.contract.errors import DomainError, Invalid
 from memories.models import PersonaMembership
 from memory_project.accounts.tokens import revoke_token
 from memory_project.models import ApiToken, AuditEvent, User, Webhook
-from memory_project.notices import webhooks
-from memory_project.portal.wording import beside_its_field
+from memory_project.notifications import webhooks
+from memory_project.portal.error_labels import beside_its_field
 
 
 class PersonForm(forms.ModelForm[User]):

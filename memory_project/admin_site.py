@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 
-from knowledge.catalog import staleness
+from knowledge.freshness import comparison
 
 
 class CommonplaceAdminSite(AdminSite):
@@ -31,11 +31,11 @@ class CommonplaceAdminSite(AdminSite):
         """With what is degraded: every page says it."""
         context = super().each_context(request)
         if self.has_permission(request):
-            context["catalog_degraded"] = staleness.degraded()
+            context["catalog_degraded"] = comparison.degraded()
         return context
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        from memory_project.portal.operating import activity, indexing, people, system  # noqa: PLC0415 - after the site
+        from memory_project.portal.administration import activity, indexing, people, system  # noqa: PLC0415 - after the site
 
         view = self.admin_view
         return [
@@ -60,7 +60,7 @@ class CommonplaceAdminSite(AdminSite):
         return redirect_to_login(request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index"))
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
-        from memory_project.portal.operating import dashboard  # noqa: PLC0415 - models first
+        from memory_project.portal.administration import dashboard  # noqa: PLC0415 - models first
 
         context = {**self.each_context(request), **dashboard.context(request), **(extra_context or {})}
         request.current_app = self.name

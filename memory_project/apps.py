@@ -7,7 +7,7 @@ from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig as DjangoAdminConfig
 
 if TYPE_CHECKING:
-    from memories.plugs import Trace
+    from memories.extensions import Trace
 
 
 class MemoryProjectConfig(AppConfig):
@@ -16,29 +16,29 @@ class MemoryProjectConfig(AppConfig):
 
     def ready(self) -> None:
         """Plugs into the apps below. Imported here, since models come first."""
-        from knowledge import news  # noqa: PLC0415
-        from memories import plugs  # noqa: PLC0415
+        from knowledge.review import events  # noqa: PLC0415
+        from memories import extensions  # noqa: PLC0415
         from memory_project import checks, receivers  # noqa: F401, PLC0415 - they register themselves
         from memory_project.audit.copies import AuditCopies, wipe_audit  # noqa: PLC0415
-        from memory_project.mail import Mail, overturned  # noqa: PLC0415
-        from memory_project.notices import NOTIFIERS, inbox  # noqa: PLC0415
+        from memory_project.notifications import NOTIFIERS, inbox  # noqa: PLC0415
+        from memory_project.notifications.mail import Mail, overturned  # noqa: PLC0415
 
-        plugs.COPIES.register("audit and backups", AuditCopies())
-        plugs.TRACES.register("memory_project", traces)
-        plugs.WIPES.register("audit", wipe_audit)
-        plugs.COPIES.register("inbox", inbox.InboxCopies())
+        extensions.COPIES.register("audit and backups", AuditCopies())
+        extensions.TRACES.register("memory_project", traces)
+        extensions.WIPES.register("audit", wipe_audit)
+        extensions.COPIES.register("inbox", inbox.InboxCopies())
         NOTIFIERS.register("mail", Mail())
-        news.ON_OVERTURN.register("notices", overturned)
-        news.LISTENERS.register("inbox", inbox.hear_review)
-        plugs.STALE_LISTENERS.register("inbox", inbox.hear_stale)
-        plugs.GROUNDS.register("mentions", inbox.hear_mentions)
+        events.ON_OVERTURN.register("notices", overturned)
+        events.LISTENERS.register("inbox", inbox.hear_review)
+        extensions.STALE_LISTENERS.register("inbox", inbox.hear_stale)
+        extensions.GROUNDS.register("mentions", inbox.hear_mentions)
         gc.freeze()  # the apps after this one import more, and a collection need not look at what is here already
         gc.enable()
 
 
 def traces() -> list[Trace]:
     """An account with its tokens and memberships is access, which admins give and take; it stays."""
-    from memories.plugs import Trace  # noqa: PLC0415 - models first
+    from memories.extensions import Trace  # noqa: PLC0415 - models first
     from memory_project.models import Notification, SavedView  # noqa: PLC0415 - the same
 
     return [

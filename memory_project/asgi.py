@@ -20,7 +20,7 @@ from starlette.types import ASGIApp  # noqa: E402
 
 from memories import retrieval  # noqa: E402
 from memory_project.mcp.server import build_server, http_app  # noqa: E402
-from memory_project.web.http import LimitBody  # noqa: E402
+from memory_project.web.request_limits import LimitBody  # noqa: E402
 
 mcp_server = build_server(toolsets=["all"])
 mcp_application = http_app(mcp_server, settings.MCP_TOOLSETS)

@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from memories.access import OPERATE
+from memories.identity.caller import OPERATE
 
 
 class UserManager(BaseUserManager["User"]):

@@ -9,12 +9,12 @@ from django.conf import settings
 from django.db.models import Model
 from django.utils import timezone
 
+from knowledge.insights.sql_corrections import WITHIN
 from knowledge.models import FailedCall
-from knowledge.repairs import WITHIN
 from memories.models import Showing
-from memories.retrieval.showings import KEPT_DAYS as SHOWING_DAYS
+from memories.retrieval.impressions import KEPT_DAYS as SHOWING_DAYS
 from memory_project.models import AuditEvent, CallWindow, Notification
-from memory_project.notices.inbox import KEPT_DAYS as NOTIFICATION_DAYS
+from memory_project.notifications.inbox import KEPT_DAYS as NOTIFICATION_DAYS
 
 BATCH_SIZE = 5_000  # rows deleted by one statement, so that no lock is held for long
 

@@ -15,7 +15,7 @@ from django_q.signing import SignedPackage
 
 APPS = ("memories", "analysis", "knowledge", "memory_project")
 # Functions that earlier versions queued under another path. Scheduled functions need no entry.
-RENAMED_TASKS = {"memory_project.notices.inbox.mail_one": "memory_project.tasks.mail_notification"}
+RENAMED_TASKS = {"memory_project.notifications.inbox.mail_one": "memory_project.tasks.mail_notification"}
 
 
 def schedules() -> dict[str, tuple[str, int]]:

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
 from memory_project import env
-from memory_project.secret import kept_secret
+from memory_project.secret_key import kept_secret
 
 django_stubs_ext.monkeypatch()
 
@@ -97,7 +97,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "memory_project.portal.context.navigation",
+                "memory_project.portal.context_processors.navigation",
             ],
         },
     },
@@ -144,7 +144,9 @@ DATABASE_OWNER = {name: _owner.get(name, "") for name in ("USER", "PASSWORD", "H
 _database: dict[str, Any] = DATABASES["default"]
 _options = _database.setdefault("OPTIONS", {})
 _options["options"] = f"{_options.get('options', '')} {_server_options}".strip()
-_options["prepare_threshold"] = 5 if DATABASE_PREPARES else None  # of memories/database/prepared.py; not the ORM's
+_options["prepare_threshold"] = (
+    5 if DATABASE_PREPARES else None
+)  # of memories/database/prepared_statements.py; not the ORM's
 if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
     # Under ASGI each request has a thread of its own; a pool keeps connections across them. The worker
     # forks its processes instead, and a pool's connections must not be shared across a fork.
@@ -170,12 +172,12 @@ AXES_FAILURE_LIMIT = env.number("SIGN_IN_ATTEMPTS", 8, 1, 1_000)
 AXES_COOLOFF_TIME = timedelta(minutes=env.number("SIGN_IN_PAUSE_MIN", 15, 1, 10_080))
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # so that nobody can lock a colleague out from elsewhere
 AXES_USERNAME_CALLABLE = "memory_project.accounts.people.attempted_address"
-AXES_LOCKOUT_CALLABLE = "memory_project.portal.views.faults.locked_out"
+AXES_LOCKOUT_CALLABLE = "memory_project.portal.views.errors.locked_out"
 AXES_RESET_ON_SUCCESS = True
 AXES_DISABLE_ACCESS_LOG = True  # the audit has it
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
-CSRF_FAILURE_VIEW = "memory_project.portal.views.faults.csrf_failed"
+CSRF_FAILURE_VIEW = "memory_project.portal.views.errors.csrf_failed"
 PASSWORD_RESET_TIMEOUT = 3 * 24 * 3600
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _public.scheme == "https"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
@@ -225,8 +227,8 @@ LOGGING = {
 TEXT_SEARCH_CONFIG = env.text("TEXT_SEARCH_CONFIG", "english")
 RECALL_SEMANTIC_WEIGHT = env.number("RECALL_SEMANTIC_WEIGHT", 0.6, 0.0, 10.0)
 RECALL_LEXICAL_WEIGHT = env.number("RECALL_LEXICAL_WEIGHT", 0.3, 0.0, 10.0)
-# Weights of context ranking, for turns of conversations (memories/retrieval/context.py); chosen on five conversations
-# of LoCoMo with bench/recall_quality.py. RECALL_CONTEXT is a JSON object of those that differ.
+# Weights of context ranking, for turns of conversations (memories/retrieval/conversation_context.py); chosen on five
+# conversations of LoCoMo with bench/recall_quality.py. RECALL_CONTEXT is a JSON object of those that differ.
 RECALL_CONTEXT = env.weights(
     "RECALL_CONTEXT",
     cosine=0.4, words=0.2, speaker=0.15, date=0.3,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from memory_project import mail, retention
-from memory_project.notices import inbox, webhooks
+from memory_project import retention
+from memory_project.notifications import inbox, mail, webhooks
 
 
 def delete_expired_rows() -> str:

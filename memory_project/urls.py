@@ -5,7 +5,7 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from memory_project.portal.views import faults
+from memory_project.portal.views import errors
 from memory_project.web import health
 
 urlpatterns = [
@@ -16,7 +16,7 @@ urlpatterns = [
     path("favicon.ico", RedirectView.as_view(url=f"{settings.STATIC_URL}img/icon.svg"), name="favicon"),
 ]
 
-handler400 = faults.bad_request
-handler403 = faults.forbidden
-handler404 = faults.not_found
-handler500 = faults.failed
+handler400 = errors.bad_request
+handler403 = errors.forbidden
+handler404 = errors.not_found
+handler500 = errors.failed

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from memories import embedding, services
-from memories.access import Caller, caller_for
+from memories.identity.caller import Caller, caller_for
 from memories.models import MemoryRecord, Persona, PersonaMembership
-from memories.writing import batches
+from memories.writing import bulk_actions
 from memory_project.models import User
 from tests.writers import services_alone_write
 
@@ -32,7 +32,7 @@ def services_alone() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def patient_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch is done within its first slice, however busy the machine is; tests of slices set their own."""
-    monkeypatch.setattr(batches, "SLICE_S", 60.0)
+    monkeypatch.setattr(bulk_actions, "SLICE_S", 60.0)
 
 
 @pytest.fixture

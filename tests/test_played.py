@@ -14,7 +14,7 @@ from django.db import connection
 from django.test import Client
 
 from knowledge.operations import CATEGORIES
-from memories.access import Caller, operator
+from memories.identity.caller import Caller, operator
 from memories.models import Category, Dimension
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from django.apps import apps
 from django.db.models import Model, QuerySet
 
-from memories.database import prepared
+from memories.database import prepared_statements
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("memory_project", "knowledge", "analysis", "memories")
@@ -27,51 +27,51 @@ PASSED_THROUGH = (
 SERVICES = {
     "analysis.actions",
     "analysis.copies",
-    "analysis.execution",
+    "analysis.action_execution",
     "analysis.findings",
     "analysis.ingest",
     "analysis.records",
     "analysis.sessions",
     "analysis.sources.checks",
-    "knowledge.catalog.baselines",
-    "knowledge.catalog.bulk",
-    "knowledge.catalog.derived",
-    "knowledge.catalog.events",
-    "knowledge.catalog.local",
+    "knowledge.freshness.baselines",
+    "knowledge.catalog.bulk_write",
+    "knowledge.catalog.projections",
+    "knowledge.freshness.events",
+    "knowledge.catalog.embedded",
     "knowledge.catalog.mirror",
-    "knowledge.catalog.own",
-    "knowledge.catalog.staleness",
-    "knowledge.catalog.texts",
-    "knowledge.changes.changesets",
-    "knowledge.changes.rollback",
-    "knowledge.changes.sending",
-    "knowledge.decisions",
-    "knowledge.graph.finding",
+    "knowledge.catalog.local_entities",
+    "knowledge.freshness.comparison",
+    "knowledge.catalog.document_index",
+    "knowledge.changesets.apply",
+    "knowledge.changesets.rollback",
+    "knowledge.changesets.writes",
+    "knowledge.review.decisions",
+    "knowledge.graph.search",
     "knowledge.graph.graphs",
-    "knowledge.graph.purging",
-    "knowledge.graph.relating",
-    "knowledge.graph.upkeep",
-    "knowledge.graph.writing",
-    "knowledge.insights",
-    "knowledge.questions",
-    "knowledge.redaction",
-    "knowledge.repairs",
-    "knowledge.reviewing",
+    "knowledge.graph.purge",
+    "knowledge.graph.relations",
+    "knowledge.graph.maintenance",
+    "knowledge.graph.entities",
+    "knowledge.insights.lifecycle",
+    "knowledge.review.clarifications",
+    "knowledge.insights.redaction",
+    "knowledge.insights.sql_corrections",
+    "knowledge.review.hooks",
     "memories.conversation",
-    "memories.effects",
+    "memories.outbox",
     "memories.management",
-    "memories.retrieval.index_state",
+    "memories.retrieval.index_status",
     "memories.retrieval.indexing",
-    "memories.retrieval.lexicon",
+    "memories.retrieval.term_statistics",
     "memories.retrieval.passages",
-    "memories.retrieval.showings",
+    "memories.retrieval.impressions",
     "memories.services",
     "memories.writing",
     "memory_project.accounts",
     "memory_project.audit",
     "memory_project.demo",
-    "memory_project.limits",
-    "memory_project.notices",
+    "memory_project.rate_limits",
+    "memory_project.notifications",
     "memory_project.retention",
     "memory_project.schedules",
 }
@@ -125,14 +125,14 @@ def services_alone_write() -> Iterator[None]:
     querysets = {model._default_manager.all().__class__ for model in apps.get_models()} - {QuerySet}
     overridden = [kind for kind in querysets if set(rows) & set(vars(kind))]
     assert not overridden, overridden
-    insertion = prepared._values
+    insertion = prepared_statements._values
 
     def values(new: Model) -> list[Any]:
         check(type(new))
         return insertion(new)
 
     with ExitStack() as stack:
-        stack.enter_context(patch.object(prepared, "_values", values))
+        stack.enter_context(patch.object(prepared_statements, "_values", values))
         for owner, methods in ((Model, models), (QuerySet, rows)):
             for name, method in methods.items():
                 stack.enter_context(patch.object(owner, name, method))

@@ -7,7 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 if TYPE_CHECKING:
-    from memories.access import Caller
+    from memories.identity.caller import Caller
 
 
 class ActionState(models.TextChoices):

@@ -12,7 +12,7 @@ from django.utils import timezone
 from memories.models.passage import TextPassage
 
 if TYPE_CHECKING:
-    from memories.access import Caller
+    from memories.identity.caller import Caller
 
 
 class SessionQuerySet(models.QuerySet["Session"]):

@@ -11,14 +11,14 @@ from pathlib import Path
 from django.conf import settings
 
 from analysis.models import DeclaredSource
-from analysis.sources import own_records
+from analysis.sources import memories
 from analysis.sources.declaration import Resource, Source, parse
 from analysis.sources.files import FileUpstream
-from analysis.sources.port import Upstream
+from analysis.sources.interface import Upstream
 from analysis.sql.declaration import is_sql
-from memories.access import Caller
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.registry import Registry
+from memories.identity.caller import Caller
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +68,8 @@ def declared() -> dict[str, SourceModel]:
     """Every model; one that two sources declare is called by `source.model`."""
     sources = [source for name, text in declared_texts() if not is_sql(text) and (source := _parsed(name, text))]
     times = Counter(name for source in sources for name in source.models)
-    times[own_records.MODEL] += 1
-    models = {own_records.MODEL: SourceModel(own_records.MODEL, own_records.resource())}
+    times[memories.MODEL] += 1
+    models = {memories.MODEL: SourceModel(memories.MODEL, memories.resource())}
     for source in sources:
         for name, resource in source.models.items():
             full_name = name if times[name] == 1 else f"{source.name}.{name}"
@@ -101,7 +101,7 @@ def open_upstream(caller: Caller, model: SourceModel, *, as_user: str = "") -> U
     """The model's upstream, spoken to with the source's own credential, and told for whom where it asks for that.
     Raises Degraded or UpstreamFailed."""
     if model.source is None:
-        return own_records.OwnRecords(caller)
+        return memories.OwnRecords(caller)
     for_whom = as_user or (caller.email if model.source.impersonation_header else "")
     return KINDS[model.source.kind](model.source, model.resource, for_whom)
 

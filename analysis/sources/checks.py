@@ -12,10 +12,10 @@ from analysis import sources
 from analysis.models import SourceCheck
 from analysis.sources import SourceModel
 from analysis.sources.declaration import Source
-from analysis.sources.port import UpstreamFailed
-from memories.access import Caller
+from analysis.sources.interface import UpstreamFailed
 from memories.contract.errors import Degraded, DomainError, Forbidden, NotFound
 from memories.database import connections
+from memories.identity.caller import Caller
 
 ERROR_LENGTH = 500
 

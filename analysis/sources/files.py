@@ -14,7 +14,7 @@ from django.conf import settings
 
 from analysis.sources.declaration import Resource
 from analysis.sources.envelopes import PageOf, Row
-from analysis.sources.port import UpstreamFailed
+from analysis.sources.interface import UpstreamFailed
 
 csv.field_size_limit(10_000_000)
 

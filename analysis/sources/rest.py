@@ -14,10 +14,10 @@ from tenacity.wait import wait_random_exponential
 
 from analysis.sources.declaration import Filter, Resource, Source
 from analysis.sources.envelopes import NoRows, PageOf, Row, unwrap
-from analysis.sources.port import LINK, UpstreamFailed
+from analysis.sources.interface import LINK, UpstreamFailed
 from memories.contract.errors import Invalid
 from memories.database import connections
-from memories.effects import web
+from memories.outbox import bounded_http
 
 ATTEMPTS = 5
 AT_ONCE = 5
@@ -163,9 +163,9 @@ class RestUpstream:
         self._limit.wait()
         try:
             with self._client.stream(method, urljoin(self._base, path), **options) as answer:
-                body = web.read(answer, self._source.page_bytes, time.monotonic() + ANSWER_MOST_S)
+                body = bounded_http.read(answer, self._source.page_bytes, time.monotonic() + ANSWER_MOST_S)
             response = _whole(answer, body)
-        except web.AnswerTooLarge as error:
+        except bounded_http.AnswerTooLarge as error:
             fault = f"{error}: ask for a smaller per_page, or raise the source’s page_bytes"
             raise UpstreamFailed(fault, status_code=TOO_LARGE) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from analysis.sources.port import UpstreamFailed
+from analysis.sources.interface import UpstreamFailed
 from analysis.sql.declaration import SqlSource
 from memories.contract.errors import Degraded
 

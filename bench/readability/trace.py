@@ -136,7 +136,7 @@ def measure() -> Iterator[tuple[str, Trace]]:
 
 
 def people() -> tuple[Any, Any]:
-    from memories.access import caller_for  # noqa: PLC0415 - after setup()
+    from memories.identity.caller import caller_for  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - the same
 
     author = User.objects.create_user("author@bench.example", None)
@@ -145,7 +145,7 @@ def people() -> tuple[Any, Any]:
 
 
 def fill_catalog() -> None:
-    from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415 - after setup()
+    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
 
     properties = {"name": "orders", "qualifiedName": "sales.orders", "description": "Orders.", "customProperties": {}}
     LocalCatalog().put(ORDERS, "datasetProperties", {**properties, "tags": []}, {})

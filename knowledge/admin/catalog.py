@@ -9,8 +9,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline
-from memories.admin.lists import OperatorsOnly, ReadOnlyAdmin, admin_caller, entity_names
-from memories.contract.links import link_to
+from memories.admin.base import OperatorsOnly, ReadOnlyAdmin, admin_caller, entity_names
+from memories.contract.urls import link_to
 from memories.models import MemoryRecord
 
 

@@ -12,15 +12,15 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from knowledge.admin.insights import line_of
-from knowledge.changes import rollback
-from knowledge.changes.readable import of_changes
+from knowledge.changesets import rollback
+from knowledge.changesets.diff import of_changes
+from knowledge.insights.queries import may_curate
 from knowledge.models import Change, Changeset, ChangesetState, Insight
-from knowledge.queries import may_curate
-from memories.access import Caller
-from memories.admin.acts import AdminAct
-from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
+from memories.admin.actions import AdminAct
+from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
 from memories.contract.errors import DomainError
-from memories.contract.links import link_to
+from memories.contract.urls import link_to
+from memories.identity.caller import Caller
 
 
 def what_is_put_back(caller: Caller, changesets: Sequence[Changeset]) -> list[SafeString]:

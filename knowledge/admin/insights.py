@@ -13,19 +13,20 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from knowledge import catalog as catalogs
-from knowledge import questions, suggestions
 from knowledge.catalog.snapshot import Snapshot
-from knowledge.changes.readable import Readable
+from knowledge.changesets import suggested
+from knowledge.changesets.diff import Readable
+from knowledge.insights.queries import may_curate
 from knowledge.models import Insight, InsightState
-from knowledge.queries import may_curate
-from knowledge.review import QUESTIONS, REASONS
-from knowledge.review import effect as effect_of
-from memories.access import Caller
-from memories.admin.acts import AdminAct
-from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
-from memories.contract.links import link_to
-from memories.contract.text import visible
+from knowledge.review import clarifications
+from knowledge.review.cases import QUESTIONS, REASONS
+from knowledge.review.cases import effect as effect_of
+from memories.admin.actions import AdminAct
+from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
+from memories.contract.display import visible
+from memories.contract.urls import link_to
 from memories.history import chain
+from memories.identity.caller import Caller
 
 
 def line_of(change: Readable) -> SafeString:
@@ -45,7 +46,7 @@ def who_reads_then(caller: Caller, insights: Sequence[Insight]) -> list[SafeStri
 
 def what_changes(caller: Caller, insights: Sequence[Insight]) -> list[SafeString]:
     """Application: what the catalog says afterwards, insight by insight."""
-    preview = suggestions.preview(insights)
+    preview = suggested.preview(insights)
     lines = []
     for entry in [*preview.possible, *preview.impossible]:
         changes = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in entry.effect.readable))
@@ -60,7 +61,7 @@ def in_states(*states: str) -> Any:
 
 
 def colleague_choices(caller: Caller) -> list[tuple[str, str]]:
-    return [(person.email, str(person)) for person in questions.colleagues(caller)]
+    return [(person.email, str(person)) for person in clarifications.colleagues(caller)]
 
 
 CURATES = ["curate"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from knowledge.catalog.port import CatalogPort
+from knowledge.catalog.interface import CatalogPort
 
 
 def current() -> CatalogPort:
@@ -12,10 +12,10 @@ def current() -> CatalogPort:
     whatever has to know what stands there now."""
     if settings.DATAHUB_GMS_URL:
         from knowledge.catalog.datahub import DataHubCatalog  # noqa: PLC0415 - a second of SDK, only where configured
-        from knowledge.catalog.own import WithOwnEntities  # noqa: PLC0415 - the same
+        from knowledge.catalog.local_entities import WithOwnEntities  # noqa: PLC0415 - the same
 
         return WithOwnEntities(DataHubCatalog.configured())
-    from knowledge.catalog.local import LocalCatalog  # noqa: PLC0415 - as its neighbour
+    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - as its neighbour
 
     return LocalCatalog()
 

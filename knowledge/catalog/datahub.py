@@ -17,9 +17,8 @@ from urllib.parse import quote
 from django.conf import settings
 from django.utils import timezone
 
-from knowledge.catalog import facts
-from knowledge.catalog.patch import ABSENT, NESTED, equal, patched, pointer, value_at
-from knowledge.catalog.port import (
+from knowledge.catalog import entity_view
+from knowledge.catalog.interface import (
     Aspect,
     CatalogRefused,
     CatalogUnavailable,
@@ -30,6 +29,7 @@ from knowledge.catalog.port import (
     Write,
     entity_type,
 )
+from knowledge.catalog.json_patch import ABSENT, NESTED, equal, patched, pointer, value_at
 from memories.database import connections
 
 PATCHABLE = frozenset(
@@ -101,7 +101,7 @@ class DataHubCatalog:
 
     def existing(self, urns: Sequence[str]) -> set[str]:
         """The key aspect alone would also stand for the soft-deleted, so something else has to be there."""
-        read = self.read(urns, facts.ASPECTS)
+        read = self.read(urns, entity_view.ASPECTS)
         entities = set()
         for urn, aspects in read.items():
             removed = (aspects["status"].value or {}).get("removed")
@@ -114,7 +114,7 @@ class DataHubCatalog:
         variables = {"input": {"query": query or "*", "types": kinds, "start": 0, "count": limit}}
         answer = self._graphql(SEARCH, variables)["searchAcrossEntities"]["searchResults"]
         urns = [str(result["entity"]["urn"]) for result in answer]
-        read = self.read(urns, facts.ASPECTS)
+        read = self.read(urns, entity_view.ASPECTS)
         return [_summary(urn, read[urn]) for urn in urns]
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
@@ -305,7 +305,7 @@ def _aspect(envelope: dict[str, Any]) -> Aspect:
 
 
 def _summary(urn: str, aspects: dict[str, Aspect]) -> EntitySummary:
-    entity = facts.of(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
+    entity = entity_view.of(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
     return EntitySummary(
         urn=urn,
         entity_type=entity_type(urn),

@@ -8,9 +8,9 @@ from typing import Any
 from django.conf import settings
 
 from knowledge import catalog as catalogs
-from knowledge.catalog import edges
-from knowledge.catalog.port import LineageNode
-from memories.access import Caller
+from knowledge.catalog import lineage_edges
+from knowledge.catalog.interface import LineageNode
+from memories.identity.caller import Caller
 
 DIRECTIONS = ("upstream", "downstream")
 NODES_MAX = 200
@@ -47,7 +47,8 @@ def columns(urn: str) -> list[dict[str, Any]]:
     jobs = [neighbour for neighbour in near if neighbour.startswith("urn:li:dataJob:")]
     read = catalog.read([urn, *jobs], ["upstreamLineage", "dataJobInputOutput"])
     lines = {
-        source: edges.columns({n: a.value for n, a in read[source].items() if a.value is not None}) for source in read
+        source: lineage_edges.columns({n: a.value for n, a in read[source].items() if a.value is not None})
+        for source in read
     }
     by_jobs = [line for job in jobs for line in lines[job] if any(urn in c for c in (*line["from"], *line["to"]))]
     return [*lines[urn], *by_jobs]

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from django.utils import timezone
 
-from knowledge.catalog import facts
-from knowledge.catalog.bulk import Put, put_many
-from knowledge.catalog.local import LocalCatalog
-from knowledge.catalog.port import Aspect, CatalogPort, CatalogUnavailable, EntitySummary, LineageNode, Run, Write
-from knowledge.catalog.staleness import check_entities
+from knowledge.catalog import entity_view
+from knowledge.catalog.bulk_write import Put, put_many
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.catalog.interface import Aspect, CatalogPort, CatalogUnavailable, EntitySummary, LineageNode, Run, Write
+from knowledge.freshness.comparison import check_entities
 from knowledge.models import CatalogCursor
 
 CURSOR = "mirror"
@@ -64,7 +64,7 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
 def copy(catalog: Mirrorable, urns: Sequence[str]) -> int:
     """Copies these entities as they are now; returns how many aspects were new or had changed. Memories about what
     changed are compared at once."""
-    result = put_many(_puts(catalog.read(urns, facts.ASPECTS)))
+    result = put_many(_puts(catalog.read(urns, entity_view.ASPECTS)))
     check_entities(result.urns)
     return result.writes
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from knowledge.catalog import texts
-from knowledge.catalog.local import summary
-from knowledge.catalog.port import CatalogPort, EntitySummary
+from knowledge.catalog import document_index
+from knowledge.catalog.embedded import summary
+from knowledge.catalog.interface import CatalogPort, EntitySummary
 from memories import embedding
-from memories.retrieval.fusion import fuse
+from memories.retrieval.rank_fusion import fuse
 
 UNSURE_MOST = 3  # of what may be meant
 
@@ -25,15 +25,15 @@ def search(catalog: CatalogPort, query: str, *, types: Sequence[str] = (), limit
     """The best first: words and what is surely meant, fused by reciprocal rank, then what may be meant. What is found
     by its meaning says by which passage. Raises CatalogUnavailable or CatalogRefused."""
     by_words = {entity.urn: entity for entity in catalog.search(query, types=types, limit=limit)}
-    if not query or not texts.exist(types):
+    if not query or not document_index.exist(types):
         return Found(list(by_words.values()))
     try:
         vector, _ = embedding.embed_one(query)
     except embedding.EmbedderUnavailable as error:
         return Found(list(by_words.values()), f"by words alone, not by meaning: {error}")
-    near = texts.nearest(vector, types, limit)
+    near = document_index.nearest(vector, types, limit)
     by_meaning = {match.entity.urn: replace(summary(match.entity), passage=match.passage) for match in near}
-    scores = fuse([by_words, [match.entity.urn for match in near if match.cosine >= texts.COSINE_SURE]])
+    scores = fuse([by_words, [match.entity.urn for match in near if match.cosine >= document_index.COSINE_SURE]])
     rest = [urn for urn in by_meaning if urn not in scores][:UNSURE_MOST]
     by_meaning |= {urn: replace(by_meaning[urn], is_unsure=True) for urn in rest}
     urns = [*sorted(scores, key=scores.__getitem__, reverse=True), *rest]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from knowledge.catalog import facts
-from knowledge.catalog.port import Aspect, CatalogPort, CatalogRefused, EntitySummary, LineageNode, Run, Write
+from knowledge.catalog import entity_view
+from knowledge.catalog.interface import Aspect, CatalogPort, CatalogRefused, EntitySummary, LineageNode, Run, Write
 
 
 class Snapshot:
@@ -22,10 +22,10 @@ class Snapshot:
         return getattr(self._catalog, "copied_at", None)
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
-        if set(aspects) - set(facts.ASPECTS):
+        if set(aspects) - set(entity_view.ASPECTS):
             return self._catalog.read(urns, aspects)
         if missing := [urn for urn in urns if urn not in self._read]:
-            self._read |= self._catalog.read(missing, facts.ASPECTS)
+            self._read |= self._catalog.read(missing, entity_view.ASPECTS)
         return {urn: {aspect: self._read[urn][aspect] for aspect in aspects} for urn in urns}
 
     def existing(self, urns: Sequence[str]) -> set[str]:

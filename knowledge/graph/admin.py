@@ -6,10 +6,10 @@ from django.contrib import admin, messages
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 
+from knowledge.graph.maintenance import proposals
 from knowledge.graph.models import Entity, Graph, Observation, Reflection, UpkeepProposal, UpkeepState
-from knowledge.graph.upkeep import proposals
-from memories.admin.acts import AdminAct
-from memories.admin.lists import AdminsOnly, admin_caller
+from memories.admin.actions import AdminAct
+from memories.admin.base import AdminsOnly, admin_caller
 
 ACCEPT = AdminAct(
     "accept_upkeep",

@@ -18,12 +18,15 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from knowledge.graph import reading, relating, writing
-from knowledge.graph.finding.subgraph import subgraph
+from knowledge.graph import queries
+from knowledge.graph.entities import end_entities, put_entities, say, unsay
 from knowledge.graph.operations import DeleteRelations
-from memories.access import Caller
+from knowledge.graph.relations import delete_relations as delete_matching_relations
+from knowledge.graph.relations import put_relations
+from knowledge.graph.search.subgraph import subgraph
 from memories.contract.errors import Invalid, NotFound
-from memories.contract.toolset import Answer, Hints, Tool
+from memories.contract.tools import Answer, Hints, Tool
+from memories.identity.caller import Caller
 
 RESOURCE = "memory://knowledge-graph"
 
@@ -55,16 +58,14 @@ def advertised() -> dict[str, dict[str, Any]]:
 
 
 def create_entities(caller: Caller, entities: list[EntityData]) -> Answer[Any]:
-    change = writing.put_entities(
-        caller, [item for item in entities if _has_name(item["name"])], merges=False, encodes=False
-    )
-    nodes = reading.nodes_of(change.new)
+    change = put_entities(caller, [item for item in entities if _has_name(item["name"])], merges=False, encodes=False)
+    nodes = queries.nodes_of(change.new)
     new = [_entity(node) for node in nodes]
     return Answer({"entities": new}, text=_pretty(new), whole=True)
 
 
 def create_relations(caller: Caller, relations: list[RelationData]) -> Answer[Any]:
-    puts = relating.put_relations(caller, relations, dangling=True)
+    puts = put_relations(caller, relations, dangling=True)
     new = [put.shape for put in puts if put.relation]
     return Answer({"relations": new}, text=_pretty(new), whole=True)
 
@@ -73,7 +74,7 @@ def add_observations(caller: Caller, observations: list[Addition]) -> Answer[Any
     pairs = [(item["entityName"], item["contents"]) for item in observations]
     results = [
         {"entityName": entity.name, "addedObservations": [row.text for row in rows]}
-        for entity, rows in writing.say(caller, pairs, missing=_not_found, encodes=False)
+        for entity, rows in say(caller, pairs, missing=_not_found, encodes=False)
     ]
     return Answer({"results": results}, text=_pretty(results), whole=True)
 
@@ -83,18 +84,18 @@ def _not_found(name: str) -> NotFound:
 
 
 def delete_entities(caller: Caller, entityNames: list[str]) -> Answer[Any]:
-    writing.end_entities(caller, entityNames)
+    end_entities(caller, entityNames)
     return _succeeded("Entities deleted successfully")
 
 
 def delete_observations(caller: Caller, deletions: list[Deletion]) -> Answer[Any]:
-    writing.unsay(caller, [(item["entityName"], item["observations"]) for item in deletions])
+    unsay(caller, [(item["entityName"], item["observations"]) for item in deletions])
     return _succeeded("Observations deleted successfully")
 
 
 def delete_relations(caller: Caller, relations: list[RelationData]) -> Answer[Any]:
     if relations:
-        relating.delete_relations(DeleteRelations.model_construct(relations=relations), caller=caller)
+        delete_matching_relations(DeleteRelations.model_construct(relations=relations), caller=caller)
     return _succeeded("Relations deleted successfully")
 
 
@@ -186,7 +187,7 @@ def _has_name(name: str) -> bool:
     return True
 
 
-def _entity(node: reading.Node) -> dict[str, Any]:
+def _entity(node: queries.Node) -> dict[str, Any]:
     texts = [observation.text for observation in node.observations]
     return {"name": node.entity.name, "entityType": node.entity.entity_type, "observations": texts}
 

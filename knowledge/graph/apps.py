@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
-from memories.contract.toolset import TOOLS, Tool
+from memories.contract.tools import TOOLS, Tool
 
 if TYPE_CHECKING:
-    from memories.plugs import Trace
+    from memories.extensions import Trace
 
 
 class GraphConfig(AppConfig):
@@ -17,28 +17,28 @@ class GraphConfig(AppConfig):
     verbose_name = "Knowledge graph"
 
     def ready(self) -> None:
-        from knowledge.graph import neighbours, promoting  # noqa: PLC0415 - the same
-        from knowledge.graph.finding import rebuilding, reflections, vectors  # noqa: PLC0415 - the same
-        from knowledge.graph.upkeep import proposals  # noqa: PLC0415 - the same
-        from knowledge.insights import ORIGINS  # noqa: PLC0415 - models first
-        from memories import plugs  # noqa: PLC0415 - the same
-        from memories.retrieval import indexing, search  # noqa: PLC0415 - the same
-        from memories.writing import batches  # noqa: PLC0415 - the same
+        from knowledge.graph import catalog_links, promotion  # noqa: PLC0415 - the same
+        from knowledge.graph.maintenance import proposals  # noqa: PLC0415 - the same
+        from knowledge.graph.search import rebuild, reflections, vectors  # noqa: PLC0415 - the same
+        from knowledge.insights.lifecycle import ORIGINS  # noqa: PLC0415 - models first
+        from memories import extensions  # noqa: PLC0415 - the same
+        from memories.retrieval import indexing, recall  # noqa: PLC0415 - the same
+        from memories.writing import bulk_actions  # noqa: PLC0415 - the same
 
         TOOLS.register("graph", tools)
-        ORIGINS.register("graph", promoting.origin)
-        search.NEIGHBOURS.register("graph", neighbours.neighbours)
+        ORIGINS.register("graph", promotion.origin)
+        recall.NEIGHBOURS.register("graph", catalog_links.neighbours)
         indexing.SOURCES.register(vectors.KIND, vectors.SOURCE)
         indexing.SOURCES.register(reflections.KIND, reflections.SOURCE)
-        plugs.TRACES.register("graph", traces)
-        plugs.REBUILDS.register("graph", rebuilding.rebuild)
+        extensions.TRACES.register("graph", traces)
+        extensions.REBUILDS.register("graph", rebuild.rebuild)
         for name, act in proposals.ACTS.items():
-            batches.ACTS.register(name, act)
+            bulk_actions.ACTS.register(name, act)
 
 
 def traces() -> list[Trace]:
     from knowledge.graph.models import Graph, UpkeepProposal  # noqa: PLC0415 - models first
-    from memories.plugs import Trace  # noqa: PLC0415 - the same
+    from memories.extensions import Trace  # noqa: PLC0415 - the same
 
     return [Trace(Graph, "created_by"), Trace(UpkeepProposal, "decided_by", stays=True)]
 

@@ -10,9 +10,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from knowledge.graph.models import Graph
-from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound, check_choice
-from memories.database import prepared
+from memories.database import prepared_statements
+from memories.identity.caller import Caller
 from memories.models import Persona, Visibility
 
 # Written out, as every call asks and every change says it: the ORM takes longer than PostgreSQL (bench/graph.py).
@@ -67,11 +67,11 @@ def _changed(graph: Graph) -> Iterator[Graph]:
     graph.touched = set()
     yield graph
     values = {"now": timezone.now(), "touched": list(graph.touched), "graph": graph.pk}
-    prepared.rows(CHANGED, values | {"last_number": graph.last_number})
+    prepared_statements.rows(CHANGED, values | {"last_number": graph.last_number})
 
 
 def _read(statement: str, key: Mapping[str, str]) -> Graph | None:
-    return next((Graph.from_db("default", COLUMNS, row) for row in prepared.rows(statement, key)), None)
+    return next((Graph.from_db("default", COLUMNS, row) for row in prepared_statements.rows(statement, key)), None)
 
 
 def take_number(graph: Graph) -> int:

@@ -12,14 +12,14 @@ from typing import Any
 from django.db.models import Prefetch
 
 from knowledge.graph import graphs
+from knowledge.graph.entities import put_entities
 from knowledge.graph.models import Entity, Observation, Relation
 from knowledge.graph.operations import Migrate
-from knowledge.graph.relating import put_relations
-from knowledge.graph.writing import put_entities
-from memories.access import Caller
+from knowledge.graph.relations import put_relations
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import carries_out
 from memories.database import connections
+from memories.identity.caller import Caller
 
 NO_PATH = "source_path is required — provide the path to an Anthropic MCP Memory JSONL file"
 BYTES_MOST = 100_000_000

@@ -9,9 +9,9 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from knowledge.graph import jsonl, operations, reading, relating, shapes, writing
-from knowledge.graph.finding import reflections, semantic
-from knowledge.graph.shapes import (
+from knowledge.graph import entities, jsonl, operations, queries, relations, responses
+from knowledge.graph.maintenance import duplicates, report, splits
+from knowledge.graph.responses import (
     AnalysisShape,
     CandidatesShape,
     ChangedShape,
@@ -29,10 +29,10 @@ from knowledge.graph.shapes import (
     ResultShape,
     SemanticShape,
 )
-from knowledge.graph.upkeep import duplicates, report, splits
-from memories.access import Caller
+from knowledge.graph.search import reflections, semantic
 from memories.contract.budget import within_budget
-from memories.contract.toolset import Hints, tool
+from memories.contract.tools import Hints, tool
+from memories.identity.caller import Caller
 
 READS = Hints(read_only=True, idempotent=True)
 DELETES = Hints(destructive=True, idempotent=True)
@@ -41,14 +41,14 @@ DELETES = Hints(destructive=True, idempotent=True)
 @tool(toolset="graph", title="Create entities", hints=Hints(idempotent=True))
 def create_entities(caller: Caller, ask: operations.CreateEntities) -> EntitiesShape:
     """Create entities of the knowledge graph, or add observations to those that exist; nothing is overwritten."""
-    change = writing.create_entities(ask, caller=caller)
-    return {"entities": [shapes.entity_shape(node) for node in reading.nodes_of(change.entities)]}
+    change = entities.create_entities(ask, caller=caller)
+    return {"entities": [responses.entity_shape(node) for node in queries.nodes_of(change.entities)]}
 
 
 @tool(toolset="graph", title="Create relations", hints=Hints(idempotent=True))
 def create_relations(caller: Caller, ask: operations.CreateRelations) -> RelationsShape:
     """Create directed relations between entities that exist, in active voice."""
-    change = relating.create_relations(ask, caller=caller)
+    change = relations.create_relations(ask, caller=caller)
     shape: RelationsShape = {"relations": change.relations}
     return {**shape, "errors": change.errors} if change.errors else shape
 
@@ -56,7 +56,7 @@ def create_relations(caller: Caller, ask: operations.CreateRelations) -> Relatio
 @tool(toolset="graph", title="Add observations", hints=Hints(idempotent=True))
 def add_observations(caller: Caller, ask: operations.AddObservations) -> ChangedShape | EachChangedShape:
     """Add observations to an entity that exists; exact duplicates are passed over."""
-    change = writing.add_observations(ask, caller=caller)
+    change = entities.add_observations(ask, caller=caller)
     if ask.name:
         return _entity(change)
     results = [{"entityName": name, "addedObservations": texts} for name, texts in change.added.items()]
@@ -66,7 +66,7 @@ def add_observations(caller: Caller, ask: operations.AddObservations) -> Changed
 @tool(toolset="graph", title="Delete entities", hints=DELETES)
 def delete_entities(caller: Caller, ask: operations.DeleteEntities) -> DeletedShape:
     """Delete entities with their observations and relations."""
-    change = writing.delete_entities(ask, caller=caller)
+    change = entities.delete_entities(ask, caller=caller)
     shape: DeletedShape = {"deleted": change.deleted}
     return {**shape, "errors": change.errors} if change.errors else shape
 
@@ -74,7 +74,7 @@ def delete_entities(caller: Caller, ask: operations.DeleteEntities) -> DeletedSh
 @tool(toolset="graph", title="Delete observations", hints=DELETES)
 def delete_observations(caller: Caller, ask: operations.DeleteObservations) -> ChangedShape | EachChangedShape:
     """Delete observations of an entity by their exact text."""
-    change = writing.delete_observations(ask, caller=caller)
+    change = entities.delete_observations(ask, caller=caller)
     if ask.name:
         return _entity(change)
     return {"results": [{"entityName": entity.name} for entity in change.entities]}
@@ -83,7 +83,7 @@ def delete_observations(caller: Caller, ask: operations.DeleteObservations) -> C
 @tool(toolset="graph", title="Delete relations", hints=DELETES)
 def delete_relations(caller: Caller, ask: operations.DeleteRelations) -> DeletedShape:
     """Delete relations by both ends and type."""
-    change = relating.delete_relations(ask, caller=caller)
+    change = relations.delete_relations(ask, caller=caller)
     shape: DeletedShape = {"deleted": change.deleted}
     return {**shape, "errors": change.errors} if change.errors else shape
 
@@ -91,21 +91,21 @@ def delete_relations(caller: Caller, ask: operations.DeleteRelations) -> Deleted
 @tool(toolset="graph", title="Read graph", hints=READS)
 def read_graph(caller: Caller, ask: operations.ReadGraph) -> GraphShape:
     """Read the graph page by page, now or as it was at a time."""
-    return _page(reading.read_graph(ask, caller=caller))
+    return _page(queries.read_graph(ask, caller=caller))
 
 
 @tool(toolset="graph", title="Search nodes", hints=READS)
 def search_nodes(caller: Caller, ask: operations.SearchNodes) -> GraphShape:
     """Find entities by a part of their name, type or observations, literally and whatever the case."""
-    return _page(reading.search_nodes(ask, caller=caller))
+    return _page(queries.search_nodes(ask, caller=caller))
 
 
 @tool(toolset="graph", title="Open nodes", hints=READS)
 def open_nodes(caller: Caller, ask: operations.OpenNodes) -> GraphShape:
     """Read entities by exact name, with observations, relations and reflections."""
-    page = reading.open_nodes(ask, caller=caller)
-    nodes, omitted = within_budget([shapes.opened_shape(node, page.relations) for node in page.nodes])
-    shape: GraphShape = {"entities": nodes, "relations": [shapes.relation_shape(r) for r in page.relations]}
+    page = queries.open_nodes(ask, caller=caller)
+    nodes, omitted = within_budget([responses.opened_shape(node, page.relations) for node in page.nodes])
+    shape: GraphShape = {"entities": nodes, "relations": [responses.relation_shape(r) for r in page.relations]}
     return {**shape, "omitted": omitted} if omitted else shape
 
 
@@ -113,7 +113,7 @@ def open_nodes(caller: Caller, ask: operations.OpenNodes) -> GraphShape:
 def search_semantic(caller: Caller, ask: operations.SearchSemantic) -> SemanticShape:
     """Find entities by meaning, ranked by relevance and by how often and lately they were looked at."""
     answer = semantic.search_semantic(ask, caller=caller)
-    shape: SemanticShape = {"results": [shapes.match_shape(match) for match in answer.matches]}
+    shape: SemanticShape = {"results": [responses.match_shape(match) for match in answer.matches]}
     return {**shape, "note": answer.note} if answer.note else shape
 
 
@@ -132,7 +132,7 @@ def migrate(caller: Caller, ask: operations.Migrate) -> MigratedShape:
 @tool(toolset="graph", title="Analyze a split", hints=READS)
 def analyze_entity_split(caller: Caller, ask: operations.AnalyzeSplit) -> AnalysisShape:
     """Tell whether an entity has so many observations, on several topics, that it should be split."""
-    return {"analysis": shapes.analysis_shape(splits.analyze(ask, caller=caller))}
+    return {"analysis": responses.analysis_shape(splits.analyze(ask, caller=caller))}
 
 
 @tool(toolset="graph", title="Propose a split", hints=READS)
@@ -142,7 +142,7 @@ def propose_entity_split(caller: Caller, ask: operations.ProposeSplit) -> Propos
     if analysis is None:
         return {"proposal": None, "message": "Entity does not need splitting"}
     relation = settings.GRAPH_SPLIT_RELATION
-    return {"proposal": shapes.proposal_shape(analysis, relation, settings.GRAPH_INVERSES.get(relation, ""))}
+    return {"proposal": responses.proposal_shape(analysis, relation, settings.GRAPH_INVERSES.get(relation, ""))}
 
 
 @tool(toolset="graph", title="Execute a split")
@@ -154,54 +154,54 @@ def execute_entity_split(caller: Caller, ask: operations.ExecuteSplit) -> Result
 @tool(toolset="graph", title="Find entities to split", hints=READS)
 def find_split_candidates(caller: Caller, ask: operations.FindSplits) -> CandidatesShape:
     """Find all entities that should be split."""
-    return {"candidates": [shapes.analysis_shape(entry) for entry in splits.candidates(ask, caller=caller)]}
+    return {"candidates": [responses.analysis_shape(entry) for entry in splits.candidates(ask, caller=caller)]}
 
 
 @tool(toolset="graph", title="Find duplicate observations", hints=READS)
 def find_duplicate_observations(caller: Caller, ask: operations.FindDuplicates) -> DuplicatesShape:
     """Find observations of an entity that say the same, by meaning or because one contains the other."""
-    return shapes.duplicates_shape(duplicates.find_duplicates(ask, caller=caller))
+    return responses.duplicates_shape(duplicates.find_duplicates(ask, caller=caller))
 
 
 @tool(toolset="graph", title="Consolidation report", hints=READS)
 def consolidation_report(caller: Caller, ask: operations.Report) -> ReportShape:
     """Report entities to split, near-duplicates, entities nobody looked at for long, and large ones."""
-    return shapes.report_shape(report.report(ask, caller=caller), _days_since)
+    return responses.report_shape(report.report(ask, caller=caller), _days_since)
 
 
 @tool(toolset="graph", title="End a relation", hints=Hints(idempotent=True))
 def end_relation(caller: Caller, ask: operations.EndRelation) -> EndedShape:
     """End a relation, and keep that it was; its inverse ends with it."""
-    relation, inverse = relating.end_relation(ask, caller=caller)
+    relation, inverse = relations.end_relation(ask, caller=caller)
     says = f"Relation {relation.number} expired successfully"
-    shape: EndedShape = {"result": says, "relation": shapes.relation_shape(relation)}
+    shape: EndedShape = {"result": says, "relation": responses.relation_shape(relation)}
     return {**shape, "inverse_expired_id": inverse.number} if inverse else shape
 
 
 @tool(toolset="graph", title="Add a reflection")
 def add_reflection(caller: Caller, ask: operations.AddReflection) -> ResultShape:
     """Add prose that gives an entity, a relation, a session or the graph its context."""
-    return {"result": shapes.reflection_shape(reflections.add_reflection(ask, caller=caller))}
+    return {"result": responses.reflection_shape(reflections.add_reflection(ask, caller=caller))}
 
 
 @tool(toolset="graph", title="Search reflections", hints=READS)
 def search_reflections(caller: Caller, ask: operations.SearchReflections) -> ReflectionsShape:
     """Find reflections by meaning and words, under filters."""
     matches, note = reflections.search_reflections(ask, caller=caller)
-    results = [shapes.reflection_shape(m.reflection) | {"score": round(m.score, 4)} for m in matches]
+    results = [responses.reflection_shape(m.reflection) | {"score": round(m.score, 4)} for m in matches]
     shape: ReflectionsShape = {"results": results}
     return {**shape, "note": note} if note else shape
 
 
-def _entity(change: writing.Change) -> ChangedShape:
-    (node,) = reading.nodes_of(change.entities[:1])
-    return {"entity": shapes.entity_shape(node)}
+def _entity(change: entities.Change) -> ChangedShape:
+    (node,) = queries.nodes_of(change.entities[:1])
+    return {"entity": responses.entity_shape(node)}
 
 
-def _page(page: reading.Page) -> GraphShape:
-    entities: list[dict[str, Any]] = [dict(shapes.entity_shape(node)) for node in page.nodes]
+def _page(page: queries.Page) -> GraphShape:
+    entities: list[dict[str, Any]] = [dict(responses.entity_shape(node)) for node in page.nodes]
     nodes, omitted = within_budget(entities)
-    shape: GraphShape = {"entities": nodes, "relations": [shapes.relation_shape(r) for r in page.relations]}
+    shape: GraphShape = {"entities": nodes, "relations": [responses.relation_shape(r) for r in page.relations]}
     if omitted:
         shape |= {"omitted": omitted, "next_cursor": str(nodes[-1]["id"]) if nodes else ""}
     elif page.next_cursor:

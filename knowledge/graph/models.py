@@ -18,7 +18,7 @@ from memories.models.passage import TextPassage
 from memories.models.record import readable_by
 
 if TYPE_CHECKING:
-    from memories.access import Caller
+    from memories.identity.caller import Caller
 
 
 PENDING_KB = 64  # of an index's entries that are not sorted in yet: every search reads them one by one

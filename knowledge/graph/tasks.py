@@ -8,16 +8,16 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
-from knowledge.graph import purging
-from knowledge.graph.finding import uses
+from knowledge.graph.maintenance import proposals
 from knowledge.graph.models import Graph
-from knowledge.graph.upkeep import proposals
+from knowledge.graph.purge import purge as purge_deleted
+from knowledge.graph.search import access_counts
 
 LOOKED_BACK = timedelta(hours=25)  # of a run a day
 
 
 def count_uses(entity_ids: list[str]) -> None:
-    uses.count([UUID(pk) for pk in entity_ids])
+    access_counts.count([UUID(pk) for pk in entity_ids])
 
 
 def propose_upkeep() -> int:
@@ -33,4 +33,4 @@ def look_through(graph_id: str) -> int:
 
 def purge() -> int:
     """What was deleted long enough ago goes for good."""
-    return purging.purge(timezone.now() - timedelta(days=settings.SOFT_DELETE_PURGE_DAYS))
+    return purge_deleted(timezone.now() - timedelta(days=settings.SOFT_DELETE_PURGE_DAYS))

@@ -6,14 +6,14 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from knowledge import decisions, evidence, questions
-from knowledge.insights import capture
+from knowledge.insights.lifecycle import capture
 from knowledge.operations import AnswerQuestion, Appeal, Capture
-from knowledge.review import problems_of
-from memories.access import Caller
-from memories.contract.text import visible
-from memories.contract.toolset import Tool
-from memories.shapes import SimilarShape, similar_shape
+from knowledge.review import clarifications, decisions, evidence
+from knowledge.review.cases import problems_of
+from memories.contract.display import visible
+from memories.contract.tools import Tool
+from memories.identity.caller import Caller
+from memories.responses import SimilarShape, similar_shape
 
 QUESTIONS_TOLD = 5
 HOW_TO_ANSWER = "call capture_insight with answers (this insight_id) and insight_text (the answer), or ask your person"
@@ -48,15 +48,15 @@ def _appeal(caller: Caller, ask: Appeal) -> AppealShape:
 
 
 def _answer(caller: Caller, ask: AnswerQuestion) -> AppealShape:
-    insight = questions.answer(ask, caller=caller)
+    insight = clarifications.answer(ask, caller=caller)
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "answered; a curator will look again"}
 
 
 def _open_questions(caller: Caller) -> list[QuestionShape]:
     """What curators wait to hear from the caller, so that an agent can answer or ask its person."""
     shapes: list[QuestionShape] = []
-    for insight in questions.open_questions(caller)[:QUESTIONS_TOLD]:
-        if question := questions.question_of(insight):
+    for insight in clarifications.open_questions(caller)[:QUESTIONS_TOLD]:
+        if question := clarifications.question_of(insight):
             text = visible(insight.record.content)
             shapes.append(
                 QuestionShape(

@@ -7,18 +7,20 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from knowledge import catalog as catalogs
-from knowledge import evidence, queries, shapes
+from knowledge import responses
 from knowledge.catalog import lineage
-from knowledge.catalog.facts import short_name
-from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.catalog.entity_view import short_name
 from knowledge.catalog.mirror import TYPES
 from knowledge.catalog.search import search
+from knowledge.insights import queries
 from knowledge.operations import FollowLineage, SearchCatalog, ShowEntity
-from knowledge.shapes import InsightShape
-from memories.access import Caller
+from knowledge.responses import InsightShape
+from knowledge.review import evidence
 from memories.contract.errors import NotFound, check_choice
-from memories.contract.toolset import Hints, tool
-from memories.shapes import QUOTED
+from memories.contract.tools import Hints, tool
+from memories.identity.caller import Caller
+from memories.responses import QUOTED
 
 LOOKING = Hints(read_only=True, idempotent=True, open_world=True)
 
@@ -53,7 +55,7 @@ def catalog_search(caller: Caller, ask: SearchCatalog) -> CatalogShape:
         check_choice("types", kind, sorted({*TYPES, *LocalCatalog().types()}))
     answer = search(catalog, ask.query, types=ask.types, limit=ask.limit)
     shape: CatalogShape = {
-        "entities": [shapes.summary_shape(entity) for entity in answer.entities],
+        "entities": [responses.summary_shape(entity) for entity in answer.entities],
         "count": len(answer.entities),
         "catalog": catalog.name,
     }
@@ -79,7 +81,7 @@ def catalog_entity(caller: Caller, ask: ShowEntity) -> EntityShape:
     if columns_left > 0:
         entity["columns_left"] = columns_left
     rows = queries.about(caller, ask.urn)[:20]
-    return {"entity": entity, "insights": [shapes.insight_shape(row) for row in rows], "about": QUOTED}
+    return {"entity": entity, "insights": [responses.insight_shape(row) for row in rows], "about": QUOTED}
 
 
 @tool(toolset="knowledge", title="Follow the lineage", hints=LOOKING)

@@ -9,18 +9,20 @@ from django.conf import settings
 from typing_extensions import TypedDict
 
 from knowledge import catalog as catalogs
-from knowledge import decisions, evidence, operations, queries, questions, shapes
-from knowledge.catalog.files import as_proposals
-from knowledge.changes import rollback
-from knowledge.changes.changesets import Applied, apply, find, resume
-from knowledge.changes.changesets import preview as preview_changes
-from knowledge.insights import edit, require_curator
+from knowledge import operations, responses
+from knowledge.catalog.metadata_files import as_proposals
+from knowledge.changesets import rollback
+from knowledge.changesets.apply import Applied, apply, find, resume
+from knowledge.changesets.apply import preview as preview_changes
+from knowledge.insights import queries
+from knowledge.insights.lifecycle import edit, require_curator
 from knowledge.models import Insight, InsightState
-from knowledge.shapes import ChangesetShape, ChangeShape, InsightShape
-from memories.access import Caller
+from knowledge.responses import ChangesetShape, ChangeShape, InsightShape
+from knowledge.review import clarifications, decisions, evidence
 from memories.contract.budget import within_budget
 from memories.contract.errors import DomainError, Forbidden, NotFound
-from memories.contract.toolset import Hints, Tool
+from memories.contract.tools import Hints, Tool
+from memories.identity.caller import Caller
 
 
 class RefusedShape(TypedDict):
@@ -128,7 +130,7 @@ def _review(caller: Caller, ask: operations.ReviewEntity) -> EntityReviewShape:
     except DomainError as error:
         note = error.message
     with_evidence: list[Any] = [
-        {**shapes.insight_shape(insight), "evidence": evidence.beside(insight)} for insight in rows[: ask.limit]
+        {**responses.insight_shape(insight), "evidence": evidence.beside(insight)} for insight in rows[: ask.limit]
     ]
     shown_insights, omitted = within_budget(with_evidence)
     shape: EntityReviewShape = {
@@ -184,7 +186,7 @@ def _reject(caller: Caller, ask: operations.Reject) -> DecidedShape:
 
 def _need_more(caller: Caller, ask: operations.NeedMore) -> DecidedShape:
     notes = ask.review_notes
-    return _decide_each(ask.insight_ids, lambda pk: questions.need_more(caller=caller, insight_id=pk, notes=notes))
+    return _decide_each(ask.insight_ids, lambda pk: clarifications.need_more(caller=caller, insight_id=pk, notes=notes))
 
 
 def _undo(caller: Caller, ask: operations.UndoReview) -> DecidedShape:
@@ -198,14 +200,14 @@ def _edit(caller: Caller, ask: operations.EditInsight) -> EditedShape:
         content=ask.content,
         suggested_actions=[change.as_action() for change in ask.changes] or None,
     )
-    return {"updated": 1, "total": 1, "insights": [shapes.insight_shape(edited)]}
+    return {"updated": 1, "total": 1, "insights": [responses.insight_shape(edited)]}
 
 
 def _edit_and_approve(caller: Caller, ask: operations.EditAndApprove) -> EditedShape:
     edited = _edit(caller, ask)
     (insight_id,) = ask.insight_ids
     decisions.approve(caller=caller, insight_id=insight_id, notes=ask.review_notes)
-    return {**edited, "insights": [shapes.insight_shape(queries.insight(caller, insight_id))]}
+    return {**edited, "insights": [responses.insight_shape(queries.insight(caller, insight_id))]}
 
 
 def _synthesize(caller: Caller, ask: operations.Synthesize) -> SynthesisShape:
@@ -231,7 +233,7 @@ def _apply(caller: Caller, ask: operations.Apply) -> AppliedShape | PreviewShape
         "dry_run": ask.dry_run,
         "entity_urn": preview.entity_urn,
         "changes_count": len(ask.changes),
-        "preview": [shapes.planned_shape(planned, preview.entities) for planned in preview.planned],
+        "preview": [responses.planned_shape(planned, preview.entities) for planned in preview.planned],
         "message": "nothing was written; repeat with confirm=true to write this",
     }
 
@@ -252,7 +254,7 @@ def _applied(applied: Applied) -> AppliedShape:
         "state": changeset.state,
         "changes_applied": len(landed),
         "changes_unchanged": sum(change.outcome == "noop" for change in applied.changes),
-        "changes": [shapes.change_shape(change) for change in applied.changes],
+        "changes": [responses.change_shape(change) for change in applied.changes],
         "insights_marked_applied": applied.insights_marked,
         "created_ids": sorted({change.urn for change in landed if change.creates}),
         "message": MESSAGES.get(changeset.state, changeset.state),
@@ -279,8 +281,8 @@ def _rollback(caller: Caller, ask: operations.RollBack) -> RolledBackShape | Pre
         "changeset_id": result.changeset.pk.hex,
         "target_urn": result.changeset.entity_urn,
         "state": result.changeset.state,
-        "reverted_changes": [shapes.change_shape(change) for change in result.reverted],
-        "skipped_changes": [shapes.change_shape(change) for change in [*result.skipped, *result.conflicts]],
+        "reverted_changes": [responses.change_shape(change) for change in result.reverted],
+        "skipped_changes": [responses.change_shape(change) for change in [*result.skipped, *result.conflicts]],
         "insights_rolled_back": result.insights_returned,
         "rolled_back_by": result.changeset.rolled_back_by,
         "message": "rolled back; its insights wait for review again",
@@ -290,7 +292,7 @@ def _rollback(caller: Caller, ask: operations.RollBack) -> RolledBackShape | Pre
 def _rollback_preview(caller: Caller, ask: operations.RollBack) -> PreviewShape:
     preview = rollback.roll_back_preview(caller=caller, changeset_id=ask.changeset_id)
     changes: list[ChangeShape] = [
-        {**shapes.change_shape(change), "outcome": "would be reverted" if is_ours else "changed by others since"}
+        {**responses.change_shape(change), "outcome": "would be reverted" if is_ours else "changed by others since"}
         for change, is_ours in preview
     ]
     return {
@@ -304,9 +306,9 @@ def _rollback_preview(caller: Caller, ask: operations.RollBack) -> PreviewShape:
 def _list_changesets(caller: Caller, ask: operations.ListChangesets) -> ChangesetsShape:
     if ask.changeset_id:
         changeset = find(caller, ask.changeset_id)
-        return {"changesets": [shapes.changeset_shape(changeset, list(changeset.changes.all()))], "total": 1}
+        return {"changesets": [responses.changeset_shape(changeset, list(changeset.changes.all()))], "total": 1}
     rows = queries.changesets(caller, ask.entity_urn or "")
-    page = [shapes.changeset_shape(row) for row in rows[ask.offset : ask.offset + ask.limit]]
+    page = [responses.changeset_shape(row) for row in rows[ask.offset : ask.offset + ask.limit]]
     shown_changesets, omitted = within_budget(page)
     return {
         "changesets": shown_changesets,

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from django.db import models
 from django.db.models import Q
 
-from memories.access import CURATE
+from memories.identity.caller import CURATE
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import readable_by
 
 if TYPE_CHECKING:
-    from memories.access import Caller
+    from memories.identity.caller import Caller
 
 
 class InsightState(models.TextChoices):

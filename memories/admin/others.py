@@ -8,11 +8,11 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from memories.admin.lists import AdminsOnly, OperatorsOnly, ReadOnlyAdmin, admin_caller, age
+from memories.admin.base import AdminsOnly, OperatorsOnly, ReadOnlyAdmin, admin_caller, age
 from memories.contract.errors import DomainError
-from memories.contract.links import link_to
+from memories.contract.urls import link_to
 from memories.models import Batch, IndexJob, Persona, PersonaMembership, Tombstone
-from memories.writing import batches
+from memories.writing import bulk_actions
 
 
 class MembershipInline(admin.TabularInline[PersonaMembership, Persona]):
@@ -50,14 +50,14 @@ class BatchAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Batch]:
         caller = admin_caller(request)
-        return Batch.objects.all() if caller.is_admin else batches.owned_by(caller)
+        return Batch.objects.all() if caller.is_admin else bulk_actions.owned_by(caller)
 
     @admin.action(description="Undo")
     def undo(self, request: HttpRequest, rows: QuerySet[Batch]) -> None:
         """Each as a batch of its own; whose it is undoes it."""
         for batch in rows:
             try:
-                batches.undo(caller=admin_caller(request), batch_id=batch.pk)
+                bulk_actions.undo(caller=admin_caller(request), batch_id=batch.pk)
             except DomainError as error:
                 messages.error(request, f"{batch}: {error.message}")
             else:
@@ -65,7 +65,7 @@ class BatchAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what")
     def says(self, batch: Batch) -> str:
-        act = batches.ACTS.get(batch.act)
+        act = bulk_actions.ACTS.get(batch.act)
         return f"{act.says if act else batch.act}: {len(batch.unit_ids):,}"
 
     @admin.display(description="done")

@@ -12,12 +12,12 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from memories import queries
-from memories.access import Caller
-from memories.admin.acts import AdminAct
-from memories.admin.lists import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
-from memories.contract.links import link_to
-from memories.contract.text import visible
+from memories.admin.actions import AdminAct
+from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
+from memories.contract.display import visible
+from memories.contract.urls import link_to
 from memories.history import Change, chain, history
+from memories.identity.caller import Caller
 from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
 
 BATCHES_SHOWN = 10

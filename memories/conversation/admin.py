@@ -8,11 +8,11 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from memories.admin.lists import AdminsOnly, admin_caller
-from memories.admin.lists import age as age_of
+from memories.admin.base import AdminsOnly, admin_caller
+from memories.admin.base import age as age_of
 from memories.admin.records import FORGET, RESTORE
-from memories.contract.links import link_to
-from memories.contract.text import visible
+from memories.contract.display import visible
+from memories.contract.urls import link_to
 from memories.conversation.models import CachedAnswer, MergeProposal, UserDecision
 from memories.conversation.operations import TIERS
 from memories.models import ConversationMemory

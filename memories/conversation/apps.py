@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from django.apps import AppConfig
 
-from memories.contract.toolset import TOOLS, Tool
+from memories.contract.tools import TOOLS, Tool
 
 
 class ConversationConfig(AppConfig):
@@ -13,7 +13,7 @@ class ConversationConfig(AppConfig):
     verbose_name = "Conversations"
 
     def ready(self) -> None:
-        from memories import plugs  # noqa: PLC0415 - models first
+        from memories import extensions  # noqa: PLC0415 - models first
         from memories.conversation import cache  # noqa: PLC0415 - the same
         from memories.conversation.models import (  # noqa: PLC0415 - the same
             CachedAnswer,
@@ -24,9 +24,9 @@ class ConversationConfig(AppConfig):
 
         owned = (CachedAnswer, CacheUse, UserDecision, WipeRequest)
         TOOLS.register("conversation", tools)
-        plugs.COPIES.register("cache", cache.CacheCopies())
-        plugs.CATALOG_CHANGES.register("cache", cache.forget_about)
-        plugs.TRACES.register("conversation", lambda: [plugs.Trace(model, "created_by") for model in owned])
+        extensions.COPIES.register("cache", cache.CacheCopies())
+        extensions.CATALOG_CHANGES.register("cache", cache.forget_about)
+        extensions.TRACES.register("conversation", lambda: [extensions.Trace(model, "created_by") for model in owned])
 
 
 def tools() -> Sequence[Tool]:

@@ -19,13 +19,13 @@ from django.utils import timezone
 from pgvector.django import CosineDistance
 
 from memories import embedding
-from memories.access import Caller
 from memories.contract.errors import Invalid
 from memories.contract.operations import carries_out
+from memories.conversation.acting_user import caller_as
 from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import CheckCache, InvalidateCache, StoreCache
-from memories.conversation.users import caller_as
 from memories.database.connections import quick_commit
+from memories.identity.caller import Caller
 
 NEAREST = 10
 EXACT = re.compile(r"\w*\d\w*|\w+(?:[._]\w+)+")  # numbers and identifiers

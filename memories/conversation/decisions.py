@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from django.db import connection, transaction
 from django.utils import timezone
 
-from memories.access import Caller
 from memories.contract.operations import carries_out
+from memories.conversation.acting_user import caller_as
 from memories.conversation.models import UserDecision, UserDecisionChange
 from memories.conversation.operations import RecallDecision, StoreDecision
-from memories.conversation.users import caller_as
+from memories.identity.caller import Caller
 
 
 @carries_out(StoreDecision)

@@ -6,12 +6,11 @@ from typing import Any
 
 from django.conf import settings
 
-from memories.access import Caller
 from memories.contract.errors import Invalid
-from memories.contract.links import link_to
-from memories.contract.toolset import Answer, Hints, tool
-from memories.conversation import cache, decisions, deleting, health, operations, recalling, turns, web_search, wiping
-from memories.conversation.shapes import (
+from memories.contract.tools import Answer, Hints, tool
+from memories.contract.urls import link_to
+from memories.conversation import cache, decisions, deletion, operations, recall, statistics, turns, web_search, wipe
+from memories.conversation.responses import (
     CachedShape,
     CacheShape,
     DecidedShape,
@@ -26,6 +25,7 @@ from memories.conversation.shapes import (
     decision_shape,
     results_shape,
 )
+from memories.identity.caller import Caller
 
 READS = Hints(read_only=True, idempotent=True)
 COUNTED = {"memory_records": "memories_deleted", "conversation_cache": "cache_deleted", "audit": "audit_deleted"}
@@ -47,22 +47,22 @@ def store_memory(caller: Caller, ask: operations.StoreMessages) -> StoredShape:
 @tool(toolset="conversation", title="Recall conversations", hints=READS)
 def recall_memory(caller: Caller, ask: operations.RecallConversations) -> ResultsShape:
     """Find what was said, by recency, importance and relevance. Company knowledge is found by memory_recall."""
-    return results_shape(ask.user_id, recalling.recall_conversations(ask, caller=caller), "final_score")
+    return results_shape(ask.user_id, recall.recall_conversations(ask, caller=caller), "final_score")
 
 
 @tool(toolset="conversation", title="Search conversations by meaning and words", hints=READS)
 def hybrid_search(caller: Caller, ask: operations.SearchHybrid) -> ResultsShape:
     """Find what was said by meaning and by words, fused by reciprocal rank."""
-    return results_shape(ask.user_id, recalling.search_hybrid(ask, caller=caller), "rrf_score")
+    return results_shape(ask.user_id, recall.search_hybrid(ask, caller=caller), "rrf_score")
 
 
 @tool(toolset="conversation", title="Delete memories of conversations", hints=Hints(destructive=True))
 def delete_memory(caller: Caller, ask: operations.DeleteMemories) -> DeletedShape:
     """Delete what was said, by id, tags or time; it is purged some weeks later. dry_run counts only."""
-    deletion = deleting.delete_memories(ask, caller=caller)
-    shape: DeletedShape = {"deleted_count": deletion.count, "dry_run": deletion.dry_run}
-    if deletion.copies:
-        shape["copies_deleted"] = deletion.copies
+    result = deletion.delete_memories(ask, caller=caller)
+    shape: DeletedShape = {"deleted_count": result.count, "dry_run": result.dry_run}
+    if result.copies:
+        shape["copies_deleted"] = result.copies
     return shape
 
 
@@ -105,7 +105,7 @@ def search_web(caller: Caller, ask: operations.SearchWeb) -> WebShape:
 @tool(toolset="conversation", title="Health of a user's memory", hints=READS)
 def memory_health(caller: Caller, ask: operations.ShowHealth) -> HealthShape:
     """Count a user's memories of conversations by tier and by state of enrichment."""
-    counts: Any = {"user_id": ask.user_id} | health.show_health(ask, caller=caller)
+    counts: Any = {"user_id": ask.user_id} | statistics.show_health(ask, caller=caller)
     return counts  # type: ignore[no-any-return]  # the keys of HealthShape
 
 
@@ -113,7 +113,7 @@ def memory_health(caller: Caller, ask: operations.ShowHealth) -> HealthShape:
 def wipe_user_data(caller: Caller, ask: operations.Wipe) -> Answer[WipedShape]:
     """Delete all data of a user for good. The person confirms it in the browser, unless the token may wipe."""
     try:
-        outcome = wiping.ask_to_wipe(ask, caller=caller)
+        outcome = wipe.ask_to_wipe(ask, caller=caller)
     except Invalid as refused:
         shape: Any = {"error": refused.message, "code": refused.code, "user_id": ask.user_id}
         return Answer(shape, is_error=True)

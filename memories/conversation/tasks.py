@@ -8,8 +8,8 @@ from uuid import UUID
 from django.db.models import F
 from django.utils import timezone
 
-from memories.conversation import cache, deleting
-from memories.conversation.evolution import consolidating, enriching
+from memories.conversation import cache, deletion
+from memories.conversation.consolidation import enrichment, summaries
 from memories.models import MemoryRecord
 from memories.retrieval import indexing
 
@@ -19,11 +19,11 @@ TASK_SECONDS = 50
 def enrich() -> str:
     """Sees to new long-term memories until none is due or the time is up."""
     indexing.reap()
-    enriching.reopen()
+    enrichment.reopen()
     completed = failed = 0
     deadline = time.monotonic() + TASK_SECONDS
     while time.monotonic() < deadline:
-        good, bad = enriching.enrich_batch(indexing.worker_name())
+        good, bad = enrichment.enrich_batch(indexing.worker_name())
         completed, failed = completed + good, failed + bad
         if not good and not bad:
             break
@@ -32,8 +32,8 @@ def enrich() -> str:
 
 def consolidate() -> str:
     """Sums up, promotes and forgets; only then what has expired goes."""
-    result = consolidating.consolidate()
-    expired, purged = deleting.sweep()
+    result = summaries.consolidate()
+    expired, purged = deletion.sweep()
     return (
         f"{result.compressed} summed up, {result.promoted} promoted, {result.forgotten} forgotten; "
         f"{expired} expired, {purged} purged"

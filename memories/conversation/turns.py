@@ -13,18 +13,18 @@ from django.db.models import Max
 from django.utils import timezone
 
 from memories import embedding
-from memories.access import Caller
 from memories.contract.errors import Forbidden, check_choice
 from memories.contract.operations import carries_out, checked
-from memories.conversation.evolution import heuristics
+from memories.conversation import heuristics
+from memories.conversation.acting_user import caller_as
 from memories.conversation.operations import Author, ConversationId, StoreMessages, TurnText
-from memories.conversation.users import caller_as
+from memories.identity.caller import Caller
 from memories.models import Dimension, IndexJob, MemoryRecord, Source, Tier, Visibility
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
-from memories.retrieval.languages import language_of
+from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
-from memories.writing.revising import save_many
+from memories.writing.revision import save_many
 
 CANDIDATE_OVER = 30  # characters of a human message from which it also becomes long-term; the seed's
 ENRICHMENT = "enrichment"  # the kind of the jobs that see to new long-term memories

@@ -8,13 +8,13 @@ from typing import Any
 
 from django.conf import settings
 
-from memories.access import Caller
 from memories.contract.errors import Upstream
 from memories.contract.operations import carries_out
+from memories.conversation.acting_user import caller_as
 from memories.conversation.operations import SearchWeb
-from memories.conversation.users import caller_as
 from memories.database import connections
-from memories.effects import web
+from memories.identity.caller import Caller
+from memories.outbox import bounded_http
 
 NO_KEY = "Web search service unavailable: Tavily API key not configured"
 ANSWER_BYTES = 2_000_000
@@ -36,7 +36,7 @@ def search_web(ask: SearchWeb, *, caller: Caller) -> list[dict[str, str]]:
         return [_result(result) for result in results[:RESULTS_MOST]]
     except httpx.HTTPStatusError as error:
         raise Upstream(f"Web search service unavailable: it answered {error.response.status_code}") from None
-    except (httpx.HTTPError, web.AnswerTooLarge) as error:
+    except (httpx.HTTPError, bounded_http.AnswerTooLarge) as error:
         raise Upstream(f"Web search service unavailable: {type(error).__name__}") from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise Upstream("Web search service unavailable: its answer can't be read") from None
@@ -51,7 +51,7 @@ def _ask(query: str) -> bytes:
     deadline = time.monotonic() + settings.TAVILY_TIMEOUT_S
     with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.TAVILY_TIMEOUT_S) as answer:
         answer.raise_for_status()
-        return web.read(answer, ANSWER_BYTES, deadline)
+        return bounded_http.read(answer, ANSWER_BYTES, deadline)
 
 
 def _result(result: dict[str, Any]) -> dict[str, str]:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from django.conf import settings
 
-from memories import numerics
+from memories import lazy_numpy
 from memories.database import connections
-from memories.embedding.breaker import Breaker
-from memories.numerics import np
+from memories.embedding.circuit_breaker import Breaker
+from memories.lazy_numpy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt  # takes 20 ms
@@ -101,7 +101,7 @@ class _Slot:
 
     def load(self, future: Future[Embedder]) -> None:
         try:
-            numerics.load()
+            lazy_numpy.load()
             future.set_result(make_embedder())
         except Exception as error:
             self.failed_at = time.monotonic()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from memories.embedding import EmbedderUnavailable, Tokens, Vectors
-from memories.numerics import np
+from memories.lazy_numpy import np
 
 NAME = "all-MiniLM-L6-v2"
 MAX_TOKENS = 256  # sentence_bert_config.json of the model

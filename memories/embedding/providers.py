@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import httpx
 
-from memories.effects import web
 from memories.embedding import EmbedderUnavailable, Tokens, Vectors
-from memories.numerics import np
+from memories.lazy_numpy import np
+from memories.outbox import bounded_http
 
 BATCH = 32
 ANSWER_BYTES = 20_000_000  # 32 vectors of 2,000 dimensions have about 1.5 MB as JSON
@@ -67,10 +67,10 @@ class OpenAICompatible:
         try:
             with self._client.stream("POST", self._address, json=body, timeout=left_s) as answer:
                 answer.raise_for_status()
-                content = web.read(answer, ANSWER_BYTES, deadline)
+                content = bounded_http.read(answer, ANSWER_BYTES, deadline)
             rows = sorted(json.loads(content)["data"], key=lambda row: row["index"])
             vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
-        except (httpx.HTTPError, web.AnswerTooLarge) as error:
+        except (httpx.HTTPError, bounded_http.AnswerTooLarge) as error:
             raise EmbedderUnavailable(f"{self._address} did not answer: {type(error).__name__}: {error}") from error
         except (KeyError, TypeError, ValueError) as error:
             raise EmbedderUnavailable(f"{self._address} returned something other than embeddings") from error

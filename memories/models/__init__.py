@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from memories.models.batch import Batch
 from memories.models.feedback import Feedback, Verdict
+from memories.models.impression import Showing
 from memories.models.index_job import IndexJob, Lexeme
 from memories.models.passage import Passage
 from memories.models.persona import Persona, PersonaMembership
@@ -17,7 +18,6 @@ from memories.models.record import (
     Visibility,
 )
 from memories.models.revision import MemoryRevision, Tombstone
-from memories.models.showing import Showing
 
 __all__ = [
     "Batch",

@@ -11,11 +11,11 @@ from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Concat
 from django.utils import timezone
 
-from memories.contract.links import link_to
+from memories.contract.urls import link_to
 from memories.models.fields import ContentKey, LanguageSearchText
 
 if TYPE_CHECKING:
-    from memories.access import Caller
+    from memories.identity.caller import Caller
 
 
 class Dimension(models.TextChoices):

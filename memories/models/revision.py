@@ -8,7 +8,7 @@ from django.utils import timezone
 from memories.models.record import MemoryRecord, Visibility, readable_by
 
 if TYPE_CHECKING:
-    from memories.access import Caller
+    from memories.identity.caller import Caller
 
 
 class MemoryRevisionQuerySet(models.QuerySet["MemoryRevision"]):

@@ -9,7 +9,7 @@ from memories import embedding
 
 def warm_up() -> None:
     """Begins to load the models, so that nobody waits for them later."""
-    from memories.retrieval import languages  # noqa: PLC0415 - this package is imported before the settings are read
+    from memories.retrieval import language  # noqa: PLC0415 - this package is imported before the settings are read
 
     embedding.warm_up()
-    threading.Thread(target=languages.warm_up, name="languages", daemon=True).start()
+    threading.Thread(target=language.warm_up, name="languages", daemon=True).start()

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from memories.access import Caller
-from memories.database.statements import Statement
+from memories.database.queryset_sql import Statement
+from memories.identity.caller import Caller
 from memories.models import Status
 from memories.queries import COUNT_MOST, FACET_MOST
-from memories.retrieval.search import Filters, in_scope
+from memories.retrieval.recall import Filters, in_scope
 
 # Facet → the filter that it sets, what holds for a row under it, and how its values are read from a row.
 FACETS: dict[str, tuple[str, str, str, str]] = {

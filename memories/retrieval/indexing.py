@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from memories import embedding
 from memories.contract.registry import Registry
-from memories.database import prepared
+from memories.database import prepared_statements
 from memories.embedding import Vectors
 from memories.models import IndexJob, MemoryRecord, Passage, Status
 from memories.models.index_job import JobStatus, Trigger
@@ -96,7 +96,7 @@ def passage_source(
                 if not row.update(**passages.stamp_of(content, model)):
                     del units[pk]  # its text has changed meanwhile, or it is gone
             table._default_manager.filter(**{f"{owner}__in": list(units)}).delete()
-            prepared.insert(passages.rows_of(table, owner, units))
+            prepared_statements.insert(passages.rows_of(table, owner, units))
         return {pk: part.vectors for pk, part in units.items()}
 
     has_passages = Exists(table._default_manager.filter(**{owner: OuterRef("pk")}))
@@ -146,7 +146,7 @@ def dimension_fault() -> str:
 def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
     """Opens a job per unit that has none open; returns how many jobs were asked for."""
     jobs = [IndexJob(source_kind=kind, source_id=unit, trigger_kind=trigger) for unit in units]
-    prepared.insert_missing(jobs)
+    prepared_statements.insert_missing(jobs)
     return len(jobs)
 
 

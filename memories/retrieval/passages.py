@@ -18,11 +18,11 @@ from django.db.models import Model
 from pgvector.django import CosineDistance
 
 from memories import embedding
-from memories.database import prepared
+from memories.database import prepared_statements
 from memories.embedding import Tokens, Vectors
 from memories.models import MemoryRecord, Passage, Tier
 from memories.models.record import SPOKEN
-from memories.retrieval.tokens import bits_of
+from memories.retrieval.token_similarity import bits_of
 
 WHOLE_MOST = 600  # characters of a text that stays one passage
 PASSAGE_MOST = 200  # characters of a passage of a longer one: two or three sentences (bench/long_texts.py)
@@ -122,7 +122,9 @@ def stamp_of(text: str, model: str) -> dict[str, Any]:
 
 def keep(units: Mapping[UUID, Encoded], turns: Collection[UUID] = ()) -> None:
     """Writes the passages of records that have none, inside the caller's transaction; `turns` are short-term."""
-    prepared.insert([p for pk, encoded in units.items() for p in _passages(pk, encoded, short_term=pk in turns)])
+    prepared_statements.insert(
+        [p for pk, encoded in units.items() for p in _passages(pk, encoded, short_term=pk in turns)]
+    )
 
 
 def store(units: Mapping[UUID, tuple[str, Encoded]], model: str) -> set[UUID]:

@@ -21,11 +21,11 @@ from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
 
-from memories.database import prepared
-from memories.database.statements import Condition
-from memories.numerics import np
-from memories.retrieval import lexicon, vector_index
-from memories.retrieval.cues import Cues
+from memories.database import prepared_statements
+from memories.database.queryset_sql import Condition
+from memories.lazy_numpy import np
+from memories.retrieval import term_statistics, vector_index
+from memories.retrieval.question_features import Cues
 
 CANDIDATES = 50  # per arm
 PASSAGES_PER_CANDIDATE = 4  # nearest passages looked at for each record wanted: a long text has several
@@ -40,7 +40,7 @@ class Question:
     scanned, since the vector index is without them."""
 
     vector: Sequence[float] | None = None
-    terms: Sequence[lexicon.Term] = ()
+    terms: Sequence[term_statistics.Term] = ()
     distances: dict[str, int] = field(default_factory=dict)
     cues: Cues = field(default_factory=Cues)
     turns: bool = False
@@ -157,7 +157,9 @@ def plain(cosine: float | None, coverage: float) -> float:
 
 def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[Candidate], list[float]]:
     """The best rows of a scope of memory_records for this question, and the idf of each of its terms."""
-    rows = prepared.rows(*statement(scope, question, limit), once=True, binary=True)  # its plan depends on the words
+    rows = prepared_statements.rows(
+        *statement(scope, question, limit), once=True, binary=True
+    )  # its plan depends on the words
     return [Candidate(*row[:7]) for row in rows], list(rows[0][8]) if rows else []
 
 
@@ -177,7 +179,7 @@ def _rows_up_to(scope: Condition, limit: int) -> int:
     key = f"{ROWS_KEY}-{limit}-{hashlib.blake2b(repr(scope).encode(), digest_size=16).hexdigest()}"
     count = cache.get(key)
     if count is None:
-        ((count,),) = prepared.rows(ROWS_UP_TO.format(scope=scope.sql), {**scope.params, "limit": limit + 1})
+        ((count,),) = prepared_statements.rows(ROWS_UP_TO.format(scope=scope.sql), {**scope.params, "limit": limit + 1})
         cache.set(key, count, ROWS_KEPT_S)
     return int(count)
 
@@ -247,7 +249,7 @@ def _parts(question: Question, scope_sql: str, *, exact: bool) -> _Parts:
     if not terms:
         scope = f" scope AS MATERIALIZED (SELECT id FROM memory_records WHERE {scope_sql}),"  # noqa: S608
         return _Parts(arms, tables=scope if exact else "")
-    selection = None if exact else lexicon.selective(terms)
+    selection = None if exact else term_statistics.selective(terms)
     bits = " + ".join(f"CASE WHEN search @@ %(term{n})s::tsquery THEN {1 << n} ELSE 0 END" for n in numbers)
     mask = MASK.format(bits=bits)
     coverage = f"({' + '.join(COVERAGE.format(bit=1 << n, n=n) for n in numbers)})::float8"
@@ -262,7 +264,7 @@ def _parts(question: Question, scope_sql: str, *, exact: bool) -> _Parts:
         shares=", ".join(f"i{n} / ({' + '.join(f'i{m}' for m in numbers)}) AS s{n}" for n in numbers),
         coverage=coverage,
     )
-    params: dict[str, Any] = {"words": lexicon.any_of(terms)} | {f"term{n}": terms[n].tsquery for n in numbers}
+    params: dict[str, Any] = {"words": term_statistics.any_of(terms)} | {f"term{n}": terms[n].tsquery for n in numbers}
     if selection:
         params |= {"selective": selection.tsquery, "rows": _rows_in_all()} | {f"idf{n}": terms[n].idf for n in numbers}
     return _Parts(

@@ -17,8 +17,8 @@ from typing import Any
 from django.conf import settings
 
 from memories.database import connections
-from memories.effects import web
-from memories.embedding.breaker import Breaker
+from memories.embedding.circuit_breaker import Breaker
+from memories.outbox import bounded_http
 
 LOOKED_AT = 20  # best hits that are read again
 ANSWER_BYTES = 1_000_000
@@ -71,7 +71,7 @@ def _over_http(query: str, texts: list[str]) -> list[float]:
     deadline = time.monotonic() + settings.RERANK_TIMEOUT_S
     with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.RERANK_TIMEOUT_S) as answer:
         answer.raise_for_status()
-        results = json.loads(web.read(answer, ANSWER_BYTES, deadline))["results"]
+        results = json.loads(bounded_http.read(answer, ANSWER_BYTES, deadline))["results"]
     scores = {int(result["index"]): float(result["relevance_score"]) for result in results}
     if set(scores) != set(range(len(texts))):
         raise ValueError(f"{len(scores)} scores for {len(texts)} texts")

@@ -8,14 +8,14 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from memories.access import Caller
 from memories.contract.errors import Conflict, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import carries_out, checked
+from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict
 from memories.operations import MarkFeedback
-from memories.writing.chains import make_active
-from memories.writing.revising import revised
+from memories.writing.correction_chains import make_active
+from memories.writing.revision import revised
 
 
 @carries_out(MarkFeedback)

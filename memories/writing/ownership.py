@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from memories import plugs
-from memories.access import Caller
+from memories import extensions
 from memories.contract.errors import Forbidden, Invalid
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 
@@ -32,6 +32,6 @@ def move_ownership(*, caller: Caller, old: str, new: str) -> int:
                 record.metadata["legacy_created_by"] = first
             record.created_by = new
         MemoryRecord.objects.bulk_update(rows, ["created_by", "metadata"], batch_size=500)
-        for copies in plugs.COPIES.values():
+        for copies in extensions.COPIES.values():
             copies.follow([record.pk for record in rows])
     return len(rows)

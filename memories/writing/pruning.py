@@ -10,14 +10,14 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from memories import plugs
-from memories.access import Caller
+from memories import extensions
 from memories.contract.errors import DomainError
 from memories.contract.operations import carries_out
+from memories.identity.caller import Caller
+from memories.lazy_numpy import np
 from memories.models import Feedback, MemoryRecord, Passage, Source, Status, Verdict, Visibility
-from memories.numerics import np
 from memories.operations import PruneNotes
-from memories.writing.revising import revised
+from memories.writing.revision import revised
 
 NOTES_MOST = 5_000  # of a person, looked at in one call
 EXAMPLES = 5
@@ -61,7 +61,7 @@ def _due(caller: Caller, ask: PruneNotes) -> list[MemoryRecord]:
 def _is_free(note: MemoryRecord) -> bool:
     """Nobody else decides about it: a proposal, or what stands in the catalog, is not a note any more."""
     try:
-        for review in plugs.REVIEWS.values():
+        for review in extensions.REVIEWS.values():
             review.check_share(note)
             review.check_erase(note)
     except DomainError:

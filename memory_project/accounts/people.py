@@ -19,13 +19,13 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from analysis import copies
-from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Text
 from memories.contract.operations import checked
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.writing.ownership import move_ownership
-from memory_project import notices
+from memory_project import notifications
 from memory_project.accounts.tokens import revoke_all
 from memory_project.models import User
 
@@ -54,7 +54,7 @@ def invite(
     except IntegrityError:
         raise Conflict("has an account already", field="email") from None
     link = start_link(user)
-    is_sent = notices.send(
+    is_sent = notifications.send(
         [address], "You are invited to Commonplace", "mail/invitation.txt", {"link": link, "by": caller.email}
     )
     return user, link, is_sent
@@ -112,7 +112,7 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
     if not person.is_active:
         raise Conflict("is switched off", field="person")
     link = start_link(person)
-    return link, notices.send(
+    return link, notifications.send(
         [person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email}
     )
 

@@ -7,10 +7,10 @@ from urllib.parse import parse_qsl, urlencode
 
 from django.db import IntegrityError, transaction
 
-from memories.access import Caller
 from memories.contract.errors import Conflict
 from memories.contract.fields import Text
 from memories.contract.operations import checked
+from memories.identity.caller import Caller
 from memory_project.models import SavedView, User
 
 MOST = 12  # views of one person

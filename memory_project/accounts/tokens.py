@@ -14,10 +14,10 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from memories.access import ACT_FOR_USERS, WIPE, Caller, caller_for
 from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
 from memories.contract.fields import Text
 from memories.contract.operations import checked
+from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller, caller_for
 from memory_project.models import ApiToken, User
 
 PREFIX = "cpl_"

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from memories.access import Caller
-from memories.database import prepared
+from memories.database import prepared_statements
+from memories.identity.caller import Caller
 from memory_project.models import AuditEvent
 
 TEXT_MOST = 200  # longer texts are noted by their length
@@ -101,6 +101,6 @@ def record(
         context_count=len(shown_ids),
     )
     if only_read:
-        prepared.insert_quickly(event)
+        prepared_statements.insert_quickly(event)
     else:
-        prepared.insert([event])
+        prepared_statements.insert([event])

@@ -14,7 +14,7 @@ from memory_project.models import AuditEvent
 
 
 class AuditCopies:
-    """memories.plugs.Copies: the arguments that the audit keeps, and the backups that were made before."""
+    """memories.extensions.Copies: the arguments that the audit keeps, and the backups that were made before."""
 
     def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
         """The events stay, their arguments go; a list beside each backup says what a restore erases."""

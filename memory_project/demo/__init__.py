@@ -18,16 +18,16 @@ from django.utils import timezone
 from analysis import findings
 from analysis.ingest import ingest
 from analysis.models import Session
-from knowledge import decisions
-from knowledge.catalog import files
-from knowledge.changes.changesets import apply
-from knowledge.insights import capture
+from knowledge.catalog import metadata_files
+from knowledge.changesets.apply import apply
+from knowledge.insights.lifecycle import capture
+from knowledge.review import decisions
 from memories import services
-from memories.access import Caller, caller_for, operator
+from memories.identity.caller import Caller, caller_for, operator
 from memories.models import MemoryRecord, Persona, PersonaMembership
-from memories.retrieval import lexicon
+from memories.retrieval import term_statistics
 from memory_project.models import User
-from memory_project.notices import inbox
+from memory_project.notifications import inbox
 
 FOLDER = Path(__file__).parent
 PASSWORD = "fern-demo-2025"
@@ -103,12 +103,12 @@ def make_memories(people: dict[str, User]) -> Iterator[bool]:
         if key := row.get("key"):
             keyed_records[key] = record
         yield new
-    lexicon.refresh()
+    term_statistics.refresh()
 
 
 def load_demo_catalog() -> int:
     """The retailer's data sets; returns how many aspects were new."""
-    counts = list(files.load(files.read_file(FOLDER / "catalog.json")))
+    counts = list(metadata_files.load(metadata_files.read_file(FOLDER / "catalog.json")))
     return counts[-1].writes if counts else 0
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from knowledge.graph.entities import create_entities
 from knowledge.graph.models import Graph
-from knowledge.graph.relating import create_relations
-from knowledge.graph.writing import create_entities
-from memories.access import Caller
+from knowledge.graph.relations import create_relations
 from memories.conversation.decisions import store_decision
 from memories.conversation.turns import store_messages
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 CONVERSATION = "planning the monday report"

@@ -13,11 +13,11 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memories.access import Caller, Limit, caller_for
 from memories.contract.errors import DomainError, Forbidden
 from memories.database import connections
+from memories.identity.caller import Caller, Limit, caller_for
 from memory_project.accounts.tokens import bearer, find_token
-from memory_project.mcp.choosing import DENIED_KEY
+from memory_project.mcp.toolsets import DENIED_KEY
 
 SCOPE_KEY = "commonplace.caller"
 SESSION_MOST = 120  # characters of a session's name

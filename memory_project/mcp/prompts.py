@@ -8,12 +8,12 @@ from mcp.server.mcpserver.prompts import Prompt
 from mcp.types import GetPromptResult, PromptMessage, TextContent
 from mcp.types import Prompt as OfferedPrompt
 
-from knowledge import whats_new
-from knowledge.queries import curated_prompts
-from memories.access import Caller
+from knowledge.context import recent_changes
+from knowledge.insights.queries import curated_prompts
 from memories.contract.budget import fit
 from memories.database import connections
-from memory_project.audit.visits import last_visit
+from memories.identity.caller import Caller
+from memory_project.audit.last_seen import last_visit
 
 START = "start_of_session"
 
@@ -74,7 +74,7 @@ def start_of_session(caller: Caller) -> GetPromptResult:
     """The prompt, and what is new for this caller since the last visit."""
     texts = [BEGIN]
     if caller.may_use("memory_recall"):
-        news = fit(whats_new.about_my_entities(caller, last_visit(caller)))
+        news = fit(recent_changes.about_my_entities(caller, last_visit(caller)))
         texts.append(json.dumps(news, ensure_ascii=False))
     messages = [PromptMessage(role="user", content=TextContent(type="text", text=text)) for text in texts]
     return GetPromptResult(description="What is new since your last visit", messages=messages)

@@ -7,7 +7,7 @@ from typing import Any
 
 from memories.contract import schemas
 from memories.contract.operations import Operation
-from memories.contract.toolset import Tool
+from memories.contract.tools import Tool
 
 
 def reference(tools: Sequence[Tool]) -> str:

@@ -13,16 +13,19 @@ from urllib.parse import quote, unquote
 from mcp.types import Resource, ResourceTemplate
 
 from knowledge import catalog as catalogs
-from knowledge import companions, evidence, queries, shapes
-from knowledge.catalog.naming import entities_like, urn_of
+from knowledge import responses
+from knowledge.catalog.name_resolution import entities_like, urn_of
+from knowledge.context import memory_context
 from knowledge.graph import anthropic, graphs
+from knowledge.insights import queries
+from knowledge.review import evidence
 from memories import queries as memories
-from memories.access import Caller
 from memories.contract.errors import Forbidden, NotFound
 from memories.history import history
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.retrieval.search import Filters
-from memories.shapes import QUOTED, change_shape, memory_shape
+from memories.responses import QUOTED, change_shape, memory_shape
+from memories.retrieval.recall import Filters
 
 SCHEME = "commonplace://"
 GRAPH = "memory://knowledge-graph"
@@ -120,7 +123,7 @@ def _memory(caller: Caller, key: str) -> dict[str, Any]:
 
 def _entity(caller: Caller, key: str) -> dict[str, Any]:
     urn = urn_of(key)
-    knowledge = companions.known_of(caller, [urn], "", limit=companions.CANDIDATES)
+    knowledge = memory_context.known_of(caller, [urn], "", limit=memory_context.CANDIDATES)
     return {
         "entity": evidence.of_entity(catalogs.readable(), urn),
         "memories": [entry.shape() for entry in knowledge.entries],
@@ -133,7 +136,7 @@ def _insights(caller: Caller, key: str) -> dict[str, Any]:
     if key != "mine":
         raise NotFound("there is no such list of insights")
     rows = queries.proposed_by(caller).order_by("-record__created_at")[:100]
-    return {"insights": [shapes.insight_shape(insight) for insight in rows], "about": QUOTED}
+    return {"insights": [responses.insight_shape(insight) for insight in rows], "about": QUOTED}
 
 
 def _stamp_of_memory(caller: Caller, key: str) -> str:

@@ -24,14 +24,17 @@ from mcp.types import Tool as OfferedTool
 from starlette.types import ASGIApp
 
 from knowledge.graph import anthropic
-from memories.access import Caller
 from memories.contract import progress
 from memories.contract.errors import DomainError, Forbidden, NotFound, of_database
-from memories.contract.toolset import TOOLS, Answer, Call, Tool
+from memories.contract.tools import TOOLS, Answer, Call, Tool
 from memories.database import connections
-from memory_project import __version__, limits
+from memories.identity.caller import Caller
+from memory_project import __version__, rate_limits
 from memory_project.mcp import prompts
-from memory_project.mcp.answers import (
+from memory_project.mcp.auth import RequireToken
+from memory_project.mcp.authenticated_server import Identify
+from memory_project.mcp.resources_and_prompts import ReadingServer
+from memory_project.mcp.responses import (
     Beside,
     Cancelled,
     InternalError,
@@ -41,12 +44,9 @@ from memory_project.mcp.answers import (
     tell_client,
     tell_of_failure,
 )
-from memory_project.mcp.auth import RequireToken
-from memory_project.mcp.choosing import ChooseTools
-from memory_project.mcp.identified import Identify
-from memory_project.mcp.offers import offers
-from memory_project.mcp.reading import ReadingServer
-from memory_project.mcp.running import Running
+from memory_project.mcp.tool_list_cache import offers
+from memory_project.mcp.toolsets import ChooseTools
+from memory_project.mcp.workers import Running
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ class CommonplaceServer(ReadingServer):
         if not caller.may_use(tool.name):
             raise Forbidden(f"the persona {caller.persona!r}, or this connection, may not use {name}")
         try:
-            limits.check(caller, writes=not tool.hints.read_only)
+            rate_limits.check(caller, writes=not tool.hints.read_only)
             answer = tool(caller, **arguments)
             return answer if isinstance(answer, Answer) else Answer(answer)
         except DomainError:

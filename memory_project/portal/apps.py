@@ -6,7 +6,7 @@ from uuid import UUID
 from django.apps import AppConfig
 from django.urls import reverse
 
-from memories.contract.links import LINKS
+from memories.contract.urls import LINKS
 
 
 class PortalConfig(AppConfig):

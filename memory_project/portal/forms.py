@@ -7,8 +7,8 @@ from django import forms
 from memories.contract.errors import Invalid
 from memories.contract.fields import CONTENT_MAX, CONTENT_MIN
 from memories.operations import Remember, Revise
-from memory_project.portal.fields import EntitiesField, form_field, tags_field
-from memory_project.portal.wording import beside_its_field
+from memory_project.portal.error_labels import beside_its_field
+from memory_project.portal.form_fields import EntitiesField, form_field, tags_field
 
 
 class MemoryForm(forms.Form):

@@ -8,13 +8,13 @@ from typing import Any
 
 from django import forms
 
-from knowledge.catalog.port import entity_type
-from knowledge.changes.change_request import CHANGE_TYPES, DETAIL_MAX, TARGET_MAX
+from knowledge.catalog.interface import entity_type
+from knowledge.changesets.change_request import CHANGE_TYPES, DETAIL_MAX, TARGET_MAX
 from knowledge.models import Insight
 from knowledge.operations import ACTIONS_MAX, Capture
 from memories.contract.errors import Invalid
-from memory_project.portal.fields import EntitiesField, form_field
-from memory_project.portal.wording import beside_its_field
+from memory_project.portal.error_labels import beside_its_field
+from memory_project.portal.form_fields import EntitiesField, form_field
 
 COLUMN = "column:"
 PARTS = ("action_type", "target", "detail", "query_sql", "query_description")

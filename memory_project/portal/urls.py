@@ -3,10 +3,10 @@ from __future__ import annotations
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from memories.contract import ids  # noqa: F401 - the converter <id:…>
-from memory_project.portal.curating import chains, changesets, queue, review, stale
-from memory_project.portal.finding import palette, picks, saved_views
-from memory_project.portal.operating import activity
+from memories.contract import url_converters  # noqa: F401 - the converter <id:…>
+from memory_project.portal.administration import activity
+from memory_project.portal.curation import chains, changesets, queue, review, stale
+from memory_project.portal.search import autocomplete, palette, saved_views
 from memory_project.portal.views import (
     account,
     analyses,
@@ -17,7 +17,7 @@ from memory_project.portal.views import (
     graph,
     imports,
     memories,
-    news,
+    notifications,
     proposals,
 )
 
@@ -35,13 +35,13 @@ urlpatterns = [
     path("insights/propose/", proposals.propose, name="propose"),
     path("insights/propose/preview/", proposals.preview, name="propose-preview"),
     path("insights/<id:insight_id>/answer/", proposals.answer, name="answer-question"),
-    path("pick/<slug:kind>/", picks.options, name="pick"),
+    path("pick/<slug:kind>/", autocomplete.options, name="pick"),
     path("find/", palette.find, name="palette"),
     path("views/", saved_views.save, name="save-view"),
     path("views/<int:view_id>/remove/", saved_views.remove, name="remove-view"),
-    path("news/", news.listing, name="news"),
-    path("news/read/", news.read_all, name="read-news"),
-    path("news/<int:notice_id>/", news.follow, name="follow-news"),
+    path("news/", notifications.listing, name="news"),
+    path("news/read/", notifications.read_all, name="read-news"),
+    path("news/<int:notice_id>/", notifications.follow, name="follow-news"),
     path("knowledge/", catalog.knowledge, name="knowledge"),
     path("knowledge/entity/", catalog.entity, name="entity"),
     path("analyses/", analyses.listing, name="analyses"),
@@ -59,7 +59,7 @@ urlpatterns = [
     path("conversations/cache/drop/", conversations.drop_cache, name="drop-cache"),
     path("conversations/merges/<id:proposal_id>/<slug:act>/", conversations.decide_merge, name="decide-merge"),
     path("conversations/memories/<id:record_id>/forget/", conversations.forget, name="forget-turn"),
-    path("wipe/<id:request_id>/", conversations.wipe, name="wipe"),
+    path("wipe/<id:request_id>/", conversations.confirm_wipe, name="wipe"),
     path("stale/", stale.listing, name="stale-review"),
     path("corrections/", chains.listing, name="chains"),
     path("review/", review.queue, name="review"),

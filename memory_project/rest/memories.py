@@ -11,17 +11,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from memories import queries, services, shapes
-from memories.access import Caller, caller_of
+from memories import queries, responses, services
 from memories.contract.budget import within_budget
 from memories.contract.errors import Forbidden, Invalid
 from memories.contract.operations import Operation
 from memories.history import chain, history
+from memories.identity.caller import Caller, caller_of
 from memories.operations import ListMemories, RecallMemories, Remember, Supersede
-from memories.retrieval.search import recall
-from memories.shapes import PageShape, RecallShape
+from memories.responses import PageShape, RecallShape
+from memories.retrieval.recall import recall
+from memory_project.rest.responses import CorrectedShape, KeptShape, OneMemoryShape
 from memory_project.rest.schema import answers, body_of, query_of
-from memory_project.rest.shapes import CorrectedShape, KeptShape, OneMemoryShape
 
 Ask = TypeVar("Ask", bound=Operation)
 
@@ -49,16 +49,16 @@ class Memories(APIView):
     def get(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
         ask = read_operation(ListMemories, request)
-        return Response(shapes.page_shape(queries.listing(caller, ask), ask.limit, ask.offset))
+        return Response(responses.page_shape(queries.listing(caller, ask), ask.limit, ask.offset))
 
     @extend_schema(operation_id="remember", request=body_of(Remember), responses=answers(KeptShape, 200, 201))
     def post(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
         answer = services.remember(read_operation(Remember, request), caller=caller)
         body: KeptShape = {
-            "memory": shapes.memory_shape(answer.record),
+            "memory": responses.memory_shape(answer.record),
             "existing": answer.existing,
-            "similar_existing": [shapes.similar_shape(similar) for similar in answer.similar],
+            "similar_existing": [responses.similar_shape(similar) for similar in answer.similar],
             "note": answer.note,
         }
         return Response(body, status=status.HTTP_200_OK if answer.existing else status.HTTP_201_CREATED)
@@ -71,10 +71,10 @@ class OneMemory(APIView):
     def get(self, request: Request, record_id: UUID) -> Response:
         caller = caller_using(request, "memory_manage")
         record = queries.get(caller, record_id)
-        changes, omitted = within_budget([shapes.change_shape(change) for change in history(caller, record)])
+        changes, omitted = within_budget([responses.change_shape(change) for change in history(caller, record)])
         body: OneMemoryShape = {
-            "memory": shapes.memory_shape(record),
-            "chain": [shapes.memory_shape(link) for link in chain(caller, record)],
+            "memory": responses.memory_shape(record),
+            "chain": [responses.memory_shape(link) for link in chain(caller, record)],
             "history": changes,
             "omitted": omitted,
         }
@@ -92,9 +92,9 @@ class SupersedeMemory(APIView):
     def post(self, request: Request, record_id: UUID) -> Response:
         caller = caller_using(request, "memory_manage")
         answer = services.supersede(read_operation(Supersede, request, id=record_id), caller=caller)
-        similar = [shapes.similar_shape(near) for near in answer.similar]
+        similar = [responses.similar_shape(near) for near in answer.similar]
         body: CorrectedShape = {
-            "memory": shapes.memory_shape(answer.record),
+            "memory": responses.memory_shape(answer.record),
             "similar_existing": similar,
             "note": answer.note,
         }
@@ -108,4 +108,4 @@ class RecallMemory(APIView):
     def post(self, request: Request) -> Response:
         caller = caller_using(request, "memory_recall")
         ask = read_operation(RecallMemories, request)
-        return Response(shapes.recall_shape(recall(ask, caller=caller), explain=ask.explain))
+        return Response(responses.recall_shape(recall(ask, caller=caller), explain=ask.explain))

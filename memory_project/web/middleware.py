@@ -15,14 +15,14 @@ from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from memories.access import caller_of
 from memories.contract.errors import Degraded, DomainError, LimitReached, of_database
 from memories.database import connections
+from memories.identity.caller import caller_of
 from memory_project import audit
 from memory_project.models import AuditEvent
-from memory_project.portal.wording import for_people
-from memory_project.web.gate import RequestGate
-from memory_project.web.http import is_for_programs
+from memory_project.portal.error_labels import for_people
+from memory_project.web.fair_queue import RequestGate
+from memory_project.web.request_limits import is_for_programs
 
 # We show texts that agents wrote: nothing inline runs, and nothing is fetched from or sent to elsewhere.
 POLICY = (

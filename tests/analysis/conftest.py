@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from analysis import records, sessions
 from analysis.models import DeclaredSource, Session
-from memories.access import Caller
+from memories.identity.caller import Caller
 from tests.stub_api import Api, serving
 
 DECLARATION = """

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from analysis import actions, execution, sessions
+from analysis import action_execution, actions, sessions
 from analysis.ingest import ingest
 from analysis.mcp_tools import analysis_act
 from analysis.models import Action, ActionItem, IngestedRecord, Outcome
-from memories.access import Caller
 from memories.contract import progress
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller
 from tests.stub_api import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -197,7 +197,7 @@ def test_a_cancelled_call_leaves_no_outcome_unknown(api: Api, alice: Caller) -> 
         actions.act(**arguments(alice))
     progress.listen(lambda *report: None)
     action = Action.objects.get()
-    counts = execution.outcomes(action)
+    counts = action_execution.outcomes(action)
     assert set(counts) <= {"succeeded", "planned"}
     assert counts["succeeded"] == len(writes(api))
     assert actions.resume(caller=alice, action_id=action.pk).counts == {"succeeded": 24}
@@ -212,7 +212,7 @@ django.setup()
 from django.db import connection
 connection.settings_dict["NAME"] = sys.argv[1]
 from analysis import actions
-from memories.access import caller_for
+from memories.identity.caller import caller_for
 from memory_project.models import User
 caller = caller_for(User.objects.get(email="alice@example.org"), door="test")
 actions.act(caller=caller, analysis_id="audit", model="book", action=sys.argv[2],
@@ -237,7 +237,7 @@ def test_kill_and_resume(api: Api, alice: Caller, action: str) -> None:
     time.sleep(0.4)  # what was on its way arrives
     api.delay_s = 0
     row = Action.objects.get()
-    assert execution.outcomes(row).get("sending", 0) > 0
+    assert action_execution.outcomes(row).get("sending", 0) > 0
     changed_by_others = row.items.filter(outcome="sending").order_by("-id")[0].record_id
     if action == "update":
         api.books[changed_by_others].update(status="completed", title="By somebody else")

@@ -11,16 +11,16 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from analysis import actions, export, findings, sessions, telling
-from analysis.asking import description, query, sampling
-from analysis.asking.query import scope
+from analysis import actions, export, findings, rendering, sessions
 from analysis.ingest import ingest
 from analysis.models import Action, ActionState, DeclaredSource
 from analysis.operations import Aggregate, Describe
-from analysis.sources.port import UpstreamFailed
-from memories.access import Caller
+from analysis.querying import description, query, sampling
+from analysis.querying.query import scope
+from analysis.sources.interface import UpstreamFailed
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid
 from memories.database import locks
+from memories.identity.caller import Caller
 from memory_project.models import User
 from tests.analysis.conftest import Hold
 from tests.stub_api import Api
@@ -103,7 +103,7 @@ def test_describe_reads_each_value_once(alice: Caller, hold: Hold) -> None:
 
 def test_describe_of_countless_fields_fits_its_answer(alice: Caller, hold: Hold, settings: Any) -> None:
     session = hold([{"id": 1, **{f"field_{k}": "x" * 100 for k in range(1_000)}}])
-    answer = telling.describe_answer(alice, session, Describe(analysis_id="audit"))
+    answer = rendering.describe_answer(alice, session, Describe(analysis_id="audit"))
     assert answer.data["omitted"] + len(answer.data["fields"]) == 1_001
     assert len(answer.text) < 2 * settings.ANSWER_BUDGET_BYTES
 
@@ -137,7 +137,7 @@ def test_sums_are_exact(alice: Caller, hold: Hold) -> None:
     session = hold([{"id": 1, "kind": "a", "cents": 9_229_771}, {"id": 2, "kind": "a", "cents": 2**60}])
     metrics = [{"op": "sum", "field": "cents"}, {"op": "avg", "field": "cents"}]
     ask = Aggregate.read({"analysis_id": "audit", "group_by": "kind", "metrics": metrics, "top_n": 10})
-    answer = telling.aggregate_answer(scope(session, "", {"id": 1}), ask)
+    answer = rendering.aggregate_answer(scope(session, "", {"id": 1}), ask)
     assert "sum(cents)=9229771, avg(cents)=9229771" in answer.text
     (group,) = query.aggregate(scope(session, "", None), "kind", metrics=metrics).groups
     assert group.metrics["sum(cents)"] == 9_229_771 + 2**60

@@ -7,11 +7,11 @@ import pytest
 from django.utils import timezone
 
 from analysis import findings, sessions
-from analysis.asking.summaries import summarize
 from analysis.models import Finding, FindingPassage
+from analysis.querying.page_summaries import summarize
 from memories import embedding
-from memories.access import Caller
 from memories.contract.errors import Invalid, NotFound
+from memories.identity.caller import Caller
 from memories.models import IndexJob
 from memories.retrieval import indexing
 

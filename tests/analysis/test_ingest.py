@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from analysis import child_ingest
 from analysis import ingest as ingesting
-from analysis import nested
 from analysis.ingest import ingest
 from analysis.models import Finding, Ingest, IngestedRecord
-from analysis.sources.port import UpstreamFailed
+from analysis.sources.interface import UpstreamFailed
 from memories import services
-from memories.access import Caller
 from memories.contract import progress
 from memories.contract.errors import Degraded, Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller
 from tests.stub_api import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -247,9 +247,9 @@ def reviews(count: int, shared: bool = False) -> list[dict[str, Any]]:
     return [{"id": f"r{n}", "stars": n % 5} for n in range(count)] + extra
 
 
-def children(caller: Caller, **overrides: Any) -> nested.Nested:
+def children(caller: Caller, **overrides: Any) -> child_ingest.Nested:
     arguments = {"analysis_id": "audit", "parent_model": "book", "child_resource": "reviews"}
-    return nested.ingest(caller=caller, **{**arguments, **overrides})
+    return child_ingest.ingest(caller=caller, **{**arguments, **overrides})
 
 
 def test_children_of_all_parents_page_by_page(alice: Caller, api: Api) -> None:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis import sessions, telling
-from analysis.asking import description, query, sampling
-from analysis.asking.query import scope
+from analysis import rendering, sessions
 from analysis.models import IngestedRecord, Session
 from analysis.operations import Describe
-from memories.access import Caller
+from analysis.querying import description, query, sampling
+from analysis.querying.query import scope
 from memories.contract.errors import Invalid, NotFound
+from memories.identity.caller import Caller
 from tests.analysis.conftest import Hold
 
 pytestmark = pytest.mark.django_db
@@ -238,7 +238,7 @@ def test_describe_tells_what_the_data_is(alice: Caller, hold: Hold) -> None:
     assert (summary.looked, summary.total, summary.more_fields) == (8, 8, 0)
     assert by_name["amount"].types == {"number": 2, "string": 4, "boolean": 1}
     assert (by_name["amount"].missing, by_name["gap"].missing) == (1, 6)
-    text = telling.describe_answer(alice, Session.objects.get(), Describe(analysis_id="audit")).text
+    text = rendering.describe_answer(alice, Session.objects.get(), Describe(analysis_id="audit")).text
     assert "| amount |" in text
     assert '"mode": "filter"' in text
 
@@ -249,7 +249,7 @@ def test_several_models_are_never_mixed(alice: Caller, hold: Hold) -> None:
     with pytest.raises(Invalid, match="book, review"):
         scope(session, "", None)
     assert query.filtered(scope(session, "review", None)).total == 2
-    assert "book: 1 records" in telling.describe_answer(alice, session, Describe(analysis_id="audit")).text
+    assert "book: 1 records" in rendering.describe_answer(alice, session, Describe(analysis_id="audit")).text
 
 
 # -- samples -----------------------------------------------------------------------------------------------------------

@@ -17,13 +17,13 @@ from django.db import connection
 
 from analysis.mcp_tools import query_sql
 from analysis.models import DeclaredSource
-from analysis.sources.port import UpstreamFailed
-from analysis.sql import reading
+from analysis.sources.interface import UpstreamFailed
+from analysis.sql import execute
 from analysis.sql.declaration import parse
 from analysis.sql.engines import DuckDB, PostgreSQL
-from memories.access import Caller
 from memories.contract import progress
 from memories.contract.errors import Degraded, DomainError, Invalid
+from memories.identity.caller import Caller
 
 pytestmark = pytest.mark.django_db
 
@@ -165,10 +165,10 @@ def test_values_are_json() -> None:
         {"a": b"x"},
         "y" * 3_000,
     ]
-    assert [reading.plain(value) for value in values[:-1]] == [
+    assert [execute.plain(value) for value in values[:-1]] == [
         None, True, 3, 2.5, "nan", "1.10", "00ff", [1, "2"], {"a": "78"},
     ]  # fmt: skip
-    assert len(reading.plain(values[-1])) < 2_100
+    assert len(execute.plain(values[-1])) < 2_100
 
 
 @pytest.mark.parametrize(

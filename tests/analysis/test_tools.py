@@ -20,8 +20,8 @@ from analysis.ingest import ingest
 from analysis.models import Action, Finding, Ingest, IngestedRecord, Session
 from analysis.sources.declaration import parse
 from knowledge.models import Insight
-from memories.access import Caller
 from memories.contract.errors import Invalid
+from memories.identity.caller import Caller
 from memory_project.mcp.server import build_server, enabled_tools
 from memory_project.models import AuditEvent, User
 from tests.memory_project.test_mcp_server import as_caller

@@ -41,7 +41,7 @@ def python(home: Path, code: str) -> str:
 
 SETUP = f"""
 from memories import services
-from memories.access import caller_for
+from memories.identity.caller import caller_for
 from memory_project.models import User
 user = User.objects.create_user("alice@example.org", "a long password")
 caller = caller_for(user, door="test")
@@ -49,9 +49,9 @@ for text in ({SECRET!r}, {FACT!r}):
     print(services.remember(caller=caller, content=text).record.pk)
 """
 ERASE = """
-from memories.writing import erasing
-from memories.access import operator
-erasing.erase(caller=operator(), record_id={pk!r}, confirm=True)
+from memories.writing import erasure
+from memories.identity.caller import operator
+erasure.erase(caller=operator(), record_id={pk!r}, confirm=True)
 """
 TEXTS = "from memories.models import MemoryRecord as R; print(sorted(R.objects.values_list('content', flat=True)))"
 

@@ -22,7 +22,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from memory_project.web.http import HEADERS_WITHIN_S
+from memory_project.web.request_limits import HEADERS_WITHIN_S
 from tests.e2e.running import ROOT, command, environment, folder_and_port
 
 PEOPLE = "greedy@example.org", "patient@example.org"

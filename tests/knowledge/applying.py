@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowledge.catalog.patch import canonical
-from knowledge.changes.changesets import Applied
-from knowledge.changes.changesets import apply as apply_changes
-from knowledge.decisions import approve
-from knowledge.insights import capture
+from knowledge.catalog.json_patch import canonical
+from knowledge.changesets.apply import Applied
+from knowledge.changesets.apply import apply as apply_changes
+from knowledge.insights.lifecycle import capture
 from knowledge.models import Insight
-from memories.access import Caller
+from knowledge.review.decisions import approve
+from memories.identity.caller import Caller
 from tests.knowledge.conftest import ORDERS, everything
 
 TAG = "urn:li:tag:Training"

@@ -12,10 +12,10 @@ from django.contrib.auth.models import Group, Permission
 
 from knowledge import catalog as catalogs
 from knowledge.catalog.datahub import DataHubCatalog
-from knowledge.catalog.local import LocalCatalog
-from knowledge.catalog.port import CatalogPort
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.catalog.interface import CatalogPort
 from knowledge.models import CatalogAspect
-from memories.access import Caller, caller_for
+from memories.identity.caller import Caller, caller_for
 from memories.models import Persona
 from memory_project.models import User
 from tests.conftest import person

@@ -13,16 +13,16 @@ from django.urls import reverse
 
 from knowledge.admin.changesets import ChangesetAdmin
 from knowledge.admin.insights import InsightAdmin
-from knowledge.changes.changesets import apply
-from knowledge.insights import capture
+from knowledge.changesets.apply import apply
+from knowledge.insights.lifecycle import capture
 from knowledge.models import Changeset, Insight
 from memories import services
-from memories.access import Caller
-from memories.admin import lists
-from memories.admin.lists import EstimatedPaginator
+from memories.admin import base
+from memories.admin.base import EstimatedPaginator
 from memories.admin.records import MemoryRecordAdmin
+from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
-from memories.writing import batches
+from memories.writing import bulk_actions
 from memory_project.models import User
 from memory_project.portal.urls import urlpatterns
 from tests.knowledge.applying import approved, change
@@ -287,14 +287,14 @@ def test_large_counts_are_estimated(ada_user: User, monkeypatch: pytest.MonkeyPa
         services.remember(caller=alice, content=f"Fact number {number} of a few.")
     rows = MemoryRecord.objects.all()
     assert EstimatedPaginator(rows, 2).count == 4
-    assert lists.planned_rows(rows) > 0
-    monkeypatch.setattr(lists, "COUNT_MOST", 2)
-    monkeypatch.setattr(lists, "planned_rows", lambda queryset: 123_456)
+    assert base.planned_rows(rows) > 0
+    monkeypatch.setattr(base, "COUNT_MOST", 2)
+    monkeypatch.setattr(base, "planned_rows", lambda queryset: 123_456)
     assert EstimatedPaginator(rows, 2).count == 123_456
 
 
 def test_bulk_work_is_listed_and_undone(ada_user: User, ada: Caller, fact: MemoryRecord, cora_user: User) -> None:
-    batch = batches.start(caller=ada, act="forget", unit_ids=[fact.pk], note="old")
+    batch = bulk_actions.start(caller=ada, act="forget", unit_ids=[fact.pk], note="old")
     list_url = "admin:memories_batch_changelist"
     assert "Forgotten: 1" in text(browser(ada_user), reverse(list_url))
     assert "Forgotten: 1" not in text(browser(cora_user), reverse(list_url))

@@ -13,13 +13,13 @@ from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.catalog import facts
+from knowledge.catalog import entity_view
 from knowledge.catalog.datahub import DataHubCatalog
-from knowledge.catalog.derived import rebuild
-from knowledge.catalog.files import aspect_name
-from knowledge.catalog.local import LocalCatalog
-from knowledge.catalog.patch import ABSENT, equal, from_pointer, patched, pointer, value_at
-from knowledge.catalog.port import CatalogPort, CatalogUnavailable, Run, Write
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.catalog.interface import CatalogPort, CatalogUnavailable, Run, Write
+from knowledge.catalog.json_patch import ABSENT, equal, from_pointer, patched, pointer, value_at
+from knowledge.catalog.metadata_files import aspect_name
+from knowledge.catalog.projections import rebuild
 from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
 from tests.gms import Faults
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, STAMP, V2_COLUMN, put, upstream
@@ -249,8 +249,8 @@ def test_class_names_become_aspect_names() -> None:
 
 
 def test_columns_are_found_by_exact_and_by_simple_path(small_catalog: None) -> None:
-    read = LocalCatalog().read([ORDERS], facts.ASPECTS)[ORDERS]
-    entity = facts.of(ORDERS, {name: aspect.value for name, aspect in read.items() if aspect.value})
+    read = LocalCatalog().read([ORDERS], entity_view.ASPECTS)[ORDERS]
+    entity = entity_view.of(ORDERS, {name: aspect.value for name, aspect in read.items() if aspect.value})
     assert [match.path for name in ("customer.id", V2_COLUMN) if (match := entity.column(name))] == [V2_COLUMN] * 2
     assert entity.column("customer") is None
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.search import search
 from knowledge.mcp_tools.catalog import catalog_search
 from knowledge.models import CatalogPassage, CatalogText
-from memories.access import Caller
+from memories.identity.caller import Caller
 from memories.models import IndexJob
 from memories.retrieval import indexing
 from memory_project.models import User
@@ -91,7 +91,7 @@ def test_what_may_be_meant_comes_last_and_says_so(
     for number in range(5):
         put_document("It is what they do about it.", f"urn:li:document:{number}")
     index_all()
-    monkeypatch.setattr("knowledge.catalog.texts.COSINE_SURE", 1.0)
+    monkeypatch.setattr("knowledge.catalog.document_index.COSINE_SURE", 1.0)
     order = [entity.urn for entity in search(LocalCatalog(), question).entities]
     assert set(order[:2]) == {ORDERS, REFUNDS}
     assert len([urn for urn in order[2:] if "document" in urn]) == 3

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from knowledge.catalog.files import as_proposals
-from knowledge.catalog.local import LocalCatalog
-from knowledge.catalog.patch import canonical, value_at
-from knowledge.catalog.port import CatalogPort, Run, Write
-from knowledge.changes import rollback
-from knowledge.changes.change_request import CHANGE_TYPES
-from knowledge.changes.changesets import apply as apply_changes
-from knowledge.changes.changesets import find, resume
-from knowledge.changes.changesets import preview as preview_changes
-from knowledge.decisions import reject
-from knowledge.insights import capture
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.catalog.interface import CatalogPort, Run, Write
+from knowledge.catalog.json_patch import canonical, value_at
+from knowledge.catalog.metadata_files import as_proposals
+from knowledge.changesets import rollback
+from knowledge.changesets.apply import apply as apply_changes
+from knowledge.changesets.apply import find, resume
+from knowledge.changesets.apply import preview as preview_changes
+from knowledge.changesets.change_request import CHANGE_TYPES
+from knowledge.insights.lifecycle import capture
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
+from knowledge.review.decisions import reject
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from tests.knowledge.applying import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS, V2_COLUMN, put
@@ -178,7 +178,7 @@ def test_a_preview_writes_nothing_and_tells_absent_from_empty(small_catalog: Non
         changes=[CASES["update_description"], CASES["add_tag"]],
         entity_urn=ORDERS,
     )
-    from knowledge.shapes import planned_shape
+    from knowledge.responses import planned_shape
 
     description, tag = [planned_shape(planned) for planned in preview.planned]
     assert (description["before"], description["was_absent"]) == ("", False)

@@ -10,13 +10,13 @@ import pytest
 from django.db import connection
 
 from knowledge import catalog as catalogs
-from knowledge.catalog.port import CatalogPort, Run, Write
-from knowledge.changes import rollback
-from knowledge.changes.changesets import apply as apply_changes
-from knowledge.changes.changesets import resume
+from knowledge.catalog.interface import CatalogPort, Run, Write
+from knowledge.changesets import rollback
+from knowledge.changesets.apply import apply as apply_changes
+from knowledge.changesets.apply import resume
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
-from memories.access import Caller
 from memories.contract.errors import Conflict
+from memories.identity.caller import Caller
 from tests.gms import Faults, Handler
 from tests.knowledge.applying import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS

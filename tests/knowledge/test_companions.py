@@ -11,15 +11,18 @@ import pytest
 from django.utils import timezone
 
 from analysis.models import DeclaredSource
-from knowledge import companions, decisions, stale, subjects
-from knowledge.changes.changesets import apply
-from knowledge.companions import accompany
-from knowledge.insights import capture
+from knowledge.changesets.apply import apply
+from knowledge.context import memory_context
+from knowledge.context.memory_context import accompany
+from knowledge.freshness import stale_review
+from knowledge.insights import entity_linking
+from knowledge.insights.lifecycle import capture
+from knowledge.review import decisions
 from memories import services
-from memories.access import Caller, caller_for
-from memories.contract.toolset import Call
+from memories.contract.tools import Call
+from memories.identity.caller import Caller, caller_for
 from memories.models import MemoryRecord, Persona, Showing
-from memories.retrieval import showings
+from memories.retrieval import impressions
 from memories.writing import feedback
 from memory_project import retention
 from memory_project.models import User
@@ -63,12 +66,12 @@ def texts_beside(caller: Caller, call: Call = LOOK) -> list[str]:
     ],
 )
 def test_tables_of_a_statement(sql: str, names: list[str]) -> None:
-    assert sorted(subjects.tables_of(sql)) == sorted(names)
+    assert sorted(entity_linking.tables_of(sql)) == sorted(names)
 
 
 def test_names_are_resolved_to_one_entity_or_none() -> None:
     names = ["sales.orders", "SALES.ORDERS", "orders", "warehouse.sales.orders", "other.orders", "nothing"]
-    resolved = subjects.resolve(names)
+    resolved = entity_linking.resolve(names)
     assert resolved == dict.fromkeys(names[:4], ORDERS)
 
 
@@ -78,23 +81,25 @@ def test_a_warehouse_s_platform_tells_tables_of_one_name_apart(alice: Caller) ->
     declaration = 'kind = "sql"\nengine = "duckdb"\ndatabase = "shop.duckdb"\nplatform = "oracle"\n'
     DeclaredSource.objects.create(name="shop", declaration=declaration)
     arguments = {"sql": "select 1 from sales.orders"}
-    assert companions.entities_of(alice, Call("query_sql", arguments, {"source": "shop"})) == [twin]
-    assert companions.entities_of(alice, Call("query_sql", arguments, {"source": "other"})) == []  # it could be either
+    assert memory_context.entities_of(alice, Call("query_sql", arguments, {"source": "shop"})) == [twin]
+    assert (
+        memory_context.entities_of(alice, Call("query_sql", arguments, {"source": "other"})) == []
+    )  # it could be either
 
 
 def test_a_call_speaks_of_what_its_arguments_and_its_answer_name() -> None:
     arguments = {"sql": "select count(*) from sales.orders", "limit": 3}
     answer = {"rows": [{"urn": REFUNDS}], "text": f"see {MART}."}
-    assert subjects.entities_of_call(arguments, answer) == [ORDERS, REFUNDS, MART]
-    assert subjects.entities_of_call({"query": "net revenue of sales.mart?"}, {}) == [MART]
-    assert subjects.entities_of_call({"query": "revenue"}, {"text": "nothing"}) == []
+    assert entity_linking.entities_of_call(arguments, answer) == [ORDERS, REFUNDS, MART]
+    assert entity_linking.entities_of_call({"query": "net revenue of sales.mart?"}, {}) == [MART]
+    assert entity_linking.entities_of_call({"query": "revenue"}, {"text": "nothing"}) == []
     guess = {"entities": [{"urn": ORDERS}, {"urn": MART, "unsure": True}]}
-    assert subjects.entities_of_call({}, guess) == [ORDERS]
-    assert subjects.entities_of_call({}, {"text": "made from sales.refunds, e.g. at night"}) == [REFUNDS]
+    assert entity_linking.entities_of_call({}, guess) == [ORDERS]
+    assert entity_linking.entities_of_call({}, {"text": "made from sales.refunds, e.g. at night"}) == [REFUNDS]
     deep: Any = "urn:li:tag:x"
     for _ in range(5_000):
         deep = [deep]
-    assert subjects.entities_of_call({}, deep) == []
+    assert entity_linking.entities_of_call({}, deep) == []
 
 
 # -- what comes along, and to whom ---------------------------------------------------------------------------
@@ -221,8 +226,8 @@ def test_its_owner_learns_how_it_served(alice: Caller, bob: Caller) -> None:
     for number in range(3):
         texts_beside(on(bob, f"token {number}"))
     feedback.mark(caller=bob, record_id=record.pk, verdict="useful")
-    assert showings.counts([record.pk]) == {record.pk: 3}
-    assert showings.use_of(record) == showings.Use(showings=3, people=1, useful=1)
+    assert impressions.counts([record.pk]) == {record.pk: 3}
+    assert impressions.use_of(record) == impressions.Use(showings=3, people=1, useful=1)
     Showing.objects.update(at=timezone.now() - timedelta(days=31))
     assert retention.delete_expired_rows() == {"memory_showings": 3}
 
@@ -251,7 +256,7 @@ def test_after_the_deadline_the_answer_goes_out_without(
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_sleep(5)")
 
-    monkeypatch.setattr(companions, "known_of", slow)
+    monkeypatch.setattr(memory_context, "known_of", slow)
     started = time.monotonic()
     companion = accompany(bob, LOOK)
     assert time.monotonic() - started < 4
@@ -277,10 +282,10 @@ def test_what_nobody_meets_is_asked_about(alice: Caller, bob: Caller) -> None:
     texts_beside(on(bob, "token 1"))
     long_ago = timezone.now() - timedelta(days=100)
     MemoryRecord.objects.filter(pk__in=[met.pk, unmet.pk]).update(created_at=long_ago)
-    assert stale.looks(alice, 20) == []  # memories have come along for too short a time to tell
+    assert stale_review.looks(alice, 20) == []  # memories have come along for too short a time to tell
     Showing.objects.update(at=timezone.now() - timedelta(days=20))
-    (look,) = stale.looks(alice, 20)
+    (look,) = stale_review.looks(alice, 20)
     assert (look.record.pk, "worth keeping" in look.hint) == (unmet.pk, True)
-    assert stale.looks(bob, 20) == []
+    assert stale_review.looks(bob, 20) == []
     services.verify(caller=alice, record_id=unmet.pk)
-    assert stale.looks(alice, 20) == []
+    assert stale_review.looks(alice, 20) == []

@@ -10,16 +10,16 @@ from django.db import connection
 from analysis import findings, sessions
 from analysis.ingest import ingest
 from analysis.models import Finding, IngestedRecord
-from knowledge import decisions
-from knowledge.changes import rollback
-from knowledge.changes.changesets import apply
-from knowledge.insights import capture
+from knowledge.changesets import rollback
+from knowledge.changesets.apply import apply
+from knowledge.insights.lifecycle import capture
 from knowledge.models import Change
+from knowledge.review import decisions
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.writing import batches, erasing, ownership
+from memories.writing import bulk_actions, erasure, ownership
 from memory_project.accounts import people
 from memory_project.models import User
 from tests.knowledge.applying import change
@@ -53,7 +53,7 @@ def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Call
         caller=bob, analysis_id="b", findings=[{"finding": f"Interesting: {SECRET}", "metadata": {"q": SECRET}}]
     )
     memory = services.remember(caller=alice, content="Something else altogether.").record
-    batches.start(caller=alice, act="forget", unit_ids=[memory.pk], note=f"because {SECRET}")
+    bulk_actions.start(caller=alice, act="forget", unit_ids=[memory.pk], note=f"because {SECRET}")
     applied = apply(
         caller=cora,
         insight_ids=[captured.pk.hex],
@@ -61,12 +61,12 @@ def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Call
         entity_urn=ORDERS,
     )
     with pytest.raises(Conflict, match=applied.changeset.pk.hex):
-        erasing.erase(caller=alice, record_id=captured.pk, confirm=True)
+        erasure.erase(caller=alice, record_id=captured.pk, confirm=True)
     rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)
     ingest(caller=alice, analysis_id="a", model="memory", ingest_all=True)
     assert {"memory_records", "ingested_records", "analysis_memories", "catalog_aspects"} <= set(holding(SECRET))
 
-    erasing.erase(caller=alice, record_id=captured.pk, confirm=True)
+    erasure.erase(caller=alice, record_id=captured.pk, confirm=True)
 
     assert holding(SECRET) == {}
     (value,) = Change.objects.filter(changeset=applied.changeset).values_list("written", flat=True)

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from knowledge import queries
-from knowledge.decisions import approve, reject, undo_review
-from knowledge.insights import capture, edit
+from knowledge.insights import queries
+from knowledge.insights.lifecycle import capture, edit
 from knowledge.models import Insight, InsightState
+from knowledge.review.decisions import approve, reject, undo_review
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
-from memories.retrieval.search import recall
+from memories.retrieval.recall import recall
 from tests.conftest import person
 from tests.knowledge.conftest import ORDERS
 
@@ -42,7 +42,7 @@ def test_plain_memories_never_enter_the_queue(alice: Caller, cora: Caller, fact:
 
 
 def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, curators: Any, personas: Any) -> None:
-    from memories.access import caller_for
+    from memories.identity.caller import caller_for
 
     user = person("carl@example.org", personas["supply"])
     user.groups.add(curators)

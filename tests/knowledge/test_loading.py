@@ -8,16 +8,17 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from knowledge.catalog import files, staleness
-from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog import metadata_files
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.freshness import comparison
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage, catalog_search
 from knowledge.models import CatalogAspect
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Invalid, NotFound
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.retrieval.search import recall
+from memories.retrieval.recall import recall
 from tests.knowledge.applying import apply, change
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, column, put, schema_of
 
@@ -34,8 +35,8 @@ def table(number: int) -> str:
     return f"urn:li:dataset:(urn:li:dataPlatform:snowflake,bulk.t{number},PROD)"
 
 
-def load(*records: dict[str, Any]) -> files.Loaded:
-    *_, count = files.load(records)
+def load(*records: dict[str, Any]) -> metadata_files.Loaded:
+    *_, count = metadata_files.load(records)
     return count
 
 
@@ -155,7 +156,7 @@ def test_loading_checks_at_once_what_changed(small_catalog: None, alice: Caller)
     by_text = services.remember(
         caller=alice, content="The status of orders is set at night.", entity_urns=[ORDERS]
     ).record
-    staleness.sweep(100)
+    comparison.sweep(100)
     count = load(record(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("total", "NUMBER")])))
     assert count.stale == 1
     assert MemoryRecord.objects.get(pk=by_column.pk).status == "stale"
@@ -171,11 +172,11 @@ def test_a_catalog_of_another_kind_makes_nothing_stale(
     from knowledge import catalog as catalogs
 
     record_ = services.remember(caller=alice, content="Amounts are with tax.", entity_urns=[ORDERS]).record
-    staleness.sweep(100)
+    comparison.sweep(100)
     monkeypatch.setattr(catalogs, "identity", lambda: "datahub http://elsewhere")
     CatalogAspect.objects.all().delete()
     put(MART, "datasetProperties", {"name": "mart"})
-    assert staleness.sweep(100).stale == 0
+    assert comparison.sweep(100).stale == 0
     assert MemoryRecord.objects.get(pk=record_.pk).status == "active"
 
 
@@ -184,7 +185,7 @@ def test_applying_a_deprecation_leaves_others_memories_to_the_comparison(
 ) -> None:
     """The insight that it came from is not stale by it; what others believe of the entity is."""
     other_memory = services.remember(caller=bob, content="Orders are loaded at night.", entity_urns=[ORDERS]).record
-    staleness.sweep(100)
+    comparison.sweep(100)
     applied = apply(alice, cora, change("deprecate", "", "use the mart"))
     own_memory = MemoryRecord.objects.get(pk=applied.changeset.insight_ids[0])
     other_memory.refresh_from_db()

@@ -9,8 +9,8 @@ import pytest
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
 from knowledge.mcp_tools.curate import apply_knowledge
-from memories.access import Caller
 from memories.contract.errors import DomainError, Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller
 from memories.mcp_tools import memory_recall
 from memory_project.models import AuditEvent
 from tests.knowledge.conftest import MART, ORDERS

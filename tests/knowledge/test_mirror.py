@@ -10,17 +10,17 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from knowledge import catalog as catalogs
-from knowledge.catalog import staleness
 from knowledge.catalog.datahub import DataHubCatalog
-from knowledge.catalog.events import follow_once
-from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.catalog.interface import Aspect, CatalogUnavailable, Run, Write
 from knowledge.catalog.mirror import age, mirror
-from knowledge.catalog.port import Aspect, CatalogUnavailable, Run, Write
+from knowledge.freshness import comparison
+from knowledge.freshness.events import follow_once
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
 from knowledge.models import CatalogAspect, CatalogCursor
 from memories import services
-from memories.access import Caller
+from memories.identity.caller import Caller
 from memories.mcp_tools import memory_recall
 from tests.gms import Faults
 from tests.knowledge.conftest import MART, ORDERS
@@ -60,7 +60,7 @@ def test_reading_goes_on_and_says_how_old_it_is(gms: Faults, alice: Caller, away
         alice, category="correction", insight_text="Orders are late on Mondays.", entity_urns=[ORDERS]
     )
     assert captured["evidence"]["degraded"] is True
-    assert "from the copy of" in staleness.sweep(10).note
+    assert "from the copy of" in comparison.sweep(10).note
 
 
 def test_without_a_copy_an_outage_is_one(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:

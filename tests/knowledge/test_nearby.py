@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
-from knowledge.catalog import mirror, nearby
+from knowledge.catalog import mirror, neighbours
 from knowledge.catalog.datahub import DataHubCatalog
-from knowledge.companions import LINEAGE_UNKNOWN, accompany
+from knowledge.context.memory_context import LINEAGE_UNKNOWN, accompany
 from memories import services
-from memories.access import Caller
-from memories.contract.toolset import Call
+from memories.contract.tools import Call
+from memories.identity.caller import Caller
 from tests.gms import Faults
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS
 
@@ -30,11 +30,11 @@ def nothing_learned() -> Iterator[None]:
 
 
 def test_what_is_near_is_learned_once(gms: Faults) -> None:
-    assert nearby.of([MART]) == []
-    assert nearby.learn([MART], patience_s=5.0)
-    assert sorted(nearby.of([MART])) == sorted([ORDERS, REFUNDS])
+    assert neighbours.of([MART]) == []
+    assert neighbours.learn([MART], patience_s=5.0)
+    assert sorted(neighbours.of([MART])) == sorted([ORDERS, REFUNDS])
     count = len(gms.requests)
-    assert nearby.learn([MART], patience_s=5.0)
+    assert neighbours.learn([MART], patience_s=5.0)
     assert len(gms.requests) == count
 
 
@@ -65,7 +65,7 @@ def test_nobody_waits_for_a_slow_datahub_and_the_next_call_has_it(
     )
     gms.delay_s = 0.0
     deadline = time.monotonic() + 10
-    while not nearby.learn([MART], patience_s=1.0) and time.monotonic() < deadline:
+    while not neighbours.learn([MART], patience_s=1.0) and time.monotonic() < deadline:
         time.sleep(0.1)
     second = accompany(bob, LOOK)
     assert second
@@ -75,15 +75,15 @@ def test_nobody_waits_for_a_slow_datahub_and_the_next_call_has_it(
 def test_a_datahub_that_is_away_is_not_asked_again_at_once(gms: Faults, settings: Any) -> None:
     DataHubCatalog.configured.cache_clear()
     settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
-    assert not nearby.learn([MART], patience_s=20.0)
+    assert not neighbours.learn([MART], patience_s=20.0)
     started = time.monotonic()
-    assert nearby.of([MART]) == []
-    assert not nearby.learn([MART], patience_s=20.0)
+    assert neighbours.of([MART]) == []
+    assert not neighbours.learn([MART], patience_s=20.0)
     assert time.monotonic() - started < 0.2
 
 
 def test_the_copy_is_enough(gms: Faults) -> None:
     list(mirror.mirror(DataHubCatalog.configured()))
     count = len(gms.requests)
-    assert nearby.is_known([MART])
-    assert (sorted(nearby.of([MART])), len(gms.requests)) == (sorted([ORDERS, REFUNDS]), count)
+    assert neighbours.is_known([MART])
+    assert (sorted(neighbours.of([MART])), len(gms.requests)) == (sorted([ORDERS, REFUNDS]), count)

@@ -9,14 +9,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import decisions
-from knowledge.catalog import baselines, staleness
-from knowledge.catalog.local import LocalCatalog
-from knowledge.changes.changesets import apply
-from knowledge.insights import capture
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.changesets.apply import apply
+from knowledge.freshness import baselines, comparison
+from knowledge.insights.lifecycle import capture
 from knowledge.models import Changeset
+from knowledge.review import decisions
 from memories import services
-from memories.access import Caller, operator
+from memories.identity.caller import Caller, operator
 from memories.models import Batch, MemoryRecord
 from memories.writing import feedback
 from memory_project.models import User
@@ -63,7 +63,7 @@ def about_status(caller: Caller, content: str = "The status closed includes canc
 def drop_status() -> None:
     fields = [column("amount", "NUMBER"), column("state")]
     LocalCatalog().put(ORDERS, "schemaMetadata", {"schemaName": "sales.orders", "fields": fields}, {})
-    staleness.sweep(100)
+    comparison.sweep(100)
 
 
 def test_the_stale_review_says_what_changed_and_decides(alice: Caller, alice_user: User) -> None:

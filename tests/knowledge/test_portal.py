@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from knowledge.catalog import staleness
+from knowledge.freshness import comparison
 from memories import services
-from memories.access import Caller, operator
+from memories.identity.caller import Caller, operator
 from memories.models import MemoryRecord
 from memory_project.models import ApiToken, AuditEvent, User
 
@@ -268,14 +268,14 @@ def test_the_admin_shows_a_memory_and_changes_it_by_services(ada_user: User, fac
 
 
 def test_the_admin_leads_to_the_memory_s_page_and_says_what_is_degraded(ada_user: User, fact: MemoryRecord) -> None:
-    staleness.report("DataHub did not answer")
+    comparison.report("DataHub did not answer")
     page = text(browser(ada_user), f"/admin/memories/memoryrecord/{fact.pk}/change/")
     assert "not compared with the catalog: DataHub did not answer" in page
     link = re.search(r'href="(/admin/r/[^"]+)"', page)
     assert link
     answer = browser(ada_user).get(link[1])
     assert answer.headers["Location"].endswith(reverse("memory", args=[fact.pk]))
-    staleness.report("")
+    comparison.report("")
     assert "not compared" not in text(browser(ada_user), "/admin/memories/indexjob/")
 
 

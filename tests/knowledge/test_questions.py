@@ -9,14 +9,15 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import decisions, queries, questions
-from knowledge.insights import capture
+from knowledge.insights import queries
+from knowledge.insights.lifecycle import capture
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Insight
-from knowledge.queue import Queue
-from memories.access import Caller, caller_for
+from knowledge.review import clarifications, decisions
+from knowledge.review.queue import Queue
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller, caller_for
 from memories.models import Persona
 from memory_project.models import User
 from tests.conftest import person
@@ -42,13 +43,13 @@ def colleague(personas: dict[str, Persona], curators: Group) -> User:
 def test_a_question_waits_for_its_author_and_the_answer_for_a_curator(
     alice: Caller, cora: Caller, insight: Insight
 ) -> None:
-    questions.need_more(caller=cora, insight_id=insight.pk, notes="Since when?")
+    clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Since when?")
     assert list(queries.waiting(cora)) == []
     assert list(queries.awaiting_authors(cora)) == [insight]
-    assert list(questions.open_questions(alice)) == [insight]
-    questions.answer(caller=alice, insight_id=insight.pk, notes="Since March 2026.")
+    assert list(clarifications.open_questions(alice)) == [insight]
+    clarifications.answer(caller=alice, insight_id=insight.pk, notes="Since March 2026.")
     assert list(queries.waiting(cora)) == [insight]
-    words = [(word.kind, word.by, word.notes) for word in questions.conversation(insight.decisions.all())]
+    words = [(word.kind, word.by, word.notes) for word in clarifications.conversation(insight.decisions.all())]
     assert words == [
         ("needs_more", "cora@example.org", "Since when?"),
         ("answered", "alice@example.org", "Since March 2026."),
@@ -60,24 +61,24 @@ def test_who_may_ask_and_who_may_answer(
 ) -> None:
     for caller, error in ((bob, Forbidden), (olga, Forbidden), (alice, Forbidden)):
         with pytest.raises(error):
-            questions.need_more(caller=caller, insight_id=insight.pk, notes="Why?")
+            clarifications.need_more(caller=caller, insight_id=insight.pk, notes="Why?")
     with pytest.raises(Invalid, match="needs to know"):
-        questions.need_more(caller=cora, insight_id=insight.pk, notes="  ")
+        clarifications.need_more(caller=cora, insight_id=insight.pk, notes="  ")
     with pytest.raises(Conflict, match="no open question"):
-        questions.answer(caller=alice, insight_id=insight.pk, notes="Nobody asked.")
-    questions.need_more(caller=cora, insight_id=insight.pk, notes="Why?")
+        clarifications.answer(caller=alice, insight_id=insight.pk, notes="Nobody asked.")
+    clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Why?")
     for outsider in (bob, olga):
         with pytest.raises(NotFound):
-            questions.answer(caller=outsider, insight_id=insight.pk, notes="Because.")
-    assert list(questions.open_questions(bob)) == []
+            clarifications.answer(caller=outsider, insight_id=insight.pk, notes="Because.")
+    assert list(clarifications.open_questions(bob)) == []
 
 
 def test_a_decision_closes_the_question(alice: Caller, cora: Caller, insight: Insight) -> None:
-    questions.need_more(caller=cora, insight_id=insight.pk, notes="Why?")
+    clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Why?")
     decisions.approve(caller=cora, insight_id=insight.pk)
     with pytest.raises(Conflict, match="approved already"):
-        questions.need_more(caller=cora, insight_id=insight.pk, notes="Still: why?")
-    assert list(questions.open_questions(alice)) == []
+        clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Still: why?")
+    assert list(clarifications.open_questions(alice)) == []
     decisions.undo_review(caller=cora, insight_id=insight.pk)
     assert list(queries.waiting(cora)) == [insight]
 
@@ -95,7 +96,7 @@ def test_the_author_s_agent_hears_of_it_and_answers(alice: Caller, bob: Caller, 
 
 
 def test_the_author_answers_in_the_browser(alice_user: User, alice: Caller, cora: Caller, insight: Insight) -> None:
-    questions.need_more(caller=cora, insight_id=insight.pk, notes="Since <when>?")
+    clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Since <when>?")
     client = Client()
     client.force_login(alice_user)
     page = client.get(reverse("my-insights")).content.decode()
@@ -112,13 +113,13 @@ def test_a_colleague_is_asked_who_may_decide_it(
     olga_user.groups.add(curators)  # of another persona
     for email in ("bob@example.org", "olga@example.org", "nobody@example.org", ""):
         with pytest.raises(NotFound, match="can't decide"):
-            questions.hand_over(caller=cora, insight_id=insight.pk, to=email)
-    questions.hand_over(caller=cora, insight_id=insight.pk, to="Carl@example.org ", notes="you know tills")
+            clarifications.hand_over(caller=cora, insight_id=insight.pk, to=email)
+    clarifications.hand_over(caller=cora, insight_id=insight.pk, to="Carl@example.org ", notes="you know tills")
     carl = caller_for(colleague, door="test")
     assert Queue(carl, assignee="me").ids() == [insight.pk]
     assert Queue(cora, assignee="me").ids() == []
     assert Queue(cora, assignee="nobody").ids() == []
-    assert [user.email for user in questions.colleagues(cora)] == ["carl@example.org"]
+    assert [user.email for user in clarifications.colleagues(cora)] == ["carl@example.org"]
 
 
 @pytest.mark.parametrize(

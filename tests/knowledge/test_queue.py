@@ -10,17 +10,18 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from knowledge import decisions, suggestions
-from knowledge.claims import nearest_claims
-from knowledge.contradiction import contradiction
-from knowledge.insights import capture, set_replaced
+from knowledge.changesets import suggested
+from knowledge.insights.contradiction import contradiction
+from knowledge.insights.lifecycle import capture, set_replaced
+from knowledge.insights.similar_claims import nearest_claims
 from knowledge.models import Insight
-from knowledge.queue import Queue
+from knowledge.review import decisions
+from knowledge.review.queue import Queue
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Conflict, NotFound
+from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
-from memories.retrieval.similar import alike
+from memories.retrieval.near_duplicates import alike
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS
 
@@ -184,8 +185,8 @@ def test_what_is_applied_already_stays_so(alice: Caller, cora: Caller) -> None:
     """A batch whose process died after a row was applied does the row again."""
     insight = propose(alice, "Tills train.", suggested_actions=[TAG])
     decisions.approve(caller=cora, insight_id=insight.pk)
-    first = suggestions.apply(caller=cora, insight_id=insight.pk)
-    assert suggestions.apply(caller=cora, insight_id=insight.pk) == first
+    first = suggested.apply(caller=cora, insight_id=insight.pk)
+    assert suggested.apply(caller=cora, insight_id=insight.pk) == first
 
 
 def test_the_list_costs_a_fixed_number_of_queries(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from knowledge.changes import readable
+from knowledge.changesets import diff
 from knowledge.models import Change
 from memory_project.portal.templatetags.portal import word_diff
 from tests.knowledge.conftest import V2_COLUMN
@@ -30,7 +30,7 @@ from tests.knowledge.conftest import V2_COLUMN
     ],
 )
 def test_paths_have_names(aspect: str, path: list[str], title: str) -> None:
-    assert readable.title(aspect, path) == title
+    assert diff.title(aspect, path) == title
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_paths_have_names(aspect: str, path: list[str], title: str) -> None:
     ],
 )
 def test_values_are_read_without_bookkeeping(value: Any, text: str) -> None:
-    assert readable.text_of(value) == text
+    assert diff.text_of(value) == text
 
 
 def plain(diff: str) -> str:
@@ -92,5 +92,5 @@ def test_entities_are_called_by_the_names_that_are_written(db: None) -> None:
     )
     usage = Change(urn="urn:li:dataset:(x,y,z)", aspect="glossaryTerms", path=["terms", urn], written={"urn": urn})
     bookkeeping = Change(urn=urn, aspect="subTypes", written={"typeNames": ["Insight"]})
-    first, second = readable.of_changes([creation, usage, bookkeeping])
+    first, second = diff.of_changes([creation, usage, bookkeeping])
     assert (first.entity, second.after) == ("Net revenue", "Net revenue")

@@ -9,16 +9,17 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import decisions, queries
-from knowledge.catalog.local import LocalCatalog
+from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.snapshot import Snapshot
-from knowledge.changes.changesets import preview
-from knowledge.insights import capture
+from knowledge.changesets.apply import preview
+from knowledge.insights import queries
+from knowledge.insights.lifecycle import capture
 from knowledge.models import Changeset, Insight
-from knowledge.queue import Place, Queue
+from knowledge.review import decisions
+from knowledge.review.queue import Place, Queue
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Conflict
+from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import MART, ORDERS
@@ -234,11 +235,11 @@ def test_the_number_of_queries_does_not_grow(alice: Caller, desk: Client, django
 
 
 def test_a_snapshot_reads_every_entity_once(django_assert_num_queries: Any) -> None:
-    from knowledge.catalog import facts
+    from knowledge.catalog import entity_view
 
     snapshot = Snapshot(LocalCatalog())
     with django_assert_num_queries(1):
-        snapshot.read([ORDERS, MART], facts.ASPECTS)
+        snapshot.read([ORDERS, MART], entity_view.ASPECTS)
         again = snapshot.read([ORDERS], ["datasetProperties"])
     assert again[ORDERS]["datasetProperties"].value is not None
     assert MemoryRecord.objects.count() == 0

@@ -13,22 +13,21 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from knowledge import stale
-from knowledge.catalog import baselines, staleness
 from knowledge.catalog.datahub import DataHubCatalog, _changed_entity
-from knowledge.catalog.events import follow_once
-from knowledge.catalog.local import LocalCatalog
-from knowledge.catalog.port import Run, Write
-from knowledge.changes import rollback
-from knowledge.changes.changesets import apply
-from knowledge.decisions import approve
-from knowledge.insights import capture, edit
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.catalog.interface import Run, Write
+from knowledge.changesets import rollback
+from knowledge.changesets.apply import apply
+from knowledge.freshness import baselines, comparison, stale_review
+from knowledge.freshness.events import follow_once
+from knowledge.insights.lifecycle import capture, edit
 from knowledge.mcp_tools.catalog import catalog_lineage
 from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline, EntityState
+from knowledge.review.decisions import approve
 from knowledge.tasks import watch_staleness
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord, Status
 from tests.gms import Faults, Handler
@@ -56,7 +55,7 @@ def test_a_column_that_goes_makes_only_the_memory_naming_it_stale(small_catalog:
     neighbour = about(alice, "Status 7 means that it was returned.", "status")
     general = about(alice, "Orders come in with two days of delay.")
     schema(column("status"))
-    swept = staleness.sweep(50)
+    swept = comparison.sweep(50)
     assert (swept.checked, swept.stale) == (3, 1)
     assert status(names_it) == (Status.STALE, "sales.orders: the column amount was removed")
     assert status(neighbour)[0] == status(general)[0] == Status.ACTIVE
@@ -77,7 +76,7 @@ def test_a_column_that_changes_is_told_with_the_old_and_the_new(
 ) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(after, column("status"))
-    staleness.sweep(50)
+    comparison.sweep(50)
     assert reason in status(record)[1]
 
 
@@ -88,14 +87,14 @@ def test_a_deprecation_is_told_with_its_replacement(small_catalog: None, alice: 
         "deprecation",
         {"deprecated": True, "note": "use the mart", "replacement": MART, "actor": "urn:li:corpuser:x"},
     )
-    staleness.sweep(50)
+    comparison.sweep(50)
     assert status(record) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: use the mart")
 
 
 def test_what_was_said_of_a_deprecation_is_not_stale_by_it(small_catalog: None, alice: Caller) -> None:
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     record = about(alice, "Orders are deprecated in favour of the mart.")
-    staleness.sweep(50)
+    comparison.sweep(50)
     assert status(record)[0] == Status.ACTIVE
 
 
@@ -103,7 +102,7 @@ def test_an_entity_that_goes_makes_stale_and_one_never_seen_does_not(small_catal
     unknown = about(alice, "A table that nobody has catalogued.", urn=ORDERS.replace("orders", "nowhere"))
     memory = about(alice, "Orders come in with two days of delay.")
     LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", True), Run("x", "x"))
-    staleness.sweep(50)
+    comparison.sweep(50)
     assert status(unknown)[0] == Status.ACTIVE
     assert status(memory) == (Status.STALE, "sales.orders is no longer in the catalog")
 
@@ -112,7 +111,7 @@ def test_an_empty_catalog_says_nothing(small_catalog: None, alice: Caller) -> No
     record = about(alice, "Orders come in with two days of delay.")
     CatalogAspect.objects.all().delete()
     CatalogEntity.objects.all().delete()
-    assert "empty" in staleness.sweep(50).note
+    assert "empty" in comparison.sweep(50).note
     assert status(record)[0] == Status.ACTIVE
 
 
@@ -130,11 +129,11 @@ def test_an_outage_says_nothing(gms: Faults, alice: Caller, settings: Any) -> No
 def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
-    staleness.sweep(50)
+    comparison.sweep(50)
     assert memory_recall(alice, query="amounts gross of tax").data["count"] == 0
     assert memory_manage(alice, "review_stale")["total"] == 1
     services.verify(caller=alice, record_id=record.pk, note="it moved to the lines")
-    assert staleness.sweep(50).stale == 0
+    assert comparison.sweep(50).stale == 0
     assert status(record)[0] == Status.ACTIVE
 
 
@@ -142,11 +141,11 @@ def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) ->
 def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice: Caller, way: str) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
-    staleness.sweep(50)
+    comparison.sweep(50)
     act: Any = getattr(services, way)
     changed = act(caller=alice, record_id=record.pk, content="Amounts are on the order lines.")
     living = changed if isinstance(changed, MemoryRecord) else changed.record
-    assert staleness.sweep(50).stale == 0
+    assert comparison.sweep(50).stale == 0
     assert status(living)[0] == Status.ACTIVE
 
 
@@ -162,10 +161,10 @@ def test_our_own_apply_leaves_the_insight_s_memory_and_no_other(
     result = apply(caller=cora, insight_ids=[insight.pk.hex], changes=changes, entity_urn=ORDERS)
     assert result.changeset.state == "applied"
     assert status(memory) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: Use the mart.")
-    assert staleness.sweep(50).stale == 0
+    assert comparison.sweep(50).stale == 0
     assert status(insight.record)[0] == Status.ACTIVE
     rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
-    assert staleness.sweep(50).stale == 0
+    assert comparison.sweep(50).stale == 0
     assert status(memory)[0] == Status.ACTIVE  # what had made it stale is as it was
 
 
@@ -179,9 +178,9 @@ def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Cal
             for n in range(1200)
         ]
     )
-    staleness.sweep(2000)
+    comparison.sweep(2000)
     gms.requests.clear()
-    swept = staleness.sweep(1200)
+    swept = comparison.sweep(1200)
     paths = [path for _, path in gms.requests if path.endswith("batchGet")]
     assert swept.checked == 1200
     assert len(paths) <= 3  # one for every 500 memories
@@ -190,9 +189,9 @@ def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Cal
 def test_the_longest_unchecked_entities_come_first(small_catalog: None, alice: Caller) -> None:
     for urn in (ORDERS, REFUNDS, MART):
         about(alice, f"A fact about {urn}.", urn=urn)
-    staleness.sweep(2)
+    comparison.sweep(2)
     assert EntityState.objects.count() == 2
-    staleness.sweep(1)
+    comparison.sweep(1)
     assert EntityState.objects.count() == 3
 
 
@@ -201,9 +200,9 @@ def test_an_unchanged_entity_costs_no_comparison(
 ) -> None:
     for n in range(200):
         about(alice, f"Fact number {n} about orders.")
-    staleness.sweep(50)
+    comparison.sweep(50)
     with django_assert_max_num_queries(12):
-        assert staleness.sweep(50).checked == 200
+        assert comparison.sweep(50).checked == 200
 
 
 # -- hints, and other catalogs ------------------------------------------------------------------------------
@@ -223,11 +222,11 @@ def test_a_column_that_the_text_names_leaves_a_hint(
 ) -> None:
     record = about(alice, text)
     schema(column("amount", "NUMBER"), column(V2_COLUMN))
-    swept = staleness.sweep(50)
+    swept = comparison.sweep(50)
     assert (swept.stale, status(record)[0]) == (0, Status.ACTIVE)
     hit = memory_recall(alice, query=text).data["memories"][0]
     assert ("the column status was removed" in hit.get("to_verify", "")) is has_hint
-    assert (record in list(stale.second_looks(alice))) is has_hint
+    assert (record in list(stale_review.second_looks(alice))) is has_hint
     services.verify(caller=alice, record_id=record.pk)
     assert "to_verify" not in memory_recall(alice, query=text).data["memories"][0]
 
@@ -251,8 +250,8 @@ def test_another_catalog_knows_nothing_of_what_was_seen_in_this_one(
     with datahub(settings):
         for key in [key for key in Handler.store.versions if key[0] == MART]:
             del Handler.store.versions[key]  # the other catalog has never had it
-        assert staleness.sweep(50).stale == 0
-        assert staleness.check_entities([MART]).stale == 0
+        assert comparison.sweep(50).stale == 0
+        assert comparison.check_entities([MART]).stale == 0
     assert status(only_here)[0] == Status.ACTIVE
 
 
@@ -271,7 +270,7 @@ def test_curators_decide_stale_memories_of_their_personas(
     with pytest.raises(Forbidden):
         getattr(services, act)(caller=cora, record_id=record.pk, **arguments)  # not while it is active
     schema(column("status"))
-    staleness.sweep(50)
+    comparison.sweep(50)
     outsider = replace(cora, email="otto@example.org", personas=frozenset({"supply"}))
     with pytest.raises((Forbidden, NotFound)):
         getattr(services, act)(caller=outsider, record_id=record.pk, **arguments)
@@ -283,7 +282,7 @@ def test_a_private_stale_memory_is_its_owner_s_alone(small_catalog: None, alice:
     record = about(alice, "Amounts are gross of tax.", "amount")
     services.share(caller=alice, record_id=record.pk, visibility="private")
     schema(column("status"))
-    staleness.sweep(50)
+    comparison.sweep(50)
     with pytest.raises(NotFound):
         services.verify(caller=cora, record_id=record.pk)
 
@@ -357,7 +356,7 @@ def test_events_that_could_not_be_dealt_with_come_again(gms: Faults, alice: Call
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     gms.events.append(ORDERS)
     with monkeypatch.context() as patch:
-        patch.setattr(staleness, "check_entities", lambda urns: staleness.Swept(note="the catalog is away"))
+        patch.setattr(comparison, "check_entities", lambda urns: comparison.Swept(note="the catalog is away"))
         follow_once(wait_s=1)
     assert status(record)[0] == Status.ACTIVE
     follow_once(wait_s=1)

@@ -19,7 +19,7 @@ from datahub.specific.dataset import DatasetPatchBuilder
 from django.conf import settings
 
 from knowledge import catalog as catalogs
-from knowledge.catalog.port import CatalogRefused, Run, Write
+from knowledge.catalog.interface import CatalogRefused, Run, Write
 from tests.gms import Faults, Handler
 from tests.knowledge.conftest import ORDERS
 

@@ -11,12 +11,12 @@ import pytest
 from django.utils import timezone
 
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Conflict, Invalid
 from memories.history import history
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
-from memories.retrieval.search import recall
-from memories.writing import erasing, ownership
+from memories.retrieval.recall import recall
+from memories.writing import erasure, ownership
 from tests.memories.test_services import correct, together
 
 pytestmark = pytest.mark.django_db
@@ -98,14 +98,14 @@ def test_a_forgotten_middle_does_not_free_the_first(alice: Caller, chain: tuple[
         services.restore(caller=alice, record_id=first.pk)
     with pytest.raises(Conflict):
         correct(alice, first, "Revenue is something else.")
-    erasing.erase(caller=alice, record_id=second.pk, confirm=True)
+    erasure.erase(caller=alice, record_id=second.pk, confirm=True)
     assert reread(first, third) == [Status.SUPERSEDED, Status.ACTIVE]
 
 
 def test_erasing_the_middle_of_a_chain_whose_first_is_forgotten(alice: Caller, chain: tuple[MemoryRecord, ...]) -> None:
     first, second, third = chain
     services.forget(caller=alice, record_id=first.pk)
-    erasing.erase(caller=alice, record_id=second.pk, confirm=True)
+    erasure.erase(caller=alice, record_id=second.pk, confirm=True)
     services.restore(caller=alice, record_id=first.pk)
     assert reread(first, third) == [Status.SUPERSEDED, Status.ACTIVE]
     first.refresh_from_db()
@@ -114,7 +114,7 @@ def test_erasing_the_middle_of_a_chain_whose_first_is_forgotten(alice: Caller, c
 
 def test_erasing_the_last_correction_leaves_no_pointer_to_a_ghost(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue includes refunds.")
-    erasing.erase(caller=alice, record_id=new.pk, confirm=True)
+    erasure.erase(caller=alice, record_id=new.pk, confirm=True)
     fact.refresh_from_db()
     assert (fact.status, fact.superseded_by) == (Status.ARCHIVED, None)
     services.restore(caller=alice, record_id=fact.pk)
@@ -181,18 +181,18 @@ def test_huge_offsets_are_refused(alice: Caller) -> None:
 
 
 def test_scores_tell_nothing_of_words_in_private_texts_of_others(alice: Caller, olga: Caller) -> None:
-    from memories.retrieval import lexicon
+    from memories.retrieval import term_statistics
 
     services.remember(caller=olga, content="The zyxprobe is a public thing.")
 
     def coverage() -> float:
         return recall(caller=olga, query="zyxprobe salarylist", strategy="lexical").hits[0].coverage
 
-    lexicon.refresh()
+    term_statistics.refresh()
     before = coverage()
     for n in range(3):
         services.remember(caller=alice, content=f"The salarylist number {n} is secret.", visibility="private")
-    lexicon.refresh()
+    term_statistics.refresh()
     assert coverage() == before
 
 
@@ -200,11 +200,11 @@ def test_scores_tell_nothing_of_words_that_few_people_use(
     alice: Caller, bob: Caller, olga: Caller, ada: Caller
 ) -> None:
     """A large scope keeps the table's counts, which other personas' texts have gone into."""
-    from memories.retrieval import lexicon
+    from memories.retrieval import term_statistics
 
     def weight(word: str) -> float:
-        lexicon.refresh()
-        ((_, idf),) = [(term.lexeme, term.idf) for term in lexicon.query_terms(word)]
+        term_statistics.refresh()
+        ((_, idf),) = [(term.lexeme, term.idf) for term in term_statistics.query_terms(word)]
         return idf
 
     for n in range(30):

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Conflict, Invalid, NotFound
+from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
-from memories.writing import batches
+from memories.writing import bulk_actions
 
 pytestmark = pytest.mark.django_db
 
@@ -26,30 +26,30 @@ def test_each_row_has_its_outcome_and_the_whole_is_undone_once(alice: Caller, bo
     alice_rows, bob_row = remembered(alice, 3), services.remember(caller=bob, content="A fact of Bob’s own.").record
     ids = [row.pk for row in [*alice_rows, bob_row]]
     nobody = uuid.uuid4()
-    batch = batches.start(caller=alice, act="forget", unit_ids=[*ids, nobody])
+    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[*ids, nobody])
     assert batch.finished_at
     outcome = dict(zip(batch.unit_ids, batch.outcomes, strict=True))
     assert {outcome[row.pk] for row in alice_rows} == {""}
     assert "somebody else" in outcome[bob_row.pk]
     assert "no such memory" in outcome[nobody]
-    back = batches.undo(caller=alice, batch_id=batch.pk)
+    back = bulk_actions.undo(caller=alice, batch_id=batch.pk)
     assert (len(back.unit_ids), statuses(alice_rows)) == (3, {"active"})
     with pytest.raises(Conflict, match="undone already"):
-        batches.undo(caller=alice, batch_id=batch.pk)
+        bulk_actions.undo(caller=alice, batch_id=batch.pk)
 
 
 def test_a_long_one_goes_on_slice_by_slice(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "AT_ONCE", 2)
-    monkeypatch.setattr(batches, "SLICE_S", -1)
+    monkeypatch.setattr(bulk_actions, "AT_ONCE", 2)
+    monkeypatch.setattr(bulk_actions, "SLICE_S", -1)
     rows = remembered(alice, 5)
-    batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
     assert (batch.outcomes, batch.finished_at) == ([], None)
     clock = iter([0.0, 0.0, 9.0] * 9)
-    monkeypatch.setattr(batches, "SLICE_S", 1)
-    monkeypatch.setattr("memories.writing.batches.time.monotonic", lambda: next(clock))
-    assert len(batches.go_on(caller=alice, batch_id=batch.pk).outcomes) == 2
-    assert len(batches.go_on(caller=alice, batch_id=batch.pk).outcomes) == 4
-    result = batches.go_on(caller=alice, batch_id=batch.pk)
+    monkeypatch.setattr(bulk_actions, "SLICE_S", 1)
+    monkeypatch.setattr("memories.writing.bulk_actions.time.monotonic", lambda: next(clock))
+    assert len(bulk_actions.go_on(caller=alice, batch_id=batch.pk).outcomes) == 2
+    assert len(bulk_actions.go_on(caller=alice, batch_id=batch.pk).outcomes) == 4
+    result = bulk_actions.go_on(caller=alice, batch_id=batch.pk)
     assert result.finished_at
     assert statuses(rows) == {"archived"}
 
@@ -59,41 +59,41 @@ def test_a_failure_between_rows_leaves_rows_and_outcomes_together(
 ) -> None:
     rows = remembered(alice, 3)
 
-    def breaks(caller: Caller, unit: uuid.UUID, words: batches.Words) -> Any:
+    def breaks(caller: Caller, unit: uuid.UUID, words: bulk_actions.Words) -> Any:
         if unit == rows[2].pk:
             raise RuntimeError("the power went")
         return services.forget(caller=caller, record_id=unit)
 
-    monkeypatch.setitem(batches.ACTS, "forget", batches.Act("Forgotten", breaks, "restore"))
+    monkeypatch.setitem(bulk_actions.ACTS, "forget", bulk_actions.Act("Forgotten", breaks, "restore"))
     with pytest.raises(RuntimeError):
-        batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+        bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
     assert Batch.objects.get().outcomes == []
     assert statuses(rows) == {"active"}
 
 
 def test_others_do_not_find_it(alice: Caller, olga: Caller) -> None:
-    batch = batches.start(caller=alice, act="verify", unit_ids=[row.pk for row in remembered(alice, 1)])
-    for act in (batches.find, batches.go_on, batches.undo):
+    batch = bulk_actions.start(caller=alice, act="verify", unit_ids=[row.pk for row in remembered(alice, 1)])
+    for act in (bulk_actions.find, bulk_actions.go_on, bulk_actions.undo):
         with pytest.raises(NotFound):
             act(caller=olga, batch_id=batch.pk)
 
 
 def test_what_has_no_inverse_is_not_undone(alice: Caller) -> None:
-    batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in remembered(alice, 1)])
-    batch = batches.undo(caller=alice, batch_id=batch.pk)
+    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in remembered(alice, 1)])
+    batch = bulk_actions.undo(caller=alice, batch_id=batch.pk)
     with pytest.raises(Conflict, match="can't be undone"):
-        batches.undo(caller=alice, batch_id=batch.pk)
+        bulk_actions.undo(caller=alice, batch_id=batch.pk)
 
 
 @pytest.mark.parametrize(("arguments", "field"), [({"act": "erase"}, "act"), ({"unit_ids": []}, "ids")])
 def test_bad_input_is_named(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        batches.start(**{"caller": alice, "act": "forget", "unit_ids": [uuid.uuid4()], **arguments})
+        bulk_actions.start(**{"caller": alice, "act": "forget", "unit_ids": [uuid.uuid4()], **arguments})
     assert caught.value.field == field
 
 
 def test_one_that_is_not_done_is_not_undone(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "SLICE_S", -1)
-    batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in remembered(alice, 2)])
+    monkeypatch.setattr(bulk_actions, "SLICE_S", -1)
+    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in remembered(alice, 2)])
     with pytest.raises(Conflict, match="not done yet"):
-        batches.undo(caller=alice, batch_id=batch.pk)
+        bulk_actions.undo(caller=alice, batch_id=batch.pk)

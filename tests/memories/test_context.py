@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from memories import services
-from memories.access import Caller
 from memories.conversation.turns import Turn, store_turns
 from memories.embedding import Tokens
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Passage
-from memories.retrieval import tokens
-from memories.retrieval.cues import Cues, asks
-from memories.retrieval.search import Recall, recall
+from memories.retrieval import token_similarity
+from memories.retrieval.question_features import Cues, asks
+from memories.retrieval.recall import Recall, recall
 
 pytestmark = pytest.mark.django_db
 AT = datetime(2026, 5, 7, 10, tzinfo=UTC)
@@ -132,8 +132,8 @@ def test_sign_bits_estimate_the_cosine() -> None:
     states = dice.standard_normal((40, 384)).astype(np.float32)
     near = states + 0.5 * dice.standard_normal((40, 384)).astype(np.float32)
     question = Tokens([f"w{n}" for n in range(40)], states, np.ones(40, dtype=np.float32))
-    bits = [tokens.bits_of(Tokens(["x"], near[n : n + 1], np.ones(1, dtype=np.float32))) for n in range(40)]
-    estimates = tokens.similarities(question, [*bits, None])
+    bits = [token_similarity.bits_of(Tokens(["x"], near[n : n + 1], np.ones(1, dtype=np.float32))) for n in range(40)]
+    estimates = token_similarity.similarities(question, [*bits, None])
     lengths = np.linalg.norm(states, axis=1) * np.linalg.norm(near, axis=1)
     cosines = (states * near).sum(axis=1) / lengths
     assert np.abs(np.diag(estimates[:, :40]) - cosines).max() < 0.12
@@ -142,7 +142,7 @@ def test_sign_bits_estimate_the_cosine() -> None:
 
 def test_weights_of_a_question_sum_to_one_and_favour_rare_words() -> None:
     pieces = Tokens(["the", "norway"], np.ones((2, 8), dtype=np.float32), np.array([0.1, 4.0], dtype=np.float32))
-    weights = tokens.weights_of(pieces, {"norway": 3.0})
+    weights = token_similarity.weights_of(pieces, {"norway": 3.0})
     assert weights.sum() == pytest.approx(1.0)
     assert weights[1] > 0.8
 

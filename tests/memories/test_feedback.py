@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from knowledge import stale
+from knowledge.freshness import stale_review
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Conflict, Invalid, NotFound
+from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Persona
-from memories.retrieval.search import recall
-from memories.writing import erasing, feedback
+from memories.retrieval.recall import recall
+from memories.writing import erasure, feedback
 
 pytestmark = pytest.mark.django_db
 
@@ -24,10 +24,10 @@ def test_one_reader_s_word_takes_it_from_that_reader_alone(alice: Caller, bob: C
     fact.refresh_from_db()
     assert fact.status == "active"
     assert (recalled(bob), recalled(alice)) == ([], [fact.content])
-    assert list(stale.second_looks(alice)) == [fact]  # its owner is asked
-    assert not stale.second_looks(bob).exists()
+    assert list(stale_review.second_looks(alice)) == [fact]  # its owner is asked
+    assert not stale_review.second_looks(bob).exists()
     services.verify(caller=alice, record_id=fact.pk)
-    assert not stale.second_looks(alice).exists()
+    assert not stale_review.second_looks(alice).exists()
 
 
 @pytest.mark.parametrize("second", ["owner", "curator", "reader"])
@@ -92,5 +92,5 @@ def test_bad_words_and_dead_memories_are_refused(alice: Caller, bob: Caller, fac
 
 def test_erasing_a_memory_erases_what_was_said_of_it(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong", note="a telling note")
-    erasing.erase(caller=alice, record_id=fact.pk, confirm=True)
+    erasure.erase(caller=alice, record_id=fact.pk, confirm=True)
     assert not Feedback.objects.exists()

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from memories import services
-from memories.access import Caller
 from memories.history import chain, history
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 pytestmark = pytest.mark.django_db

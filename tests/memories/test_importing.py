@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Forbidden, Invalid
+from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Passage
-from memories.writing.importing import remember_many
+from memories.writing.bulk_import import remember_many
 
 pytestmark = pytest.mark.django_db
 

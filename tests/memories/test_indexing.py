@@ -9,10 +9,10 @@ from django.db import connection
 from django.utils import timezone
 
 from memories import embedding, services, tasks
-from memories.access import Caller
+from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Passage
 from memories.models.index_job import JobStatus, Trigger
-from memories.retrieval import index_state, indexing, lexicon
+from memories.retrieval import index_status, indexing, term_statistics
 
 pytestmark = pytest.mark.django_db
 MODEL = "deterministic-384"
@@ -75,8 +75,8 @@ def test_a_failure_backs_off_and_is_kept_with_its_cause(gap: MemoryRecord, setti
     assert "no embedding provider" in job.last_error
 
 
-def coverage_of_memories(model: str) -> index_state.Coverage:
-    (coverage,) = [coverage for coverage in index_state.coverage(model) if coverage.kind == "memory"]
+def coverage_of_memories(model: str) -> index_status.Coverage:
+    (coverage,) = [coverage for coverage in index_status.coverage(model) if coverage.kind == "memory"]
     return coverage
 
 
@@ -86,7 +86,7 @@ def test_a_later_success_settles_the_failure(gap: MemoryRecord) -> None:
     assert indexing.reconcile(MODEL) == 1
     indexing.run_batch("w")
     assert IndexJob.objects.filter(status=JobStatus.FAILED, resolved_at__isnull=False).count() == 1
-    assert index_state.coverage(MODEL)[-1].verdict == "healthy"
+    assert index_status.coverage(MODEL)[-1].verdict == "healthy"
 
 
 def test_jobs_of_a_dead_worker_are_taken_over(gap: MemoryRecord) -> None:
@@ -168,4 +168,4 @@ def test_the_search_column_can_be_rebuilt_in_another_language(alice: Caller, fac
         assert "'refunds'" in cursor.fetchone()[0]
     settings.TEXT_SEARCH_CONFIG = "english"
     call_command("rebuild_search", verbosity=0)
-    assert lexicon.query_terms("refunds")[0].lexeme == "refund"
+    assert term_statistics.query_terms("refunds")[0].lexeme == "refund"

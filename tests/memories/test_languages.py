@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from django.core.management import call_command
 
-from memories.access import Caller
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.retrieval.languages import language_of
-from memories.retrieval.search import recall
+from memories.retrieval.language import language_of
+from memories.retrieval.recall import recall
 from memories.services import remember, revise
 
 FACTS = {

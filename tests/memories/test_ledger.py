@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from analysis.execution import NAMES
+from analysis.action_execution import NAMES
 from analysis.models import Action, ActionItem, Outcome
-from memories.effects.ledger import Fate, Ledger, Result, Sight, Stage, carry_out
+from memories.outbox.delivery import Fate, Ledger, Result, Sight, Stage, carry_out
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

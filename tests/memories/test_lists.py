@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from memories import queries, services
-from memories.access import Caller
 from memories.contract.errors import Invalid
 from memories.contract.paging import page
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.retrieval import facets
-from memories.retrieval.search import Filters, in_scope
+from memories.retrieval.recall import Filters, in_scope
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memories import services
-from memories.access import Caller, operator
 from memories.contract.errors import Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller, operator
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord
 

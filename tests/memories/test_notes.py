@@ -9,8 +9,8 @@ import pytest
 from django.utils import timezone
 
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Invalid
+from memories.identity.caller import Caller
 from memories.mcp_tools import memory_prune, memory_recall, memory_store
 from memories.models import MemoryRecord, Status
 from memories.writing import feedback

@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar
 import pytest
 from pydantic import Field
 
-from memories.access import Caller
 from memories.contract.errors import Invalid
 from memories.contract.fields import Columns, Content, Id, JsonObject, OneOf, Page, Tags, Urns, if_any
 from memories.contract.operations import Operation, carries_out, checked
-from memories.contract.toolset import Answer, Tool
+from memories.contract.tools import Answer, Tool
+from memories.identity.caller import Caller
 from memory_project.mcp.server import enabled_tools
 
 ID = "0" * 32

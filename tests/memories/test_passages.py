@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories import services
-from memories.access import Caller
+from memories.identity.caller import Caller
 from memories.models import Passage
-from memories.retrieval import passages, similar
-from memories.retrieval.search import recall
-from memories.shapes import recall_shape
-from memories.telling import as_text
-from memories.writing import erasing
+from memories.rendering import as_text
+from memories.responses import recall_shape
+from memories.retrieval import near_duplicates, passages
+from memories.retrieval.recall import recall
+from memories.writing import erasure
 
 FILLER = [f"Pallet {n} of the depot was counted by the night shift of team {n}." for n in range(60)]
 NEEDLE = "Gift vouchers expire after ninety days."
@@ -67,9 +67,9 @@ def test_texts_that_share_their_beginning_are_no_duplicates(alice: Caller) -> No
 
 def test_the_whole_cosine_is_that_of_the_worse_half() -> None:
     x, y, z = np.eye(3, dtype=np.float32)
-    assert similar.whole_cosine(np.stack([x]), np.stack([x])) == 1.0
-    assert similar.whole_cosine(np.stack([x, y]), np.stack([x, z])) == 0.5
-    assert similar.whole_cosine(np.stack([x]), np.stack([x, y, z])) == pytest.approx(1 / 3)
+    assert near_duplicates.whole_cosine(np.stack([x]), np.stack([x])) == 1.0
+    assert near_duplicates.whole_cosine(np.stack([x, y]), np.stack([x, z])) == 0.5
+    assert near_duplicates.whole_cosine(np.stack([x]), np.stack([x, y, z])) == pytest.approx(1 / 3)
 
 
 @pytest.mark.django_db
@@ -78,7 +78,7 @@ def test_passages_follow_their_record(alice: Caller) -> None:
     assert Passage.objects.filter(record=record).count() > 5
     services.revise(caller=alice, record_id=record.pk, content="Vouchers expire after a year.")
     assert [(p.start, p.stop) for p in Passage.objects.filter(record=record)] == [(0, 29)]
-    erasing.erase(caller=alice, record_id=record.pk, confirm=True)
+    erasure.erase(caller=alice, record_id=record.pk, confirm=True)
     assert not Passage.objects.exists()
 
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import pytest
 
 from memories import services
-from memories.access import Caller
-from memories.embedding.breaker import Breaker
+from memories.embedding.circuit_breaker import Breaker
+from memories.identity.caller import Caller
 from memories.retrieval import rerank
-from memories.retrieval.search import recall
+from memories.retrieval.recall import recall
 
 pytestmark = pytest.mark.django_db
 FIRST, LATE = "The orders close at ten, orders close.", "Orders that are late wait for Monday."

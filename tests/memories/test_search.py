@@ -10,13 +10,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memories import services
-from memories.access import Caller, operator
 from memories.contract.errors import Invalid
-from memories.database.statements import condition
+from memories.database.queryset_sql import condition
+from memories.identity.caller import Caller, operator
 from memories.models import MemoryRecord, Passage, Status
 from memories.operations import STRATEGIES
-from memories.retrieval import lexicon, ranking, search
-from memories.retrieval.search import Filters, in_scope, recall
+from memories.retrieval import ranking, term_statistics
+from memories.retrieval.recall import Filters, Recall, in_scope, recall
 
 pytestmark = pytest.mark.django_db
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"
@@ -35,11 +35,11 @@ def library(alice: Caller) -> dict[str, MemoryRecord]:
         key: services.remember(caller=alice, content=text, entity_urns=urns, tags=[key]).record
         for key, (text, urns) in texts.items()
     }
-    lexicon.refresh()
+    term_statistics.refresh()
     return records
 
 
-def records_of(answer: search.Recall) -> list[MemoryRecord]:
+def records_of(answer: Recall) -> list[MemoryRecord]:
     return [hit.record for hit in answer.hits]
 
 
@@ -117,7 +117,7 @@ def test_include_stale_brings_neither_superseded_nor_archived(alice: Caller, lib
 def test_graph_without_catalog_is_entity_and_says_so(
     alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "NEIGHBOURS", {})
+    monkeypatch.setattr("memories.retrieval.recall.NEIGHBOURS", {})
     answer = recall(caller=alice, entity_urns=[STOCK], strategy="graph")
     assert records_of(answer) == [library["stock"]]
     assert "no catalog" in answer.note
@@ -126,7 +126,7 @@ def test_graph_without_catalog_is_entity_and_says_so(
 def test_graph_takes_neighbours_and_ranks_by_distance(
     alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "NEIGHBOURS", {"stock": lambda caller, urns: ({STOCK: 1}, "")})
+    monkeypatch.setattr("memories.retrieval.recall.NEIGHBOURS", {"stock": lambda caller, urns: ({STOCK: 1}, "")})
     answer = recall(caller=alice, entity_urns=[ORDERS], strategy="graph")
     assert records_of(answer)[-1] == library["stock"]
     assert [hit.bonus for hit in answer.hits] == [1.0, 1.0, 0.5]
@@ -192,7 +192,7 @@ def test_a_large_scope_counts_words_among_its_own_rows(
     before = coverages()
     for n in range(20):
         services.remember(caller=olga, content=f"The voucher {n} is void.", visibility="private")
-    lexicon.refresh()
+    term_statistics.refresh()
     assert coverages() == before != []
 
 
@@ -200,11 +200,13 @@ def test_a_word_by_which_no_rows_are_looked_for_counts_by_its_share(alice: Calle
     for n in range(12):
         services.remember(caller=alice, content=f"Region {n} has its returns late.")
     services.remember(caller=alice, content="Region 7 pays by voucher, returns included.")
-    lexicon.refresh()
+    term_statistics.refresh()
     exact = recall(caller=alice, query="voucher returns", strategy="lexical").hits[0]
     settings.RECALL_EXACT_SCAN_ROWS = 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lexicon, "CANDIDATE_ROWS", 5)  # the common word is left to the rows that hold the rare one
+        patch.setattr(
+            term_statistics, "CANDIDATE_ROWS", 5
+        )  # the common word is left to the rows that hold the rare one
         hits = recall(caller=alice, query="voucher returns", strategy="lexical").hits
     assert [hit.record for hit in hits] == [exact.record]
     assert hits[0].coverage == pytest.approx(1.0)
@@ -216,9 +218,9 @@ def test_common_words_alone_find_the_rows_that_hold_them_all(alice: Caller, sett
     for n in range(5):
         services.remember(caller=alice, content=f"Returns of region {n}.")
         services.remember(caller=alice, content=f"Refunds of region {n}.")
-    lexicon.refresh()
+    term_statistics.refresh()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lexicon, "CANDIDATE_ROWS", 3)
+        patch.setattr(term_statistics, "CANDIDATE_ROWS", 3)
         assert records_of(recall(caller=alice, query="refunds returns", strategy="lexical")) == [both]
 
 
@@ -312,18 +314,18 @@ def test_rare_words_weigh_more_and_unknown_words_most(alice: Caller, bob: Caller
         services.remember(caller=caller, content="Refunds are sales of a kind.")
         for n in range(5):
             services.remember(caller=caller, content=f"The sales of region {n} come late.")
-    lexicon.refresh()
-    terms = {term.lexeme: term for term in lexicon.query_terms("sales refunds xylophone")}
+    term_statistics.refresh()
+    terms = {term.lexeme: term for term in term_statistics.query_terms("sales refunds xylophone")}
     assert terms["xylophon"].idf > terms["refund"].idf > terms["sale"].idf
 
 
 def test_a_large_scope_takes_the_rarest_terms_first() -> None:
-    common = lexicon.Term("common", 90_000, lexicon.idf(90_000, 100_000))
-    rare = lexicon.Term("rare", 10, lexicon.idf(10, 100_000))
-    middling = lexicon.Term("middling", 900, lexicon.idf(900, 100_000))
-    assert lexicon.selective([rare, middling, common]).tsquery == "'rare' | 'middling'"
-    frequent = lexicon.Term("other", 80_000, lexicon.idf(80_000, 100_000))
-    assert lexicon.selective([frequent, common]).tsquery == "'other' & 'common'"
+    common = term_statistics.Term("common", 90_000, term_statistics.idf(90_000, 100_000))
+    rare = term_statistics.Term("rare", 10, term_statistics.idf(10, 100_000))
+    middling = term_statistics.Term("middling", 900, term_statistics.idf(900, 100_000))
+    assert term_statistics.selective([rare, middling, common]).tsquery == "'rare' | 'middling'"
+    frequent = term_statistics.Term("other", 80_000, term_statistics.idf(80_000, 100_000))
+    assert term_statistics.selective([frequent, common]).tsquery == "'other' & 'common'"
 
 
 @pytest.mark.parametrize(
@@ -334,20 +336,20 @@ def test_in_a_large_scope_common_words_hide_no_rare_one(
     query: str, alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An identifier is as common as its parts, a typo as what it may mean, a word as in the installation's language."""
-    monkeypatch.setattr(lexicon, "CANDIDATE_ROWS", 10)
+    monkeypatch.setattr(term_statistics, "CANDIDATE_ROWS", 10)
     monkeypatch.setattr(ranking, "FOUND", ranking.FOUND.replace("2000", "5"))
     settings.RECALL_EXACT_SCAN_ROWS = 0
     for n in range(20):
         services.remember(caller=alice, content=f"sales.orders has the load {n} of shipments.")
     rare = services.remember(caller=alice, content="The zephyrine is in the basement.").record
-    lexicon.refresh()
+    term_statistics.refresh()
     assert rare in records_of(recall(caller=alice, query=query, strategy="lexical"))
 
 
 def test_a_typo_of_one_letter_still_finds_a_rare_name(alice: Caller) -> None:
     record = services.remember(caller=alice, content="Quintessa keeps the ledger of the depot.").record
     services.remember(caller=alice, content="Somebody else keeps the ledger of the shop.")
-    lexicon.refresh()
+    term_statistics.refresh()
     for typo in ("quintesa", "quintezsa", "qiuntessa", "quintessaa"):
         answer = recall(caller=alice, query=typo, strategy="lexical")
         assert records_of(answer) == [record], typo
@@ -356,7 +358,7 @@ def test_a_typo_of_one_letter_still_finds_a_rare_name(alice: Caller) -> None:
 def test_likes_are_looked_for_in_the_reader_s_scope_alone(alice: Caller, olga: Caller) -> None:
     services.remember(caller=alice, content="Quintessa keeps the ledger of the depot.", visibility="private")
     services.remember(caller=olga, content="The ledger of the shop is kept here.", visibility="private")
-    lexicon.refresh()
+    term_statistics.refresh()
     with_like = recall(caller=olga, query="quintesa ledger", strategy="lexical")
     without = recall(caller=olga, query="zzzzzzzz ledger", strategy="lexical")
     assert [hit.score for hit in with_like.hits] == [hit.score for hit in without.hits]

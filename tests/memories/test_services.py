@@ -12,10 +12,10 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from memories import services
-from memories.access import Caller, operator
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller, operator
 from memories.models import IndexJob, MemoryRecord, MemoryRevision, Passage, Status, Tombstone, Visibility
-from memories.writing import erasing, ownership
+from memories.writing import erasure, ownership
 from memory_project.models import AuditEvent
 from tests.conftest import REFUNDS
 
@@ -135,7 +135,7 @@ CHANGES: dict[str, Callable[..., Any]] = {
     "share": lambda **arguments: services.share(**arguments, visibility="everyone"),
     "mark_stale": lambda **arguments: services.mark_stale(**arguments, reason="the table changed"),
     "verify": services.verify,
-    "erase": lambda **arguments: erasing.erase(**arguments, confirm=True),
+    "erase": lambda **arguments: erasure.erase(**arguments, confirm=True),
 }
 
 
@@ -326,8 +326,8 @@ def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> 
         record_ids=[fact.pk],
     )
     with pytest.raises(Invalid, match="confirm"):
-        erasing.erase(caller=alice, record_id=fact.pk)
-    erasing.erase(caller=alice, record_id=fact.pk, confirm=True)
+        erasure.erase(caller=alice, record_id=fact.pk)
+    erasure.erase(caller=alice, record_id=fact.pk, confirm=True)
     event.refresh_from_db()
     assert not MemoryRecord.objects.exists()
     assert not MemoryRevision.objects.exists()
@@ -339,7 +339,7 @@ def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> 
 def test_erasing_the_middle_of_a_chain_closes_it(alice: Caller, fact: MemoryRecord) -> None:
     middle = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     last = correct(alice, middle, "Revenue in the sales mart includes some refunds.")
-    erasing.erase(caller=alice, record_id=middle.pk, confirm=True)
+    erasure.erase(caller=alice, record_id=middle.pk, confirm=True)
     last.refresh_from_db()
     fact.refresh_from_db()
     assert (last.supersedes, fact.superseded_by) == (fact, last.pk)
@@ -357,7 +357,7 @@ def test_ownership_moves_and_moves_back(alice: Caller, ada: Caller, fact: Memory
 
 
 def test_what_has_expired_is_not_recalled(alice: Caller, fact: MemoryRecord) -> None:
-    from memories.retrieval.search import Filters, in_scope
+    from memories.retrieval.recall import Filters, in_scope
 
     MemoryRecord.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     assert not in_scope(alice, Filters()).exists()

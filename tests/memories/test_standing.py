@@ -6,10 +6,10 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
 
-from memories.access import PERMISSIONS, caller_for
 from memories.contract.errors import Forbidden
+from memories.identity.caller import PERMISSIONS, caller_for
+from memories.identity.permissions import standing_of
 from memories.models import Persona, PersonaMembership
-from memories.standing import standing_of
 from memory_project.accounts import people
 from memory_project.models import User
 

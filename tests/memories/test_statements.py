@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 
 from memories import services
-from memories.access import Caller
-from memories.database.statements import Statement, condition, name_parameters
+from memories.database.queryset_sql import Statement, condition, name_parameters
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 pytestmark = pytest.mark.django_db

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden
+from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
-from memories.retrieval.search import recall
+from memories.retrieval.recall import recall
 from memories.tasks import finish_batch
-from memories.writing import batches, undoing
+from memories.writing import bulk_actions, undo
 from memory_project.portal.templatetags.portal import markdown, visible
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ def stale(alice: Caller, ada: Caller, text: str = "The mart is rebuilt every nig
 def test_what_was_stale_is_stale_again(alice: Caller, ada: Caller, change: str) -> None:
     record = stale(alice, ada)
     getattr(services, change)(caller=alice, record_id=record.pk)
-    back = undoing.undo(caller=alice, record_id=record.pk, change=change)
+    back = undo.undo(caller=alice, record_id=record.pk, change=change)
     assert (back.status, back.stale_reason, back.stale_at) == ("stale", REASON, record.stale_at)
     assert back.last_verified_at == record.last_verified_at
 
@@ -35,36 +35,36 @@ def test_a_restored_memory_is_archived_again(alice: Caller) -> None:
     record = services.remember(caller=alice, content="The mart is rebuilt every night.").record
     services.forget(caller=alice, record_id=record.pk)
     services.restore(caller=alice, record_id=record.pk)
-    assert undoing.undo(caller=alice, record_id=record.pk, change="restore").status == "archived"
+    assert undo.undo(caller=alice, record_id=record.pk, change="restore").status == "archived"
 
 
 def test_only_the_last_change_and_only_one_s_own_is_undone(alice: Caller, bob: Caller, ada: Caller) -> None:
     record = stale(alice, ada)
     services.verify(caller=alice, record_id=record.pk)
     with pytest.raises(Forbidden):
-        undoing.undo(caller=bob, record_id=record.pk, change="verify")
+        undo.undo(caller=bob, record_id=record.pk, change="verify")
     services.revise(caller=alice, record_id=record.pk, content="The mart is rebuilt every morning.")
     with pytest.raises(Conflict, match="changed since"):
-        undoing.undo(caller=alice, record_id=record.pk, change="verify")
+        undo.undo(caller=alice, record_id=record.pk, change="verify")
 
 
 def test_forgetting_all_and_undoing_all_leaves_all_as_it_was(alice: Caller, ada: Caller) -> None:
     rows = [stale(alice, ada, f"Fact number {n} about the mart.") for n in range(60)]
-    batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
-    assert len(batches.completed_units(batch)) == 60
-    back = batches.undo(caller=alice, batch_id=batch.pk)
+    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+    assert len(bulk_actions.completed_units(batch)) == 60
+    back = bulk_actions.undo(caller=alice, batch_id=batch.pk)
     assert back.act == "undo_forget"
-    assert len(batches.completed_units(back)) == 60
+    assert len(bulk_actions.completed_units(back)) == 60
     states = set(MemoryRecord.objects.values_list("status", "stale_reason"))
     assert states == {("stale", REASON)}
 
 
 def test_a_worker_finishes_what_a_closed_page_began(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "SLICE_S", 0.0)
+    monkeypatch.setattr(bulk_actions, "SLICE_S", 0.0)
     rows = [services.remember(caller=alice, content=f"Fact number {n} about the mart.").record for n in range(3)]
-    batch = batches.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
     assert batch.finished_at is None
-    monkeypatch.setattr(batches, "SLICE_S", 10.0)
+    monkeypatch.setattr(bulk_actions, "SLICE_S", 10.0)
     finish_batch(batch.pk.hex)
     assert Batch.objects.get(pk=batch.pk).finished_at is not None
     assert set(MemoryRecord.objects.values_list("status", flat=True)) == {"archived"}
@@ -76,7 +76,7 @@ def test_a_chain_is_as_it_was_after_undoing_a_restored_correction(alice: Caller)
     services.forget(caller=alice, record_id=new.pk)
     before = {row.pk: row.status for row in MemoryRecord.objects.all()}
     services.restore(caller=alice, record_id=new.pk)
-    undoing.undo(caller=alice, record_id=new.pk, change="restore")
+    undo.undo(caller=alice, record_id=new.pk, change="restore")
     assert {row.pk: row.status for row in MemoryRecord.objects.all()} == before
 
 

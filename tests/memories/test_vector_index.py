@@ -9,13 +9,13 @@ from django.core.management import call_command
 from django.db import connection
 
 from memories import services, tasks
-from memories.access import Caller
 from memories.contract.errors import Conflict
 from memories.database.locks import alone
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Passage
-from memories.retrieval import similar, vector_index
-from memories.retrieval.search import recall
-from memories.writing.importing import remember_many
+from memories.retrieval import near_duplicates, vector_index
+from memories.retrieval.recall import recall
+from memories.writing.bulk_import import remember_many
 
 pytestmark = pytest.mark.django_db(transaction=True)
 COUNT = 120
@@ -101,8 +101,8 @@ def test_a_large_scope_is_searched_by_the_index(
         cursor.execute(f"EXPLAIN SELECT id FROM memory_passages WHERE NOT short_term ORDER BY {order} LIMIT 5")  # noqa: S608
         assert "passage_vectors" in cursor.fetchone()[0] + "".join(row[0] for row in cursor.fetchall())
         assert [hit.record.pk for hit in recall(caller=alice, query=query).hits] == exact
-        assert similar.similar_to(alice, vector[None], threshold=0.99)[0].record == library[17]
-        assert similar.similar_to(olga, vector[None], threshold=0.0) == []
+        assert near_duplicates.similar_to(alice, vector[None], threshold=0.99)[0].record == library[17]
+        assert near_duplicates.similar_to(olga, vector[None], threshold=0.0) == []
         cursor.execute("RESET enable_seqscan")
 
 

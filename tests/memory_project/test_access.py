@@ -12,8 +12,8 @@ from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
 
-from memories.access import caller_for, operator
 from memories.contract.errors import Forbidden
+from memories.identity.caller import caller_for, operator
 from memory_project import demo
 from memory_project.accounts import exposure, people
 from memory_project.accounts.tokens import create_token

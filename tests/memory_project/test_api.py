@@ -9,8 +9,8 @@ from django.test import Client
 from django.utils import timezone
 from drf_spectacular.validation import validate_schema
 
-from memories.access import Caller, operator
 from memories.contract.errors import Forbidden, Invalid
+from memories.identity.caller import Caller, operator
 from memories.models import Dimension, MemoryRecord, Persona, Status
 from memory_project.accounts.tokens import create_token, find_token, revoke_token
 from memory_project.models import ApiToken, User

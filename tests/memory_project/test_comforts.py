@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memories import services
-from memories.access import Caller
+from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
-from memories.writing import batches
+from memories.writing import bulk_actions
 from memory_project.accounts import people
 from memory_project.models import AuditEvent, User
 from memory_project.portal.templatetags.portal import highlight, moment, text_fragment
@@ -169,10 +169,10 @@ def test_sharing_and_moving_many_are_undone(ada: Caller, ada_user: User, alice: 
         ("share", "everyone", "visibility", "persona"),
         ("reassign", "supply", "persona", "sales"),
     ):
-        batch = batches.start(caller=ada, act=act, unit_ids=[fact.pk], choice=choice)
+        batch = bulk_actions.start(caller=ada, act=act, unit_ids=[fact.pk], choice=choice)
         fact.refresh_from_db()
         assert getattr(fact, column) == choice
-        batches.undo(caller=ada, batch_id=batch.pk)
+        bulk_actions.undo(caller=ada, batch_id=batch.pk)
         fact.refresh_from_db()
         assert getattr(fact, column) == before
     assert Batch.objects.count() == 4

@@ -8,11 +8,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from knowledge.catalog.naming import urn_of
-from knowledge.insights import capture
+from knowledge.catalog.name_resolution import urn_of
+from knowledge.insights.lifecycle import capture
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Invalid
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.models import SavedView, User
 from tests.knowledge.conftest import ORDERS, put

@@ -10,13 +10,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from knowledge.graph.entities import create_entities, delete_entities
 from knowledge.graph.models import Entity, Graph
-from knowledge.graph.relating import create_relations
-from knowledge.graph.writing import create_entities, delete_entities
-from memories.access import Caller
+from knowledge.graph.relations import create_relations
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.models import User
-from memory_project.portal.drawing import rings
+from memory_project.portal.graph_layout import rings
 from tests.knowledge.conftest import ORDERS
 from tests.memories.conversation.conftest import LONG, lasting, say
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memories.access import Caller, Limit
-from memory_project import limits, retention
+from memories.identity.caller import Caller, Limit
+from memory_project import rate_limits, retention
 from memory_project.models import AuditEvent, CallWindow
 from tests.memory_project.test_mcp_server import as_caller
 
@@ -34,7 +34,7 @@ def test_nothing_is_limited_or_counted_unless_a_number_is_set(alice: Caller) -> 
 def test_one_call_too_many_is_told_how_long_to_wait(
     alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MINUTE", 366 * limits.DAY)  # a minute may end in the middle of the test
+    monkeypatch.setattr(rate_limits, "MINUTE", 366 * rate_limits.DAY)  # a minute may end in the middle of the test
     limited = replace(alice, limits=(Limit("token 1", 2, None),))
     *good, refused = calls(limited, *[{"query": "x"}] * 3)
     assert not any(answer.is_error for answer in good)

@@ -16,13 +16,14 @@ from django.utils import timezone
 from mcp import MCPError
 from mcp.types import ResourceTemplateReference, ResourceUpdatedNotification
 
-from knowledge import decisions, whats_new
-from knowledge.insights import capture
+from knowledge.context import recent_changes
+from knowledge.insights.lifecycle import capture
+from knowledge.review import decisions
 from memories import services
-from memories.access import Caller, operator
+from memories.identity.caller import Caller, operator
 from memory_project.accounts.tokens import create_token
-from memory_project.audit.visits import last_visit
-from memory_project.mcp import watching
+from memory_project.audit.last_seen import last_visit
+from memory_project.mcp import subscriptions
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import ORDERS, put
 from tests.memory_project.test_mcp_server import as_caller, over_http
@@ -181,7 +182,7 @@ def test_a_stream_ends_in_good_order(
     alice: Caller, small_catalog: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.RESOURCE_POLL_S = 0.1
-    monkeypatch.setattr(watching, "LISTEN_FOR_S", 0.3)
+    monkeypatch.setattr(subscriptions, "LISTEN_FOR_S", 0.3)
 
     async def listen(client: Any) -> list[Any]:
         async with client.listen(resources_list_changed=True) as events:
@@ -242,14 +243,14 @@ def test_a_session_begins_with_what_is_new_about_one_s_entities(
     put(ORDERS, "deprecation", {"deprecated": True, "note": "", "actor": "urn:li:corpuser:x"})
     decisions.approve(caller=cora, insight_id=proposal.pk, notes="Seen in the ledger.")
 
-    answer = whats_new.about_my_entities(bob, since)
+    answer = recent_changes.about_my_entities(bob, since)
     assert [entry["id"] for entry in answer["new"]] == [news.pk.hex]
     assert [(entry["id"], entry["status"]) for entry in answer["no_longer_holds"]] == [(old.pk.hex, "stale")]
     assert [(entry["urn"], entry["changed"]) for entry in answer["catalog"]] == [(ORDERS, "whether it is deprecated")]
     assert [(entry["decision"], entry["notes"]) for entry in answer["decisions"]] == [
         ("approved", "Seen in the ledger.")
     ]
-    nothing = whats_new.about_my_entities(olga, since)
+    nothing = recent_changes.about_my_entities(olga, since)
     assert (nothing["new"], nothing["no_longer_holds"], nothing["decisions"]) == ([], [], [])
 
     prompt = as_caller(bob, lambda client: client.get_prompt("start_of_session"))

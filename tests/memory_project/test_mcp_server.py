@@ -20,12 +20,12 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from memories import services
-from memories.access import Caller, operator
-from memories.contract.toolset import COMPANIONS
+from memories.contract.tools import COMPANIONS
+from memories.identity.caller import Caller, operator
 from memories.models import MemoryRecord, Persona
-from memories.writing import erasing
+from memories.writing import erasure
 from memory_project.accounts.tokens import create_token, revoke_token
-from memory_project.mcp.answers import CONTEXT_KEY
+from memory_project.mcp.responses import CONTEXT_KEY
 from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import ORDERS
@@ -148,7 +148,7 @@ def test_an_audit_that_breaks_breaks_no_answer(alice: Caller, monkeypatch: pytes
 
 
 def test_a_persona_sees_and_calls_only_what_it_may(alice_user: User) -> None:
-    from memories.access import caller_for
+    from memories.identity.caller import caller_for
 
     Persona.objects.filter(name="sales").update(tools_allow=["memory_*"], tools_deny=["memory_manage"])
     caller = caller_for(alice_user, door="test")
@@ -242,7 +242,7 @@ def test_the_audit_of_an_answered_read_survives_kill_9_and_is_reached_by_erase(
                 pass
         process.kill()
     assert sorted(AuditEvent.objects.values_list("tool", flat=True)) == ["memory_manage", "memory_recall"]
-    erasing.erase(caller=alice, record_id=fact.pk, confirm=True)
+    erasure.erase(caller=alice, record_id=fact.pk, confirm=True)
     assert AuditEvent.objects.get(tool="memory_manage").arguments == {"erased": True}
 
 

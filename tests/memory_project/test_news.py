@@ -10,15 +10,15 @@ from django.core import mail
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import decisions, questions
-from knowledge.insights import capture
+from knowledge.insights.lifecycle import capture
+from knowledge.review import clarifications, decisions
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Forbidden, Invalid
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Persona
-from memories.writing import erasing
+from memories.writing import erasure
 from memory_project.models import Notification, User, Webhook
-from memory_project.notices import inbox, webhooks
+from memory_project.notifications import inbox, webhooks
 
 pytestmark = pytest.mark.django_db
 
@@ -44,8 +44,8 @@ def test_author_and_curator_hear_of_each_other(
     alice: Caller, cora: Caller, alice_user: User, cora_user: User, bob_user: User
 ) -> None:
     insight = propose(alice)
-    questions.need_more(caller=cora, insight_id=insight.pk, notes="Since when?")
-    questions.answer(caller=alice, insight_id=insight.pk, notes="Since March.")
+    clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Since when?")
+    clarifications.answer(caller=alice, insight_id=insight.pk, notes="Since March.")
     decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
     decisions.appeal(caller=alice, insight_id=insight.pk, notes="but yes")
     assert kinds_of(alice_user) == ["needs_more", "rejected"]
@@ -103,7 +103,7 @@ def test_the_bell_counts_and_the_page_shows_what_one_may_see(
 
 def test_an_erased_memory_leaves_no_notice(alice: Caller, bob_user: User) -> None:
     record = services.remember(caller=alice, content="For @bob: nothing.").record
-    erasing.erase(caller=alice, record_id=record.pk, confirm=True)
+    erasure.erase(caller=alice, record_id=record.pk, confirm=True)
     assert kinds_of(bob_user) == []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_project.mcp import offers
+from memory_project.mcp import tool_list_cache
 from memory_project.mcp.server import enabled_tools
 
 
@@ -21,30 +21,30 @@ def home(settings: Any, tmp_path: Path) -> Path:
 
 def test_what_is_kept_is_what_is_made(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = enabled_tools(["all"])
-    first = offers.offers(tools)
-    monkeypatch.setattr(offers, "offered", lambda tool: pytest.fail("made anew"))
-    assert offers.offers(tools) == first
+    first = tool_list_cache.offers(tools)
+    monkeypatch.setattr(tool_list_cache, "offered", lambda tool: pytest.fail("made anew"))
+    assert tool_list_cache.offers(tools) == first
 
 
 def test_toolsets_stand_side_by_side_until_the_code_changes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offers.offers(enabled_tools(["all"]))
-    offers.offers(enabled_tools(["memory"]))
+    tool_list_cache.offers(enabled_tools(["all"]))
+    tool_list_cache.offers(enabled_tools(["memory"]))
     assert len(list(home.iterdir())) == 2
-    monkeypatch.setattr(offers, "_fingerprint", lambda: "other")
-    offers.offers(enabled_tools(["memory"]))
+    monkeypatch.setattr(tool_list_cache, "_fingerprint", lambda: "other")
+    tool_list_cache.offers(enabled_tools(["memory"]))
     assert [file.name.partition("-")[0] for file in home.iterdir()] == ["other"]
 
 
 def test_a_broken_or_unwritable_file_is_no_fault(home: Path) -> None:
     tools = enabled_tools(["memory"])
-    first = offers.offers(tools)
+    first = tool_list_cache.offers(tools)
     (file,) = home.iterdir()
     file.write_text("[{")
-    assert offers.offers(tools) == first
+    assert tool_list_cache.offers(tools) == first
     file.unlink()
     home.rmdir()
     home.write_text("no folder")
-    assert offers.offers(tools) == first
+    assert tool_list_cache.offers(tools) == first
 
 
 HEAVY = ("numpy", "onnxruntime", "tokenizers", "torch", "datahub", "duckdb", "rest_framework.views")
@@ -66,7 +66,7 @@ def test_numpy_is_there_as_a_whole_before_a_library_asks_for_a_part_of_it() -> N
     lines = [
         "import django, sys; django.setup()",
         "from memories import embedding",
-        "from memory_project.mcp.running import Running",
+        "from memory_project.mcp.workers import Running",
         "is_there = lambda: 'numpy' in sys.modules",
         "order = [is_there()]",
         "{first}",

@@ -12,11 +12,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memories.access import Caller
 from memories.contract.errors import Forbidden, Invalid
+from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord
-from memories.retrieval import index_state
-from memory_project.audit import calls
+from memories.retrieval import index_status
+from memory_project.audit import statistics
 from memory_project.models import AuditEvent, User
 from memory_project.portal.templatetags.charts import Point, bars, spread
 
@@ -51,10 +51,10 @@ def test_percentiles_and_shares_by_tool(alice: Caller) -> None:
     for ms in range(1, 101):
         event(duration_ms=ms)
     event(tool="memory_manage", outcome="error", duration_ms=5)
-    recall, manage = calls.by_tool(calls.CallFilter().rows())
+    recall, manage = statistics.by_tool(statistics.CallFilter().rows())
     assert (recall["tool"], recall["calls"], recall["p50"], recall["p95"]) == ("memory_recall", 100, 50.5, 95.05)
     assert (manage["failed"], manage["share"]) == (1, 1.0)
-    assert calls.overall(calls.CallFilter(tool="nothing").rows())["share"] == 0
+    assert statistics.overall(statistics.CallFilter(tool="nothing").rows())["share"] == 0
 
 
 @pytest.mark.parametrize(("span", "slots"), [("hour", 2), ("day", 25), ("week", 8), ("month", 31)])
@@ -62,7 +62,7 @@ def test_the_timeline_has_no_gaps(span: str, slots: int) -> None:
     event()
     event(outcome="refused")
     event(at=timezone.now() - timedelta(days=90))
-    line = calls.timeline(calls.CallFilter(span=span))
+    line = statistics.timeline(statistics.CallFilter(span=span))
     assert len(line) == slots
     assert sum(n for _, n, _ in line) == 2
     assert line[-1][1:] == (2, 1)
@@ -103,7 +103,7 @@ def test_the_dashboard_counts_what_waits(ada_user: User, fact: MemoryRecord) -> 
 def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User, fact: MemoryRecord) -> None:
     failed_job(fact.pk)
     failed_job(fact.pk, "the text is odd")
-    assert [(cause["last_error"], cause["n"]) for cause in index_state.causes()] == [
+    assert [(cause["last_error"], cause["n"]) for cause in index_status.causes()] == [
         ("the provider is away", 1),
         ("the text is odd", 1),
     ]
@@ -111,13 +111,13 @@ def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User,
     assert "the text is odd" in client.get(reverse("admin:indexing")).content.decode()
     client.post(reverse("admin:indexing-act"), {"act": "dismiss", "kind": "memory", "cause": "the text is odd"})
     client.post(reverse("admin:indexing-act"), {"act": "retry", "kind": "memory", "cause": "the provider is away"})
-    assert index_state.causes() == []
+    assert index_status.causes() == []
     assert IndexJob.objects.get(status="pending").trigger_kind == "manual_retry"
 
 
 def test_making_all_anew_queues_every_row(ada: Caller, fact: MemoryRecord) -> None:
-    assert index_state.reindex(caller=ada, kind="memory") == 1
-    assert {row.kind: row.verdict for row in index_state.coverage("any")} == {
+    assert index_status.reindex(caller=ada, kind="memory") == 1
+    assert {row.kind: row.verdict for row in index_status.coverage("any")} == {
         "catalog text": "healthy",
         "finding": "healthy",
         "memory": "indexing",
@@ -128,9 +128,9 @@ def test_making_all_anew_queues_every_row(ada: Caller, fact: MemoryRecord) -> No
 
 def test_only_admins_see_to_the_index(alice: Caller) -> None:
     for act in (
-        partial(index_state.reindex, kind="memory"),
-        partial(index_state.retry, kind="memory", cause=""),
-        partial(index_state.dismiss, kind="memory", cause=""),
+        partial(index_status.reindex, kind="memory"),
+        partial(index_status.retry, kind="memory", cause=""),
+        partial(index_status.dismiss, kind="memory", cause=""),
     ):
         with pytest.raises(Forbidden):
             act(caller=alice)
@@ -138,7 +138,7 @@ def test_only_admins_see_to_the_index(alice: Caller) -> None:
 
 def test_an_unknown_kind_is_refused(ada: Caller) -> None:
     with pytest.raises(Invalid) as caught:
-        index_state.reindex(caller=ada, kind="things")
+        index_status.reindex(caller=ada, kind="things")
     assert caught.value.field == "kind"
 
 
@@ -151,7 +151,7 @@ def test_throughput_counts_the_last_hour() -> None:
         started_at=now - timedelta(seconds=3),
         completed_at=now,
     )
-    points, took = index_state.throughput()
+    points, took = index_status.throughput()
     assert sum(n for _, n in points) == 1
     assert (round(took["worked"]), round(took["waited"])) == (3, 6)
 

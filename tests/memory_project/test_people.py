@@ -12,17 +12,16 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from knowledge import decisions
-from knowledge.insights import capture
+from knowledge.insights.lifecycle import capture
+from knowledge.review import decisions
 from memories import services
-from memories.access import Caller, caller_for
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller, caller_for
 from memories.models import MemoryRecord
-from memory_project import mail
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
 from memory_project.models import ApiToken, AuditEvent, User
-from memory_project.notices import inbox
+from memory_project.notifications import inbox, mail
 
 pytestmark = pytest.mark.django_db
 
@@ -172,7 +171,7 @@ MONDAY = datetime(2026, 3, 2, 9, tzinfo=timezone.get_default_timezone())
 
 @pytest.fixture
 def on_monday(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_project.mail.timezone.localtime", lambda: MONDAY)
+    monkeypatch.setattr("memory_project.notifications.mail.timezone.localtime", lambda: MONDAY)
 
 
 def test_nothing_is_sent_until_it_is_configured(
@@ -223,9 +222,9 @@ def test_the_digest_goes_out_once_and_on_mondays_only(
     bob_user: User, fact: MemoryRecord, mail_server: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DIGEST = True
-    monkeypatch.setattr("memory_project.mail.timezone.localtime", lambda: MONDAY + timedelta(days=1))
+    monkeypatch.setattr("memory_project.notifications.mail.timezone.localtime", lambda: MONDAY + timedelta(days=1))
     assert mail.send_digest() == "not due"
-    monkeypatch.setattr("memory_project.mail.timezone.localtime", timezone.now)
+    monkeypatch.setattr("memory_project.notifications.mail.timezone.localtime", timezone.now)
     AuditEvent.objects.create(tool=mail.DIGEST, door="mail", outcome="ok", duration_ms=0)
     assert mail.send_digest() == "not due"
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import CapacityLimiter
 
-from memory_project.mcp.running import Running, in_thread
+from memory_project.mcp.workers import Running, in_thread
 
 
 def fail() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_project.secret import kept_secret
+from memory_project.secret_key import kept_secret
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -12,8 +12,8 @@ from django.urls import reverse
 from analysis.models import DeclaredSource, SourceCheck
 from analysis.sources import checks
 from memories import services
-from memories.access import Caller, caller_for
 from memories.contract.errors import Conflict, Forbidden
+from memories.identity.caller import Caller, caller_for
 from memories.models import MemoryRecord, Persona
 from memory_project.accounts import people, tokens
 from memory_project.models import User, Webhook

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from knowledge.catalog import derived
-from knowledge.catalog.files import load, read_file
+from knowledge.catalog import projections
+from knowledge.catalog.metadata_files import load, read_file
 from memories.contract.errors import DomainError
 
 
@@ -42,7 +42,7 @@ class Command(BaseCommand):
             self.say("left out", count.skipped)
 
         if rebuild:
-            total = max(derived.rebuild(), default=0)
+            total = max(projections.rebuild(), default=0)
             self.stdout.write(f"{total} entities rebuilt")
 
     def say(self, label: str, counted: dict[str, int]) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from knowledge.catalog.files import as_proposals
-from knowledge.changes import rollback
-from knowledge.changes.changesets import find
-from memories.access import operator
+from knowledge.catalog.metadata_files import as_proposals
+from knowledge.changesets import rollback
+from knowledge.changesets.apply import find
 from memories.contract.errors import DomainError
+from memories.identity.caller import operator
 
 
 class Command(BaseCommand):

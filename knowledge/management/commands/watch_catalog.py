@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, close_old_connections
 
-from knowledge.catalog.events import follow_once
+from knowledge.freshness.events import follow_once
 from memories.contract.errors import DomainError
 
 PAUSES_S = (1, 2, 5, 10, 30, 60)  # after failures in a row

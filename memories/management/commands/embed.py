@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from memories import embedding
 from memories.database.owner import as_owner
-from memories.retrieval import indexing, lexicon, vector_index
+from memories.retrieval import indexing, term_statistics, vector_index
 
 
 class Command(BaseCommand):
@@ -36,7 +36,7 @@ class Command(BaseCommand):
                 source.rows().update(embedding_text_hash=None)
         waiting = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
         completed = self.close(model, waiting, quiet)
-        lexicon.refresh()
+        term_statistics.refresh()
         vector_index.train()
         remaining = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
         if remaining:

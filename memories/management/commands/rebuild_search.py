@@ -8,11 +8,11 @@ from django.contrib.postgres.indexes import GinIndex
 from django.core.management.base import BaseCommand
 from django.db import connection, models, transaction
 
-from memories import plugs
+from memories import extensions
 from memories.database.owner import as_owner
 from memories.models.fields import SearchText, text_search_config
-from memories.retrieval import lexicon, vector_index
-from memories.writing.languages import tell_languages
+from memories.retrieval import term_statistics, vector_index
+from memories.writing.language_backfill import tell_languages
 
 
 class Command(BaseCommand):
@@ -30,13 +30,13 @@ class Command(BaseCommand):
                 editor.add_field(model, field)
                 editor.add_index(model, index)
         count = tell_languages()
-        terms = lexicon.refresh()
+        count_of_terms = term_statistics.refresh()
         self.stdout.write(
-            f"text search uses “{text_search_config()}”: {max(terms - 1, 0)} terms;"
+            f"text search uses “{text_search_config()}”: {max(count_of_terms - 1, 0)} terms;"
             f" the language of {count} more memories is known"
         )
         self.stdout.write(f"the vector index: {vector_index.train()}")
-        for rebuild in plugs.REBUILDS.values():
+        for rebuild in extensions.REBUILDS.values():
             self.stdout.write(rebuild())
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.access import operator
 from memories.contract.errors import DomainError
+from memories.identity.caller import operator
 from memories.writing.ownership import move_ownership
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.access import operator
 from memories.contract.errors import DomainError
+from memories.identity.caller import operator
 from memory_project.accounts.tokens import DEFAULT_DAYS, RIGHTS, create_token, expiry
 from memory_project.arguments import between
 from memory_project.models import User

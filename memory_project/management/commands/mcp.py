@@ -14,8 +14,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
 from memories import retrieval
-from memories.access import Caller, caller_for
 from memories.contract.errors import DomainError
+from memories.identity.caller import Caller, caller_for
 from memory_project.arguments import port
 from memory_project.models import User
 
@@ -115,7 +115,7 @@ class Command(BaseCommand):
         from starlette.routing import Route  # noqa: PLC0415 - the same
 
         from memory_project.mcp.server import build_server, http_app  # noqa: PLC0415 - as above
-        from memory_project.web.http import LimitBody, uvicorn_options  # noqa: PLC0415 - as above
+        from memory_project.web.request_limits import LimitBody, uvicorn_options  # noqa: PLC0415 - as above
 
         server = build_server(toolsets=toolsets or ["all"], profile=profile)
         application = http_app(server, None if toolsets or profile else settings.MCP_TOOLSETS)

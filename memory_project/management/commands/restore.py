@@ -10,12 +10,12 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from knowledge.changes import rollback
+from knowledge.changesets import rollback
 from knowledge.models import Insight
-from memories.access import operator
 from memories.contract.errors import DomainError, NotFound
 from memories.database.owner import as_owner
-from memories.writing import erasing
+from memories.identity.caller import operator
+from memories.writing import erasure
 from memory_project import backups
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -73,4 +73,4 @@ class Command(BaseCommand):
         applied = Insight.objects.filter(pk=record_id, changeset__isnull=False).first()
         if applied is not None and applied.changeset_id:
             rollback.roll_back(caller=caller, changeset_id=applied.changeset_id, skip_conflicts=True)
-        erasing.erase(caller=caller, record_id=record_id, confirm=True)
+        erasure.erase(caller=caller, record_id=record_id, confirm=True)

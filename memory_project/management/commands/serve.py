@@ -21,6 +21,6 @@ class Command(BaseCommand):
     def handle(self, *, host: str, port: int, processes: int, **options: Any) -> None:
         import uvicorn  # noqa: PLC0415 - only the server needs it
 
-        from memory_project.web.http import uvicorn_options  # noqa: PLC0415 - the same
+        from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - the same
 
         uvicorn.run("memory_project.asgi:application", host=host, port=port, workers=processes, **uvicorn_options())

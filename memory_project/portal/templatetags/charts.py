@@ -9,7 +9,7 @@ from typing import Any
 
 from django import template
 
-from knowledge.catalog.facts import short_name
+from knowledge.catalog.entity_view import short_name
 
 register = template.Library()
 

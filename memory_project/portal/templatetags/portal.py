@@ -14,12 +14,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 
-from knowledge.catalog.facts import short_name
-from knowledge.changes import readable
+from knowledge.catalog.entity_view import short_name
+from knowledge.changesets import diff
 from knowledge.models import Change
-from knowledge.review import Effect
-from memories.contract.text import visible as visible_text
-from memory_project.portal.wording import for_people
+from knowledge.review.cases import Effect
+from memories.contract.display import visible as visible_text
+from memory_project.portal.error_labels import for_people
 from memory_project.web import locale
 
 register = template.Library()
@@ -152,7 +152,7 @@ def percent(value: float | None) -> str:
 
 @register.simple_tag
 def change_title(change: Change) -> str:
-    return readable.title(change.aspect, change.path)
+    return diff.title(change.aspect, change.path)
 
 
 @register.inclusion_tag("_changes.html")

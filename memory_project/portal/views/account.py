@@ -16,13 +16,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 
-from memories.access import Caller, caller_of
 from memories.contract.errors import DomainError
-from memory_project import notices
+from memories.identity.caller import Caller, caller_of
+from memory_project import notifications
 from memory_project.accounts import people, tokens
 from memory_project.models import AuditEvent, User
-from memory_project.notices import inbox
-from memory_project.portal.wording import for_people
+from memory_project.notifications import inbox
+from memory_project.portal.error_labels import for_people
 
 SIGN_INS_SHOWN = 8
 
@@ -90,9 +90,9 @@ def account(request: HttpRequest) -> HttpResponse:
         "tokens_in_use": in_use,
         "kinds": [(kind, entry.title, request.user.notify.get(kind, "portal")) for kind, entry in inbox.KINDS.items()],
         "ways": inbox.CHOICES,
-        "has_digest": settings.DIGEST and notices.is_on(),
+        "has_digest": settings.DIGEST and notifications.is_on(),
         "wants_digest": request.user.notify.get(inbox.DIGEST) != "none",
-        "has_mail": notices.is_on(),
+        "has_mail": notifications.is_on(),
         "zones": sorted(available_timezones()),
     }
     return render(request, "registration/account.html", context)

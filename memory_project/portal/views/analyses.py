@@ -10,14 +10,14 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from analysis import actions, execution, findings, sessions
+from analysis import action_execution, actions, findings, sessions
 from analysis import export as exports
-from analysis.asking import description, query
-from analysis.asking.filters import Where
 from analysis.models import Action, Outcome, Session
-from memories.access import Caller, caller_of
+from analysis.querying import description, query
+from analysis.querying.filters import Where
 from memories.contract.errors import NotFound
 from memories.contract.paging import page
+from memories.identity.caller import Caller, caller_of
 from memory_project.portal.templatetags.charts import Point
 
 DISTRIBUTIONS = 6
@@ -101,9 +101,9 @@ def action(request: HttpRequest, action_id: UUID) -> HttpResponse:
     items.sort(key=lambda item: order.get(Outcome(item.outcome), 3))
     context = {
         "action": bulk_action,
-        "counts": sorted(execution.outcomes(bulk_action).items()),
+        "counts": sorted(action_execution.outcomes(bulk_action).items()),
         "items": items,
-        "is_interrupted": execution.is_interrupted(bulk_action),
+        "is_interrupted": action_execution.is_interrupted(bulk_action),
         "is_mine": bulk_action.owner == caller.email,
     }
     return render(request, "analyses/action.html", context)

@@ -14,11 +14,11 @@ from django.views.decorators.http import require_POST, require_safe
 from knowledge.graph.models import UpkeepProposal
 from knowledge.models import Insight
 from memories import queries
-from memories.access import Caller, caller_of
 from memories.contract.paging import page
+from memories.identity.caller import Caller, caller_of
 from memories.models import Batch, MemoryRecord
-from memories.writing import batches
-from memory_project.portal.views.local import local_page
+from memories.writing import bulk_actions
+from memory_project.portal.views.redirects import local_page
 
 SHOWN = 200  # outcomes on one page, refusals first
 
@@ -28,8 +28,11 @@ def listing(request: HttpRequest) -> HttpResponse:
     """One's own bulk work, running and past; a POST starts one."""
     if request.method == "POST":
         return start(request)
-    current_page = page(batches.owned_by(caller_of(request, door="portal")), request.GET.get("after", ""))
-    rows = [(batch, batches.ACTS[batch.act].says, len(batches.completed_units(batch))) for batch in current_page.rows]
+    current_page = page(bulk_actions.owned_by(caller_of(request, door="portal")), request.GET.get("after", ""))
+    rows = [
+        (batch, bulk_actions.ACTS[batch.act].says, len(bulk_actions.completed_units(batch)))
+        for batch in current_page.rows
+    ]
     return render(request, "portal/batches.html", {"rows": rows, "after": current_page.after})
 
 
@@ -38,7 +41,7 @@ def start(request: HttpRequest) -> HttpResponse:
     ids = request.POST.getlist("ids")
     if cause := request.POST.get("cause"):  # all that are stale for the same reason, beyond the shown page too
         rows = queries.mine_to_review(caller).filter(stale_reason=cause)
-        ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: batches.UNITS_MAX]]
+        ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: bulk_actions.UNITS_MAX]]
     back = local_page(request.POST.get("back_to", ""))
     if not ids:
         messages.warning(request, "Choose at least one first.")
@@ -46,7 +49,7 @@ def start(request: HttpRequest) -> HttpResponse:
     if request.POST.get("act") == "reject" and not request.POST.get("note", "").strip():
         messages.error(request, "Say why in the note: the authors learn from it.")
         return HttpResponseRedirect(back or reverse("review-list"))
-    batch = batches.start(
+    batch = bulk_actions.start(
         caller=caller, act=request.POST.get("act", ""), unit_ids=ids, note=request.POST.get("note", ""), back_to=back
     )
     return redirect("batch", batch_id=batch.pk)
@@ -56,7 +59,7 @@ def start(request: HttpRequest) -> HttpResponse:
 @login_required
 def detail(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    return render(request, "portal/batch.html", _context(caller, batches.find(caller=caller, batch_id=batch_id)))
+    return render(request, "portal/batch.html", _context(caller, bulk_actions.find(caller=caller, batch_id=batch_id)))
 
 
 @require_POST
@@ -64,7 +67,7 @@ def detail(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 def go_on(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     """Does the next slice; the page asks for it until all is done."""
     caller = caller_of(request, door="portal")
-    batch = batches.go_on(caller=caller, batch_id=batch_id)
+    batch = bulk_actions.go_on(caller=caller, batch_id=batch_id)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("batch", batch_id=batch.pk)
     return render(request, "portal/_batch.html", _context(caller, batch))
@@ -73,7 +76,7 @@ def go_on(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def undo(request: HttpRequest, batch_id: UUID) -> HttpResponse:
-    batch = batches.undo(caller=caller_of(request, door="portal"), batch_id=batch_id)
+    batch = bulk_actions.undo(caller=caller_of(request, door="portal"), batch_id=batch_id)
     return redirect("batch", batch_id=batch.pk)
 
 
@@ -88,7 +91,7 @@ def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
 
 
 def _context(caller: Caller, batch: Batch) -> dict[str, object]:
-    act = batches.ACTS[batch.act]
+    act = bulk_actions.ACTS[batch.act]
     outcomes = list(zip(batch.unit_ids, batch.outcomes, strict=False))
     outcomes.sort(key=lambda row: not row[1])
     shown_outcomes = outcomes[:SHOWN]

@@ -10,16 +10,18 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from knowledge import catalog as catalogs
-from knowledge import companions, evidence, queries, timeline
-from knowledge.catalog.port import CatalogRefused, CatalogUnavailable, entity_type
+from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable, entity_type
 from knowledge.catalog.search import search
-from knowledge.changes import promoted
-from knowledge.graph import neighbours
-from memories.access import caller_of
+from knowledge.changesets import promoted
+from knowledge.context import memory_context, timeline
+from knowledge.graph import catalog_links
+from knowledge.insights import queries
+from knowledge.review import evidence
 from memories.contract.fields import UNSTORABLE, Urn
 from memories.contract.operations import checked
 from memories.contract.paging import page
-from memories.retrieval import showings
+from memories.identity.caller import caller_of
+from memories.retrieval import impressions
 
 FOUND_MOST = 30
 TOLD_MOST = 5  # memories that would come along with an agent's call
@@ -76,9 +78,9 @@ def entity(request: HttpRequest) -> HttpResponse:
         "columns": [(column, stories.get(column["column"])) for column in facts.get("columns", [])],
         "note": note,
         "page": current_page,
-        "told": companions.known_of(caller, [urn], "", limit=TOLD_MOST).entries,
-        "nodes": neighbours.of_entity(caller, urn),
-        "shown": showings.counts([record.pk for record in current_page.rows]),
+        "told": memory_context.known_of(caller, [urn], "", limit=TOLD_MOST).entries,
+        "nodes": catalog_links.of_entity(caller, urn),
+        "shown": impressions.counts([record.pk for record in current_page.rows]),
         "waiting": waiting.order_by("record__created_at")[:10],
         "events": timeline.of_entity(caller, urn),
         "counts": timeline.memory_counts(caller, near),

@@ -14,9 +14,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 from pydantic import AfterValidator
 
-from memories.access import caller_of
 from memories.contract.fields import Moment, fault
 from memories.contract.operations import checked
+from memories.identity.caller import caller_of
 from memory_project.accounts import tokens
 from memory_project.models import AuditEvent, User
 

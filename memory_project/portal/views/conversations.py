@@ -12,11 +12,11 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.access import caller_of
 from memories.contract.errors import DomainError
-from memories.conversation import cache, deleting, health, queries, wiping
-from memories.conversation.evolution import merging
-from memory_project.portal.wording import for_people
+from memories.conversation import cache, deletion, queries, statistics, wipe
+from memories.conversation.consolidation import merging
+from memories.identity.caller import caller_of
+from memory_project.portal.error_labels import for_people
 
 
 @require_safe
@@ -31,7 +31,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         "older": offset + queries.THREADS_SHOWN if has_more else 0,
         "merges": merging.waiting(caller) if not offset else [],
         "decisions": queries.decisions(caller).count(),
-        "cache": health.cache_rate(caller.email),
+        "cache": statistics.cache_rate(caller.email),
     }
     return render(request, "conversations/list.html", context)
 
@@ -53,7 +53,7 @@ def forget(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """One turn with its long-term memory; My Knowledge restores that one while it is not purged."""
     caller = caller_of(request, door="portal")
     try:
-        deleting.delete_memories(caller=caller, user_id=caller.email, memory_id=record_id)
+        deletion.delete_memories(caller=caller, user_id=caller.email, memory_id=record_id)
     except DomainError as error:
         messages.error(request, for_people(error))
     else:
@@ -91,7 +91,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
 @login_required
 def cached(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    context = {"entries": queries.cached_answers(caller), "rate": health.cache_rate(caller.email)}
+    context = {"entries": queries.cached_answers(caller), "rate": statistics.cache_rate(caller.email)}
     return render(request, "conversations/cache.html", context)
 
 
@@ -105,18 +105,18 @@ def drop_cache(request: HttpRequest) -> HttpResponse:
 
 
 @login_required
-def wipe(request: HttpRequest, request_id: UUID) -> HttpResponse:
+def confirm_wipe(request: HttpRequest, request_id: UUID) -> HttpResponse:
     """What an agent prepared: the person confirms it by typing their address, or withdraws it."""
     caller = caller_of(request, door="portal")
-    waiting = wiping.open_request(caller, request_id)
+    waiting = wipe.open_request(caller, request_id)
     if request.method == "POST" and "withdraw" in request.POST:
-        wiping.withdraw(caller=caller, request_id=request_id)
+        wipe.withdraw(caller=caller, request_id=request_id)
         messages.success(request, "Withdrawn: nothing was deleted.")
         return redirect("my-knowledge")
     fault = ""
     if request.method == "POST":
         if request.POST.get("email", "").strip().lower() == caller.email:
-            outcome = wiping.confirm(caller=caller, request_id=request_id)
+            outcome = wipe.confirm(caller=caller, request_id=request_id)
             return render(request, "conversations/wiped.html", {"counts": sorted(outcome.counts.items())})
         fault = f"Type {caller.email} to confirm."
     context = {"waiting": waiting, "counts": sorted(waiting.counts.items()), "fault": fault}

@@ -16,17 +16,17 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from knowledge import timeline
-from knowledge.catalog import nearby
-from knowledge.catalog.facts import short_name
-from knowledge.graph import graphs, neighbourhood, reading
-from knowledge.graph.finding import statements
+from knowledge.catalog import neighbours
+from knowledge.catalog.entity_view import short_name
+from knowledge.context import timeline
+from knowledge.graph import drawing, graphs, queries
+from knowledge.graph.drawing import Neighbourhood
 from knowledge.graph.models import Entity, Graph
-from knowledge.graph.neighbourhood import Neighbourhood
-from knowledge.graph.shapes import relation_of
-from memories.access import Caller, caller_of
+from knowledge.graph.responses import relation_of
+from knowledge.graph.search import sql
 from memories.contract.fields import UNSTORABLE
-from memory_project.portal.drawing import Layout, rings
+from memories.identity.caller import Caller, caller_of
+from memory_project.portal.graph_layout import Layout, rings
 
 NAME_MOST = 18  # characters of a name in the picture
 LABELS_MOST = 80  # relations whose type is written on them
@@ -76,14 +76,14 @@ class Choice:
 @login_required
 def graph(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request, door="portal")
-    open_graphs = neighbourhood.graphs_of(caller)
+    open_graphs = drawing.graphs_of(caller)
     if not open_graphs:
         return render(request, "graph/page.html", {"graphs": []})
     choice = Choice.of(open_graphs, request.GET)
-    part = neighbourhood.around(choice.graph, choice.number, choice.expanded, choice.as_of)
+    part = drawing.around(choice.graph, choice.number, choice.expanded, choice.as_of)
     urns = {entity.urn for entity in part.entities if entity.urn}
     lineage = {
-        urn: [near for near in nearby.of([urn]) if near not in urns][:CATALOG_MOST]
+        urn: [near for near in neighbours.of([urn]) if near not in urns][:CATALOG_MOST]
         for urn in sorted(urns)[:CATALOG_MOST]
     }
     context: dict[str, Any] = {
@@ -98,7 +98,7 @@ def graph(request: HttpRequest) -> HttpResponse:
         "entries": [(entity, choice.address(node=entity.number)) for entity in part.entities],
     }
     if choice.q:
-        matches = statements.entities(choice.graph, holding=choice.q, limit=MATCHES_MOST)
+        matches = sql.entities(choice.graph, holding=choice.q, limit=MATCHES_MOST)
         context["matches"] = [(entity, choice.address(node=entity.number, expanded=[])) for entity in matches]
     return render(request, "graph/page.html", context)
 
@@ -116,11 +116,11 @@ def _node(choice: Choice, part: Neighbourhood) -> dict[str, Any] | None:
     """The entity in the middle: what is said of it, and what it is related to."""
     if part.centre is None:
         return None
-    (node,) = reading.nodes_of([part.centre], choice.as_of)
+    (node,) = queries.nodes_of([part.centre], choice.as_of)
     by_pk = {entity.pk: entity for entity in part.entities}
     relations = [
         (relation_of(part.centre, relation), choice.address(node=by_pk[end].number, expanded=[]))
-        for relation in reading.relations_of([part.centre], choice.as_of)
+        for relation in queries.relations_of([part.centre], choice.as_of)
         for end in [relation.target_id if relation.source_id == part.centre.pk else relation.source_id]
         if end in by_pk
     ]

@@ -12,14 +12,14 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from knowledge.catalog.naming import urn_of
+from knowledge.catalog.name_resolution import urn_of
 from memories import services
-from memories.access import Caller, caller_of
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.operations import checked
+from memories.identity.caller import Caller, caller_of
 from memories.models import MemoryRecord
 from memories.operations import Remember
-from memory_project.portal.wording import for_people
+from memory_project.portal.error_labels import for_people
 
 ROWS_MOST = 500
 BYTES_MOST = 2_000_000

@@ -12,22 +12,22 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from knowledge import decisions
-from knowledge import queries as curation
+from knowledge.insights import queries as curation
+from knowledge.review import decisions
 from memories import queries, services
-from memories.access import Caller, caller_of
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.history import chain, history
+from memories.identity.caller import Caller, caller_of
 from memories.models import MemoryRecord, Persona, Status
-from memories.retrieval import showings
-from memories.retrieval.search import hints_about
-from memories.writing import erasing, feedback, undoing
-from memories.writing.revising import may_decide
-from memory_project.portal import first_run
-from memory_project.portal.browse import Browse
+from memories.retrieval import impressions
+from memories.retrieval.recall import hints_about
+from memories.writing import erasure, feedback, undo
+from memories.writing.revision import may_decide
+from memory_project.portal import onboarding
+from memory_project.portal.error_labels import for_people
 from memory_project.portal.forms import MemoryForm
-from memory_project.portal.views.local import local_page
-from memory_project.portal.wording import for_people
+from memory_project.portal.memory_list import Browse
+from memory_project.portal.views.redirects import local_page
 
 
 @require_safe
@@ -37,10 +37,10 @@ def my_knowledge(request: HttpRequest) -> HttpResponse:
     is_fragment = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
     template = "portal/_results.html" if is_fragment else "portal/my_knowledge.html"
     context: dict[str, Any] = {"browse": browse, "result": browse.result()}
-    if browse.q and not request.session.get(first_run.SEARCHED):
-        request.session[first_run.SEARCHED] = True
+    if browse.q and not request.session.get(onboarding.SEARCHED):
+        request.session[onboarding.SEARCHED] = True
     if not is_fragment:
-        context |= {"rail": browse.rail(), "first_steps": first_run.steps(request, browse.caller)}
+        context |= {"rail": browse.rail(), "first_steps": onboarding.steps(request, browse.caller)}
     response = render(request, template, context)
     if is_fragment:
         response["HX-Push-Url"] = browse.address  # a view to be saved: without empty filters
@@ -50,7 +50,7 @@ def my_knowledge(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def close_first_run(request: HttpRequest) -> HttpResponse:
-    request.session[first_run.CLOSED] = True
+    request.session[onboarding.CLOSED] = True
     return redirect("my-knowledge")
 
 
@@ -75,7 +75,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "insight": insight,
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
-        "use": showings.use_of(record) if caller.acts_for(record.created_by) else None,
+        "use": impressions.use_of(record) if caller.acts_for(record.created_by) else None,
         "own_word": own_word,
         "chain": list(zip(line, [None, *line], strict=False)),
         "history": history(caller, record, line),
@@ -182,7 +182,7 @@ def _personas_besides(caller: Caller, record: MemoryRecord) -> list[Persona]:
 
 
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    erasing.erase(caller=caller, record_id=record_id, confirm=request.POST.get("confirm") == "erase")
+    erasure.erase(caller=caller, record_id=record_id, confirm=request.POST.get("confirm") == "erase")
     return "Erased for good."
 
 
@@ -204,7 +204,7 @@ def _withdraw(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _undo(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    undoing.undo(caller=caller, record_id=record_id, change=request.POST.get("change", ""))
+    undo.undo(caller=caller, record_id=record_id, change=request.POST.get("change", ""))
     return "Back as it was."
 
 

@@ -13,19 +13,20 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from analysis import findings
-from knowledge import queries, questions
-from knowledge.catalog.port import CatalogRefused, CatalogUnavailable
-from knowledge.insights import Captured, capture
+from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
+from knowledge.insights import queries
+from knowledge.insights.lifecycle import Captured, capture
 from knowledge.models import InsightState
-from knowledge.review import Effect, draft, problems_of
+from knowledge.review import clarifications
+from knowledge.review.cases import Effect, draft, problems_of
 from memories import queries as memories
-from memories.access import Caller, caller_of
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
+from memories.identity.caller import Caller, caller_of
 from memories.models import Category
+from memory_project.portal.error_labels import for_people
 from memory_project.portal.proposal_forms import ProposalForm
-from memory_project.portal.wording import for_people
 
 
 @require_safe
@@ -39,12 +40,12 @@ def listing(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(state=state)
     current_page = page(rows, request.GET.get("after", ""), by="record__created_at")
     query = {"state": state, "after": current_page.after}
-    open_questions = list(questions.open_questions(caller)[:20])
+    open_questions = list(clarifications.open_questions(caller)[:20])
     context = {
         "page": current_page,
         "state": state,
         "states": [(s, counts.get(s, 0)) for s in InsightState if s != InsightState.SUPERSEDED],
-        "questions": [(insight, questions.conversation(insight.decisions.all())) for insight in open_questions],
+        "questions": [(insight, clarifications.conversation(insight.decisions.all())) for insight in open_questions],
         "next_page": "?" + urlencode({name: value for name, value in query.items() if value}),
     }
     return render(request, "knowledge/my_insights.html", context)
@@ -56,7 +57,7 @@ def answer(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     """The author's answer to a curator: it waits for review again."""
     caller = caller_of(request, door="portal")
     try:
-        questions.answer(caller=caller, insight_id=insight_id, notes=request.POST.get("answer", ""))
+        clarifications.answer(caller=caller, insight_id=insight_id, notes=request.POST.get("answer", ""))
     except DomainError as error:
         messages.error(request, for_people(error))
     else:

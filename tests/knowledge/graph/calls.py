@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knowledge.graph.mcp_tools import TOOLS
-from memories.access import Caller
+from memories.identity.caller import Caller
 
 TOOL = {tool.name: tool for tool in TOOLS}
 SPACE = {

@@ -19,7 +19,7 @@ from mcp import Client
 from knowledge.graph import anthropic
 from knowledge.graph.models import Entity, ObservationPassage
 from memories import tasks
-from memories.access import Caller
+from memories.identity.caller import Caller
 from memory_project.mcp.server import build_server
 from memory_project.models import User
 from tests.memory_project.test_mcp_server import ROOT, environment

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from knowledge.graph.finding import rebuilding
 from knowledge.graph.models import Entity, Observation
-from memories.access import Caller
+from knowledge.graph.search import rebuild
 from memories.contract.errors import Invalid, NotFound
+from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import call, names, space
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +54,7 @@ def test_what_literal_search_reads_can_be_rebuilt(alice: Caller) -> None:
     for model in (Entity, Observation):
         model.objects.update(folded="", grams=[])
     assert not names(call(alice, "search_nodes", query="starlight"))
-    assert rebuilding.rebuild().startswith("graphs: 2 entities and 2 observations")
+    assert rebuild.rebuild().startswith("graphs: 2 entities and 2 observations")
     for query in ("starlight", "cachorrospace"):
         assert names(call(alice, "search_nodes", query=query)) == ["CachorroSpace"]
-    assert rebuilding.rebuild().startswith("graphs: 0 entities and 0 observations")
+    assert rebuild.rebuild().startswith("graphs: 0 entities and 0 observations")

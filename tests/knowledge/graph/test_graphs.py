@@ -12,11 +12,11 @@ import pytest
 from django.db import connection
 
 from knowledge.graph import jsonl
+from knowledge.graph.catalog_links import neighbours
 from knowledge.graph.models import Entity, Graph, Observation
-from knowledge.graph.neighbours import neighbours
-from knowledge.insights import capture
-from memories.access import Caller
+from knowledge.insights.lifecycle import capture
 from memories.contract.errors import Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import SPACE, call, names, space
 from tests.memory_project.test_mcp_server import as_caller
 

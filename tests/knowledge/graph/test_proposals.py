@@ -8,10 +8,10 @@ from django.test import Client
 from django.urls import reverse
 
 from knowledge.graph import tasks
+from knowledge.graph.maintenance import proposals
 from knowledge.graph.models import Entity, Observation, UpkeepKind, UpkeepProposal, UpkeepState
-from knowledge.graph.upkeep import proposals
-from memories.access import Caller
 from memories.contract.errors import Conflict, Forbidden
+from memories.identity.caller import Caller
 from memory_project.models import User
 from tests.knowledge.graph.calls import call
 from tests.knowledge.graph.test_upkeep import crowd

@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 from knowledge.graph import tasks
-from knowledge.graph.finding import limbic, uses
 from knowledge.graph.models import CoOccurrence, Entity, Observation, Relation
-from memories.access import Caller
+from knowledge.graph.search import access_counts, limbic
 from memories.contract.errors import Invalid, NotFound
+from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import SPACE, call, names, plain, space
 
 pytestmark = pytest.mark.django_db
@@ -225,8 +225,8 @@ def test_the_limbic_formula(alice: Caller) -> None:
 def test_uses_and_pairs_are_counted_by_a_worker(alice: Caller) -> None:
     space(alice)
     pks = list(Entity.objects.values_list("pk", flat=True))
-    uses.count(pks)
-    uses.count(pks)
+    access_counts.count(pks)
+    access_counts.count(pks)
     entity = Entity.objects.order_by("number")[0]
     assert (entity.access_count, entity.access_days) == (3, 1)
     assert CoOccurrence.objects.get().count == 2

@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from knowledge.graph.models import Entity, Observation
-from memories.access import Caller
 from memories.contract.errors import Conflict, Invalid
+from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import call
 
 pytestmark = pytest.mark.django_db

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memories.access import Caller
 from memories.contract.errors import Conflict, NotFound
-from memories.conversation import tasks
-from memories.conversation.evolution import consolidating, enriching, heuristics, merging, reading
+from memories.conversation import heuristics, tasks
+from memories.conversation.consolidation import classification, enrichment, merging, summaries
 from memories.conversation.models import MergeProposal
 from memories.database import connections
+from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Passage, Status, Tier
 from memories.models.index_job import JobStatus
 from tests.memories.conversation.conftest import LONG, call, lasting, say
@@ -141,7 +141,7 @@ def model(settings: Any) -> Iterator[type[Model]]:
 def test_importance_is_read_as_a_number(model: type[Model], value: Any, importance: float) -> None:
     """The older system took the first digit: 0.8, 0.95 and 1.0 all became 0.1, and nothing was ever forgotten."""
     model.answers = [{"importance": value, "summary": "s", "tags": ["a"], "memory_type": "event"}]
-    assert reading.read(LONG) == heuristics.Reading(importance, "s", ["a"], "event")
+    assert classification.read(LONG) == heuristics.Reading(importance, "s", ["a"], "event")
 
 
 @pytest.mark.parametrize("answer", ["no JSON", [], {"summary": "x"}, {"importance": 77}, (500, {})])
@@ -150,7 +150,7 @@ def test_a_bad_answer_is_tried_three_times_and_then_told(model: type[Model], ali
     (turn,) = say(alice, LONG)
     for _ in range(4):
         IndexJob.objects.update(next_run_at=timezone.now())
-        enriching.enrich_batch("worker")
+        enrichment.enrich_batch("worker")
     job = IndexJob.objects.get(source_kind="enrichment")
     assert (job.status, job.attempts) == (JobStatus.FAILED, 3)
     assert job.last_error
@@ -205,9 +205,9 @@ def expire_soon() -> None:
 def test_a_conversation_is_summed_up_once_before_its_turns_expire(alice: Caller) -> None:
     """The older system summed up turns of more than 24 hours, which had expired after 24."""
     say(alice, "I decided to ship on Mondays.", "ok", "Remember: never on Fridays.", "hm", author="Ann")
-    assert consolidating.compress() == 0
+    assert summaries.compress() == 0
     expire_soon()
-    assert (consolidating.compress(), consolidating.compress()) == (1, 0)
+    assert (summaries.compress(), summaries.compress()) == (1, 0)
     summary = MemoryRecord.objects.get(tier=Tier.LONG_TERM, derived_from=None)
     assert "Ann: Remember: never on Fridays." in summary.content
     assert summary.metadata["messages"] == 4
@@ -218,7 +218,7 @@ def test_a_useful_turn_lasts(alice: Caller) -> None:
     MemoryRecord.objects.filter(pk=turn.pk).update(
         importance=0.7, access_count=2, updated_at=timezone.now() - timedelta(hours=2)
     )
-    assert consolidating.promote() == 1
+    assert summaries.promote() == 1
     turn.refresh_from_db()
     assert (turn.tier, turn.expires_at, turn.enrichment_status) == (Tier.LONG_TERM, None, "pending")
     assert not turn.passages.filter(short_term=True).exists()
@@ -229,7 +229,7 @@ def test_what_is_worth_nothing_is_forgotten_and_can_be_restored(alice: Caller) -
     tasks.enrich()
     MemoryRecord.objects.filter(pk=lasting(first).pk).update(importance=0.05)
     MemoryRecord.objects.filter(pk=lasting(second).pk).update(importance=0.05, access_count=1)
-    assert consolidating.forget() == 1
+    assert summaries.forget() == 1
     assert (lasting(first).status, lasting(second).status) == (Status.ARCHIVED, Status.ACTIVE)
     assert lasting(first).purge_after is not None
 

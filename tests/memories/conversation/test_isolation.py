@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memories.access import Caller
 from memories.contract.errors import DomainError, Forbidden
+from memories.conversation.acting_user import caller_as
 from memories.conversation.models import CachedAnswer, UserDecision
-from memories.conversation.users import caller_as
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.retrieval.search import recall
+from memories.retrieval.recall import recall
 from tests.memories.conversation.conftest import LONG, TOOL, call, say
 
 pytestmark = pytest.mark.django_db

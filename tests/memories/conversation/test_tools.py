@@ -9,11 +9,11 @@ import pytest
 from django.utils import timezone
 
 from memories import services
-from memories.access import Caller
 from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.conversation import deleting, tasks
+from memories.conversation import deletion, tasks
 from memories.conversation.models import CachedAnswer, UserDecision, UserDecisionChange
-from memories.conversation.recalling import final_score
+from memories.conversation.recall import final_score
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Tier
 from tests.memories.conversation.conftest import LONG, call, lasting, say
 
@@ -145,7 +145,7 @@ def test_what_has_expired_is_neither_recalled_nor_kept(alice: Caller) -> None:
 
 
 def test_turns_stay_out_of_company_recall_and_what_lasts_is_in_it(alice: Caller) -> None:
-    from memories.retrieval.search import recall
+    from memories.retrieval.recall import recall
 
     (turn,) = say(alice, LONG)
     hits = recall(caller=alice, query="dark theme dashboard").hits
@@ -205,7 +205,7 @@ def test_deleted_ones_are_purged_when_their_time_has_come(alice: Caller, setting
     settings.SOFT_DELETE_PURGE_DAYS = 0
     (turn,) = say(alice, LONG)
     call(alice, "delete_memory", memory_id=turn.pk.hex)
-    assert deleting.sweep() == (0, 2)
+    assert deletion.sweep() == (0, 2)
     assert not MemoryRecord.objects.exists()
 
 
@@ -254,11 +254,11 @@ def test_entries_are_dropped_by_pattern_by_entity_or_all(alice: Caller) -> None:
 
 
 def test_a_changed_entity_drops_answers_about_it(alice: Caller) -> None:
-    from memories import plugs
+    from memories import extensions
 
     call(alice, "store_cache", query="Which columns has fernhill.sales.orders?", response="id, total")
     call(alice, "store_cache", query="Which day is it?", response="Monday")
-    for listen in plugs.CATALOG_CHANGES.values():
+    for listen in extensions.CATALOG_CHANGES.values():
         listen(["urn:li:dataset:(urn:li:dataPlatform:x,fernhill.sales.orders,PROD)"], ["fernhill.sales.orders"])
     assert list(CachedAnswer.objects.values_list("response", flat=True)) == ["Monday"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from memories.access import Caller
 from memories.contract.errors import Upstream
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from tests.memories.conversation.conftest import call
 

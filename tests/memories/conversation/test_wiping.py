@@ -12,12 +12,12 @@ from django.db import connection, models
 from django.test import Client
 from django.urls import reverse
 
-from knowledge import decisions
-from knowledge.insights import capture
+from knowledge.insights.lifecycle import capture
+from knowledge.review import decisions
 from memories import services
-from memories.access import ACT_FOR_USERS, WIPE, Caller
 from memories.contract.errors import Forbidden
 from memories.conversation.models import WipeRequest
+from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller
 from memories.models import MemoryRecord
 from memories.writing import feedback
 from memory_project.models import AuditEvent, User
@@ -146,11 +146,11 @@ def test_the_audit_of_the_wipe_itself_names_nobody(alice: Caller) -> None:
 
 def test_every_column_that_may_name_a_person_is_a_trace() -> None:
     """A new table with an owner is wiped too, or this fails."""
-    from memories import plugs
+    from memories import extensions
 
     traced = {
         (trace.model._meta.db_table, trace.column.split("__")[0])
-        for traces in plugs.TRACES.values()
+        for traces in extensions.TRACES.values()
         for trace in traces()
     }
     traced |= {("memory_records", "created_by")}

@@ -9,8 +9,8 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
 from knowledge.graph import jsonl
-from memories.access import caller_for
 from memories.contract.errors import DomainError
+from memories.identity.caller import caller_for
 
 
 class Command(BaseCommand):

@@ -1,0 +1,151 @@
+"""Children of records: for each parent its own list, several parents at once, each parent's children kept when they
+are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from django.utils import timezone
+
+from analysis import records, sessions, sources
+from analysis.findings import keep_summary
+from analysis.ingest import PAGES_MAX
+from analysis.models import IngestedRecord, Session
+from analysis.operations import PARENTS_MOST, PER_PAGE, IngestChildren
+from analysis.querying.page_summaries import summarize
+from analysis.sources import SourceModel
+from analysis.sources.envelopes import Row
+from analysis.sources.interface import LINK, Upstream, UpstreamFailed
+from memories.contract import progress
+from memories.contract.errors import Invalid, NotFound
+from memories.contract.operations import carries_out
+from memories.database import connections
+from memories.identity.caller import Caller
+
+ROWS_KEPT = 500  # rows of one summary
+
+
+@dataclass
+class Nested:
+    analysis_id: str
+    parent_model: str
+    child_resource: str
+    model: str
+    records: int = 0
+    parents: int = 0
+    completed: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+@carries_out(IngestChildren)
+def ingest(ask: IngestChildren, *, caller: Caller) -> Nested:
+    """Copies the children of the named parents, or of all that were ingested. A parent that fails is named; the
+    others' children are kept."""
+    as_user = sessions.acting_for(caller, ask.user_id)
+    model = sources.find(caller, ask.parent_model)
+    path, child = _child(caller, model, ask.child_resource)
+    session = sessions.begin(caller, ask.analysis_id)
+    parents = list(dict.fromkeys(ask.parent_ids or [])) or _ingested_parents(session, model.name)
+    answer = Nested(session.analysis_id, model.name, ask.child_resource, child.name, parents=len(parents))
+    with (
+        closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream,
+        ThreadPoolExecutor(upstream.at_once) as pool,
+    ):
+        for start in range(0, len(parents), PARENTS_MOST):
+            _batch(pool, session, upstream, path, child, parents[start : start + PARENTS_MOST], ask.fields, answer)
+    return answer
+
+
+def _child(caller: Caller, parent: SourceModel, child_resource: str) -> tuple[str, SourceModel]:
+    children = parent.resource.children()
+    if not child_resource:
+        raise Invalid("is missing", field="child_resource", allowed=", ".join(children) or "none is declared")
+    if child_resource not in children:
+        raise Invalid(f"{child_resource[:80]!r} is unknown", field="child_resource", allowed=", ".join(children))
+    association = children[child_resource]
+    model = association.model or child_resource
+    source_model = sources.readable_models(caller).get(model)
+    resource = (
+        source_model.resource
+        if source_model
+        else parent.resource.model_copy(update={"associations": {}, "attributes": {}, "id_field": "id", "name": model})
+    )
+    return association.path or child_resource, SourceModel(model, resource, parent.source)
+
+
+def _ingested_parents(session: Session, model: str) -> list[str]:
+    rows = IngestedRecord.objects.filter(session=session, model=model, has_id=True, expires_at__gt=timezone.now())
+    ids = list(rows.order_by("id").values_list("record_id", flat=True))
+    if not ids:
+        raise NotFound(f"no {model} records here: ingest the parents first", field="parent_model")
+    return ids
+
+
+def _batch(
+    pool: ThreadPoolExecutor,
+    session: Session,
+    upstream: Upstream,
+    path: str,
+    child: SourceModel,
+    parents: Sequence[str],
+    fields: Sequence[str],
+    answer: Nested,
+) -> None:
+    waiting: list[tuple[str, Future[tuple[list[Row], bool]]]] = [
+        (parent, pool.submit(_children, upstream, parent, path)) for parent in parents
+    ]
+    fetched: list[Row] = []
+    try:
+        while waiting:
+            parent, future = waiting.pop(0)
+            connections.release()
+            try:
+                rows, capped = future.result()
+            except UpstreamFailed as error:
+                answer.failed[parent] = error.message
+                answer.completed += 1
+                continue
+            prepared = [_prepared(row, parent, child, fields) for row in rows]
+            now = timezone.now()
+            answer.records += records.store(
+                session, child.name, prepared, child.resource.id_field, now, now + sessions.record_ttl(), f"of {parent}"
+            )
+            fetched += prepared[: ROWS_KEPT - len(fetched)]
+            if capped:
+                answer.notes.append(f"{parent} has more than {PAGES_MAX} pages of children: the rest was left out")
+            answer.completed += 1
+            message = f"Fetched nested resources for {answer.completed}/{answer.parents} parents"
+            progress.tell(answer.completed, answer.parents, message)
+    finally:
+        for _, future in waiting:
+            future.cancel()
+    if fetched:
+        summary = summarize(child.name, fetched, 1, 1, fields, frozenset({child.resource.id_field}))
+        keep_summary(session, child.name, f"nested:{child.name}:{parents[0]}"[:80], summary)
+
+
+def _children(upstream: Upstream, parent: str, path: str) -> tuple[list[Row], bool]:
+    """All pages of one parent's children, in a thread: only requests, no database."""
+    rows: list[Row] = []
+    cursor, seen_ids = "", set[str]()
+    for number in range(1, PAGES_MAX + 1):
+        page = upstream.children(parent, path, number, min(PER_PAGE, upstream.resource.per_page_max), cursor)
+        ids = {str(row.get("id", row)) for row in page.rows}
+        if not page.rows or ids <= seen_ids:  # an upstream that ignores the page answers the same for ever
+            return rows, False
+        seen_ids |= ids
+        rows += page.rows
+        cursor = page.cursor or (f"{LINK}{page.next}" if page.next else "")
+        is_last = page.total_pages is not None and number >= page.total_pages
+        if is_last or ((page.cursor is not None or page.next is not None) and not cursor):
+            return rows, False
+    return rows, True
+
+
+def _prepared(row: Row, parent: str, child: SourceModel, fields: Sequence[str]) -> Row:
+    clean = records.projected(records.flattened(records.clean(row), child.resource), fields, child.resource)
+    return {**clean, "_parent_id": parent, records.PARENTS: [parent]}

@@ -1,0 +1,302 @@
+"""Reading what was ingested: counts and metrics by group, and rows."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import connection
+from django.utils import timezone
+
+from analysis import sessions, sources
+from analysis.models import Session
+from analysis.operations import RowLimit, TopN
+from analysis.querying.filters import Where, cast, compile_where, field_name
+from analysis.querying.intervals import bucket_sql
+from memories.contract.errors import Invalid, check_choice, check_count
+from memories.contract.operations import checked
+
+LIMIT = 20
+GROUPS_MAX = 3
+TOP_N = 20
+METRICS_MAX = 5
+LABEL_MOST = 300  # characters of a group's value in an answer
+METRICS = ("count", "sum", "avg", "min", "max", "percentile")
+OFFSET_MAX = 1_000_000
+NAMES_SHOWN = 60  # fields that an error names
+
+# One session's living rows of one model; `{where}` is compiled by filters.py.
+SCOPE = "FROM ingested_records WHERE session_id = %s AND model = %s AND expires_at > %s AND ({where})"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a query reads."""
+
+    session: Session
+    model: str
+    where: Where
+
+    def sql(self) -> tuple[str, list[Any]]:
+        params = [self.session.pk, self.model, timezone.now(), *self.where.params]
+        return SCOPE.format(where=self.where.sql), params
+
+
+def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scope:
+    """Raises Invalid when the session holds several models and none is named."""
+    models = sessions.names_of_models(session)
+    if not model and len(models) > 1:
+        models = list(sessions.models_of(session))  # without those that have expired and were not swept yet
+    if not model and len(models) > 1:
+        raise Invalid("is missing: this analysis holds several", field="model", allowed=", ".join(models))
+    if model and models and model not in models:
+        raise Invalid(f"{model[:80]!r} was not ingested here", field="model", allowed=", ".join(models))
+    selection = Scope(session, model or next(iter(models), ""), compile_where(where))
+    require_fields(selection, selection.where.names, "where")
+    return selection
+
+
+# A field that is held is found in the first rows; one that no row holds is looked for in all, and is an error.
+UNKNOWN = """
+    SELECT name FROM unnest(%s::text[]) AS name WHERE NOT EXISTS (
+        SELECT 1 FROM ingested_records
+        WHERE session_id = %s AND model = %s AND expires_at > %s AND data ? name)
+"""
+HELD = """
+    SELECT DISTINCT key FROM (SELECT data FROM ingested_records WHERE session_id = %s AND model = %s
+        AND expires_at > %s ORDER BY id DESC LIMIT 500) AS rows, jsonb_object_keys(data) AS key ORDER BY key
+"""
+
+
+def require_fields(selection: Scope, names: Iterable[str], path: str) -> None:
+    """Raises Invalid for a field that no record holds: an answer of nothing would read like a fact. What the source
+    declares is known, also while it is empty everywhere."""
+    names = list(names)
+    declared = sources.declared_fields(selection.model) if names else set()
+    undeclared = [name for name in dict.fromkeys(names) if name not in declared]
+    key = [selection.session.pk, selection.model, timezone.now()]
+    if not undeclared or not (unknown := [name for (name,) in run(UNKNOWN, [undeclared, *key])]):
+        return
+    if fields := sorted({name for (name,) in run(HELD, key)} | declared):
+        rest = f", and {len(fields) - NAMES_SHOWN} more" if len(fields) > NAMES_SHOWN else ""
+        fault = f"{unknown[0][:80]!r} is a field of no {selection.model} record here"
+        raise Invalid(fault, field=path, allowed=", ".join(fields[:NAMES_SHOWN]) + rest)
+
+
+def run(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
+def documents(rows: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """The first column of each row, which is jsonb: Django leaves that as text outside of models."""
+    return [json.loads(row[0]) for row in rows]
+
+
+def uncastable(selection: Scope, casts: Sequence[tuple[str, str]] = ()) -> dict[str, int]:
+    """Field → rows that hold a value there which could not be compared, so that their absence is no riddle."""
+    watched = Where(casts=[*selection.where.casts, *casts]).uncastable()
+    if not watched:
+        return {}
+    base, params = Scope(selection.session, selection.model, Where()).sql()
+    parts = ", ".join(f"count(*) FILTER (WHERE {condition})" for _, condition, _ in watched)
+    condition_params = [value for _, _, values in watched for value in values]
+    ((*counts,),) = run(f"SELECT {parts} {base}", [*condition_params, *params])
+    result: dict[str, int] = {}
+    for (name, _, _), count in zip(watched, counts, strict=True):
+        if count:
+            result[name] = result.get(name, 0) + count
+    return result
+
+
+# -- filter ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    rows: list[dict[str, Any]]
+    total: int
+    cursor: str = ""
+    uncastable: dict[str, int] = field(default_factory=dict)
+
+
+def filtered(
+    selection: Scope, *, limit: int = LIMIT, sort: str = "", fields: Sequence[str] = (), cursor: str = ""
+) -> Rows:
+    """Rows in the order they came, or sorted by a field (`-field` descends; numbers as numbers, gaps last)."""
+    limit = checked(RowLimit, limit, "limit")
+    offset = _offset(cursor)
+    require_fields(selection, fields, "fields")
+    require_fields(selection, [sort.removeprefix("-")] if sort else [], "sort")
+    base, params = selection.sql()
+    order, order_params = _order(sort)
+    ((total,),) = run(f"SELECT count(*) {base}", params)
+    data, projection = _projection(fields)
+    rows = run(
+        f"SELECT {data} {base} ORDER BY {order} LIMIT %s OFFSET %s",
+        [*projection, *params, *order_params, limit, offset],
+    )
+    end = offset + len(rows)
+    next_cursor = base64.urlsafe_b64encode(str(end).encode()).decode() if end < total else ""
+    return Rows(documents(rows), total, next_cursor, uncastable(selection))
+
+
+def _projection(fields: Sequence[str]) -> tuple[str, list[Any]]:
+    if not fields:
+        return "data", []
+    names = [field_name(name, "fields") for name in fields]
+    return "(SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(data) WHERE key = ANY(%s))", [names]
+
+
+def _order(sort: str) -> tuple[str, list[Any]]:
+    if not sort:
+        return "id", []
+    down = sort.startswith("-")
+    name = field_name(sort.removeprefix("-"), "sort")
+    number, params = cast(name, "numeric")
+    way = "DESC" if down else "ASC"
+    return f"({number}) {way} NULLS LAST, data->>%s {way} NULLS LAST, id", [*params, name]
+
+
+def _offset(cursor: str) -> int:
+    if not cursor:
+        return 0
+    try:
+        offset = int(base64.urlsafe_b64decode(cursor.encode()).decode())
+    except (ValueError, binascii.Error, UnicodeError):
+        offset = -1
+    if not 0 <= offset <= OFFSET_MAX:
+        raise Invalid("is not a cursor of this list", field="cursor", allowed="what the last page said")
+    return offset
+
+
+# -- aggregate ---------------------------------------------------------------------------------------------
+
+
+GROUPED = """
+    WITH picked AS (SELECT {keys}{inner} {scope}),
+    grouped AS (SELECT {by}, count(*) AS n{outer} FROM picked GROUP BY {by})
+    SELECT *, sum(n) OVER () AS total, count(*) OVER () AS groups FROM grouped ORDER BY n DESC, {by} LIMIT %s
+"""
+
+
+@dataclass(frozen=True)
+class Group:
+    """`values` None is a missing or null value, which "null" as a text is not."""
+
+    values: list[str | None]
+    count: int
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    group_by: list[str]
+    groups: list[Group]
+    total: int
+    other_groups: int = 0
+    other_count: int = 0
+    uncastable: dict[str, int] = field(default_factory=dict)
+
+
+def aggregate(
+    selection: Scope,
+    group_by: str | Mapping[str, Any] | Sequence[Any],
+    *,
+    metrics: Sequence[Mapping[str, Any]] = (),
+    top_n: int = TOP_N,
+) -> Aggregate:
+    """Counts and metrics per group, the largest first; beyond `top_n` the rest is counted. A group is a field, or
+    {"field", "bucket"} for dates, one of them or a list; metrics are {"op", "field", "p"}."""
+    top_n = checked(TopN, top_n, "top_n")
+    check_count("metrics", metrics, METRICS_MAX)
+    names, groups, group_params, casts = _groups(group_by)
+    require_fields(selection, names, "group_by")
+    measured = [_metric(metric, f"metrics[{index}]") for index, metric in enumerate(metrics)]
+    require_fields(selection, [metric["field"] for metric in metrics if metric.get("field")], "metrics")
+    base, params = selection.sql()
+    keys = ", ".join(f"{sql} AS g{index}" for index, sql in enumerate(groups))
+    by = ", ".join(f"g{index}" for index in range(len(groups)))
+    inner = ", ".join(f"{sql} AS m{index}" for index, (_, sql, _, _) in enumerate(measured))
+    inner = f", {inner}" if inner else ""
+    outer = "".join(f", {aggregated.format(value=f'm{n}')}" for n, (_, _, _, aggregated) in enumerate(measured))
+    inner_params = [value for _, _, values, _ in measured for value in values]
+    rows = run(
+        GROUPED.format(keys=keys, inner=inner, scope=base, by=by, outer=outer),
+        [*group_params, *inner_params, *params, top_n],
+    )
+    size = len(groups)
+    labels = [label for label, _, _, _ in measured]
+    shown_groups = [
+        Group(
+            [value and value[:LABEL_MOST] for value in row[:size]],
+            row[size],
+            {label: _plain(v) for label, v in zip(labels, row[size + 1 :], strict=False)},
+        )
+        for row in rows
+    ]
+    total, all_groups = (int(rows[0][-2]), int(rows[0][-1])) if rows else (0, 0)
+    casts += [(values[0], "numeric") for label, _, values, _ in measured if values and not label.startswith("count")]
+    counted = sum(group.count for group in shown_groups)
+    return Aggregate(
+        names, shown_groups, total, all_groups - len(shown_groups), total - counted, uncastable(selection, casts)
+    )
+
+
+def _groups(
+    group_by: str | Mapping[str, Any] | Sequence[Any],
+) -> tuple[list[str], list[str], list[Any], list[tuple[str, str]]]:
+    keys = [group_by] if isinstance(group_by, str | Mapping) else list(group_by)
+    if not keys or keys == [""]:
+        raise Invalid("is missing", field="group_by", allowed="a field, or a list of at most 3")
+    check_count("group_by", keys, GROUPS_MAX)
+    names, sqls, params, casts = [], [], [], []
+    for key in keys:
+        if isinstance(key, Mapping):
+            name = field_name(key.get("field"), "group_by.field")
+            sql, values = bucket_sql(name, str(key.get("bucket", "")), "group_by.bucket")
+            casts.append((name, "timestamptz"))
+        else:
+            name = field_name(key, "group_by")
+            sql, values = "data->>%s", [name]
+        names.append(name)
+        sqls.append(sql)
+        params += values
+    return names, sqls, params, casts
+
+
+def _metric(metric: Mapping[str, Any], path: str) -> tuple[str, str, list[Any], str]:
+    """Label, the value's SQL with its parameters, and how it is aggregated."""
+    if not isinstance(metric, Mapping):
+        raise Invalid("is not an object", field=path, allowed='{"op": "avg", "field": "amount"}')
+    op = check_choice(f"{path}.op", str(metric.get("op", "")), METRICS)
+    if op == "count" and not metric.get("field"):
+        return "count", "1", [], "count({value})"
+    name = field_name(metric.get("field"), f"{path}.field")
+    if op == "count":
+        return f"count({name})", "data->>%s", [name], "count({value})"
+    sql, params = cast(name, "numeric")
+    if op == "percentile":
+        share = metric.get("p", 0.5)
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise Invalid(f"{share!r} is not between 0 and 1", field=f"{path}.p", allowed="0 to 1")
+        return (
+            f"p{share * 100:g}({name})",
+            sql,
+            params,
+            f"percentile_cont({float(share)!r}) WITHIN GROUP (ORDER BY {{value}})",
+        )
+    return f"{op}({name})", sql, params, f"{op}({{value}})"
+
+
+def _plain(value: Any) -> Any:
+    """A whole number stays exact, however large: a double holds 15 digits."""
+    if value is None or isinstance(value, int):
+        return value
+    return int(value) if value == int(value) else float(value)

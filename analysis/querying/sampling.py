@@ -1,0 +1,101 @@
+"""Samples that keep their promise: every group that exists is in it whenever the size allows, a sample is never
+smaller than it could be, a missing value is a group like others, and a seed gives the same sample again.
+
+Rows are ranked within their group in an order that the seed decides; the sample takes the first of every group, then
+the second of every group, and so on. So groups come round-robin, and what a small group can't fill falls to others.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from analysis.operations import SampleSize, Seed
+from analysis.querying.filters import cast, field_name, valid_time
+from analysis.querying.intervals import as_sql, bucket_sql
+from analysis.querying.query import Scope, documents, require_fields, run, uncastable
+from memories.contract.errors import Invalid, check_count
+from memories.contract.operations import checked
+
+SIZE = 5
+STRATA_MAX = 3
+
+# Only ids are ranked; the rows themselves are read for the chosen ones.
+RANKED = """
+    WITH ranked AS (
+        SELECT id, row_number() OVER (PARTITION BY {groups} ORDER BY {shuffle}, id) AS place, {shuffle} AS dice
+        {scope}
+    ), chosen AS (SELECT id, place, dice FROM ranked ORDER BY place, dice, id LIMIT %s)
+    SELECT data FROM ingested_records JOIN chosen USING (id) ORDER BY place, dice, id
+"""
+SHUFFLE = "hashint8extended(id, %s)"
+
+
+@dataclass(frozen=True)
+class Proximity:
+    """Around a date: rows whose `field` lies within `window` of `origin`, perhaps spread over buckets."""
+
+    field: str
+    origin: str
+    window: str
+    bucket: str = ""
+
+    @classmethod
+    def of(cls, values: Any) -> Proximity | None:
+        if not values:
+            return None
+        if not isinstance(values, Mapping) or (unknown := set(values) - {"field", "origin", "window", "bucket"}):
+            fault = f"{sorted(unknown)[0]!r} is unknown" if isinstance(values, Mapping) else "is not an object"
+            raise Invalid(fault, field="proximity", allowed="field, origin, window, bucket")
+        for name in ("field", "origin", "window"):
+            if not values.get(name):
+                raise Invalid("is missing", field=f"proximity.{name}")
+        return cls(
+            field_name(values["field"], "proximity.field"),
+            valid_time(str(values["origin"]), "proximity.origin"),
+            as_sql(str(values["window"]), "proximity.window"),
+            str(values.get("bucket") or ""),
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    rows: list[dict[str, Any]]
+    seed: int
+    uncastable: dict[str, int] = field(default_factory=dict)
+
+
+def sample(
+    scope: Scope,
+    *,
+    size: int = SIZE,
+    stratify_by: str | Sequence[str] = (),
+    proximity: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+) -> Sample:
+    size = checked(SampleSize, size, "sample_size")
+    seed = seed if seed is None else checked(Seed, seed, "seed")
+    strata = [stratify_by] if isinstance(stratify_by, str) and stratify_by else list(stratify_by)
+    check_count("stratify_by", strata, STRATA_MAX)
+    groups = ["data->>%s"] * len(strata)
+    group_params: list[Any] = [field_name(name, "stratify_by") for name in strata]
+    require_fields(scope, group_params, "stratify_by")
+    base, params = scope.sql()
+    near = Proximity.of(proximity)
+    casts: list[tuple[str, str]] = []
+    if near:
+        require_fields(scope, [near.field], "proximity.field")
+        time, time_params = cast(near.field, "timestamptz")
+        base += f" AND ({time}) BETWEEN %s::timestamptz - %s::interval AND %s::timestamptz + %s::interval"
+        params = [*params, *time_params, near.origin, near.window, near.origin, near.window]
+        casts.append((near.field, "timestamptz"))
+        if near.bucket:
+            bucket, bucket_params = bucket_sql(near.field, near.bucket, "proximity.bucket", near.origin)
+            groups.append(bucket)
+            group_params += bucket_params
+    seed = secrets.randbits(31) if seed is None else seed
+    sql = RANKED.format(groups=", ".join(groups) or "1::int", shuffle=SHUFFLE, scope=base)
+    rows = run(sql, [*group_params, seed, seed, *params, size])
+    return Sample(documents(rows), seed, uncastable(scope, casts))

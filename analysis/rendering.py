@@ -1,0 +1,311 @@
+"""The texts that agents read, and the structured form beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from analysis import findings, sessions, sources
+from analysis.child_ingest import Nested
+from analysis.ingest import PAGES_MAX, Ingested
+from analysis.models import Finding, Session
+from analysis.operations import Aggregate, Describe, Filter, Sample, SearchFindings
+from analysis.querying import description, query, sampling
+from analysis.querying.filters import FIELD
+from analysis.querying.query import Scope
+from analysis.responses import AggregateShape, DescribeShape, FieldShape, IngestShape, RowsShape, SemanticShape
+from analysis.sources.declaration import Resource
+from memories.contract.budget import within_budget
+from memories.contract.tools import Answer
+from memories.identity.caller import Caller
+
+FAILED_SHOWN = 50
+CONSUMED = {"consumed": True}  # what was fetched for this may leave the client's context
+BROKE_OFF = (
+    "an earlier {action.kind} was interrupted: resume it with action_id {action.pk.hex} instead of repeating it; "
+    "this confirm starts over and may repeat requests"
+)
+TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
+
+
+def ingest_answer(result: Ingested) -> Answer[IngestShape]:
+    shape: IngestShape = {
+        "analysis_id": result.analysis_id,
+        "model": result.model,
+        "records": result.records,
+        "pages": result.pages,
+        "total_pages": result.total_pages,
+        "capped": result.capped,
+        "resumed_from": result.resumed_from,
+        "error": result.error,
+        "notes": result.notes,
+    }
+    return Answer(shape, ingest_text(result), CONSUMED)
+
+
+def ingest_text(result: Ingested) -> str:
+    fields = f" ({result.fields} fields per record)" if result.fields else ""
+    if result.page:
+        head = f"Stored {result.records} record(s){fields} (page {result.page}/{result.total_pages or '?'})."
+    else:
+        capped = f" (capped at {PAGES_MAX} pages)" if result.capped and result.pages >= PAGES_MAX else ""
+        head = f"Stored {result.records} record(s){fields} across {result.pages} page(s){capped}."
+    lines = [head]
+    if result.resumed_from:
+        lines.append(f"Resumed from page {result.resumed_from}.")
+    if result.error:
+        lines.append(f"Stopped: {result.error}. Earlier records are kept; resume continues from there.")
+    lines += [f"{note[0].upper()}{note[1:]}." for note in result.notes]
+    return "\n".join([*lines, f"Analysis: {result.analysis_id}", f"Model: {result.model}"])
+
+
+def nested_text(result: Nested) -> str:
+    good = result.parents - len(result.failed)
+    lines = [
+        f"Stored {result.records} nested record(s) from {good}/{result.parents} parent(s).",
+        f"Analysis: {result.analysis_id}",
+        f"Parent: {result.parent_model}. Child: {result.model}",
+        *result.notes,
+    ]
+    if result.failed:
+        lines.append(f"Failed parents ({len(result.failed)}):")
+        lines += [f"  - {parent}: {error}" for parent, error in list(result.failed.items())[:FAILED_SHOWN]]
+        if len(result.failed) > FAILED_SHOWN:
+            lines.append(f"  and {len(result.failed) - FAILED_SHOWN} more")
+    return "\n".join(lines)
+
+
+def store_text(analysis_id: str, rows: Sequence[Finding], persistent: bool, note: str) -> str:
+    lifetime = "persistent" if persistent else "ephemeral (expires in 1 hour)"
+    categories = list(dict.fromkeys(row.category for row in rows if row.category))
+    lines = [f"Stored {len(rows)} analysis finding(s) ({lifetime}).", f"Analysis: {analysis_id}"]
+    if categories:
+        lines.append(f"Categories: {', '.join(categories)}")
+    lines.append(f"IDs: {', '.join(row.pk.hex for row in rows)}")
+    return "\n".join([*lines, note] if note else lines)
+
+
+# -- query -------------------------------------------------------------------------------------------------
+
+
+def _transient(count: int, summary: str) -> Mapping[str, Any] | None:
+    return {"lifecycle": "transient", "summary": summary} if count >= TRANSIENT_FROM else None
+
+
+def _rows(shape: RowsShape, head: str, empty: str) -> Answer[RowsShape]:
+    """Rows as a JSON array after one line about them; what does not fit the budget is counted."""
+    rows, omitted = within_budget(shape["rows"])
+    shape = {**shape, "rows": rows}
+    if omitted:
+        shape["omitted"] = omitted
+        head += f" {omitted} did not fit this answer: ask for fewer, or for some fields."
+    odd = _odd(shape["uncastable"])
+    text = f"{head}{odd}\n{json.dumps(rows, indent=2, ensure_ascii=False)}" if rows else f"{empty}{odd}"
+    return Answer(shape, text, _transient(len(rows), head + odd))
+
+
+def _odd(uncastable: Mapping[str, int] | None) -> str:
+    if not uncastable:
+        return ""
+    counts = ", ".join(f"{count} in {name}" for name, count in uncastable.items())
+    return f" Values that could not be compared, and so did not match: {counts}."
+
+
+def semantic_answer(session: Session, ask: SearchFindings) -> Answer[SemanticShape]:
+    result = findings.search(
+        session, ask.query, category=ask.category, model=ask.model, top_k=ask.top_k, threshold=ask.threshold
+    )
+    rows = [
+        {
+            "id": hit.finding.pk.hex,
+            "finding": hit.finding.finding,
+            "category": hit.finding.category,
+            "metadata": hit.finding.metadata,
+            "similarity": round(hit.similarity, 4),
+        }
+        for hit in result.hits
+    ]
+    shown_rows, omitted = within_budget(rows)
+    shape: SemanticShape = {"mode": "semantic", "findings": shown_rows, "total": len(rows), "ranking": result.ranking}
+    if omitted:
+        shape["omitted"] = omitted
+    if result.degraded:
+        shape["degraded"], shape["note"] = True, result.note
+    if not shown_rows:
+        hint = f" (threshold {ask.threshold:g}: a lower one finds more)" if not result.degraded else ""
+        return Answer(shape, f"No findings match the query{hint}." + (f" {result.note}" if result.note else ""))
+    lines = [f"Found {len(rows)} finding(s){' by exact words' if result.degraded else ''}:"]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in shown_rows:
+        groups.setdefault(str(row["category"]) or "uncategorized", []).append(row)
+    for name, members in groups.items():
+        lines.append(f"\n## {name} ({len(members)})")
+        lines += [_finding_line(row) for row in members]
+    return Answer(shape, "\n".join(lines), _transient(len(shown_rows), lines[0]))
+
+
+def _finding_line(row: Mapping[str, Any]) -> str:
+    is_summary = row["category"] == findings.SUMMARY
+    metadata = "" if is_summary or not row["metadata"] else f" | {json.dumps(row['metadata'], ensure_ascii=False)}"
+    return f"- {row['finding']}{metadata} [{row['similarity']:.1%} match]"
+
+
+def aggregate_answer(scope: Scope, ask: Aggregate) -> Answer[AggregateShape]:
+    result = query.aggregate(scope, ask.group_by, metrics=ask.metrics, top_n=ask.top_n)
+    name = ", ".join(result.group_by)
+    lines = [f'Distribution of "{name}" ({result.total} total):']
+    for group in result.groups:
+        label = ", ".join("(null)" if value is None else value for value in group.values)
+        metrics = "".join(f", {key}={_number(value)}" for key, value in group.metrics.items())
+        lines.append(f"  {label}: {group.count} ({group.count / result.total:.1%}){metrics}")
+    if result.other_groups:
+        lines.append(
+            f"  and {result.other_groups} more groups: {result.other_count} ({result.other_count / result.total:.1%})"
+        )
+    if result.uncastable:
+        lines.append(_odd(result.uncastable).strip())
+    shape: AggregateShape = {
+        "mode": "aggregate",
+        "model": scope.model,
+        "group_by": result.group_by,
+        "groups": [{"values": g.values, "count": g.count, "metrics": g.metrics} for g in result.groups],
+        "total": result.total,
+        "other_groups": result.other_groups,
+        "other_count": result.other_count,
+        "uncastable": result.uncastable,
+    }
+    text = "\n".join(lines) if result.total else "No ingested records match."
+    return Answer(shape, text, _transient(len(result.groups), lines[0]))
+
+
+def _number(value: Any) -> str:
+    """Digits, never an exponent; six places after the point."""
+    if not isinstance(value, float):
+        return "none" if value is None else str(value)
+    return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) >= 1e-6 else f"{value:g}"
+
+
+def filter_answer(scope: Scope, ask: Filter) -> Answer[RowsShape]:
+    result = query.filtered(scope, limit=ask.limit, sort=ask.sort, fields=ask.fields, cursor=ask.cursor)
+    shape: RowsShape = {
+        "mode": "filter",
+        "model": scope.model,
+        "rows": result.rows,
+        "total": result.total,
+        "cursor": result.cursor,
+        "uncastable": result.uncastable,
+    }
+    next_page = f" More with cursor {result.cursor}." if result.cursor else ""
+    head = f"{len(result.rows)} of {result.total} matching {scope.model} record(s).{next_page}"
+    return _rows(shape, head, "No records match.")
+
+
+def sample_answer(scope: Scope, ask: Sample) -> Answer[RowsShape]:
+    result = sampling.sample(
+        scope, size=ask.sample_size, stratify_by=ask.stratify_by, proximity=ask.proximity, seed=ask.seed
+    )
+    shape: RowsShape = {
+        "mode": "sample",
+        "model": scope.model,
+        "rows": result.rows,
+        "seed": result.seed,
+        "uncastable": result.uncastable,
+    }
+    narrowed = scope.where.params or ask.proximity
+    empty = "No records match the conditions." if narrowed else "No ingested records: run analysis_ingest first."
+    return _rows(shape, f"{len(result.rows)} sampled {scope.model} record(s), seed {result.seed}.", empty)
+
+
+# -- describe ----------------------------------------------------------------------------------------------
+
+
+def describe_answer(caller: Caller, session: Session, ask: Describe) -> Answer[DescribeShape]:
+    """Of the model; with several and none named, of all what they are."""
+    models = sessions.models_of(session)
+    shape: DescribeShape = {"mode": "describe", "models": models, "fields": []}
+    if not models:
+        return Answer(shape, "No ingested records: run analysis_ingest first.")
+    if len(models) > 1 and not ask.model:
+        overview = "\n".join(f"- {name}: {count} records" for name, count in models.items())
+        return Answer(shape, f"This analysis holds several models; name one with `model`:\n{overview}")
+    scope = query.scope(session, ask.model, ask.where)
+    summary = description.describe(scope)
+    model = sources.readable_models(caller).get(scope.model)
+    declared = model.resource if model else Resource(name=scope.model)
+    shown_fields, dropped = within_budget([_field(field, declared) for field in summary.fields])
+    shape = {"mode": "describe", "model": scope.model, "models": models, "total": summary.total, "fields": shown_fields}
+    lines = [f"# {scope.model}", f"Model: {scope.model} | Records: {summary.total}", ""]
+    if summary.looked < summary.total:
+        lines.append(f"Types and examples are from the newest {summary.looked} records.\n")
+    if omitted := summary.more_fields + dropped:
+        shape["omitted"] = omitted
+        lines.append(f"{omitted} more fields did not fit; those that most records have are shown.\n")
+    lines += ["| Field | Type | Missing | Values | Description |", "|---|---|---|---|---|"]
+    lines += [_line(field) for field in shape["fields"]]
+    return Answer(shape, "\n".join([*lines, "", *_examples(session, scope.model, shape["fields"])]))
+
+
+def _field(field: description.FieldShape, declared: Resource) -> FieldShape:
+    attribute = declared.attributes.get(field.name)
+    return {
+        "name": field.name,
+        "types": field.types,
+        "declared_type": attribute.type if attribute else "",
+        "missing": field.missing,
+        "distinct": field.distinct,
+        "examples": field.examples,
+        "allowed": list(attribute.values) if attribute else [],
+        "description": attribute.description if attribute else "",
+    }
+
+
+def _line(field: Mapping[str, Any]) -> str:
+    kinds = field["declared_type"] or ", ".join(f"{kind}" for kind in field["types"])
+    if field["declared_type"] and len(field["types"]) > 1:
+        kinds += f" (holds {', '.join(field['types'])})"
+    values = ", ".join(field["allowed"] or field["examples"][:3])
+    cells = [
+        field["name"],
+        kinds,
+        str(field["missing"]),
+        f"{field['distinct']} distinct: {values}",
+        field["description"],
+    ]
+    return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _examples(session: Session, model: str, fields: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Queries to copy, on fields that this data set has."""
+    text = next((field for field in fields if _is_plain(field)), None)
+    number = next((field for field in fields if "number" in field["types"] and field["distinct"] > 2), None)
+    date = next((field for field in fields if _is_date(field)), None)
+    base = {"analysis_id": session.analysis_id, "model": model}
+    queries: list[tuple[str, dict[str, Any]]] = []
+    if text:
+        queries.append(("Distribution", {"mode": "aggregate", "group_by": text["name"]}))
+        queries.append(("Exact", {"mode": "filter", "where": {text["name"]: text["examples"][0]}}))
+        queries.append(("Sample of every value", {"mode": "sample", "sample_size": 9, "stratify_by": text["name"]}))
+    if number:
+        queries.append(("Numeric range", {"mode": "filter", "where": {number["name"]: {"$gte": 10, "$lte": 100}}}))
+    if date:
+        day = date["examples"][0][:10]
+        queries.append(("Date range", {"mode": "filter", "where": {date["name"]: {"$gte": day}}}))
+        near = {"field": date["name"], "origin": day, "window": "7 days", "bucket": "1 day"}
+        queries.append(("Around a date", {"mode": "sample", "proximity": near}))
+    lines = ["## Examples"] if queries else []
+    lines += [f"{title}: `{json.dumps({**base, **arguments}, ensure_ascii=False)}`" for title, arguments in queries]
+    operators = "$gt $gte $lt $lte $eq $ne $in $nin $exists $contains $not, joined by $and $or $not"
+    return [*lines, f"Operators: {operators}"]
+
+
+def _is_plain(field: Mapping[str, Any]) -> bool:
+    """A field of few short texts, which can be asked for as they stand."""
+    examples = field["examples"]
+    is_text = "string" in field["types"] and FIELD.fullmatch(field["name"])
+    return bool(is_text and 1 < field["distinct"] <= 20 and examples and len(examples[0]) < 60)
+
+
+def _is_date(field: Mapping[str, Any]) -> bool:
+    examples = field["examples"]
+    return bool(examples) and all(len(text) >= 10 and text[4:5] == "-" and text[:4].isdecimal() for text in examples)

@@ -1,0 +1,178 @@
+"""One question in SQL: a statement that only reads, by parser and engine, within its rows, bytes and time."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from datetime import time as clock_time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from analysis.operations import QuerySql
+from analysis.sources import declared_texts
+from analysis.sources.interface import UpstreamFailed
+from analysis.sql.declaration import SqlSource, is_sql, parse
+from analysis.sql.engines import DIALECTS, ENGINES, Engine, Rows
+from memories.contract import progress
+from memories.contract.budget import within_budget
+from memories.contract.errors import DomainError, Invalid
+from memories.contract.operations import carries_out
+from memories.database import connections
+from memories.identity.caller import Caller
+
+POLL_S = 0.2
+STOP_S = 5.0  # how long a cancelled engine is waited for
+CELL_MOST = 2_000  # characters of one value
+WRITES = (
+    "Insert", "Update", "Delete", "Merge", "Create", "Drop", "Alter", "Command", "Copy", "Set", "Use", "Pragma",
+    "Attach", "Detach", "TruncateTable", "Into", "Lock", "Transaction", "Commit", "Rollback", "Kill", "Grant",
+    "Analyze", "LoadData", "Export", "Install", "Execute",
+)  # fmt: skip
+# Functions that run SQL from a text, reach other servers or files, or change the server, in whatever engine has them.
+REACHES = re.compile(
+    r"(pg_(read|ls|stat_file|terminate|cancel|reload|rotate|switch|promote|create|drop|logical|replication|advisory|try_"
+    r"advisory|execute|file|stat_reset|notify|wal_replay)|lo_|dblink|set_config|nextval|setval|(query|table|schema|database|"
+    r"cursor)_to_xml|query$|query_table|raw_query|execute|xp_|sp_|load_|read_|scan_|parquet_|sqlite_|postgres_|mysql_|glob$)",
+    re.IGNORECASE,
+)
+READS = ("Select", "SetOperation", "Subquery", "Describe", "Show", "Values")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a question returned; `rows` are within the budget, `is_cut` says that there are more."""
+
+    source: SqlSource
+    columns: list[str]
+    rows: list[list[Any]]
+    is_cut: bool
+    took_ms: float
+
+
+def readable_sources(caller: Caller) -> dict[str, SqlSource]:
+    """The warehouses that the caller may ask, by name. A broken declaration stands in nobody else's way."""
+    by_name: dict[str, SqlSource] = {}
+    for name, text in declared_texts():
+        if not is_sql(text):
+            continue
+        try:
+            source = parse(name, text)
+        except DomainError:
+            continue
+        if caller.is_admin or not source.read_personas or caller.personas & set(source.read_personas):
+            by_name[name] = source
+    return by_name
+
+
+def platform_of(caller: Caller, name: str) -> str:
+    """What the catalog calls the platform of this warehouse, or ""."""
+    source = readable_sources(caller).get(name)
+    return source.platform if source else ""
+
+
+@carries_out(QuerySql)
+def ask(ask: QuerySql, *, caller: Caller) -> Result:
+    """Runs one reading statement. Raises Invalid for any other, UpstreamFailed for what the engine refuses, Degraded
+    where it is away."""
+    sources = readable_sources(caller)
+    source = _source_named(ask.source, sources)
+    check_reads(ask.sql, DIALECTS[source.engine])
+    row_limit = min(ask.limit, source.rows)
+    connections.release()  # other systems are waited for without a database connection
+    started = time.monotonic()
+    with closing(ENGINES[source.engine](source)) as engine:
+        columns, rows = _within_time(engine, ask.sql, row_limit + 1, source.timeout_s)
+    shown_rows, omitted = within_budget([[plain(value) for value in row] for row in rows[:row_limit]])
+    return Result(
+        source, columns, shown_rows, len(rows) > row_limit or omitted > 0, 1000 * (time.monotonic() - started)
+    )
+
+
+def _source_named(name: str, sources: dict[str, SqlSource]) -> SqlSource:
+    if name and name in sources:
+        return sources[name]
+    if not name and len(sources) == 1:
+        return next(iter(sources.values()))
+    fault = f"{name[:60]!r} is unknown" if name else "is missing"
+    raise Invalid(fault, field="source", allowed=", ".join(sorted(sources)) or "none is declared for you")
+
+
+def check_reads(sql: str, dialect: str) -> None:
+    """Raises Invalid for anything but a single statement that reads."""
+    import sqlglot  # noqa: PLC0415 - only this tool needs it
+
+    try:
+        trees = [tree for tree in sqlglot.parse(sql, read=dialect) if tree is not None]
+    except (sqlglot.errors.SqlglotError, RecursionError, ValueError) as error:
+        line = (str(error).splitlines() or ["it can't be parsed"])[0]
+        raise Invalid(f"is not {dialect} SQL: {line[:200]}", field="sql", allowed="one SELECT") from None
+    if len(trees) != 1:
+        raise Invalid(f"has {len(trees)} statements", field="sql", allowed="one")
+    kinds = {kind.__name__ for node in trees[0].walk() for kind in type(node).__mro__}
+    roots = {kind.__name__ for kind in type(trees[0]).__mro__}
+    if writing := sorted(kinds & set(WRITES)):
+        raise Invalid(f"writes or changes something ({writing[0]})", field="sql", allowed="one SELECT")
+    for function in trees[0].find_all(sqlglot.exp.Func):
+        name = function.name if isinstance(function, sqlglot.exp.Anonymous) else function.sql_name()
+        if REACHES.match(name):
+            raise Invalid(
+                f"calls {name.lower()[:60]}, which does more than reading tables", field="sql", allowed="one SELECT"
+            )
+    if not roots & set(READS):
+        raise Invalid(f"is a {type(trees[0]).__name__}", field="sql", allowed="one SELECT")
+
+
+def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows:
+    """The rows, while the client is told that it goes on. The engine is cancelled at the end of its time, and when the
+    client has gone."""
+    started, pool = time.monotonic(), ThreadPoolExecutor(1, thread_name_prefix="query")
+    future: Future[Rows] = pool.submit(engine.run, sql, limit)
+    try:
+        while True:
+            try:
+                return future.result(timeout=POLL_S)
+            except NotYet:
+                elapsed = time.monotonic() - started
+                if future.done():
+                    return future.result()
+                if elapsed > timeout_s:
+                    raise UpstreamFailed(f"took longer than {timeout_s:g} s and was cancelled: ask for less") from None
+                progress.tell(elapsed, timeout_s, "the warehouse is working")
+    except BaseException:
+        threading.Thread(target=engine.cancel, daemon=True).start()
+        with contextlib.suppress(NotYet, CancelledError):  # an engine that does not stop keeps nobody waiting
+            future.exception(timeout=STOP_S)
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def plain(value: Any) -> Any:
+    """As JSON holds it: exact decimals and dates as text, long values cut."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    if isinstance(value, datetime | date | clock_time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()[:CELL_MOST]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    text = str(value)
+    return text if len(text) <= CELL_MOST else f"{text[:CELL_MOST]}… ({len(text)} characters)"

@@ -1,0 +1,177 @@
+"""What aspects say, in plain terms: name, description, columns, owners, tags, whether it still stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from knowledge.catalog.interface import CatalogPort, entity_type
+
+Aspects = Mapping[str, Mapping[str, Any]]
+
+TEXT_FOUND = 20_000  # characters of a document that are searched
+
+# All that a page or a reviewer wants to know of an entity; one read brings them.
+ASPECTS = (
+    "datasetProperties", "editableDatasetProperties", "schemaMetadata", "editableSchemaMetadata", "ownership",
+    "globalTags", "glossaryTerms", "domains", "deprecation", "institutionalMemory", "structuredProperties", "status",
+    "upstreamLineage", "tagProperties", "glossaryTermInfo", "glossaryNodeInfo", "domainProperties", "documentInfo",
+    "containerProperties", "editableContainerProperties", "chartInfo", "editableChartProperties", "dashboardInfo",
+    "editableDashboardProperties", "dataJobInfo", "editableDataJobProperties", "dataFlowInfo",
+    "editableDataFlowProperties", "subTypes", "propertyDefinition", "incidentInfo", "queryProperties", "promptInfo",
+    "dataJobInputOutput", "dataProductProperties", "corpUserInfo", "corpUserEditableInfo", "corpGroupInfo",
+)  # fmt: skip
+
+# Where each kind of entity keeps its description: what people edit first, what ingestion wrote after it.
+DESCRIPTIONS: dict[str, list[tuple[str, str]]] = {
+    "dataset": [("editableDatasetProperties", "description"), ("datasetProperties", "description")],
+    "container": [("editableContainerProperties", "description"), ("containerProperties", "description")],
+    "chart": [("editableChartProperties", "description"), ("chartInfo", "description")],
+    "dashboard": [("editableDashboardProperties", "description"), ("dashboardInfo", "description")],
+    "dataJob": [("editableDataJobProperties", "description"), ("dataJobInfo", "description")],
+    "dataFlow": [("editableDataFlowProperties", "description"), ("dataFlowInfo", "description")],
+    "domain": [("domainProperties", "description")],
+    "glossaryTerm": [("glossaryTermInfo", "definition")],
+    "glossaryNode": [("glossaryNodeInfo", "definition")],
+    "tag": [("tagProperties", "description")],
+}
+NAMES = (
+    ("datasetProperties", "name"), ("tagProperties", "name"), ("glossaryTermInfo", "name"),
+    ("domainProperties", "name"), ("documentInfo", "title"), ("containerProperties", "name"),
+    ("chartInfo", "title"), ("dashboardInfo", "title"), ("dataProductProperties", "name"),
+    ("corpUserEditableInfo", "displayName"), ("corpUserInfo", "displayName"), ("corpUserInfo", "fullName"),
+    ("corpGroupInfo", "displayName"), ("propertyDefinition", "displayName"), ("propertyDefinition", "qualifiedName"),
+    ("dataJobInfo", "name"), ("dataFlowInfo", "name"), ("glossaryNodeInfo", "name"), ("schemaMetadata", "schemaName"),
+)  # fmt: skip
+
+NAMING = tuple(dict.fromkeys(aspect for aspect, _ in NAMES))
+
+
+@dataclass(frozen=True)
+class Column:
+    path: str  # exactly as the schema has it
+    simple_path: str  # v1 form: without type and version tokens
+    native_type: str
+    nullable: bool
+    description: str
+    tags: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    urn: str
+    name: str
+    qualified_name: str
+    description: str
+    platform: str
+    removed: bool
+    deprecated: bool
+    deprecation_note: str
+    is_known: bool = True  # something is said of it
+    document_text: str = ""
+    properties: dict[str, list[str | float]] = field(default_factory=dict)  # structured properties by URN
+    owners: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    terms: list[str] = field(default_factory=list)
+    domains: list[str] = field(default_factory=list)
+    links: list[dict[str, str]] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)
+
+    def column(self, name: str) -> Column | None:
+        """By its exact path, or by its simple one."""
+        exact = next((column for column in self.columns if column.path == name), None)
+        return exact or next((column for column in self.columns if column.simple_path == simple_path(name)), None)
+
+
+def read(catalog: CatalogPort, urn: str) -> Facts:
+    """What the catalog says of one entity now. Raises CatalogUnavailable or CatalogRefused."""
+    aspects = catalog.read([urn], ASPECTS)[urn]
+    return of(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
+
+
+def of(urn: str, aspects: Aspects) -> Facts:
+    def at(aspect: str, key: str, default: Any = "") -> Any:
+        return (aspects.get(aspect) or {}).get(key) or default
+
+    name = name_of(aspects)
+    texts = DESCRIPTIONS.get(entity_type(urn), [])
+    return Facts(
+        urn=urn,
+        name=name or short_name(urn),
+        qualified_name=str(at("datasetProperties", "qualifiedName"))
+        or (short_name(urn) if entity_type(urn) == "dataset" else name or short_name(urn)),
+        description=next((str(at(aspect, key)) for aspect, key in texts if at(aspect, key)), ""),
+        platform=platform(urn),
+        removed=bool(at("status", "removed", False)),
+        deprecated=bool(at("deprecation", "deprecated", False)),
+        deprecation_note=str(at("deprecation", "note")),
+        is_known=bool(aspects),
+        document_text=str((at("documentInfo", "contents", {}) or {}).get("text") or ""),
+        properties={
+            str(assignment.get("propertyUrn", "")): [_plain(value) for value in assignment.get("values") or []]
+            for assignment in at("structuredProperties", "properties", [])
+        },
+        owners=[str(owner.get("owner", "")) for owner in at("ownership", "owners", [])],
+        tags=[str(tag.get("tag", "")) for tag in at("globalTags", "tags", [])],
+        terms=[str(term.get("urn", "")) for term in at("glossaryTerms", "terms", [])],
+        domains=[str(domain) for domain in at("domains", "domains", [])],
+        links=[
+            {"url": str(e.get("url", "")), "label": str(e.get("description", ""))}
+            for e in at("institutionalMemory", "elements", [])
+        ],
+        columns=list(columns(aspects)),
+    )
+
+
+def name_of(aspects: Aspects) -> str:
+    """What people call it; nothing where no aspect says."""
+    names = ((aspects.get(aspect) or {}).get(key) for aspect, key in NAMES)
+    return next((str(name) for name in names if name), "")
+
+
+def _plain(value: Any) -> str | float:
+    """A structured property's value: {"string": …} or {"double": …}."""
+    inner = next(iter(value.values()), "") if isinstance(value, Mapping) else value
+    return inner if isinstance(inner, int | float) else str(inner)
+
+
+def columns(aspects: Aspects) -> Iterator[Column]:
+    """The schema's columns, with what people have edited laid over what ingestion wrote."""
+    edited = {
+        str(info.get("fieldPath", "")): info
+        for info in (aspects.get("editableSchemaMetadata") or {}).get("editableSchemaFieldInfo") or []
+    }
+    for entry in (aspects.get("schemaMetadata") or {}).get("fields") or []:
+        path = str(entry.get("fieldPath", ""))
+        info = edited.get(path, {})
+        yield Column(
+            path=path,
+            simple_path=simple_path(path),
+            native_type=str(entry.get("nativeDataType", "")),
+            nullable=bool(entry.get("nullable", False)),
+            description=str(info.get("description") or entry.get("description") or ""),
+            tags=tuple(str(tag.get("tag", "")) for tag in (info.get("globalTags") or {}).get("tags") or []),
+            terms=tuple(str(term.get("urn", "")) for term in (info.get("glossaryTerms") or {}).get("terms") or []),
+        )
+
+
+def simple_path(path: str) -> str:
+    """A v2 field path (`[version=2.0].[type=struct].address.[type=string].zip`) as people write it: `address.zip`."""
+    return ".".join(token for token in re.sub(r"\[[^\]]*\]", "", path).split(".") if token)
+
+
+def short_name(urn: str) -> str:
+    """The telling part of a URN: `sales.orders` of urn:li:dataset:(…:snowflake,sales.orders,PROD)."""
+    key = urn.split(":", 3)[-1]
+    if key.startswith("(") and key.endswith(")"):
+        parts = key[1:-1].split(",")
+        return parts[1] if len(parts) > 2 else parts[-1]
+    return key
+
+
+def platform(urn: str) -> str:
+    match = re.search(r"urn:li:dataPlatform:([^,)]+)", urn)
+    return match.group(1) if match else ""

@@ -1,0 +1,42 @@
+"""A catalog together with the entities that are ours alone: curated prompts, which no DataHub knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.catalog.interface import Aspect, CatalogPort, EntitySummary, LineageNode, Run, Write, entity_type
+
+OWN_TYPES = frozenset({"prompt"})
+
+
+class WithOwnEntities:
+    """Sends what is about our own entities to our tables, and all else to the catalog."""
+
+    def __init__(self, catalog: CatalogPort) -> None:
+        self.name = catalog.name
+        self._catalog = catalog
+        self._local = LocalCatalog()
+
+    def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
+        local_urns, other_urns = _split(urns)
+        answer = self._local.read(local_urns, aspects) if local_urns else {}
+        return answer | (self._catalog.read(other_urns, aspects) if other_urns else {})
+
+    def existing(self, urns: Sequence[str]) -> set[str]:
+        local_urns, other_urns = _split(urns)
+        return self._local.existing(local_urns) | (self._catalog.existing(other_urns) if other_urns else set())
+
+    def write(self, write: Write, run: Run) -> None:
+        (self._local if entity_type(write.urn) in OWN_TYPES else self._catalog).write(write, run)
+
+    def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:
+        return self._catalog.search(query, types=types, limit=limit)
+
+    def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
+        return self._catalog.lineage(urn, direction=direction, hops=hops, limit=limit)
+
+
+def _split(urns: Sequence[str]) -> tuple[list[str], list[str]]:
+    local_urns = [urn for urn in urns if entity_type(urn) in OWN_TYPES]
+    return local_urns, [urn for urn in urns if entity_type(urn) not in OWN_TYPES]

@@ -1,0 +1,161 @@
+"""DataHub metadata files: reading MCE and MCP JSON into the embedded catalog, writing changesets as MCPs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from knowledge.catalog import entity_view
+from knowledge.catalog.bulk_write import Put, put_many
+from knowledge.catalog.interface import entity_type
+from knowledge.catalog.json_patch import from_pointer, pointer
+from knowledge.freshness.comparison import check_entities
+from knowledge.models import CatalogAspect, CatalogEntity, Change
+from memories.contract.errors import Invalid
+from memories.contract.fields import URN_LENGTH, URN_PATTERN
+from memories.database.connections import maintain
+
+JSON_PATCH = "application/json-patch+json"
+CHUNK = 200  # records in one go
+
+
+@dataclass(frozen=True)
+class Proposal:
+    urn: str
+    aspect: str
+    kind: str  # UPSERT or PATCH
+    payload: Any  # the aspect's value, or the patch's operations
+
+
+@dataclass
+class Loaded:
+    records: int = 0
+    stale: int = 0  # memories that what was loaded made stale
+    urns: set[str] = field(default_factory=set)  # entities that changed
+    writes: int = 0
+    unchanged: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)  # kept, or skipped where asked for
+    skipped: Counter[str] = field(default_factory=Counter)  # why
+
+
+def read_file(path: Path) -> list[Any]:
+    try:
+        records = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise Invalid(f"{path}: {error}", field="file", allowed="a JSON file of metadata events") from None
+    if not isinstance(records, list):
+        raise Invalid(f"{path} holds no list", field="file", allowed="a JSON list of MCE or MCP records")
+    return records
+
+
+def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded]:
+    """Writes records into the embedded catalog, in bulk; yields the running count after each chunk of records. What
+    changed is compared with the memories about it at the end."""
+    count = Loaded()
+    for chunk in batched(records, CHUNK):
+        result = put_many(_puts(chunk, count, known_only))
+        count.writes += result.writes
+        count.unchanged += result.unchanged
+        count.urns |= result.urns
+        count.records += len(chunk)
+        yield count
+    maintain(CatalogAspect, CatalogEntity)
+    count.stale = check_entities(count.urns).stale
+    yield count
+
+
+def batched(records: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    iterator = iter(records)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[Put]:
+    stamp = {"runId": "load-catalog"}
+    for record in records:
+        for proposal in proposals(record, count):
+            if proposal.aspect not in entity_view.ASPECTS:
+                count.unknown[proposal.aspect] += 1
+                if known_only:
+                    continue
+            if proposal.kind != "PATCH":
+                yield Put(proposal.urn, proposal.aspect, proposal.payload, stamp)
+                continue
+            for operation in proposal.payload:
+                path = from_pointer(operation["path"])
+                yield Put(proposal.urn, proposal.aspect, operation.get("value"), stamp, path, operation["op"])
+
+
+def proposals(record: Any, count: Loaded) -> Iterator[Proposal]:
+    """What one record says, whichever form it has; what can't be used is counted with the reason."""
+    if not isinstance(record, dict):
+        count.skipped["not an object"] += 1
+    elif snapshot := record.get("proposedSnapshot"):
+        yield from _of_snapshot(snapshot, count)
+    elif record.get("aspectName") and record.get("entityUrn"):
+        yield from _of_proposal(record, count)
+    else:
+        count.skipped["neither MCE nor MCP"] += 1
+
+
+def _of_snapshot(snapshot: Any, count: Loaded) -> Iterator[Proposal]:
+    for body in snapshot.values() if isinstance(snapshot, dict) else ():
+        urn = str(body.get("urn", ""))
+        if not _usable(urn):
+            count.skipped["no usable URN"] += 1
+            continue
+        for aspect in body.get("aspects") or []:
+            for name, value in aspect.items():
+                yield Proposal(urn, aspect_name(name), "UPSERT", value)
+
+
+def _of_proposal(record: dict[str, Any], count: Loaded) -> Iterator[Proposal]:
+    urn, kind = str(record["entityUrn"]), str(record.get("changeType") or "UPSERT")
+    aspect = record.get("aspect") or {}
+    try:
+        payload = aspect["json"] if "json" in aspect else json.loads(aspect["value"])
+    except (KeyError, TypeError, ValueError):
+        count.skipped["no readable aspect"] += 1
+        return
+    if not _usable(urn):
+        count.skipped["no usable URN"] += 1
+    elif kind not in ("UPSERT", "CREATE", "CREATE_ENTITY", "PATCH"):
+        count.skipped[f"change type {kind}"] += 1
+    else:
+        if kind == "PATCH" and isinstance(payload, dict):
+            payload = payload.get("patch", [])  # the generic form
+        yield Proposal(urn, str(record["aspectName"]), "PATCH" if kind == "PATCH" else "UPSERT", payload)
+
+
+def _usable(urn: str) -> bool:
+    return len(urn) <= URN_LENGTH and bool(URN_PATTERN.fullmatch(urn))
+
+
+def aspect_name(class_name: str) -> str:
+    """`datasetProperties` of com.linkedin.pegasus2avro.dataset.DatasetProperties; `mlModelProperties` of MLModel…"""
+    last = class_name.rpartition(".")[2]
+    return re.sub(r"^(ML|[A-Z])", lambda match: match.group(1).lower(), last)
+
+
+def as_proposals(changes: Iterable[Change]) -> list[dict[str, Any]]:
+    """The writes as MCPs for a metadata file. Run ids and preconditions are the replaying side's."""
+    records = []
+    for change in changes:
+        whole = not change.path
+        operation = {"op": change.operation, "path": pointer(change.path), "value": change.written}
+        records.append(
+            {
+                "entityType": entity_type(change.urn),
+                "entityUrn": change.urn,
+                "changeType": "UPSERT" if whole else "PATCH",
+                "aspectName": change.aspect,
+                "aspect": {"json": change.written if whole else [operation]},
+            }
+        )
+    return records

@@ -1,0 +1,65 @@
+"""What search, pages and lineage read of the embedded catalog: derived from its aspects, rebuilt at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from knowledge.catalog import document_index, entity_view
+from knowledge.catalog.interface import Value, entity_type
+from knowledge.catalog.lineage_edges import edges
+from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
+from memories import extensions
+
+AT_ONCE = 500
+NAMED_FROM = 8  # characters of a name that is looked for in texts: a shorter one is a word
+DERIVED = ["entity_type", "name", "qualified_name", "description", "columns", "platform", "removed", "deprecated"]
+
+
+def refresh_entities(urns: Sequence[str]) -> None:
+    """Derives these entities' rows, and the lineage that their aspects tell of."""
+    aspects: dict[str, dict[str, Value]] = {urn: {} for urn in urns}
+    newest = CatalogAspect.objects.filter(urn__in=list(urns), is_latest=True, value__isnull=False)
+    for urn, aspect, value in newest.values_list("urn", "aspect", "value"):
+        aspects[urn][aspect] = value or {}
+    CatalogEntity.objects.filter(urn__in=[urn for urn, values in aspects.items() if not values]).delete()
+    CatalogEntity.objects.bulk_create(
+        [_entity(urn, values) for urn, values in aspects.items() if values],
+        update_conflicts=True,
+        unique_fields=["urn"],
+        update_fields=DERIVED,
+    )
+    current_edges = {(down, up, urn) for urn, values in aspects.items() for down, up in edges(urn, values)}
+    stored_edges = set(
+        LineageEdge.objects.filter(said_by__in=list(urns)).values_list("downstream", "upstream", "said_by", "pk")
+    )
+    LineageEdge.objects.filter(pk__in=[pk for *edge, pk in stored_edges if tuple(edge) not in current_edges]).delete()
+    new = current_edges - {(down, up, said_by) for down, up, said_by, _ in stored_edges}
+    rows = [LineageEdge(downstream=down, upstream=up, said_by=said_by) for down, up, said_by in sorted(new)]
+    LineageEdge.objects.bulk_create(rows, ignore_conflicts=True)
+    document_index.follow(urns)
+    names = CatalogEntity.objects.filter(urn__in=list(urns)).values_list("qualified_name", flat=True)
+    for listen in extensions.CATALOG_CHANGES.values():
+        listen(urns, [name for name in names if len(name) >= NAMED_FROM])
+
+
+def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:
+    entity = entity_view.of(urn, aspects)
+    return CatalogEntity(
+        urn=urn,
+        entity_type=entity_type(urn),
+        name=entity.name[:500],
+        qualified_name=entity.qualified_name[:500],
+        description=entity.description or entity.document_text[: entity_view.TEXT_FOUND],
+        columns=" ".join(column.path for column in entity.columns),
+        platform=entity.platform[:100],
+        removed=entity.removed,
+        deprecated=entity.deprecated,
+    )
+
+
+def rebuild() -> Iterator[int]:
+    """Derives all entities and all lineage anew; yields how many are done."""
+    urns = list(CatalogAspect.objects.filter(is_latest=True).order_by("urn").values_list("urn", flat=True).distinct())
+    for start in range(0, len(urns), AT_ONCE):
+        refresh_entities(urns[start : start + AT_ONCE])
+        yield min(start + AT_ONCE, len(urns))

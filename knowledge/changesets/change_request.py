@@ -1,0 +1,145 @@
+"""A requested change, what a plan for it may look at, and the steps it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from django.utils import timezone
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema
+
+from knowledge.catalog.entity_view import Facts
+from knowledge.catalog.interface import Write, make_urn
+from memories.contract.errors import Invalid
+from memories.contract.fields import OneOf, Text, fault
+from memories.contract.registry import Registry
+
+CHANGE_TYPES: Registry[ChangeType] = Registry("change types")
+DETAIL_MAX = 10_000
+TARGET_MAX = 500
+
+
+PROPOSED_ONLY = {"current_value", "source_insight_ids"}  # what synthesize adds for the reader
+OLDER_NAMES = {"action_type": "change_type", "suggested_value": "detail"}
+LongText = Annotated[str, Text(0, DETAIL_MAX)]
+
+
+class Request(BaseModel):
+    """One requested change."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True, defer_build=True
+    )
+
+    change_type: Annotated[str, OneOf(CHANGE_TYPES)]
+    target: Annotated[str, Text(0, TARGET_MAX)] = ""
+    detail: LongText = ""
+    query_sql: LongText = Field("", validate_default=True)
+    query_description: LongText = ""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Beside the types it says what each takes, so that nobody has to look it up."""
+        schema = handler.resolve_ref_schema(handler(core))
+        name = next(iter(schema["properties"]))  # change_type, or the name that insights give it
+        schema["properties"][name] = {**schema["properties"][name], "description": usage()}
+        del schema["description"]
+        return schema
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename(cls, value: Any) -> Any:
+        """The same under the names that insights and syntheses give it."""
+        if not isinstance(value, Mapping):
+            return value
+        fields = {OLDER_NAMES.get(name, name): item for name, item in value.items() if name not in PROPOSED_ONLY}
+        return {name: "" if item is None else item for name, item in fields.items()}
+
+    @field_validator("query_sql")
+    @classmethod
+    def _has_statement(cls, query_sql: str, info: ValidationInfo) -> str:
+        if info.data.get("change_type") == "add_curated_query" and not query_sql:
+            raise fault("is missing", "the statement, 1 to 10,000 characters")
+        return query_sql
+
+    def as_action(self) -> dict[str, str]:
+        """As an insight keeps it."""
+        extras = {"query_sql": self.query_sql, "query_description": self.query_description}
+        texts = {name: text for name, text in extras.items() if text}
+        return {"action_type": self.change_type, "target": self.target, "detail": self.detail, **texts}
+
+
+class Action(Request):
+    """A change that an insight suggests."""
+
+    change_type: Annotated[str, OneOf(CHANGE_TYPES)] = Field(alias="action_type")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a plan may look at: the entity, what the catalog says of it now, who asks, and in which changeset."""
+
+    urn: str
+    facts: Facts | None
+    actor: str
+    changeset: str
+    find_term: Callable[[str], str]  # the URN of a glossary term with this name, or ""
+    exists: Callable[[str], bool]  # whether the catalog has an entity with this URN
+    authors: tuple[str, ...] = ()  # who wrote the insights that the changes come from
+
+    @property
+    def stamp(self) -> dict[str, Any]:
+        return {"time": int(timezone.now().timestamp() * 1000), "actor": make_urn("corpuser", self.actor)}
+
+
+@dataclass(frozen=True)
+class ChangeType:
+    """One kind of change to the catalog."""
+
+    name: str
+    kinds: tuple[str, ...]  # entity types that it suits; empty: it needs no entity
+    plan: Callable[[Request, Context], list[Step]]
+    says: str  # for people: what it does
+    target: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A write, and whether it makes an entity that was not there."""
+
+    write: Write
+    creates: bool = False
+
+
+def usage() -> str:
+    """Target and detail of each change type; those that take the same together."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for entry in CHANGE_TYPES.values():
+        names.setdefault((entry.target or "-", entry.detail or "-"), []).append(entry.name)
+    groups = [f"{', '.join(group)}: {target} | {detail}" for (target, detail), group in names.items()]
+    return f"target | detail of each: {'; '.join(groups)}."
+
+
+def add(urn: str, aspect: str, path: tuple[str, ...], value: Any) -> Step:
+    return Step(Write(urn, aspect, path, "add", value))
+
+
+def remove(urn: str, aspect: str, path: tuple[str, ...]) -> Step:
+    return Step(Write(urn, aspect, path, "remove"))
+
+
+def detail_of(request: Request, allowed: str) -> str:
+    if not request.detail.strip():
+        raise Invalid("is missing", field="detail", allowed=allowed)
+    return request.detail.strip()

@@ -1,0 +1,302 @@
+"""The catalog changes that a curator can make, each in one entry: which entities it suits, what it writes where.
+
+The way back needs no entry: every write keeps what stood at its path before, and is undone by putting that back;
+an entity that was created is soft-deleted. A new change type is one function and one line in CHANGE_TYPES.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Annotated
+
+from knowledge.catalog.entity_view import DESCRIPTIONS
+from knowledge.catalog.interface import entity_type, make_urn
+from knowledge.changesets import new_entities
+from knowledge.changesets.change_request import (
+    CHANGE_TYPES,
+    TARGET_MAX,
+    ChangeType,
+    Context,
+    Request,
+    Step,
+    add,
+    detail_of,
+    remove,
+)
+from memories.contract.errors import Invalid, NotFound
+from memories.contract.fields import Text, Urn
+from memories.contract.operations import checked
+
+COLUMN = "column:"
+QUALITY_TAG = "urn:li:tag:QualityIssue"
+OWNERSHIP_TYPES = ("TECHNICAL_OWNER", "BUSINESS_OWNER", "DATA_STEWARD", "DATAOWNER", "NONE")
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+DOCUMENTED = (
+    "dataset",
+    "container",
+    "glossaryTerm",
+    "glossaryNode",
+    "chart",
+    "dashboard",
+    "dataJob",
+    "dataFlow",
+    "domain",
+)
+TAGGABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
+
+
+def _column(request: Request, context: Context) -> str:
+    """The exact path of the column that the target names, or nothing. A column that isn't there is refused:
+    the catalog would take the write and show it nowhere."""
+    if not request.target.startswith(COLUMN):
+        return ""
+    name = request.target.removeprefix(COLUMN).strip()
+    match = context.facts.column(name) if context.facts else None
+    if match is None:
+        names = ", ".join(column.simple_path for column in (context.facts.columns if context.facts else [])[:30])
+        raise Invalid(f"there is no column {name!r}", field="target", allowed=names or "none: it has no schema")
+    return match.path
+
+
+# -- the plans -----------------------------------------------------------------------------------------------
+
+
+def update_description(request: Request, context: Context) -> list[Step]:
+    text = detail_of(request, "the new description")
+    if column := _column(request, context):
+        return [add(context.urn, "editableSchemaMetadata", ("editableSchemaFieldInfo", column, "description"), text)]
+    aspect, key = DESCRIPTIONS[entity_type(context.urn)][0]
+    return [add(context.urn, aspect, (key,), text)]
+
+
+def _association(
+    aspect: str, list_name: str, key: str, kind: str, adds: bool
+) -> Callable[[Request, Context], list[Step]]:
+    """Tags and terms, of an entity or of a column."""
+
+    def plan(request: Request, context: Context) -> list[Step]:
+        urn = make_urn(kind, detail_of(request, f"a {kind}'s name or URN"))
+        path: tuple[str, ...] = (list_name, urn)
+        target_aspect = aspect
+        if column := _column(request, context):
+            target_aspect, path = "editableSchemaMetadata", ("editableSchemaFieldInfo", column, aspect, *path)
+        return [add(context.urn, target_aspect, path, {key: urn}) if adds else remove(context.urn, target_aspect, path)]
+
+    return plan
+
+
+def flag_quality_issue(request: Request, context: Context) -> list[Step]:
+    issue = detail_of(request, "what is wrong")
+    return [add(context.urn, "globalTags", ("tags", QUALITY_TAG), {"tag": QUALITY_TAG, "context": issue})]
+
+
+def add_documentation(request: Request, context: Context) -> list[Step]:
+    url = checked(Annotated[str, Text(8, TARGET_MAX)], request.target, "target")
+    if not re.fullmatch(r"https?://\S+", url):
+        raise Invalid(f"{url[:60]!r} is not a web address", field="target", allowed="http:// or https://")
+    link = {"url": url, "description": request.detail.strip() or url, "createStamp": context.stamp}
+    return [add(context.urn, "institutionalMemory", ("elements", url), link)]
+
+
+def deprecate(request: Request, context: Context) -> list[Step]:
+    value = {
+        "deprecated": True,
+        "note": detail_of(request, "why, and what to use instead"),
+        "actor": context.stamp["actor"],
+        "decommissionTime": None,
+    }
+    if request.target:
+        value["replacement"] = checked(Urn, request.target, "target")
+    return [add(context.urn, "deprecation", (), value)]
+
+
+def set_domain(request: Request, context: Context) -> list[Step]:
+    return [
+        add(context.urn, "domains", ("domains",), [make_urn("domain", detail_of(request, "a domain's name or URN"))])
+    ]
+
+
+def _structured_property(request: Request, context: Context) -> str:
+    urn = make_urn("structuredProperty", checked(Annotated[str, Text(1, TARGET_MAX)], request.target, "target"))
+    if not context.exists(urn):
+        raise NotFound(f"there is no property {urn}: define it first (define_structured_property)", field="target")
+    return urn
+
+
+def set_structured_property(request: Request, context: Context) -> list[Step]:
+    """The whole list of values: one, or a JSON array of texts and numbers."""
+    text = detail_of(request, "a value, or a JSON array of values")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in values):
+        raise Invalid("is neither a value nor a list of values", field="detail", allowed="texts and numbers")
+    urn = _structured_property(request, context)
+    elements = [{"string": v} if isinstance(v, str) else {"double": float(v)} for v in values]
+    return [add(context.urn, "structuredProperties", ("properties", urn), {"propertyUrn": urn, "values": elements})]
+
+
+def remove_structured_property(request: Request, context: Context) -> list[Step]:
+    return [remove(context.urn, "structuredProperties", ("properties", _structured_property(request, context)))]
+
+
+def _owner(request: Request) -> tuple[str, str]:
+    owner = detail_of(request, "an e-mail address or a corpuser's or corpGroup's URN")
+    if not owner.startswith("urn:li:corp") and not EMAIL.fullmatch(owner):
+        raise Invalid(
+            f"{owner[:60]!r} is not a person or group",
+            field="detail",
+            allowed="an e-mail address, urn:li:corpuser:…, urn:li:corpGroup:…",
+        )
+    kind = request.target.strip() or "TECHNICAL_OWNER"
+    if kind not in OWNERSHIP_TYPES:
+        raise Invalid(f"{kind[:60]!r} is unknown", field="target", allowed=", ".join(OWNERSHIP_TYPES))
+    return make_urn("corpuser", owner), kind
+
+
+def add_owner(request: Request, context: Context) -> list[Step]:
+    owner, kind = _owner(request)
+    return [add(context.urn, "ownership", ("owners", owner, kind), {"owner": owner, "type": kind})]
+
+
+def remove_owner(request: Request, context: Context) -> list[Step]:
+    owner, kind = _owner(request)
+    return [remove(context.urn, "ownership", ("owners", owner, kind))]
+
+
+DESCRIBED = tuple(DESCRIPTIONS)
+BUILT_IN = (
+    ChangeType(
+        "update_description",
+        DESCRIBED,
+        update_description,
+        "Set the description",
+        "empty, or column:<path>",
+        "text",
+    ),
+    ChangeType(
+        "add_tag",
+        TAGGABLE,
+        _association("globalTags", "tags", "tag", "tag", True),
+        "Add a tag",
+        "empty, or column:<path>",
+        "name or URN",
+    ),
+    ChangeType(
+        "remove_tag",
+        TAGGABLE,
+        _association("globalTags", "tags", "tag", "tag", False),
+        "Remove a tag",
+        "empty, or column:<path>",
+        "name or URN",
+    ),
+    ChangeType(
+        "add_glossary_term",
+        TAGGABLE,
+        _association("glossaryTerms", "terms", "urn", "glossaryTerm", True),
+        "Attach a glossary term",
+        "empty, or column:<path>",
+        "name or URN",
+    ),
+    ChangeType(
+        "remove_glossary_term",
+        TAGGABLE,
+        _association("glossaryTerms", "terms", "urn", "glossaryTerm", False),
+        "Detach a glossary term",
+        "empty, or column:<path>",
+        "name or URN",
+    ),
+    ChangeType(
+        "create_glossary_term",
+        (),
+        new_entities.create_glossary_term,
+        "Create a glossary term and attach it",
+        "name",
+        "definition",
+    ),
+    ChangeType("flag_quality_issue", TAGGABLE, flag_quality_issue, "Flag a quality issue", "", "what is wrong"),
+    ChangeType("add_documentation", DOCUMENTED, add_documentation, "Add a link", "URL", "label"),
+    ChangeType(
+        "add_context_document",
+        (),
+        new_entities.add_context_document,
+        "Publish a context document",
+        "title",
+        "text",
+    ),
+    ChangeType(
+        "update_context_document",
+        (),
+        new_entities.update_context_document,
+        "Change a context document",
+        "document id",
+        "text",
+    ),
+    ChangeType(
+        "remove_context_document",
+        (),
+        new_entities.remove_context_document,
+        "Remove a context document",
+        "document id",
+        "",
+    ),
+    ChangeType(
+        "deprecate",
+        (*TAGGABLE, "glossaryTerm"),
+        deprecate,
+        "Mark as deprecated",
+        "replacement's URN, or empty",
+        "why",
+    ),
+    ChangeType("set_domain", TAGGABLE, set_domain, "Set the domain", "", "name or URN"),
+    ChangeType("add_owner", DOCUMENTED, add_owner, "Add an owner", "kind of ownership", "e-mail address or URN"),
+    ChangeType(
+        "remove_owner", DOCUMENTED, remove_owner, "Remove an owner", "kind of ownership", "e-mail address or URN"
+    ),
+    ChangeType(
+        "set_structured_property",
+        DOCUMENTED,
+        set_structured_property,
+        "Set a property",
+        "name or URN",
+        "value or JSON array",
+    ),
+    ChangeType(
+        "define_structured_property",
+        (),
+        new_entities.define_structured_property,
+        "Define a property",
+        "name",
+        "what it means; its type in query_description: string, number, date, urn or rich_text",
+    ),
+    ChangeType(
+        "remove_structured_property", DOCUMENTED, remove_structured_property, "Remove a property", "name or URN"
+    ),
+    ChangeType("raise_incident", TAGGABLE, new_entities.raise_incident, "Raise an incident", "title", "what happens"),
+    ChangeType("resolve_incident", (), new_entities.resolve_incident, "Resolve an incident", "incident", "how"),
+    ChangeType(
+        "add_curated_query",
+        ("dataset",),
+        new_entities.add_curated_query,
+        "Add a query",
+        "",
+        "its name; the statement in query_sql",
+    ),
+    ChangeType("add_prompt", (), new_entities.add_prompt, "Offer a prompt to agents", "name", "text"),
+)
+
+
+def suits(request: Request, urn: str) -> None:
+    """Raises Invalid if the change can't be made to this kind of entity."""
+    entry = CHANGE_TYPES[request.change_type]
+    if not entry.kinds:
+        return
+    if not urn:
+        raise Invalid("is missing", field="entity_urn", allowed=f"the entity that {entry.name} changes")
+    kinds = ("dataset",) if request.target.startswith(COLUMN) and entry.target.startswith("empty") else entry.kinds
+    if entity_type(urn) not in kinds:
+        raise Invalid(f"{entry.name} does not suit a {entity_type(urn)}", field="change_type", allowed=", ".join(kinds))

@@ -1,0 +1,183 @@
+"""Catalog changes as people read them: what it is about, the text before and after, what became of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from knowledge.catalog import entity_view
+from knowledge.catalog.interface import entity_type
+from knowledge.catalog.json_patch import ABSENT
+from knowledge.changesets.planning import Planned
+from knowledge.models import CatalogEntity, Change, ChangeOutcome
+from memories.contract.display import visible
+
+TITLES = {
+    "globalTags": "Tag",
+    "glossaryTerms": "Glossary term",
+    "ownership": "Owner",
+    "institutionalMemory": "Link",
+    "structuredProperties": "Property",
+    "domains": "Domain",
+    "deprecation": "Deprecation",
+    "glossaryTermInfo": "Glossary term",
+    "documentInfo": "Document",
+    "incidentInfo": "Incident",
+    "queryProperties": "Query",
+    "promptInfo": "Prompt",
+    "status": "Status",
+}
+# What is written beside a document or a query for the catalog's sake.
+BOOKKEEPING = {"documentSettings", "subTypes", "querySubjects"}
+# Bookkeeping inside of values, which tells a reader nothing.
+STAMPS = {"createStamp", "created", "lastModified", "lastUpdated", "actor", "source", "decommissionTime", "termSource"}
+
+
+@dataclass(frozen=True)
+class Readable:
+    """One change. Without `had_before` nothing stood there; with `removes` nothing will."""
+
+    title: str
+    urn: str
+    before: str
+    after: str
+    had_before: bool
+    removes: bool
+    outcome: str
+    error: str = ""
+    position: int = 0
+    ingested: bool = False  # the text before was written by ingestion, and stays there below ours
+    name: str = ""
+
+    @property
+    def entity(self) -> str:
+        return self.name or entity_view.short_name(self.urn)
+
+    @property
+    def kind(self) -> str:
+        return entity_type(self.urn)
+
+
+def of_planned(planned: Sequence[Planned], entities: Mapping[str, entity_view.Facts] | None = None) -> list[Readable]:
+    """Changes not made yet. A description that only ingestion wrote is shown as what stands there now."""
+    changes = []
+    names = names_in([(change.step.write.urn, change.step.write.value) for change in planned])
+    for position, change in enumerate(planned):
+        write = change.step.write
+        if write.aspect in BOOKKEEPING:
+            continue
+        before, ingested = change.before, False
+        if before is ABSENT and write.path[-1:] == ("description",):
+            before = ingested_description((entities or {}).get(write.urn), write.path)
+            ingested = before is not ABSENT
+        changes.append(
+            Readable(
+                title=title(write.aspect, write.path),
+                urn=write.urn,
+                before="" if before is ABSENT else text_of(before, names),
+                after=text_of(write.value, names),
+                had_before=before is not ABSENT,
+                removes=write.operation == "remove",
+                outcome=ChangeOutcome.NOOP if change.is_noop else ChangeOutcome.PLANNED,
+                position=position,
+                ingested=ingested,
+                name=names.get(write.urn, ""),
+            )
+        )
+    return changes
+
+
+def ingested_description(entity: entity_view.Facts | None, path: Sequence[str]) -> Any:
+    """The description that ingestion wrote, where nobody has laid one over it; ABSENT for any other path."""
+    if entity is None or tuple(path[-1:]) != ("description",):
+        return ABSENT
+    if len(path) == 1:
+        return entity.description or ABSENT
+    column = entity.column(path[1])
+    return (column.description if column else "") or ABSENT
+
+
+def of_changes(changes: Iterable[Change], *, back: bool = False) -> list[Readable]:
+    """Changes as they were made; with `back`, their way back: from what was written to what stood there before."""
+    rows = [change for change in changes if change.aspect not in BOOKKEEPING or change.error]
+    names = names_in([(change.urn, change.written) for change in rows])
+    return [_of_change(change, names, back) for change in rows]
+
+
+def _of_change(change: Change, names: Mapping[str, str], back: bool) -> Readable:
+    before = text_of(change.before, names) if change.had_before else ""
+    after = text_of(change.written, names)
+    return Readable(
+        title=title(change.aspect, change.path),
+        urn=change.urn,
+        before=after if back else before,
+        after=before if back else after,
+        had_before=change.operation != "remove" if back else change.had_before,
+        removes=not change.had_before if back else change.operation == "remove",
+        outcome=change.outcome,
+        error=change.error,
+        position=change.position,
+        name=names.get(change.urn, ""),
+    )
+
+
+def names_in(writes: Sequence[tuple[str, Any]]) -> dict[str, str]:
+    """What the entities that are written, or written of, are called: by the writes themselves, or by the catalog."""
+    text = json.dumps([[urn, value] for urn, value in writes], default=str)
+    urns = set(re.findall(r"urn:li:(?:glossaryTerm|document|incident|query|prompt):[^\"\\,)\s]+", text))
+    if not urns:
+        return {}
+    entities = CatalogEntity.objects.filter(urn__in=urns).exclude(name="")
+    names = {urn: qualified or name for urn, qualified, name in entities.values_list("urn", "qualified_name", "name")}
+    for urn, value in writes:
+        if isinstance(value, Mapping) and (name := value.get("name") or value.get("title")):
+            names[urn] = str(name)
+    return names
+
+
+def title(aspect: str, path: Sequence[str]) -> str:
+    """What a path of an aspect is called: `Description of column amount`."""
+    if aspect == "editableSchemaMetadata" and len(path) > 2:
+        label = "Description" if path[2] == "description" else TITLES.get(path[2], words(path[2]))
+        return f"{label} of column {entity_view.simple_path(path[1])}"
+    if path and path[-1] in ("description", "definition"):
+        return path[-1].capitalize()
+    return TITLES.get(aspect, words(aspect))
+
+
+def words(name: str) -> str:
+    """`editableThing` as `Editable thing`."""
+    spaced = "".join(f" {c.lower()}" if c.isupper() else c for c in name)
+    return spaced.strip().capitalize()
+
+
+def text_of(value: Any, names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A value in plain words: names instead of URNs, a line a field, no bookkeeping."""
+    if isinstance(value, Mapping):
+        return _lines(value, names)
+    if isinstance(value, list):
+        return ", ".join(text_of(item, names) for item in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = "" if value is None else visible(str(value))
+    return names.get(text) or entity_view.short_name(text) if text.startswith("urn:li:") else text
+
+
+def _lines(value: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    fields = {name: item for name, item in value.items() if name not in STAMPS and item not in (None, "", [], {})}
+    keys = {
+        text_of(item, names)
+        for name, item in fields.items()
+        if name in ("tag", "urn", "propertyUrn", "string", "double")
+    }
+    if len(fields) == 1:
+        return text_of(next(iter(fields.values())), names)
+    if len(fields) == 2 and keys and "values" not in fields:
+        (name,) = keys
+        rest = next(text_of(item, names) for key, item in fields.items() if key not in ("tag", "urn", "propertyUrn"))
+        return f"{name}: {rest}"
+    return "\n".join(f"{words(name)}: {text_of(item, names)}" for name, item in fields.items())

@@ -1,0 +1,113 @@
+"""From requested changes to writes: which path gets which value, and what stands there now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from knowledge.catalog import entity_view
+from knowledge.catalog.interface import Aspect, CatalogPort, Value, entity_type
+from knowledge.catalog.json_patch import ABSENT, equal, patched, value_at
+from knowledge.changesets.change_request import CHANGE_TYPES, Context, Request, Step, add
+from knowledge.changesets.change_types import suits
+from knowledge.changesets.new_entities import TAKEN_BACK
+from memories.contract.errors import Conflict, NotFound
+
+
+@dataclass(frozen=True)
+class Planned:
+    """`before` is ABSENT where nothing stands: that is not the same as an empty value."""
+
+    request: int
+    change_type: str
+    step: Step
+    before: Any
+
+    @property
+    def is_noop(self) -> bool:
+        if self.step.write.operation == "remove":
+            return self.before is ABSENT
+        return self.before is not ABSENT and equal(self.before, self.step.write.value)
+
+
+def plan(
+    catalog: CatalogPort,
+    urn: str,
+    requests: Sequence[Request],
+    actor: str,
+    changeset: str,
+    authors: Sequence[str] = (),
+) -> list[Planned]:
+    """All writes with their before-images, in order; a later one sees what an earlier one leaves. Nothing is
+    written. Raises Invalid, NotFound or Conflict if any change can't be made: all or nothing."""
+    for request in requests:
+        suits(request, urn)
+    context = Context(
+        urn,
+        _facts(catalog, urn),
+        actor,
+        changeset,
+        lambda name: _term(catalog, name),
+        lambda target: bool(catalog.existing([target])),
+        tuple(authors),
+    )
+    steps = [
+        (n, request, step)
+        for n, request in enumerate(requests)
+        for step in _revived(catalog, CHANGE_TYPES[request.change_type].plan(request, context))
+    ]
+    values = _values(catalog, [step for _, _, step in steps])
+    planned = []
+    revived = {step.write.urn for _, _, step in steps if step.write.aspect == "status"}
+    for number, request, step in steps:
+        write, key = step.write, (step.write.urn, step.write.aspect)
+        before = value_at(write.aspect, values[key], write.path)
+        is_there = step.creates and before is not ABSENT and write.urn not in revived
+        if is_there and not equal(before, write.value):
+            raise Conflict(f"{write.urn} is there already", field="changes")
+        planned.append(Planned(number, request.change_type, step, before))
+        values[key] = patched(write.aspect, values[key], write.path, write.operation, write.value)
+    _require_documents(catalog, planned)
+    return planned
+
+
+def _revived(catalog: CatalogPort, steps: Sequence[Step]) -> list[Step]:
+    """Steps that make an entity which was there and is soft-deleted, for example by a roll-back, bring it back."""
+    creations = [step for step in steps if step.creates and step.write.aspect not in TAKEN_BACK]
+    read = catalog.read([step.write.urn for step in creations], ["status"]) if creations else {}
+    removed_urns = [urn for urn, aspects in read.items() if (aspects["status"].value or {}).get("removed")]
+    return [*steps, *(add(urn, "status", ("removed",), False) for urn in removed_urns)]
+
+
+def _facts(catalog: CatalogPort, urn: str) -> entity_view.Facts | None:
+    if not urn:
+        return None
+    entity = entity_view.read(catalog, urn)
+    if not entity.is_known or entity.removed:
+        fault = "was removed from the catalog" if entity.is_known else "is not in the catalog"
+        raise NotFound(f"{urn} {fault}", field="entity_urn")
+    return entity
+
+
+def _values(catalog: CatalogPort, steps: Sequence[Step]) -> dict[tuple[str, str], Value | None]:
+    """What each touched aspect holds now."""
+    names_by_urn: dict[str, set[str]] = {}
+    for step in steps:
+        names_by_urn.setdefault(step.write.urn, set()).add(step.write.aspect)
+    aspects = sorted(set().union(*names_by_urn.values()))
+    read: dict[str, dict[str, Aspect]] = catalog.read(list(names_by_urn), aspects)
+    return {(urn, aspect): read[urn][aspect].value for urn, names in names_by_urn.items() for aspect in names}
+
+
+def _term(catalog: CatalogPort, name: str) -> str:
+    matches = catalog.search(name, types=["glossaryTerm"], limit=20)
+    return next((term.urn for term in matches if term.name.casefold() == name.casefold()), "")
+
+
+def _require_documents(catalog: CatalogPort, planned: Sequence[Planned]) -> None:
+    """A document that is to be changed or removed has to be there."""
+    changing = {"update_context_document", "remove_context_document"}
+    documents = {change.step.write.urn for change in planned if change.change_type in changing}
+    for missing in documents - catalog.existing(sorted(documents)) if documents else set():
+        raise NotFound(f"there is no {entity_type(missing) or 'document'} {missing}", field="changes.target")

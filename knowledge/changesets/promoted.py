@@ -1,0 +1,93 @@
+"""What has become knowledge of the catalog: the entities that applied insights changed, with their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Count, Max, Q
+
+from knowledge.catalog.entity_view import short_name
+from knowledge.models import CatalogEntity, Change, ChangeOutcome, ChangesetState, Insight, InsightState
+from knowledge.models.insight import InsightQuerySet
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status
+from memories.models.record import MemoryRecordQuerySet
+
+SHOWN = 40
+KINDS = {"entities": "Entities", "glossary": "Glossary", "documents": "Documents"}
+GLOSSARY, DOCUMENTS = Q(urn__startswith="urn:li:glossary"), Q(urn__startswith="urn:li:document")
+
+
+@dataclass(frozen=True)
+class Promoted:
+    """One entity with what insights have written about it."""
+
+    urn: str
+    last: datetime
+    changes: int
+    name: str
+    description: str = ""
+    sources: list[MemoryRecord] = field(default_factory=list)
+
+
+def _written_changes() -> Any:
+    states = [ChangesetState.APPLIED, ChangesetState.PARTIAL]
+    outcomes = [ChangeOutcome.LANDED, ChangeOutcome.NOOP]
+    return Change.objects.filter(changeset__state__in=states, outcome__in=outcomes)
+
+
+def counts() -> dict[str, int]:
+    """How many entities of each kind carry something that was promoted."""
+    row: dict[str, int] = _written_changes().aggregate(
+        glossary=Count("urn", distinct=True, filter=GLOSSARY),
+        documents=Count("urn", distinct=True, filter=DOCUMENTS),
+        entities=Count("urn", distinct=True, filter=~GLOSSARY & ~DOCUMENTS),
+    )
+    return row
+
+
+def newest(caller: Caller, kind: str) -> list[Promoted]:
+    """The entities changed last, with the memories that the changes came from."""
+    narrowed = {"glossary": GLOSSARY, "documents": DOCUMENTS}.get(kind, ~GLOSSARY & ~DOCUMENTS)
+    rows = list(
+        _written_changes()
+        .filter(narrowed)
+        .values("urn")
+        .annotate(last=Max("changeset__created_at"), n=Count("pk"), sets=ArrayAgg("changeset_id", distinct=True))
+        .order_by("-last", "urn")[:SHOWN]
+    )
+    entities = CatalogEntity.objects.defer("search").in_bulk([row["urn"] for row in rows])
+    sources = _sources(caller, [pk for row in rows for pk in row["sets"]])
+    return [
+        Promoted(
+            urn=row["urn"],
+            last=row["last"],
+            changes=row["n"],
+            name=str(entities[row["urn"]]) if row["urn"] in entities else short_name(row["urn"]),
+            description=entities[row["urn"]].description if row["urn"] in entities else "",
+            sources=[record for pk in row["sets"] for record in sources.get(pk, [])],
+        )
+        for row in rows
+    ]
+
+
+def _sources(caller: Caller, changesets: Sequence[UUID]) -> dict[UUID, list[MemoryRecord]]:
+    by_changeset: dict[UUID, list[MemoryRecord]] = {}
+    applied = Insight.objects.visible_to(caller).filter(changeset__in=changesets, state=InsightState.APPLIED)
+    for insight in applied.select_related("record").defer("record__search"):
+        if insight.changeset_id:
+            by_changeset.setdefault(insight.changeset_id, []).append(insight.record)
+    return by_changeset
+
+
+def about(caller: Caller, urn: str) -> tuple[MemoryRecordQuerySet, InsightQuerySet]:
+    """The living memories about an entity, and the insights about it that are not decided or not applied."""
+    memories = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
+    memories = memories.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("search")
+    open_ones = Insight.objects.visible_to(caller).about(urn).select_related("record")
+    return memories, open_ones.filter(state__in=[InsightState.PENDING, InsightState.APPROVED])

@@ -1,0 +1,134 @@
+"""Taking a changeset back, value by value; and writing it again where the catalog has lost it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from knowledge.catalog.interface import CatalogPort, Run, Write
+from knowledge.changesets.apply import find
+from knowledge.changesets.new_entities import TAKEN_BACK
+from knowledge.changesets.writes import DONE, alone, as_before, as_written, catalog_of, is_taken_back, note, value_now
+from knowledge.freshness import comparison
+from knowledge.insights.lifecycle import require_curator, return_to_review
+from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState
+from memories.contract.errors import Conflict
+from memories.identity.caller import Caller
+
+
+@dataclass(frozen=True)
+class RolledBack:
+    changeset: Changeset
+    reverted: list[Change] = field(default_factory=list)
+    conflicts: list[Change] = field(default_factory=list)
+    skipped: list[Change] = field(default_factory=list)
+    insights_returned: int = 0
+
+
+def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool = False) -> RolledBack:
+    """Puts back what stood at each path, where the value is still the one we wrote. Otherwise Conflict, naming
+    the paths; with `skip_conflicts` those are left as they are and the rest is put back."""
+    require_curator(caller)
+    changeset = find(caller, changeset_id)
+    if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
+        raise Conflict(f"is {changeset.get_state_display().lower()} already", field="changeset_id")
+    catalog = catalog_of(changeset)
+    with alone(changeset), comparison.our_own(changeset):
+        return _put_back(caller, catalog, changeset, skip_conflicts)
+
+
+def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> list[tuple[Change, bool]]:
+    """What rolling back would touch, newest first, and whether each value is still the one we wrote."""
+    changeset = find(caller, changeset_id)
+    catalog = catalog_of(changeset)
+    return [(change, as_written(change, value_now(catalog, change))) for change in _landed(changeset)]
+
+
+def _landed(changeset: Changeset) -> list[Change]:
+    """Changes to undo, last first. A later change of the same path stands for all of them."""
+    states = [ChangeOutcome.LANDED, ChangeOutcome.SENDING, ChangeOutcome.REVERTING]
+    newest: dict[tuple[Any, ...], Change] = {}
+    for change in changeset.changes.filter(outcome__in=states).order_by("position"):
+        key = (change.urn, change.aspect, tuple(change.path))
+        if first := newest.get(key):
+            change.had_before, change.before, change.creates = first.had_before, first.before, first.creates
+        newest[key] = change
+    return sorted(newest.values(), key=lambda change: -change.position)
+
+
+def _put_back(caller: Caller, catalog: CatalogPort, changeset: Changeset, skip_conflicts: bool) -> RolledBack:
+    changes = _landed(changeset)
+    created = {change.urn for change in changes if change.creates}
+    own_changes: list[Change] = []
+    conflicts: list[Change] = []
+    for change in changes:
+        current = value_now(catalog, change)
+        resumed = (change.outcome != ChangeOutcome.LANDED and as_before(change, current)) or is_taken_back(
+            change, current
+        )
+        (own_changes if resumed or as_written(change, current) else conflicts).append(change)
+    if conflicts and not skip_conflicts:
+        paths = "; ".join(f"{change.urn} {change}" for change in conflicts[:5])
+        raise Conflict(
+            f"changed by others since: {paths}", field="changeset_id", allowed="skip_conflicts to leave those"
+        )
+    run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
+    for change in own_changes:
+        _revert(catalog, change, run, with_its_entity=change.urn in created and not change.creates)
+    for change in conflicts:
+        note(change, ChangeOutcome.CONFLICT, "changed by others since then; left as it is")
+    changeset.changes.filter(outcome=ChangeOutcome.LANDED).update(outcome=ChangeOutcome.REVERTED)
+    with transaction.atomic():
+        returned = return_to_review(caller, changeset)
+        changeset.state = ChangesetState.ROLLED_BACK
+        changeset.rolled_back_by, changeset.rolled_back_at = caller.email, timezone.now()
+        changeset.save(update_fields=["state", "rolled_back_by", "rolled_back_at"])
+    skipped = list(changeset.changes.filter(outcome=ChangeOutcome.NOOP))
+    return RolledBack(changeset, own_changes, conflicts, skipped, returned)
+
+
+def _revert(catalog: CatalogPort, change: Change, run: Run, *, with_its_entity: bool) -> None:
+    """The inverse of one write. What was written on an entity that we created goes with that."""
+    current = value_now(catalog, change)
+    if with_its_entity or as_before(change, current) or is_taken_back(change, current):
+        return note(change, ChangeOutcome.REVERTED)
+    note(change, ChangeOutcome.REVERTING)
+    catalog.write(inverse(change), run)
+    note(change, ChangeOutcome.REVERTED)
+
+
+def inverse(change: Change) -> Write:
+    """A created entity is soft-deleted; a value is put back; what was absent is removed."""
+    if change.creates and change.aspect in TAKEN_BACK:
+        path, value = TAKEN_BACK[change.aspect]
+        return Write(change.urn, change.aspect, path, "add", value)
+    if change.creates:
+        return Write(change.urn, "status", ("removed",), "add", True)
+    path = tuple(change.path)
+    if change.had_before:
+        return Write(change.urn, change.aspect, path, "add", change.before)
+    return Write(change.urn, change.aspect, path, "remove")
+
+
+def replay(*, caller: Caller, changeset_id: UUID | str) -> tuple[int, int]:
+    """Writes an applied changeset's values again where they are no longer there: (written, there already)."""
+    require_curator(caller)
+    changeset = find(caller, changeset_id)
+    if changeset.state != ChangesetState.APPLIED:
+        raise Conflict(f"is {changeset.state}: only an applied changeset is replayed", field="changeset_id")
+    catalog = catalog_of(changeset)
+    run = Run(changeset.run_id, caller.email, {"replays": changeset.pk.hex})
+    count = 0
+    with alone(changeset):
+        changes = list(changeset.changes.filter(outcome__in=DONE).order_by("position"))
+        for change in changes:
+            if not as_written(change, value_now(catalog, change)):
+                catalog.write(
+                    Write(change.urn, change.aspect, tuple(change.path), change.operation, change.written), run
+                )
+                count += 1
+    return count, len(changes) - count

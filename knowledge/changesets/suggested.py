@@ -1,0 +1,88 @@
+"""Insights applied as they suggest it, one by one or many at once, with one preview of them all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from knowledge import catalog as catalogs
+from knowledge.catalog import entity_view
+from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
+from knowledge.catalog.snapshot import Snapshot
+from knowledge.changesets import rollback
+from knowledge.changesets.apply import apply as apply_changes
+from knowledge.freshness.baselines import urns_of
+from knowledge.insights import queries
+from knowledge.models import Changeset, ChangesetState, Insight, InsightState
+from knowledge.review.cases import Effect, effect
+from memories.contract.errors import Conflict
+from memories.identity.caller import Caller
+
+PREVIEWED_MOST = 200  # insights in one preview
+
+
+def apply(*, caller: Caller, insight_id: UUID | str) -> Changeset:
+    """Writes what an approved insight suggests; of one that is applied already its changeset. Raises Conflict where
+    something was not written."""
+    insight = queries.insight(caller, insight_id)
+    if insight.state == InsightState.APPLIED and insight.changeset:
+        return insight.changeset
+    answer = apply_changes(
+        caller=caller,
+        insight_ids=[insight.pk.hex],
+        changes=queries.proposals([insight]),
+        entity_urn=next(iter(insight.record.entity_urns), ""),
+    )
+    if answer.changeset.state != ChangesetState.APPLIED:
+        raise Conflict(f"was applied in part ({answer.changeset.error})", field="insight_id")
+    return answer.changeset
+
+
+def roll_back(*, caller: Caller, insight_id: UUID | str) -> None:
+    """Takes back the changeset of an applied insight."""
+    insight = queries.insight(caller, insight_id)
+    if insight.changeset_id is None:
+        raise Conflict(f"is {insight.state}: there is nothing to roll back", field="insight_id")
+    rollback.roll_back(caller=caller, changeset_id=insight.changeset_id)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One insight with what applying it would change."""
+
+    insight: Insight
+    effect: Effect
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What applying insights together would change, entity by entity; and those that can't be applied as they are."""
+
+    by_entity: list[tuple[str, list[Entry]]] = field(default_factory=list)
+    impossible: list[Entry] = field(default_factory=list)
+
+    @property
+    def possible(self) -> list[Entry]:
+        return [entry for _, entries in self.by_entity for entry in entries]
+
+    @property
+    def change_count(self) -> int:
+        return sum(len(entry.effect.readable) for entry in self.possible)
+
+
+def preview(insights: Sequence[Insight]) -> Preview:
+    """On the catalog as it is now, read once; nothing is written."""
+    catalog = Snapshot(catalogs.readable())
+    urns = sorted({urn for insight in insights for urn in urns_of(insight.record)})
+    if urns:
+        with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # each effect says it
+            catalog.read(urns, entity_view.ASPECTS)
+    entries = [Entry(insight, effect(insight, catalog)) for insight in insights]
+    by_entity: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.effect.is_possible:
+            by_entity.setdefault(entry.effect.entity_urn, []).append(entry)
+    impossible = [entry for entry in entries if not entry.effect.is_possible]
+    return Preview(sorted(by_entity.items()), impossible)

@@ -1,0 +1,107 @@
+"""What is new for one person since a moment: about the entities that they know or asked for, and of their proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, F, Func, Max, Q, TextField
+
+from knowledge.context import memory_context
+from knowledge.context.timeline import ASPECTS, by_others
+from knowledge.insights import queries
+from knowledge.models import CatalogAspect, Decision
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Showing, Status
+from memories.models.record import MemoryRecordQuerySet
+
+ENTITIES_MOST = 100  # the ones most often spoken of
+LISTED_MOST = 10  # entries of a kind
+TEXT_MOST = 280  # bytes of each text
+
+
+def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
+    """New memories of others, those that no longer hold, changes of the catalog, words on the caller's own proposals;
+    each list the newest first, and cut."""
+    urns = entities_of(caller)
+    proposed = queries.proposed_by(caller)
+    questioned = proposed.filter(question_at__isnull=False, record__status__in=queries.LIVING)
+    news: dict[str, Any] = {
+        "since": since.isoformat(),
+        "entities": len(urns),
+        "new": [_shape(record) for record in _new(caller, urns, since)],
+        "no_longer_holds": [
+            {**_shape(record), "status": record.status, "reason": record.stale_reason}
+            for record in _ended(caller, urns, since)
+        ],
+        "catalog": _catalog_changes(urns, since),
+        "decisions": [_decision(decision) for decision in _decisions(caller, since)],
+        "questions_to_you": [insight.pk.hex for insight in questioned.order_by("-question_at")[:LISTED_MOST]],
+        "about": memory_context.ABOUT,
+    }
+    if caller.curates:
+        news["waiting_for_review"] = queries.waiting(caller).count()
+    return news
+
+
+def entities_of(caller: Caller) -> list[str]:
+    """The entities of the caller's living memories, and of memories that came along with what they asked."""
+    shown_ids = Showing.objects.filter(to=caller.email).values("record_id")
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
+    rows = rows.filter(Q(created_by=caller.email) | Q(pk__in=shown_ids)).order_by()
+    urn = Func(F("entity_urns"), function="unnest", output_field=TextField())
+    counted = rows.annotate(urn=urn).values("urn").annotate(n=Count("pk")).order_by("-n", "urn")
+    return [row["urn"] for row in counted[:ENTITIES_MOST]]
+
+
+def _new(caller: Caller, urns: list[str], since: datetime) -> Iterable[MemoryRecord]:
+    """By the rule of what may come unasked."""
+    rows = memory_context.unasked(caller).filter(entity_urns__overlap=urns or [""], updated_at__gt=since)
+    return _newest(rows.exclude(created_by=caller.email), "updated_at")
+
+
+def _ended(caller: Caller, urns: list[str], since: datetime) -> Iterable[MemoryRecord]:
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=urns or [""])
+    stale = Q(status=Status.STALE, stale_at__gt=since)
+    return _newest(rows.filter(stale | Q(status=Status.SUPERSEDED, superseded_at__gt=since)), "updated_at")
+
+
+def _newest(rows: MemoryRecordQuerySet, by: str) -> Iterable[MemoryRecord]:
+    return rows.defer("search").order_by(f"-{by}", "pk")[:LISTED_MOST]
+
+
+def _catalog_changes(urns: list[str], since: datetime) -> list[dict[str, Any]]:
+    """What others than changesets of ours changed, as our own tables or the copy have it."""
+    rows = by_others(CatalogAspect.objects.filter(urn__in=urns, created_at__gt=since)).order_by()
+    changes = rows.values("urn", "aspect").annotate(at=Max("created_at")).order_by("-at", "urn", "aspect")
+    return [
+        {"urn": row["urn"], "changed": ASPECTS[row["aspect"]], "at": row["at"].isoformat()}
+        for row in changes[:LISTED_MOST]
+    ]
+
+
+def _decisions(caller: Caller, since: datetime) -> Iterable[Decision]:
+    rows = Decision.objects.filter(insight__in=queries.proposed_by(caller), at__gt=since).exclude(by=caller.email)
+    return rows.select_related("insight__record").order_by("-at", "-pk")[:LISTED_MOST]
+
+
+def _shape(record: MemoryRecord) -> dict[str, Any]:
+    return {
+        "id": record.pk.hex,
+        "content": memory_context.cut(record.content, TEXT_MOST),
+        "created_by": record.created_by,
+        "at": record.updated_at.isoformat(),
+        "entity_urns": record.entity_urns[:5],
+    }
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    return {
+        "id": decision.insight_id.hex,
+        "content": memory_context.cut(decision.insight.record.content, TEXT_MOST),
+        "decision": decision.kind,
+        "by": decision.by,
+        "at": decision.at.isoformat(),
+        "notes": memory_context.cut(decision.notes, TEXT_MOST),
+    }

@@ -1,0 +1,178 @@
+"""What happened around one entity, newest first: claims, corrections, changesets, and what the catalog itself changed;
+and the texts of its columns with the memories behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, F, Func, Q, QuerySet, TextField
+
+from knowledge.catalog.entity_view import simple_path
+from knowledge.changesets.diff import of_changes
+from knowledge.models import CatalogAspect, Change, ChangeOutcome, Changeset, ChangesetState, Insight
+from memories.contract.urls import link_to
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status
+
+EVENTS = 25
+ASPECTS = {
+    "datasetProperties": "its own description",
+    "editableDatasetProperties": "its description",
+    "schemaMetadata": "its columns",
+    "editableSchemaMetadata": "what is said of its columns",
+    "globalTags": "its tags",
+    "glossaryTerms": "its terms",
+    "ownership": "its owners",
+    "deprecation": "whether it is deprecated",
+    "status": "whether it exists",
+    "domains": "its domain",
+    "upstreamLineage": "what it is made from",
+    "institutionalMemory": "its links",
+    "structuredProperties": "its properties",
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One entry: what kind of thing happened, by whom, its text, and the text before where it changed one."""
+
+    at: datetime
+    kind: str  # claim, correction, changeset, rolled_back, catalog
+    by: str
+    text: str
+    before: str = ""
+    link: str = ""
+
+
+def of_entity(caller: Caller, urn: str, limit: int = EVENTS) -> list[Event]:
+    """The newest events that the caller may see."""
+    streams = (_claims(caller, urn, limit), _changesets(caller, urn, limit), _catalog_changes(urn, limit))
+    return list(islice(merge(*streams, key=lambda event: event.at, reverse=True), limit))
+
+
+def _claims(caller: Caller, urn: str, limit: int) -> list[Event]:
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
+    records = list(rows.defer("search").order_by("-created_at", "id")[:limit])
+    earlier_ids = [record.supersedes_id for record in records if record.supersedes_id]
+    earlier = MemoryRecord.objects.visible_to(caller).defer("search").in_bulk(earlier_ids)
+    return [
+        Event(
+            at=record.created_at,
+            kind="correction" if record.supersedes_id else "claim",
+            by=record.created_by,
+            text=record.content,
+            before=earlier[record.supersedes_id].content if record.supersedes_id in earlier else "",
+            link=link_to("memory", record.pk.hex),
+        )
+        for record in records
+    ]
+
+
+def _changesets(caller: Caller, urn: str, limit: int) -> list[Event]:
+    rows = Changeset.objects.visible_to(caller).filter(Q(entity_urn=urn) | Q(changes__urn=urn)).distinct()
+    rows = rows.exclude(state=ChangesetState.FAILED).prefetch_related("changes")
+    events = []
+    for changeset in rows.order_by("-created_at")[:limit]:
+        titles = "; ".join(change.title for change in of_changes(changeset.changes.all()))
+        link = link_to("changeset", changeset.pk.hex)
+        events.append(Event(changeset.created_at, "changeset", changeset.applied_by, titles, link=link))
+        if changeset.rolled_back_at:
+            by = changeset.rolled_back_by
+            events.append(Event(changeset.rolled_back_at, "rolled_back", by, titles, link=link))
+    return sorted(events, key=lambda event: event.at, reverse=True)
+
+
+def _catalog_changes(urn: str, limit: int) -> list[Event]:
+    """Later versions of the entity's aspects, but for those that a changeset of ours wrote."""
+    versions = CatalogAspect.objects.filter(urn=urn)
+    later = by_others(versions)
+    rows = list(later.order_by("-created_at")[:limit])
+    rule = Q(pk__in=[])
+    for row in rows:
+        rule |= Q(aspect=row.aspect, version=row.version - 1)
+    before = {(row.aspect, row.version): row.value for row in versions.filter(rule)} if rows else {}
+    events = []
+    for row in rows:
+        text, text_before = (
+            _text_of(row.aspect, row.value),
+            _text_of(row.aspect, before.get((row.aspect, row.version - 1))),
+        )
+        by = str(row.system_metadata.get("actor") or "the source")
+        changed = text or f"{ASPECTS[row.aspect]} changed"
+        events.append(Event(row.created_at, "catalog", by, changed, before=text_before if text else ""))
+    return events
+
+
+def by_others(versions: QuerySet[CatalogAspect]) -> QuerySet[CatalogAspect]:
+    """Those that changed an aspect people look at, and were not written by a changeset of ours."""
+    by_us = Q(system_metadata__runId__isnull=False, system_metadata__runId__startswith="cs-")
+    return versions.filter(~by_us, version__gt=1, aspect__in=ASPECTS)
+
+
+def _text_of(aspect: str, value: Mapping[str, Any] | None) -> str:
+    """The text in which a change of this aspect can be read."""
+    if aspect in ("datasetProperties", "editableDatasetProperties"):
+        return str((value or {}).get("description") or "")
+    if aspect == "schemaMetadata":
+        names = [simple_path(str(column.get("fieldPath", ""))) for column in (value or {}).get("fields", [])]
+        return f"columns {', '.join(names)}" if names else ""
+    return ""
+
+
+@dataclass
+class ColumnStory:
+    """What stood at a column before insights described it, and the memories that speak of it."""
+
+    before: str = ""
+    changeset: str = ""
+    memories: list[MemoryRecord] = field(default_factory=list)
+
+
+def of_columns(caller: Caller, urn: str) -> dict[str, ColumnStory]:
+    """By simple path, the columns of which insights or memories say something that the caller may see."""
+    stories: dict[str, ColumnStory] = {}
+    changes = Change.objects.filter(
+        urn=urn,
+        aspect="editableSchemaMetadata",
+        outcome=ChangeOutcome.LANDED,
+        changeset__state__in=[ChangesetState.APPLIED, ChangesetState.PARTIAL],
+        changeset__in=Changeset.objects.visible_to(caller),
+    ).order_by("changeset__created_at")
+    sources: dict[UUID, str] = {}
+    for change in changes.filter(path__2="description"):
+        name = simple_path(str(change.path[1]))
+        stories[name] = ColumnStory(before=str(change.before or ""), changeset=change.changeset_id.hex)
+        sources[change.changeset_id] = name
+    applied = Insight.objects.visible_to(caller).filter(changeset__in=sources).select_related("record")
+    for insight in applied.defer("record__search"):
+        _add(stories, sources[insight.changeset_id], insight.record)  # type: ignore[index]  # filtered by it
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(related_columns__contains=[{"urn": urn}])
+    rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("search")
+    for record in rows.order_by("-created_at")[:200]:
+        for name in {simple_path(str(c["column"])) for c in record.related_columns if c.get("urn") == urn}:
+            _add(stories, name, record)
+    return stories
+
+
+def _add(stories: dict[str, ColumnStory], name: str, record: MemoryRecord) -> None:
+    story = stories.setdefault(name, ColumnStory())
+    if record.pk not in {memory.pk for memory in story.memories}:
+        story.memories.append(record)
+
+
+def memory_counts(caller: Caller, urns: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """By entity: memories that the caller sees about it, and how many of them are stale; one query."""
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(urns) or [""])
+    rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).order_by()
+    counted = (
+        rows.annotate(urn=Func(F("entity_urns"), function="unnest", output_field=TextField()))
+        .values("urn")
+        .annotate(total=Count("pk"), stale=Count("pk", filter=Q(status=Status.STALE)))
+    )
+    return {row["urn"]: (row["total"], row["stale"]) for row in counted if row["urn"] in set(urns)}

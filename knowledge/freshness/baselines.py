@@ -1,0 +1,133 @@
+"""How the entities that a memory names were when it was written or last looked at, and in which catalog."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.utils import timezone
+
+from knowledge import catalog as catalogs
+from knowledge.catalog import entity_view
+from knowledge.catalog.interface import CatalogPort, CatalogRefused, CatalogUnavailable
+from knowledge.models import EntityBaseline
+from memories.models import MemoryRecord
+
+# What staleness looks at, and the descriptions, which claims are held against.
+DESCRIBING = {aspect for texts in entity_view.DESCRIPTIONS.values() for aspect, _ in texts}
+WATCHED = tuple(sorted({"status", "deprecation", "schemaMetadata", "glossaryTermInfo", "documentInfo"} | DESCRIBING))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An entity as it is now, as far as staleness is concerned."""
+
+    exists: bool
+    deprecated: bool = False
+    note: str = ""
+    replacement: str = ""
+    columns: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    description_hash: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        parts = [self.exists, self.deprecated, sorted((name, list(kind)) for name, kind in self.columns.items())]
+        return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
+
+
+def look(catalog: CatalogPort, urns: Iterable[str]) -> dict[str, Seen]:
+    """One bulk read for all. Raises CatalogUnavailable or CatalogRefused."""
+    unique_urns = sorted(set(urns))
+    entities = {}
+    for urn, read in catalog.read(unique_urns, WATCHED).items():
+        aspects = {name: aspect.value for name, aspect in read.items() if aspect.value is not None}
+        entity = entity_view.of(urn, aspects)
+        columns = {column.simple_path: [column.native_type, column.nullable] for column in entity.columns}
+        deprecation = aspects.get("deprecation") or {}
+        entities[urn] = Seen(
+            exists=bool(aspects) and not entity.removed,
+            deprecated=entity.deprecated,
+            note=entity.deprecation_note,
+            replacement=str(deprecation.get("replacement") or ""),
+            columns=columns,
+            description_hash=hash_of(entity.description),
+        )
+    return entities
+
+
+def hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest() if text else ""
+
+
+def take(records: Sequence[MemoryRecord], entities: Mapping[str, Seen]) -> int:
+    """Notes how the entities of these records are now; earlier baselines of entities no longer named go."""
+    now, catalog = timezone.now(), catalogs.identity()
+    rows = [
+        EntityBaseline(
+            record=record,
+            catalog=catalog,
+            urn=urn,
+            existed=entities[urn].exists,
+            deprecated=entities[urn].deprecated,
+            columns=entities[urn].columns,
+            mentioned=mentioned(record.content, entities[urn].columns),
+            description_hash=entities[urn].description_hash,
+            taken_at=now,
+            checked_at=now,
+        )
+        for record in records
+        for urn in urns_of(record)
+        if urn in entities
+    ]
+    columns = ["catalog", "existed", "deprecated", "columns", "mentioned", "description_hash"]
+    EntityBaseline.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["record", "urn"],
+        update_fields=[*columns, "taken_at", "checked_at", "to_verify", "hint"],
+        batch_size=500,
+    )
+    for record in records:
+        EntityBaseline.objects.filter(record=record).exclude(urn__in=urns_of(record)).delete()
+    return len(rows)
+
+
+def ground(record_ids: Iterable[UUID]) -> int:
+    """Takes the baselines of these memories from the catalog; 0 when it is away (the watcher makes up for it)."""
+    records = list(MemoryRecord.objects.filter(pk__in=list(record_ids)).defer("search"))
+    about_nothing = [record.pk for record in records if not urns_of(record)]
+    EntityBaseline.objects.filter(record__in=about_nothing).delete()
+    records = [record for record in records if urns_of(record)]
+    if not records:
+        return 0
+    try:
+        entities = look(catalogs.current(), {urn for record in records for urn in urns_of(record)})
+    except (CatalogUnavailable, CatalogRefused):
+        return 0
+    return take(records, entities)
+
+
+def urns_of(record: MemoryRecord) -> list[str]:
+    return list(dict.fromkeys([*record.entity_urns, *(column["urn"] for column in record.related_columns)]))
+
+
+def mentioned(text: str, columns: Iterable[str]) -> list[str]:
+    """Columns that the text names as whole words: by their path, or by its last step where that is no mere letter."""
+    words = {word.casefold() for word in re.findall(r"\w+", text)}
+    lowered = text.casefold()
+    mentions = []
+    for path in columns:
+        last = path.rpartition(".")[2].casefold()
+        by_path = "." in path and re.search(rf"(?<!\w){re.escape(path.casefold())}(?!\w)", lowered)
+        if by_path or (len(last) > 1 and (last in words or _stands_in(last, lowered))):
+            mentions.append(path)
+    return sorted(mentions)
+
+
+def _stands_in(name: str, text: str) -> bool:
+    """For names that are more than one word to the tokenizer, such as `net-revenue`."""
+    return not name.isidentifier() and bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text))

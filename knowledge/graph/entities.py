@@ -1,0 +1,301 @@
+"""Every change of entities and observations. A call is one transaction in which its graph is locked; vectors are made
+before it, and where the embedder is away, or the caller has no use for them, a job is left for a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Q
+from django.utils import timezone
+
+from knowledge.graph import graphs
+from knowledge.graph.models import Entity, Graph, Observation, Relation
+from knowledge.graph.operations import (
+    OBSERVATION_MOST,
+    AddObservations,
+    CreateEntities,
+    DeleteEntities,
+    DeleteObservations,
+)
+from knowledge.graph.search import rebuild, sql, vectors
+from knowledge.graph.search.trigrams import folded, grams
+from memories.contract.errors import Invalid, NotFound
+from memories.contract.operations import carries_out
+from memories.identity.caller import Caller
+
+Texts = tuple[str, Sequence[str]]  # an entity's name, and what is said of it
+
+
+@dataclass
+class Change:
+    """What a call did: entities it touched, what it could not do, and of some calls what is new."""
+
+    entities: list[Entity] = field(default_factory=list)
+    relations: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    added: dict[str, list[str]] = field(default_factory=dict)  # entity → texts
+    deleted: list[Any] = field(default_factory=list)
+    new: list[Entity] = field(default_factory=list)
+
+
+def not_found(name: str) -> NotFound:
+    return NotFound(f"Entity not found: {name}")
+
+
+def live(graph: Graph) -> Any:
+    return Entity.objects.filter(graph=graph, deleted_at=None)
+
+
+def entities_named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
+    """Those that are there, by name."""
+    return {entity.name: entity for entity in sql.entities(graph, names=list(names))}
+
+
+# -- entities ---------------------------------------------------------------------------------------------
+
+
+@carries_out(CreateEntities)
+def create_entities(ask: CreateEntities, *, caller: Caller) -> Change:
+    """Creates entities, or adds to those that are there: what is not said of them stays as it is."""
+    return put_entities(caller, ask.entities)
+
+
+def put_entities(
+    caller: Caller, items: Iterable[Mapping[str, Any]], *, merges: bool = True, encodes: bool = True
+) -> Change:
+    """With `merges` off, an entity that exists is left alone, as Anthropic's server does; with `encodes` off, vectors
+    are left to a worker."""
+    items = list(items)
+    pairs = [(item["name"], item.get("observations", [])) for item in items]
+    encodings = _encodings(caller, pairs) if encodes else vectors.Encodings({})
+    change = Change()
+    with graphs.changing(caller) as graph:
+        by_name = {entity.name: entity for entity in live(graph).filter(name__in={item["name"] for item in items})}
+        texts: list[tuple[Entity, Sequence[str]]] = []
+        for item in items:
+            entity = by_name.get(item["name"])
+            exists = entity is not None and not entity.is_placeholder
+            if entity is None or entity.is_placeholder:
+                entity = by_name[item["name"]] = _make(graph, item, entity)
+                change.new.append(entity)
+            elif merges:
+                _update(entity, item)
+            if not exists or merges:
+                texts.append((entity, item.get("observations", [])))
+        _save(change.new)
+        for (entity, _), rows in zip(texts, observe(graph, texts, encodings), strict=True):
+            change.added.setdefault(entity.name, []).extend(row.text for row in rows)
+    change.entities = list({entity.pk: entity for entity, _ in texts}.values())
+    return change
+
+
+def put_entity(graph: Graph, name: str, entity_type: str) -> Entity:
+    """A new entity of a locked graph, or the placeholder of this name made whole."""
+    entity = _make(graph, {"name": name, "entityType": entity_type}, live(graph).filter(name=name).first())
+    _save([entity])
+    return entity
+
+
+def _make(graph: Graph, item: Mapping[str, Any], placeholder: Entity | None) -> Entity:
+    entity = placeholder or Entity(graph=graph, number=graphs.take_number(graph), name=item["name"])
+    entity.is_placeholder = False
+    entity.entity_type = item.get("entityType") or settings.GRAPH_DEFAULT_TYPE
+    entity.status = item.get("status") or settings.GRAPH_DEFAULT_STATUS
+    entity.urn = item.get("urn") or entity.urn
+    _derive(entity)
+    return entity
+
+
+def _derive(entity: Entity) -> None:
+    entity.folded = rebuild.spelling(entity.name, entity.entity_type)
+    entity.grams = grams(entity.folded)
+    entity.updated_at = timezone.now()
+
+
+def _save(entities: Sequence[Entity]) -> None:
+    """New ones together, and placeholders that were there one by one."""
+    placeholders = [entity for entity in entities if not entity._state.adding]
+    Entity.objects.bulk_create([entity for entity in entities if entity._state.adding])
+    for entity in placeholders:
+        entity.save()
+
+
+def _update(entity: Entity, item: Mapping[str, Any]) -> None:
+    """Only what was said: type and status of an entity are not reset by a call that names neither."""
+    changes = {"entity_type": item.get("entityType"), "status": item.get("status"), "urn": item.get("urn")}
+    changes = {name: value for name, value in changes.items() if value and value != getattr(entity, name)}
+    for name, value in changes.items():
+        setattr(entity, name, value)
+    if changes:
+        _derive(entity)
+        if not entity._state.adding:  # one of this very call is saved with the others
+            entity.save()
+
+
+@carries_out(DeleteEntities)
+def delete_entities(ask: DeleteEntities, *, caller: Caller) -> Change:
+    """Deletes entities with their observations and relations; names that are not there are errors of their own."""
+    names = list(dict.fromkeys(ask.entityNames))
+    deleted_names = end_entities(caller, names)
+    return Change(
+        deleted=[name for name in names if name in deleted_names],
+        errors=[not_found(name).message for name in names if name not in deleted_names],
+    )
+
+
+def end_entities(caller: Caller, names: Collection[str]) -> set[str]:
+    """Entities, what is said of them and their relations end, to be purged later; returns the names that were there."""
+    with graphs.changing(caller) as graph:
+        by_name, now = entities_named(graph, names), timezone.now()
+        pks = [entity.pk for entity in by_name.values()]
+        Observation.objects.filter(entity__in=pks, ended_at=None).update(ended_at=now)
+        Relation.objects.filter(Q(source__in=pks) | Q(target__in=pks), ended_at=None).update(ended_at=now)
+        Entity.objects.filter(pk__in=pks).update(deleted_at=now)
+    return set(by_name)
+
+
+# -- observations -----------------------------------------------------------------------------------------
+
+
+@carries_out(AddObservations)
+def add_observations(ask: AddObservations, *, caller: Caller) -> Change:
+    """Adds texts to entities that exist, all or nothing; a text that is there already is passed over."""
+    pairs = _by_entity(ask.name, ask.observations, "contents")
+    change = Change()
+    for entity, rows in say(caller, pairs, ask.kind, ask.supersedes, flags=True):
+        change.added.setdefault(entity.name, []).extend(row.text for row in rows)
+        change.entities.append(entity)
+    return change
+
+
+def say(
+    caller: Caller,
+    pairs: Sequence[Texts],
+    kind: str | None = None,
+    supersedes: int | None = None,
+    *,
+    flags: bool = False,
+    missing: Callable[[str], NotFound] = not_found,
+    encodes: bool = True,
+) -> list[tuple[Entity, list[Observation]]]:
+    """Adds texts to entities by name; returns what is new of each pair. With `flags`, what is nearly said already is
+    marked; with `encodes` off, vectors are left to a worker. Raises what `missing` says of a name that is not there,
+    and then keeps nothing."""
+    spoken_texts = (vectors.spoken(name, text) for name, texts in pairs for text in texts)
+    encodings = vectors.encode(spoken_texts) if encodes else vectors.Encodings({})
+    with graphs.changing(caller) as graph:
+        by_name = entities_named(graph, [name for name, _ in pairs])
+        if absent := [name for name, _ in pairs if name not in by_name]:
+            raise missing(absent[0])
+        entities = [(by_name[name], texts) for name, texts in pairs]
+        rows = observe(graph, entities, encodings, kind, supersedes)
+        if flags:
+            vectors.flag([row for part in rows for row in part], encodings)
+    return [(entity, part) for (entity, _), part in zip(entities, rows, strict=True)]
+
+
+def _encodings(caller: Caller, pairs: Sequence[Texts]) -> vectors.Encodings:
+    """Of texts that are not there yet: an import that is repeated embeds nothing."""
+    present_texts: set[tuple[str, str]] = set()
+    if graph := graphs.graph_of(caller):
+        rows = Observation.objects.filter(graph=graph, ended_at=None, entity__name__in={name for name, _ in pairs})
+        present_texts = set(rows.filter(entity__deleted_at=None).values_list("entity__name", "text"))
+    return vectors.encode(
+        vectors.spoken(name, text) for name, texts in pairs for text in texts if (name, text) not in present_texts
+    )
+
+
+def _by_entity(name: str | None, items: Sequence[Any], key: str) -> list[Texts]:
+    """Both ways of asking as pairs of an entity and texts."""
+    if items and all(isinstance(item, dict) for item in items):
+        if name:
+            raise Invalid("stands beside objects that name their entity", field="name", allowed="texts with name")
+        return [_pair(item, key, number) for number, item in enumerate(items)]
+    if not name:
+        raise Invalid("is missing", field="name", allowed="the entity's name")
+    return [(name, _texts(items, "observations"))]
+
+
+def _pair(item: Mapping[str, Any], key: str, number: int) -> Texts:
+    name, texts = item.get("entityName"), item.get(key)
+    if not isinstance(name, str) or not name.strip():
+        raise Invalid("is missing", field=f"observations[{number}].entityName", allowed="the entity's name")
+    return name.strip(), _texts(texts, f"observations[{number}].{key}")
+
+
+def _texts(values: Any, path: str) -> list[str]:
+    if not isinstance(values, list) or not all(isinstance(value, str) and value.strip() for value in values):
+        raise Invalid("is not a list of texts", field=path, allowed="texts")
+    for number, value in enumerate(values):
+        if len(value) > OBSERVATION_MOST or "\x00" in value:
+            fault = f"has {len(value)} characters" if "\x00" not in value else "contains a NUL character"
+            raise Invalid(fault, field=f"{path}[{number}]", allowed=f"1 to {OBSERVATION_MOST} characters")
+    return values
+
+
+def observe(
+    graph: Graph,
+    pairs: Sequence[tuple[Entity, Sequence[str]]],
+    encodings: vectors.Encodings,
+    kind: str | None = None,
+    supersedes: int | None = None,
+) -> list[list[Observation]]:
+    """Writes what is new, each with its passages; returns it by pair."""
+    texts = {text for _, part in pairs for text in part}
+    present_texts = sql.present({entity.pk for entity, _ in pairs}, texts)
+    parts = [_new(graph, entity, part, present_texts, kind) for entity, part in pairs]
+    news = [row for part in parts for row in part]
+    if supersedes is not None and news:
+        _supersede(news[-1], supersedes)
+    vectors.save(news, encodings)
+    graph.touched |= {row.entity_id for row in news}
+    return parts
+
+
+def _new(
+    graph: Graph, entity: Entity, texts: Sequence[str], present_texts: set[tuple[UUID, str]], kind: str | None
+) -> list[Observation]:
+    rows = []
+    for text in texts:
+        if (entity.pk, text) in present_texts:
+            continue
+        present_texts.add((entity.pk, text))
+        low, number = folded(text), graphs.take_number(graph)
+        row = Observation(graph=graph, entity=entity, number=number, text=text, folded=low, grams=grams(low))
+        row.kind = kind or row.kind
+        rows.append(row)
+    return rows
+
+
+def _supersede(row: Observation, number: int) -> None:
+    now = timezone.now()
+    old = Observation.objects.filter(entity=row.entity, number=number, ended_at=None)
+    if not old.update(ended_at=now, superseded_at=now):
+        raise NotFound(f"Observation not found: {number} of {row.entity.name}")
+    row.supersedes = number
+
+
+@carries_out(DeleteObservations)
+def delete_observations(ask: DeleteObservations, *, caller: Caller) -> Change:
+    """Ends observations by their exact text. Texts that are not there change nothing."""
+    if ask.deletions and (ask.name or ask.observations):
+        raise Invalid("stands beside name and observations", field="deletions", allowed="one of the two ways")
+    pairs = _by_entity(ask.name, ask.deletions or ask.observations, "observations")
+    entities = unsay(caller, pairs)
+    if ask.name and not entities:
+        raise not_found(ask.name)
+    return Change(entities=entities)
+
+
+def unsay(caller: Caller, pairs: Sequence[Texts]) -> list[Entity]:
+    """Ends observations by their exact text; returns the entities that are there, by pair."""
+    with graphs.changing(caller) as graph:
+        by_name, now = entities_named(graph, [name for name, _ in pairs]), timezone.now()
+        for name, texts in pairs:
+            if entity := by_name.get(name):
+                Observation.objects.filter(entity=entity, text__in=texts, ended_at=None).update(ended_at=now)
+    return [by_name[name] for name, _ in pairs if name in by_name]

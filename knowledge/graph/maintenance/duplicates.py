@@ -1,0 +1,86 @@
+"""Observations of one entity that say the same: by cosine, or because a longer one holds a shorter one's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+from knowledge.graph import graphs
+from knowledge.graph.entities import live, not_found
+from knowledge.graph.models import Entity, Observation, ObservationPassage, UpkeepKind, UpkeepProposal, UpkeepState
+from knowledge.graph.operations import FindDuplicates
+from knowledge.graph.search import vectors
+from knowledge.graph.search.vectors import FLAG_CONTAINMENT, FLAG_COSINE, containment, is_asymmetric
+from memories import embedding
+from memories.contract.errors import Degraded
+from memories.contract.operations import carries_out
+from memories.identity.caller import Caller
+from memories.lazy_numpy import np
+
+LOOKED_AT = 500  # observations, each compared with every other
+
+
+@dataclass(frozen=True)
+class Pair:
+    first: Observation
+    second: Observation
+    score: float
+    match_type: str  # cosine or containment
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    entity: Entity
+    total: int
+    pairs: list[Pair]
+
+    @property
+    def clusters(self) -> list[list[Observation]]:
+        """Chains of pairs as one cluster each."""
+        group_of: dict[int, set[int]] = {}
+        rows = {row.number: row for pair in self.pairs for row in (pair.first, pair.second)}
+        for pair in self.pairs:
+            joined = group_of.get(pair.first.number, {pair.first.number}) | group_of.get(
+                pair.second.number, {pair.second.number}
+            )
+            for number in joined:
+                group_of[number] = joined
+        distinct = {min(group): sorted(group) for group in group_of.values()}
+        return [[rows[number] for number in group] for _, group in sorted(distinct.items())]
+
+
+@carries_out(FindDuplicates)
+def find_duplicates(ask: FindDuplicates, *, caller: Caller) -> Duplicates:
+    """The pairs, likest first. Raises Degraded while there are no vectors to compare."""
+    graph = graphs.graph_of(caller)
+    entity = live(graph).filter(name=ask.entity_name, is_placeholder=False).first() if graph else None
+    if entity is None:
+        raise not_found(ask.entity_name)
+    return pairs_of(entity, ask.threshold, ask.containment_threshold)
+
+
+def pairs_of(entity: Entity, threshold: float = FLAG_COSINE, least_containment: float = FLAG_CONTAINMENT) -> Duplicates:
+    """The pairs of an entity, without those that an admin dismissed. Raises Degraded."""
+    rows = list(Observation.objects.filter(entity=entity, ended_at=None).order_by("number")[:LOOKED_AT])
+    if len(rows) < 2:
+        return Duplicates(entity, len(rows), [])
+    vectors.index_soon([entity])
+    vector_of = dict(
+        ObservationPassage.objects.filter(observation__in=rows, start=0).values_list("observation", "vector")
+    )
+    if len(vector_of) < len(rows):
+        raise Degraded(f"Embedding model not available: {embedding.state()['detail']}")
+    matrix = np.array([vector_of[row.pk] for row in rows], dtype=np.float32)
+    cosines = matrix @ matrix.T
+    decided = UpkeepProposal.objects.filter(entity=entity, kind=UpkeepKind.DUPLICATE, state=UpkeepState.DISMISSED)
+    dismissed = [set(pair) for pair in decided.values_list("ends", "stays")]
+    pairs = []
+    for a, b in combinations(range(len(rows)), 2):
+        if {rows[a].pk, rows[b].pk} in dismissed:
+            continue
+        share = containment(rows[a].text, rows[b].text) if is_asymmetric(rows[a].text, rows[b].text) else 0.0
+        if cosines[a, b] >= threshold:
+            pairs.append(Pair(rows[a], rows[b], float(cosines[a, b]), "cosine"))
+        elif share >= least_containment and share > 0:
+            pairs.append(Pair(rows[a], rows[b], share, "containment"))
+    return Duplicates(entity, len(rows), sorted(pairs, key=lambda pair: (-pair.score, pair.first.number)))

@@ -1,0 +1,56 @@
+"""What of a graph wants tidying up. It reads only. What nobody looked at for long is idle, and called stale in the
+contract's keys alone: elsewhere that word means a memory whose subject has changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.db.models import Count, F, Q
+from django.utils import timezone
+
+from knowledge.graph import graphs
+from knowledge.graph.entities import live
+from knowledge.graph.maintenance.splits import Analysis, split_candidates, threshold_of
+from knowledge.graph.models import Entity, Observation
+from knowledge.graph.operations import Report
+from memories.contract.operations import carries_out
+from memories.identity.caller import Caller
+
+LISTED = 100
+USES_MOST = 2  # of an idle entity
+DONE = ("archived", "archivado")
+
+
+@dataclass
+class Findings:
+    entities: int = 0
+    observations: int = 0
+    splits: list[Analysis] = field(default_factory=list)
+    flagged: list[Observation] = field(default_factory=list)
+    idle: list[Entity] = field(default_factory=list)  # with `n` observations
+    large: list[Entity] = field(default_factory=list)
+
+
+@carries_out(Report)
+def report(ask: Report, *, caller: Caller) -> Findings:
+    graph = graphs.graph_of(caller)
+    if graph is None:
+        return Findings()
+    observations = Observation.objects.filter(graph=graph, ended_at=None)
+    entities = live(graph).filter(is_placeholder=False).defer("folded", "grams")
+    counted = entities.annotate(n=Count("observations", filter=Q(observations__ended_at=None)))
+    since = timezone.now() - timedelta(days=ask.stale_days)
+    looked_at = Q(last_access__isnull=False, last_access__lt=since) | Q(last_access=None, created_at__lt=since)
+    idle = counted.filter(looked_at, access_count__lte=USES_MOST, n__gt=0).exclude(status__in=DONE)
+    splits = split_candidates(graph)
+    names = {analysis.entity.pk for analysis in splits}
+    full = [entity for entity in counted.filter(n__gt=0) if entity.n > threshold_of(entity.entity_type)]
+    return Findings(
+        entities=entities.count(),
+        observations=observations.count(),
+        splits=splits,
+        flagged=list(observations.filter(similarity_flag=True).select_related("entity").order_by("number")),
+        idle=list(idle.order_by(F("last_access").asc(nulls_first=True), "number")),
+        large=[entity for entity in full if entity.pk not in names],
+    )

@@ -1,0 +1,145 @@
+"""Prose about an entity, a relation, a session or the graph: added, and found by meaning and words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import F, Q
+from pgvector.django import CosineDistance
+
+from knowledge.graph import graphs
+from knowledge.graph.models import Entity, Graph, Reflection, Relation
+from knowledge.graph.operations import TARGETS, AddReflection, SearchReflections
+from knowledge.graph.search.trigrams import words_of
+from memories import embedding
+from memories.contract.errors import Invalid, NotFound, check_choice
+from memories.contract.operations import carries_out
+from memories.embedding import Vectors
+from memories.identity.caller import Caller
+from memories.models.index_job import Trigger
+from memories.retrieval import indexing
+from memories.retrieval.rank_fusion import fuse
+
+KIND = "reflection"
+
+
+@dataclass(frozen=True)
+class Match:
+    reflection: Reflection
+    score: float
+
+
+@carries_out(AddReflection)
+def add_reflection(ask: AddReflection, *, caller: Caller) -> Reflection:
+    """Keeps a reflection. Raises Invalid for a target that does not fit, NotFound for one that is not there."""
+    check_choice("target_type", ask.target_type, TARGETS)
+    author = ask.author or settings.GRAPH_AUTHORS[0]
+    check_choice("author", author, settings.GRAPH_AUTHORS)
+    if ask.mood:
+        check_choice("mood", ask.mood, settings.GRAPH_MOODS)
+    with graphs.changing(caller) as graph:
+        reflection = Reflection.objects.create(
+            graph=graph,
+            number=graphs.take_number(graph),
+            target_type=ask.target_type,
+            author=author,
+            mood=ask.mood or "",
+            content=ask.content,
+            **_target(graph, ask),
+        )
+    try:
+        indexing.index(KIND, {reflection.pk: reflection.content})
+    except embedding.EmbedderUnavailable:
+        indexing.enqueue(KIND, [reflection.pk], Trigger.WRITE)
+    return reflection
+
+
+@carries_out(SearchReflections)
+def search_reflections(ask: SearchReflections, *, caller: Caller) -> tuple[list[Match], str]:
+    """The best reflections under the filters, and what is degraded."""
+    graph = graphs.graph_of(caller)
+    if graph is None:
+        return [], ""
+    rows = Reflection.objects.filter(graph=graph)
+    filters = {"author": ask.author, "mood": ask.mood, "target_type": ask.target_type}
+    rows = rows.filter(**{name: value for name, value in filters.items() if value})
+    note = ""
+    arms: list[list[UUID]] = []
+    cosines: dict[UUID, float] = {}
+    try:
+        vector, model = embedding.embed_one(ask.query)
+    except embedding.EmbedderUnavailable as error:
+        note = f"{error}; results are by words alone"
+    else:
+        near = rows.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector) + 0.0)
+        cosines = {pk: 1 - d for pk, d in near.order_by("distance").values_list("pk", "distance")[: 3 * ask.limit]}
+        arms.append(list(cosines))
+    arms.append(_by_words(rows, ask.query, 3 * ask.limit))
+    fused = fuse(arms)
+    reflections = rows.defer("vector").select_related("entity", "relation").in_bulk(list(fused))
+    best = max(fused.values(), default=1.0)
+    matches = [Match(reflections[pk], _score(cosines.get(pk), fused[pk] / best)) for pk in fused if pk in reflections]
+    matches.sort(key=lambda match: (-match.score, -match.reflection.number))
+    return matches[: ask.limit], note
+
+
+def index_reflections(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
+    vectors, model = embedding.embed(list(texts.values()), waiting=waiting)
+    for (pk, text), vector in zip(texts.items(), vectors, strict=True):
+        row = Reflection.objects.filter(pk=pk, content=text)
+        row.update(vector=vector, embedding_model=model, embedding_text_hash=embedding.text_hash(text))
+    return {pk: vectors[n : n + 1] for n, pk in enumerate(texts)}
+
+
+SOURCE = indexing.VectorSource(
+    KIND,
+    Reflection.objects.all,
+    F("content"),
+    vectors=Reflection,
+    vector_column="vector",
+    missing=Q(vector__isnull=True),
+    index=index_reflections,
+)
+
+
+def _score(cosine: float | None, rrf: float) -> float:
+    """Half the cosine, half the fused rank as a share of the best one's."""
+    return 0.5 * max(cosine or 0.0, 0.0) + 0.5 * rrf
+
+
+def _by_words(rows: Any, query: str, limit: int) -> list[UUID]:
+    words = [word for word in dict.fromkeys(words_of(query)) if len(word) > 2][:16]
+    rule = Q()
+    for word in words:
+        rule |= Q(content__icontains=word)
+    counted = [
+        (-sum(word in content.casefold() for word in words), pk)
+        for pk, content in (rows.filter(rule).values_list("pk", "content")[:1_000] if words else [])
+    ]
+    return [pk for _, pk in sorted(counted)[:limit]]
+
+
+def _target(graph: Graph, ask: AddReflection) -> dict[str, Any]:
+    kind, number, name = ask.target_type, ask.target_id, ask.entity_name
+    if kind in ("session", "global"):
+        if number or name:
+            raise Invalid(f"is not taken for {kind}", field="target_id", allowed="no target")
+        return {}
+    if kind == "entity":
+        rows = Entity.objects.filter(graph=graph, deleted_at=None, is_placeholder=False)
+        entity = rows.filter(name=name).first() if name else rows.filter(number=number or 0).first()
+        if not number and not name:
+            raise Invalid("is missing", field="target_id", allowed="the id of the entity, or entity_name")
+        if entity is None:
+            raise NotFound(f"Entity not found: {name or number}")
+        return {"entity": entity}
+    if not number:
+        raise Invalid("is missing", field="target_id", allowed="the id of the relation")
+    relation = Relation.objects.filter(graph=graph, number=number).first()
+    if relation is None:
+        raise NotFound(f"Relation not found: {number}")
+    return {"relation": relation}

@@ -1,0 +1,108 @@
+"""What reads of a graph ask, written out: the ORM takes longer to write these statements than PostgreSQL to answer them
+(bench/graph.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from knowledge.graph.models import Entity, Graph, Observation, Relation
+from knowledge.graph.search.trigrams import GRAM, asked_grams, folded
+from memories.database import prepared_statements
+
+IN_FORCE = """(%(as_of)s::timestamptz IS NULL AND {end} IS NULL
+               OR {row}.created_at <= %(as_of)s AND ({end} IS NULL OR {end} > %(as_of)s))"""
+HOLDING = """
+    AND entity.id = ANY (ARRAY(
+        SELECT named.id FROM graph_entities named
+        WHERE named.graph_id = {graph} AND strpos(named.folded, %(words)s) > 0
+          AND (%(grams)s::varchar[] IS NULL OR named.grams @> %(grams)s::varchar[])
+        UNION
+        SELECT observation.entity_id FROM graph_observations observation
+        WHERE observation.graph_id = {graph} AND observation.ended_at IS NULL
+          AND strpos(observation.folded, %(words)s) > 0
+          AND (%(grams)s::varchar[] IS NULL OR observation.grams @> %(grams)s::varchar[])))"""
+NOT_SHOWN = {"folded", "grams", "access_count", "access_days", "last_access"}
+ENTITY = [field.attname for field in Entity._meta.concrete_fields if field.attname not in NOT_SHOWN]
+ENTITIES = """
+    SELECT {columns} FROM graph_entities entity
+    WHERE entity.graph_id = {graph} AND NOT entity.is_placeholder AND entity.number > %(after)s AND {in_force} {rule}
+    ORDER BY entity.number LIMIT %(limit)s"""
+OBSERVATIONS = """
+    SELECT id, entity_id, graph_id, number, text, kind, similarity_flag, supersedes, superseded_at, created_at, ended_at
+    FROM graph_observations observation
+    WHERE entity_id = ANY(%(entities)s) AND (%(kinds)s::varchar[] = '{{}}' OR kind = ANY(%(kinds)s::varchar[]))
+      AND ({in_force} OR %(superseded)s AND superseded_at IS NOT NULL)
+    ORDER BY number"""
+PRESENT = """
+    SELECT entity_id, text FROM graph_observations
+    WHERE entity_id = ANY(%(entities)s) AND ended_at IS NULL AND text = ANY(%(texts)s)"""
+RELATIONS = """
+    SELECT relation.*, source.name AS source_name, target.name AS target_name
+    FROM graph_relations relation
+    JOIN graph_entities source ON source.id = relation.source_id
+    JOIN graph_entities target ON target.id = relation.target_id
+    WHERE (relation.source_id = ANY(%(entities)s) OR relation.target_id = ANY(%(entities)s)) AND {in_force}
+    ORDER BY relation.number"""
+
+
+def entities(
+    graph: Graph,
+    *,
+    holding: str = "",
+    names: Sequence[str] | None = None,
+    as_of: datetime | None = None,
+    after: int = 0,
+    limit: int | None = None,
+) -> list[Entity]:
+    """A graph's entities in the order in which they were made, from the number `after` on: all, those whose name, type
+    or observations hold a text literally whatever its case, or those with these names."""
+    statement, values = page("%(graph)s", holding, names)
+    values |= {"graph": graph.pk, "as_of": as_of, "after": after, "limit": limit}
+    return [Entity.from_db("default", ENTITY, row) for row in prepared_statements.rows(statement, values)]
+
+
+def page(graph: str, holding: str, names: Sequence[str] | None) -> tuple[str, dict[str, Any]]:
+    """The statement of entities(), with `graph` as the SQL of the graph's id, and values for what is looked for."""
+    words = folded(holding)
+    rule = HOLDING.format(graph=graph) if holding else "AND entity.name = ANY(%(names)s)" if names is not None else ""
+    in_force = IN_FORCE.format(row="entity", end="entity.deleted_at")
+    grams = asked_grams(words) if len(words) >= GRAM else None
+    values = {"words": words, "grams": grams, "names": list(names or ())}
+    columns = ", ".join(f"entity.{column}" for column in ENTITY)
+    return ENTITIES.format(columns=columns, graph=graph, in_force=in_force, rule=rule), values
+
+
+def observations(
+    entities: Sequence[UUID], as_of: datetime | None = None, kinds: Sequence[str] = (), *, superseded: bool = False
+) -> list[Observation]:
+    """What is or was said of these entities, in order."""
+    if not entities:
+        return []
+    values = {"entities": list(entities), "as_of": as_of, "kinds": list(kinds), "superseded": superseded}
+    in_force = IN_FORCE.format(row="observation", end="observation.ended_at")
+    return list(Observation.objects.raw(OBSERVATIONS.format(in_force=in_force), values))
+
+
+def present(entities: Collection[UUID], texts: Collection[str]) -> set[tuple[UUID, str]]:
+    """Which of these texts are said of which of these entities now."""
+    if not entities or not texts:
+        return set()
+    return set(prepared_statements.rows(PRESENT, {"entities": list(entities), "texts": list(texts)}))
+
+
+def relations(entities: Sequence[UUID], as_of: datetime | None = None) -> list[Relation]:
+    """The relations with an end among these entities, in order; of each end the name alone is loaded."""
+    if not entities:
+        return []
+    in_force = IN_FORCE.format(row="relation", end="relation.ended_at")
+    values = {"entities": list(entities), "as_of": as_of}
+    rows = list(Relation.objects.raw(RELATIONS.format(in_force=in_force), values))
+    for row in rows:
+        for end in ("source", "target"):
+            setattr(
+                row, end, Entity.from_db(None, ["id", "name"], [getattr(row, f"{end}_id"), getattr(row, f"{end}_name")])
+            )
+    return rows

@@ -1,0 +1,43 @@
+"""A part of a graph as Anthropic's memory server writes it, in one statement: how many of them a call takes decides how
+long it takes (bench/graph.py)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from knowledge.graph import graphs
+from knowledge.graph.search import sql
+from memories.database import prepared_statements
+from memories.identity.caller import Caller
+
+SUBGRAPH = """
+    WITH mine AS MATERIALIZED ({lookup}), page AS MATERIALIZED ({page})
+    SELECT (SELECT json_agg(json_build_object('name', name, 'entityType', entity_type, 'observations', ARRAY(
+                SELECT text FROM graph_observations observation
+                WHERE observation.entity_id = page.id AND observation.ended_at IS NULL ORDER BY observation.number
+            )) ORDER BY number) FROM page)::text,
+           (SELECT json_agg(json_build_object(
+                'from', source.name, 'to', target.name, 'relationType', relation.relation_type
+            ) ORDER BY relation.number)
+            FROM graph_relations relation
+            JOIN graph_entities source ON source.id = relation.source_id
+            JOIN graph_entities target ON target.id = relation.target_id
+            WHERE relation.ended_at IS NULL AND ({rule}))::text"""
+EVERY = "relation.graph_id = (SELECT id FROM mine)"
+TOUCHING = """
+    relation.source_id = ANY(ARRAY(SELECT id FROM page)) OR relation.target_id = ANY(ARRAY(SELECT id FROM page))"""
+
+
+def subgraph(
+    caller: Caller, *, holding: str = "", names: Sequence[str] | None = None, dangling: bool = False
+) -> dict[str, list[dict[str, Any]]]:
+    """The caller's entities, chosen as statements.entities() does, with their texts, and the relations with an end
+    among them; with `dangling`, every relation of the graph, whoever its ends are."""
+    lookup, key = graphs.lookup(caller)
+    page, values = sql.page("(SELECT id FROM mine)", holding, names)
+    statement = SUBGRAPH.format(lookup=lookup, page=page, rule=EVERY if dangling else TOUCHING)
+    values |= {"as_of": None, "after": 0, "limit": None, **key}
+    ((entities, relations),) = prepared_statements.rows(statement, values)
+    return {"entities": json.loads(entities or "[]"), "relations": json.loads(relations or "[]")}

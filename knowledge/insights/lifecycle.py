@@ -1,0 +1,249 @@
+"""Insights: captured, edited, applied, returned. The review state and its memory always move together; what curators
+decide is in decisions.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from analysis import findings
+from knowledge.insights.queries import may_curate
+from knowledge.models import Changeset, Insight, InsightState
+from knowledge.operations import TEXTS, Capture, Edit
+from knowledge.review import events
+from memories import services
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import carries_out, checked
+from memories.contract.registry import Registry
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status, Visibility
+from memories.retrieval.near_duplicates import Similar
+from memories.writing import correction_chains
+from memories.writing.revision import revised
+
+
+@dataclass(frozen=True)
+class Captured:
+    insight: Insight
+    existing: bool = False
+    similar: list[Similar] = field(default_factory=list)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the text of an insight comes from: what it says, of which entities, and what is kept of that."""
+
+    text: str
+    entity_urns: list[str]
+    provenance: dict[str, Any]
+
+
+# Called with an observation's number in the caller's graph. Raises NotFound.
+ORIGINS: Registry[Callable[[Caller, int], Origin]] = Registry("origins")
+
+
+@carries_out(Capture)
+def capture(ask: Capture, *, caller: Caller) -> Captured:
+    """Proposes something for the catalog: a private memory that waits for a curator. `visibility` is what it gets
+    once approved; `supersedes` the memory whose place it takes once applied; `finding_id` the finding of an analysis
+    that it comes from, or `observation_id` that of the knowledge graph, whose text it takes where none is given."""
+    origin = _origin(caller, ask)
+    actions = [action.as_action() for action in ask.suggested_actions]
+    replaced = _replaceable(caller, ask.supersedes) if ask.supersedes else None
+    proposals: list[Insight] = []
+
+    def propose(record: MemoryRecord) -> None:
+        proposals.append(_propose(caller, record, actions, ask.visibility, replaced))
+
+    try:
+        answer = services.remember(
+            caller=caller,
+            content=ask.insight_text or origin.text or None,
+            **ask.values("category", "confidence", "source", "related_columns"),
+            entity_urns=ask.entity_urns or origin.entity_urns,
+            visibility=Visibility.PRIVATE,
+            metadata=origin.provenance,
+            within=propose,
+        )
+    except Invalid as error:
+        field_name = "insight_text" if error.field == "content" else error.field
+        raise Invalid(error.fault, field=field_name, allowed=error.allowed) from None
+    return Captured(proposals[0], existing=answer.existing, similar=answer.similar, note=answer.note)
+
+
+def _origin(caller: Caller, ask: Capture) -> Origin:
+    if ask.finding_id:
+        finding = findings.find(caller, ask.finding_id)
+        provenance = {"finding_id": finding.pk.hex, "analysis_id": finding.session.analysis_id, "model": finding.model}
+        return Origin(finding.finding, [], provenance)
+    if ask.observation_id:
+        return ORIGINS["graph"](caller, ask.observation_id)
+    return Origin("", [], {})
+
+
+def _replaceable(caller: Caller, record_id: UUID) -> MemoryRecord:
+    record = MemoryRecord.objects.visible_to(caller).filter(pk=record_id).first()
+    if record is None:
+        raise NotFound("no such memory", field="supersedes")
+    if record.superseded_by:
+        raise Conflict(f"was already corrected, by {record.superseded_by.hex}", field="supersedes")
+    return record
+
+
+def _propose(
+    caller: Caller,
+    record: MemoryRecord,
+    actions: list[dict[str, str]],
+    visibility: str,
+    replaced: MemoryRecord | None,
+) -> Insight:
+    """The insight of a record. A plain memory with this very text becomes one: it is withdrawn until reviewed."""
+    insight = Insight.objects.filter(pk=record.pk).first()
+    if insight:
+        return insight
+    if record.visibility != Visibility.PRIVATE:
+        locked = MemoryRecord.objects.select_for_update().get(pk=record.pk)
+        with revised(caller, locked, "capture", "proposed as an insight"):
+            locked.visibility = Visibility.PRIVATE
+    return Insight.objects.create(
+        record=record, suggested_actions=actions, wanted_visibility=visibility, replaces=replaced
+    )
+
+
+# -- review ------------------------------------------------------------------------------------------------
+
+
+def require_curator_of(caller: Caller, record: MemoryRecord) -> None:
+    """A persona's insights are decided by those curators who hold it, also where others may read them."""
+    require_curator(caller)
+    if not caller.curates_for(record.persona):
+        raise Forbidden(f"belongs to the persona {record.persona}: its curators decide", field="insight_id")
+
+
+def require_curator(caller: Caller) -> None:
+    if not may_curate(caller):
+        raise Forbidden("only curators review and apply; ask an admin for the group Curators")
+
+
+@carries_out(Edit)
+def edit(ask: Edit, *, caller: Caller) -> Insight:
+    """A curator (or the owner) mends a pending insight's text or actions before it is decided."""
+    actions = None if ask.suggested_actions is None else [action.as_action() for action in ask.suggested_actions]
+    changes = ask.stated_values(*TEXTS)
+    if actions is None and not changes:
+        raise Invalid("no fields to change; allowed: content, suggested_actions, category, confidence, entity_urns")
+    with transaction.atomic():
+        insight = locked_insight(caller, ask.insight_id)
+        if not caller.acts_for(insight.record.created_by):
+            require_curator_of(caller, insight.record)
+        if insight.state != InsightState.PENDING:
+            raise Conflict(f"is {insight.state}: only a pending insight is edited", field="insight_id")
+        is_new_text = changes.get("content", insight.record.content) != insight.record.content
+        with revised(caller, insight.record, "edit", "edited in review"):
+            for name, value in changes.items():
+                setattr(insight.record, name, value)
+            if is_new_text:
+                insight.record.metadata = services.written_by(caller, insight.record, insight.record.metadata)
+        if actions is not None:
+            insight.suggested_actions = actions
+            insight.save(update_fields=["suggested_actions"])
+    services.index_now(caller, insight.record)
+    return insight
+
+
+def set_replaced(*, caller: Caller, insight_id: UUID | str, record_id: UUID | str | None) -> Insight:
+    """A curator says which memory a pending insight takes the place of once it is applied; None: of none."""
+    replaced = _replaceable(caller, checked(Id, record_id, "supersedes")) if record_id else None
+    with transaction.atomic():
+        insight = locked_insight(caller, insight_id)
+        require_curator_of(caller, insight.record)
+        if insight.state not in (InsightState.PENDING, InsightState.APPROVED) or insight.changeset_id:
+            raise Conflict(f"is {insight.state}: what it replaces is settled", field="insight_id")
+        if replaced and replaced.pk == insight.pk:
+            raise Conflict("can't take its own place", field="supersedes")
+        if replaced and replaced.status not in (Status.ACTIVE, Status.STALE):
+            raise Conflict(f"is {replaced.status}: nothing to take the place of", field="supersedes")
+        insight.replaces = replaced
+        insight.save(update_fields=["replaces"])
+    return insight
+
+
+def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
+    """The insight and its record, both locked, if the caller sees it."""
+    pk = checked(Id, insight_id, "insight_id")
+    if not Insight.objects.visible_to(caller).filter(pk=pk).exists():
+        raise NotFound("no such insight", field="insight_id")
+    record = MemoryRecord.objects.select_for_update().get(pk=pk)
+    insight = Insight.objects.select_for_update().get(pk=pk)
+    insight.record = record
+    return insight
+
+
+def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
+    """Waiting again: the record is private, and active if the review had archived it; what its owner has withdrawn
+    meanwhile stays withdrawn."""
+    revives = insight.state == InsightState.REJECTED
+    insight.state, insight.changeset = InsightState.PENDING, None
+    insight.reviewed_by, insight.reviewed_at, insight.review_notes = "", None, ""
+    insight.applied_by, insight.applied_at = "", None
+    insight.pending_edit, insight.edit_by, insight.edit_at = {}, "", None
+    insight.question_at = None
+    insight.save()
+    record = insight.record
+    with revised(caller, record, change, ""):
+        record.visibility = Visibility.PRIVATE
+        if revives and record.status == Status.ARCHIVED:
+            record.status = Status.ACTIVE
+
+
+# -- what applying and rolling back do to insights ------------------------------------------------------------
+
+
+def claim(insight_ids: Iterable[UUID], changeset: Changeset) -> None:
+    """Binds approved insights to a changeset, inside its transaction. Who comes second is told."""
+    ids = list(insight_ids)
+    living = [Status.ACTIVE, Status.STALE]
+    free = Insight.objects.filter(pk__in=ids, state=InsightState.APPROVED, changeset__isnull=True)
+    free = free.filter(record__in=MemoryRecord.objects.filter(pk__in=ids, status__in=living))
+    if free.update(changeset=changeset) != len(ids):
+        raise Conflict("somebody else is applying one of these insights, or has done so", field="insight_ids")
+
+
+def release(changeset: Changeset) -> None:
+    """Nothing was written after all: the insights are approved and free again."""
+    Insight.objects.filter(changeset=changeset, state=InsightState.APPROVED).update(changeset=None)
+
+
+def mark_applied(caller: Caller, changeset: Changeset) -> int:
+    """The insights of an applied changeset are everybody's knowledge now; what they correct is superseded."""
+    with transaction.atomic():
+        bound = list(Insight.objects.select_for_update().filter(changeset=changeset, state=InsightState.APPROVED))
+        for insight in bound:
+            insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
+            insight.state, insight.applied_by, insight.applied_at = InsightState.APPLIED, caller.email, timezone.now()
+            insight.save(update_fields=["state", "applied_by", "applied_at"])
+            with revised(caller, insight.record, "apply", f"changeset {changeset.pk.hex}"):
+                insight.record.visibility = Visibility.EVERYONE
+            if insight.replaces_id:
+                correction_chains.take_place(caller=caller, record=insight.record, predecessor_id=insight.replaces_id)
+            events.announce(events.APPLIED, insight, by=caller.email, to=[insight.record.created_by])
+    return len(bound)
+
+
+def return_to_review(caller: Caller, changeset: Changeset) -> int:
+    """After a roll-back: pending and private again, and what they had superseded is active again."""
+    with transaction.atomic():
+        bound = list(Insight.objects.select_for_update().filter(changeset=changeset))
+        for insight in bound:
+            insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
+            correction_chains.give_place_back(caller=caller, record=insight.record)
+            back_to_pending(caller, insight, "roll_back")
+            events.announce(events.ROLLED_BACK, insight, by=caller.email, to=[insight.record.created_by])
+    return len(bound)

@@ -1,0 +1,221 @@
+"""Reads of insights and changesets, scoped by who is asking; what synthesize proposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Count, F, Func, Max, Min, Q, TextField
+
+from knowledge import catalog as catalogs
+from knowledge.catalog import entity_view
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
+from knowledge.models import CatalogAspect, Changeset, Insight, InsightState
+from knowledge.models.changeset import ChangesetQuerySet
+from knowledge.models.insight import InsightQuerySet
+from memories.contract.errors import NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import checked
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status
+
+ENTITIES_SHOWN = 50
+LIVING = [Status.ACTIVE, Status.STALE]
+TITLE = 80  # characters of a proposed document's title
+
+
+def insight(caller: Caller, insight_id: UUID | str) -> Insight:
+    pk = checked(Id, insight_id, "insight_id")
+    row = Insight.objects.visible_to(caller).select_related("record").filter(pk=pk).first()
+    if row is None:
+        raise NotFound("no such insight", field="insight_id")
+    return row
+
+
+def may_curate(caller: Caller) -> bool:
+    return caller.curates
+
+
+def waiting(caller: Caller) -> InsightQuerySet:
+    """The review queue: pending insights that nobody has withdrawn, and edits of approved ones; oldest first. Those
+    about which a curator needs more wait for their author instead."""
+    pending = Q(state=InsightState.PENDING, question_at__isnull=True)
+    rows = Insight.objects.visible_to(caller).filter(pending | Q(edit_at__isnull=False))
+    return rows.filter(record__status__in=LIVING).select_related("record").order_by("record__created_at", "pk")
+
+
+def awaiting_authors(caller: Caller) -> InsightQuerySet:
+    """Insights about which a curator needs more, until their authors answer."""
+    rows = Insight.objects.visible_to(caller).filter(state=InsightState.PENDING, question_at__isnull=False)
+    return rows.filter(record__status__in=LIVING).select_related("record")
+
+
+def backlog(caller: Caller) -> InsightQuerySet:
+    """Approved, and not yet applied."""
+    return in_state(caller, InsightState.APPROVED).filter(changeset__isnull=True)
+
+
+def in_state(caller: Caller, state: str) -> InsightQuerySet:
+    """Insights in this review state; of those that still have to be decided or applied, without withdrawn ones."""
+    rows = Insight.objects.visible_to(caller).filter(state=state).select_related("record")
+    return rows.filter(record__status__in=LIVING) if state in (InsightState.PENDING, InsightState.APPROVED) else rows
+
+
+def of_record(caller: Caller, record: MemoryRecord) -> Insight | None:
+    """The insight that a memory is, if it was proposed for the catalog."""
+    return Insight.objects.visible_to(caller).filter(pk=record.pk).select_related("changeset").first()
+
+
+def proposed_by(caller: Caller) -> InsightQuerySet:
+    """What the caller proposed, whatever became of it."""
+    return Insight.objects.filter(record__created_by=caller.email).select_related("record", "changeset")
+
+
+def stamp_of_proposals(caller: Caller) -> str:
+    """Another text once a proposal of the caller's may have changed, or a decision on one."""
+    rows = proposed_by(caller).order_by()
+    newest = rows.aggregate(written=Max("record__updated_at"), decided=Max("decisions__at"))
+    return f"{sorted(states_of(rows).items())} {newest}"
+
+
+def stamp_of_entity(caller: Caller, urn: str) -> str:
+    """Another text once the entity may have changed, or what the caller may read about it."""
+    rows = MemoryRecord.objects.visible_to(caller).lasting().filter(entity_urns__contains=[urn])
+    counts = rows.order_by().aggregate(at=Max("updated_at"), n=Count("pk"))
+    versions = CatalogAspect.objects.filter(urn=urn, is_latest=True).order_by().aggregate(newest=Max("pk"))
+    return f"{counts['at']} {counts['n']} {versions['newest']}"
+
+
+def states_of(rows: InsightQuerySet) -> dict[str, int]:
+    return dict(rows.order_by().values_list("state").annotate(n=Count("pk")))
+
+
+def about(caller: Caller, urn: str) -> InsightQuerySet:
+    rows = Insight.objects.visible_to(caller).about(urn).select_related("record")
+    return rows.order_by("record__created_at", "pk")
+
+
+def changesets(caller: Caller, urn: str = "") -> ChangesetQuerySet:
+    rows = Changeset.objects.visible_to(caller)
+    return rows.filter(entity_urn=urn) if urn else rows
+
+
+@dataclass(frozen=True)
+class CuratedPrompt:
+    """A prompt that came from an insight; `by` is who wrote it, `curator` who let it in."""
+
+    name: str
+    title: str
+    text: str
+    by: str
+    curator: str
+
+    @property
+    def provenance(self) -> str:
+        writers = f"Written by {self.by}, " if self.by and self.by != self.curator else ""
+        return f"{writers}added by the curator {self.curator or 'unknown'}; not part of Commonplace."
+
+
+def curated_prompts() -> list[CuratedPrompt]:
+    """The prompts that curators have added, by name; they are for everybody."""
+    rows = CatalogAspect.objects.filter(aspect="promptInfo", is_latest=True, value__isnull=False)
+    living = LocalCatalog().existing([row.urn for row in rows])
+    values = [row.value or {} for row in rows if row.urn in living]
+    fields = ("name", "title", "text", "by", "curator")
+    prompts = [CuratedPrompt(*(str(value.get(field, "")) for field in fields)) for value in values]
+    return sorted(prompts, key=lambda prompt: prompt.name)
+
+
+def overview(caller: Caller) -> dict[str, Any]:
+    """The queue in numbers; only what is pending counts."""
+    queue = waiting(caller).order_by()
+    oldest: datetime | None = queue.aggregate(at=Min("record__created_at"))["at"]
+    entity = Func(F("record__entity_urns"), function="unnest", output_field=TextField())
+    by_entity = (
+        queue.annotate(urn=entity)
+        .values("urn")
+        .annotate(
+            count=Count("pk"),
+            latest_at=Max("record__created_at"),
+            categories=ArrayAgg("record__category", distinct=True),
+        )
+        .order_by("-count", "urn")
+    )
+    rows = list(by_entity[: ENTITIES_SHOWN + 1])
+    return {
+        "total_pending": queue.count(),
+        "oldest_at": oldest.isoformat() if oldest else None,
+        "by_entity": [
+            {
+                "urn": row["urn"],
+                "count": row["count"],
+                "categories": row["categories"],
+                "latest_at": row["latest_at"].isoformat(),
+            }
+            for row in rows[:ENTITIES_SHOWN]
+        ],
+        "more_entities": len(rows) > ENTITIES_SHOWN,
+        "by_category": dict(queue.values_list("record__category").annotate(n=Count("pk")).order_by("-n")),
+        "by_confidence": dict(queue.values_list("record__confidence").annotate(n=Count("pk")).order_by("-n")),
+    }
+
+
+def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[list[dict[str, Any]], str]:
+    """What approved insights would change, beside what stands there now: the proposals and a note."""
+    proposed = proposals(insights)
+    note, current = "", ""
+    if urn:
+        try:
+            read = catalogs.current().read([urn], entity_view.ASPECTS)[urn]
+            current = entity_view.of(
+                urn, {name: a.value for name, a in read.items() if a.value is not None}
+            ).description
+        except (CatalogUnavailable, CatalogRefused) as error:
+            note = f"current values are missing: {error.message}"
+    for proposal in proposed:
+        if proposal["change_type"] == "update_description" and not proposal["target"]:
+            proposal["current_value"] = current
+    if not proposed:
+        note = note or "no approved insights: approve some first"
+    return proposed, note
+
+
+def proposals(insights: Sequence[Insight]) -> list[dict[str, Any]]:
+    """The changes that insights ask for, deterministically: their suggested actions, equal ones together; a document
+    for those that suggest nothing."""
+    proposed: dict[tuple[str, ...], dict[str, Any]] = {}
+    for source in insights:
+        for action in source.suggested_actions or [_document(source)]:
+            names = ("action_type", "target", "detail", "query_sql", "query_description")
+            texts = tuple(str(action.get(name, "")) for name in names)
+            proposal = proposed.setdefault(
+                texts,
+                {
+                    "change_type": action["action_type"],
+                    "target": action.get("target", ""),
+                    "suggested_value": action.get("detail", ""),
+                    "source_insight_ids": [],
+                },
+            )
+            for name in ("query_sql", "query_description"):
+                if action.get(name):
+                    proposal[name] = action[name]
+            proposal["source_insight_ids"].append(source.pk.hex)
+    return list(proposed.values())
+
+
+def _document(source: Insight) -> dict[str, str]:
+    """An insight without suggestion ("we have two selling seasons") is promoted as a document of its own."""
+    first = source.record.content.split(". ")[0].strip()
+    title = first if len(first) <= TITLE else f"{first[: TITLE - 1].rsplit(' ', 1)[0]}…"
+    return {
+        "action_type": "add_context_document",
+        "target": title,
+        "detail": source.record.content,
+        "query_description": source.record.category,
+    }

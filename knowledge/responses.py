@@ -1,0 +1,185 @@
+"""How insights, changes and changesets look from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from knowledge.catalog.entity_view import Facts
+from knowledge.catalog.interface import EntitySummary
+from knowledge.catalog.json_patch import ABSENT
+from knowledge.changesets.change_request import CHANGE_TYPES
+from knowledge.changesets.diff import ingested_description
+from knowledge.changesets.planning import Planned
+from knowledge.models import Change, Changeset, Insight
+from memories.operations import EDITED_BY
+
+SUMMARY_SHOWN = 300  # characters of a description in a list
+
+
+class InsightShape(TypedDict, total=False):
+    id: str
+    insight_text: str
+    category: str
+    confidence: str
+    source: str
+    state: str
+    status: str
+    captured_by: str
+    persona: str
+    created_at: str
+    entity_urns: list[str]
+    related_columns: list[dict[str, str]]
+    suggested_actions: list[dict[str, str]]
+    replaces: str | None
+    wanted_visibility: str
+    reviewed_by: str
+    reviewed_at: str | None
+    review_notes: str
+    applied_by: str
+    applied_at: str | None
+    changeset_id: str | None
+    edited_by: str
+    pending_edit: dict[str, Any]
+    edit_by: str
+    withdrawn: bool
+    evidence: dict[str, Any]
+
+
+class ChangeShape(TypedDict, total=False):
+    change_type: str
+    does: str
+    urn: str
+    aspect: str
+    path: list[str]
+    before: Any
+    was_absent: bool
+    after: Any
+    removes: bool
+    outcome: str
+    error: str
+    before_is_ingested: bool
+
+
+class ChangesetShape(TypedDict, total=False):
+    changeset_id: str
+    entity_urn: str
+    state: str
+    catalog: str
+    created_at: str
+    applied_by: str
+    insight_ids: list[str]
+    rolled_back_by: str
+    rolled_back_at: str | None
+    error: str
+    changes_count: int
+    changes: list[ChangeShape]
+
+
+def insight_shape(insight: Insight) -> InsightShape:
+    record = insight.record
+    shape: InsightShape = {
+        "id": insight.pk.hex,
+        "insight_text": record.content,
+        "category": record.category,
+        "confidence": record.confidence,
+        "source": record.source,
+        "state": insight.state,
+        "status": record.status,
+        "captured_by": record.created_by,
+        "persona": record.persona,
+        "created_at": record.created_at.isoformat(),
+        "entity_urns": record.entity_urns,
+        "related_columns": record.related_columns,
+        "suggested_actions": insight.suggested_actions,
+        "replaces": insight.replaces_id.hex if insight.replaces_id else None,
+        "wanted_visibility": insight.wanted_visibility,
+        "reviewed_by": insight.reviewed_by,
+        "reviewed_at": insight.reviewed_at.isoformat() if insight.reviewed_at else None,
+        "review_notes": insight.review_notes,
+        "applied_by": insight.applied_by,
+        "applied_at": insight.applied_at.isoformat() if insight.applied_at else None,
+        "changeset_id": insight.changeset_id.hex if insight.changeset_id else None,
+    }
+    if editor := record.metadata.get(EDITED_BY):
+        shape["edited_by"] = str(editor)
+    if insight.pending_edit:
+        shape["pending_edit"], shape["edit_by"] = insight.pending_edit, insight.edit_by
+    if insight.is_withdrawn:
+        shape["withdrawn"] = True
+    return shape
+
+
+def planned_shape(planned: Planned, entities: Mapping[str, Facts] | None = None) -> ChangeShape:
+    """A write as it would be. A description that only ingestion wrote is what stands there now."""
+    write = planned.step.write
+    before = planned.before
+    ingested = ingested_description((entities or {}).get(write.urn), write.path) if before is ABSENT else ABSENT
+    before = before if ingested is ABSENT else ingested
+    absent = before is ABSENT
+    shape: ChangeShape = {
+        "change_type": planned.change_type,
+        "does": CHANGE_TYPES[planned.change_type].says,
+        "urn": write.urn,
+        "aspect": write.aspect,
+        "path": list(write.path),
+        "before": None if absent else before,
+        "was_absent": absent,
+        "after": write.value,
+        "removes": write.operation == "remove",
+        "outcome": "noop" if planned.is_noop else "planned",
+    }
+    if ingested is not ABSENT:
+        shape["before_is_ingested"] = True
+    return shape
+
+
+def change_shape(change: Change) -> ChangeShape:
+    return {
+        "change_type": change.change_type,
+        "urn": change.urn,
+        "aspect": change.aspect,
+        "path": change.path,
+        "before": change.before,
+        "was_absent": not change.had_before,
+        "after": change.written,
+        "removes": change.operation == "remove",
+        "outcome": change.outcome,
+        "error": change.error,
+    }
+
+
+def changeset_shape(changeset: Changeset, changes: list[Change] | None = None) -> ChangesetShape:
+    shape: ChangesetShape = {
+        "changeset_id": changeset.pk.hex,
+        "entity_urn": changeset.entity_urn,
+        "state": changeset.state,
+        "catalog": changeset.catalog,
+        "created_at": changeset.created_at.isoformat(),
+        "applied_by": changeset.applied_by,
+        "insight_ids": changeset.insight_ids,
+        "rolled_back_by": changeset.rolled_back_by,
+        "rolled_back_at": changeset.rolled_back_at.isoformat() if changeset.rolled_back_at else None,
+        "error": changeset.error,
+    }
+    if changes is not None:
+        shape["changes_count"] = len(changes)
+        shape["changes"] = [change_shape(change) for change in changes]
+    return shape
+
+
+def summary_shape(summary: EntitySummary) -> dict[str, Any]:
+    """Without what is empty or as usual; of a long text the passage that answers, where its beginning does not."""
+    description = summary.description[:SUMMARY_SHOWN]
+    passage = "" if summary.passage in description else summary.passage
+    unusual = {
+        "passage": passage,
+        "description": "" if passage else description,
+        "platform": summary.platform,
+        "deprecated": summary.deprecated,
+        "unsure": summary.is_unsure,
+    }
+    values = {"urn": summary.urn, "type": summary.entity_type, "name": summary.name}
+    return values | {key: value for key, value in unusual.items() if value}

@@ -1,0 +1,182 @@
+"""What a curator sees while deciding: everything that bears on one insight."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from knowledge import catalog as catalogs
+from knowledge.catalog import entity_view
+from knowledge.catalog.interface import CatalogPort, CatalogRefused, CatalogUnavailable
+from knowledge.catalog.snapshot import Snapshot
+from knowledge.changesets.change_request import CHANGE_TYPES, Request
+from knowledge.changesets.diff import Readable, of_planned
+from knowledge.changesets.planning import plan
+from knowledge.context.memory_context import QUERY_MOST, ranked
+from knowledge.freshness.baselines import urns_of
+from knowledge.insights import queries
+from knowledge.insights.similar_claims import Claim, nearest_claims
+from knowledge.models import Insight, InsightState
+from knowledge.models.insight import InsightQuerySet
+from knowledge.review.evidence import beside
+from memories.contract.errors import DomainError
+from memories.contract.operations import checked
+from memories.database.queryset_sql import condition
+from memories.history import chain
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status
+from memories.retrieval.near_duplicates import like, vectors_of
+
+NEIGHBOURS = 6
+ALIKE_MOST = 20  # near-duplicates decided together with one insight
+REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")  # presets of a rejection
+QUESTIONS = (
+    "Since when?",
+    "For which tables does it hold?",
+    "Where does this come from?",
+    "What should it say instead?",
+)
+ALIKE = 0.5  # cosine from which a memory about no named entity is near
+
+
+def decided_today(caller: Caller) -> InsightQuerySet:
+    midnight = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+    return Insight.objects.filter(reviewed_by=caller.email, reviewed_at__gte=midnight)
+
+
+def also_waiting(caller: Caller, insight: Insight) -> InsightQuerySet:
+    """Other insights of the queue about the same entities: equal cases are decided together."""
+    rows = queries.waiting(caller).filter(record__entity_urns__overlap=insight.record.entity_urns or [""])
+    return rows.exclude(pk=insight.pk)
+
+
+def _alike(caller: Caller, insight: Insight) -> list[Insight]:
+    """Others of the queue that say nearly the same."""
+    rows = queries.waiting(caller).exclude(pk=insight.pk)
+    if not caller.is_admin:
+        rows = rows.exclude(record__created_by=caller.email)
+    vectors = vectors_of([insight.pk]).get(insight.pk)
+    if vectors is None or insight.state != InsightState.PENDING:
+        return []
+    records = MemoryRecord.objects.filter(pk__in=rows.order_by().values("pk"))
+    near = like(condition(records), vectors, settings.NEAR_DUPLICATE_COSINE)[:ALIKE_MOST]
+    insights = rows.in_bulk([similar.record.pk for similar in near])
+    return [insights[similar.record.pk] for similar in near if similar.record.pk in insights]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What applying the insight would do to the catalog; `error` says why it can't be done as it stands."""
+
+    entity_urn: str = ""
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    readable: list[Readable] = field(default_factory=list)
+    error: str = ""
+    refusal: DomainError | None = None  # what says `error`, so that a page can put it in people's words
+
+    @property
+    def is_possible(self) -> bool:
+        return bool(self.readable) and not self.error
+
+
+@dataclass(frozen=True)
+class Case:
+    """One insight with all that bears on it."""
+
+    insight: Insight
+    evidence: dict[str, Any]
+    effect: Effect
+    replaced: MemoryRecord | None
+    hides_replaced: bool  # it replaces a memory that this curator may not see
+    line: Sequence[MemoryRecord]
+    neighbours: Sequence[MemoryRecord]
+    nearest: Claim | None  # what is known already and comes nearest by meaning
+    alike: Sequence[Insight]  # near-duplicates that wait too
+
+
+def case(caller: Caller, insight: Insight) -> Case:
+    record = insight.record
+    replaced = None
+    if insight.replaces_id:
+        replaced = MemoryRecord.objects.visible_to(caller).filter(pk=insight.replaces_id).first()
+    catalog = Snapshot(catalogs.readable())
+    with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # said by the evidence
+        catalog.read(urns_of(record), entity_view.ASPECTS)
+    return Case(
+        insight=insight,
+        evidence=beside(insight, catalog=catalog),
+        effect=effect(insight, catalog),
+        replaced=replaced,
+        hides_replaced=bool(insight.replaces_id) and replaced is None,
+        line=chain(caller, replaced or record),
+        neighbours=_neighbours(caller, insight, skip=[record.pk, insight.replaces_id]),
+        nearest=nearest_claims(caller, [insight]).get(insight.pk),
+        alike=_alike(caller, insight),
+    )
+
+
+def effect(insight: Insight, catalog: CatalogPort) -> Effect:
+    """The before and after of the suggested actions, planned on the catalog as it is now; nothing is written."""
+    changes = queries.proposals([insight])
+    urn = next(iter(insight.record.entity_urns), "")
+    try:
+        requests = [checked(Request, change, "changes") for change in changes]
+        if not urn and any(CHANGE_TYPES[request.change_type].kinds for request in requests):
+            return Effect(changes=changes, error="it names no catalog entity, so there is nothing to change")
+        planned = plan(catalog, urn, requests, "preview", "preview")
+        entities = {}
+        if urn:
+            read = catalog.read([urn], entity_view.ASPECTS)[urn]
+            entities[urn] = entity_view.of(urn, {name: a.value for name, a in read.items() if a.value is not None})
+    except DomainError as error:
+        return Effect(urn, changes, error=error.message, refusal=error)
+    return Effect(urn, changes, of_planned(planned, entities))
+
+
+def draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[Mapping[str, str]]) -> Effect:
+    """What a proposal would change that nobody has made yet; nothing is kept."""
+    record = MemoryRecord(content=claim.get("content") or "…", created_by=caller.email, persona=caller.persona)
+    record.category, record.entity_urns = claim.get("category") or "", list(claim.get("entity_urns") or [])
+    insight = Insight(record=record, suggested_actions=[dict(action) for action in actions])
+    return effect(insight, Snapshot(catalogs.readable()))
+
+
+def problems_of(insight: Insight) -> list[str]:
+    """What keeps each suggested action from being applied as it stands, told to who suggests it."""
+    urn, problems = next(iter(insight.record.entity_urns), ""), []
+    catalog = Snapshot(catalogs.readable())
+    for index, action in enumerate(insight.suggested_actions):
+        try:
+            request = checked(Request, action, "")
+            if urn or not CHANGE_TYPES[request.change_type].kinds:
+                plan(catalog, urn, [request], "preview", "preview")
+            else:
+                problems.append(f"suggested_actions[{index}]: the insight names no entity that it would change")
+        except (CatalogUnavailable, CatalogRefused):
+            return []  # said by the evidence
+        except DomainError as error:
+            problems.append(f"suggested_actions[{index}]: {error.message}")
+    return problems
+
+
+def _neighbours(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -> list[MemoryRecord]:
+    """What else is known about the same entities, ranked as what comes along with an agent's call; of the same thing
+    where no entity is named, nearest by meaning."""
+    record = insight.record
+    rejected = Insight.objects.filter(pk=OuterRef("pk"), state=InsightState.REJECTED)
+    rows = MemoryRecord.objects.visible_to(caller).facts().exclude(Exists(rejected))
+    rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).exclude(pk__in=[pk for pk in skip if pk])
+    vectors = vectors_of([record.pk]).get(record.pk)
+    if record.entity_urns:
+        about = rows.filter(entity_urns__overlap=record.entity_urns)
+        distances = dict.fromkeys(record.entity_urns, 0)
+        vector = None if vectors is None else vectors[0].tolist()
+        return ranked(about, distances, record.content[:QUERY_MOST], NEIGHBOURS, vector=vector)
+    return [] if vectors is None else [similar.record for similar in like(condition(rows), vectors, ALIKE)][:NEIGHBOURS]

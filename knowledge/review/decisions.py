@@ -1,0 +1,233 @@
+"""What is decided about insights: approved, rejected, taken back, appealed; each word is kept.
+
+What was approved stays in force, unchanged, until an edit of it is approved again: the edit waits beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from knowledge.insights.lifecycle import back_to_pending, locked_insight, require_curator, require_curator_of
+from knowledge.models import Decision, DecisionKind, Insight, InsightState
+from knowledge.operations import Appeal
+from knowledge.review import events
+from memories import services
+from memories.contract.errors import Conflict, Forbidden
+from memories.contract.fields import Reason
+from memories.contract.operations import carries_out, checked
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status, Visibility
+from memories.operations import EDITED_BY
+from memories.writing.revision import revised
+
+IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
+HELD = frozenset({"content", "entity_urns", "related_columns"})  # what a curator reads before approving
+
+
+def approve(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
+    """A curator agrees: the memory gets the visibility that its owner wanted; an edit that waits takes effect."""
+    with under_review(caller, insight_id, notes) as insight:
+        if insight.pending_edit:
+            return _approve_edit(caller, insight, notes)
+        _require_state(insight, {InsightState.PENDING})
+        _decide(caller, insight, InsightState.APPROVED, notes)
+        with revised(caller, insight.record, "approve", notes):
+            insight.record.visibility = insight.wanted_visibility
+    return insight
+
+
+def reject(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
+    """A curator disagrees: the memory is archived, and recalled no more. Of an edit that waits only the edit goes."""
+    with under_review(caller, insight_id, notes) as insight:
+        if insight.pending_edit:
+            return _reject_edit(caller, insight, notes)
+        _require_state(insight, {InsightState.PENDING, InsightState.APPROVED})
+        approver = insight.reviewed_by if insight.state == InsightState.APPROVED else ""
+        _decide(caller, insight, InsightState.REJECTED, notes, approver)
+        with revised(caller, insight.record, "reject", notes):
+            insight.record.status = Status.ARCHIVED
+            insight.record.visibility = Visibility.PRIVATE
+    return insight
+
+
+def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
+    """Takes a decision back, by who made it or an admin, as long as nothing was applied on it."""
+    require_curator(caller)
+    with transaction.atomic():
+        insight = locked_insight(caller, insight_id)
+        require_curator_of(caller, insight.record)
+        last = Decision.objects.filter(insight=insight).order_by("-at", "-pk").first()
+        if last is not None and last.kind == DecisionKind.EDIT_APPROVED:
+            return _undo_edit(caller, insight, last)
+        if insight.state not in (InsightState.APPROVED, InsightState.REJECTED):
+            raise Conflict(f"is {insight.state}: there is no decision to undo", field="insight_id")
+        if insight.changeset_id:
+            raise Conflict("is being applied: roll that back instead", field="insight_id")
+        if insight.reviewed_by != caller.email and not caller.is_admin:
+            raise Forbidden(f"was decided by {insight.reviewed_by}", field="insight_id")
+        if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
+            raise Conflict("was archived by its owner", field="insight_id")
+        if insight.state == InsightState.REJECTED and (twin := services.living_twin(insight.record)):
+            raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
+        keep_word(caller, insight, DecisionKind.TAKEN_BACK, "")
+        back_to_pending(caller, insight, "undo_review")
+    return insight
+
+
+@carries_out(Appeal)
+def appeal(ask: Appeal, *, caller: Caller) -> Insight:
+    """The owner of a rejected insight says why it should be looked at again: it waits anew, with the reason."""
+    with transaction.atomic():
+        insight = locked_insight(caller, ask.insight_id)
+        if not caller.acts_for(insight.record.created_by):
+            raise Forbidden("belongs to somebody else: its owner appeals", field="insight_id")
+        if insight.state != InsightState.REJECTED:
+            raise Conflict(f"is {insight.state}: only a rejection is appealed", field="insight_id")
+        if twin := services.living_twin(insight.record):
+            raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
+        rejecter = insight.reviewed_by
+        decision = keep_word(caller, insight, DecisionKind.APPEALED, ask.notes)
+        events.tell(insight, decision, to=[rejecter])
+        back_to_pending(caller, insight, "appeal")
+    return insight
+
+
+def against(caller: Caller) -> Any:
+    """What others decided against what the caller had approved, newest first."""
+    visible = Insight.objects.visible_to(caller).values("pk")
+    rows = Decision.objects.filter(overturns=caller.email, insight__in=visible).select_related("insight__record")
+    return rows.order_by("-at")
+
+
+# -- edits of what is in force ----------------------------------------------------------------------------------
+
+
+def hold_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
+    """Keeps an edit of what is in force for a curator, and says so; "" where nothing has to wait."""
+    differs = {name: value for name, value in changes.items() if getattr(record, name) != value}
+    if not HELD & set(differs):
+        return ""
+    insight = Insight.objects.select_for_update().filter(pk=record.pk, state__in=IN_FORCE).first()
+    if insight is None:
+        return ""
+    if insight.state == InsightState.APPROVED and insight.changeset_id:
+        raise Conflict("is being applied to the catalog right now", field="id")
+    insight.pending_edit, insight.edit_by, insight.edit_at = differs, caller.email, timezone.now()
+    insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
+    return "the edit waits for a curator; what was approved stays in force until then"
+
+
+def hold_correction(record: MemoryRecord) -> str:
+    if not Insight.objects.filter(pk=record.pk, state__in=IN_FORCE).exists():
+        return ""
+    return "the correction waits for a curator; what was approved stays in force until it is applied"
+
+
+def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
+    """The correction of what is in force is an insight of its own."""
+    before = Insight.objects.get(pk=replaces.pk)
+    Insight.objects.create(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
+
+
+def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
+    record, edit = insight.record, dict(insight.pending_edit)
+    before = {name: getattr(record, name) for name in edit}
+    with revised(caller, record, "approve_edit", notes):
+        for name, value in edit.items():
+            setattr(record, name, value)
+        record.metadata = services.written_by(_writer(insight, caller), record, record.metadata)
+    editor = insight.edit_by
+    decision = keep_word(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
+    events.tell(insight, decision, to=[editor])
+    _drop_edit(insight)
+    transaction.on_commit(lambda: services.index_now(caller, record))
+    return insight
+
+
+def _writer(insight: Insight, caller: Caller) -> Caller:
+    """Whoever wrote the edit, as far as authorship is concerned."""
+    return Caller(email=insight.edit_by or caller.email, persona=caller.persona, personas=caller.personas)
+
+
+def _reject_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
+    decision = keep_word(caller, insight, DecisionKind.EDIT_REJECTED, notes)
+    events.tell(insight, decision, to=[insight.edit_by])
+    _drop_edit(insight)
+    return insight
+
+
+def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
+    """The text of before is in force again, and the edit waits."""
+    if last.by != caller.email and not caller.is_admin:
+        raise Forbidden(f"was decided by {last.by}", field="insight_id")
+    record = insight.record
+    insight.pending_edit = {name: getattr(record, name) for name in last.before}
+    insight.edit_by = str(record.metadata.get(EDITED_BY) or record.created_by)
+    insight.edit_at = timezone.now()
+    insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
+    with revised(caller, record, "undo_review", ""):
+        for name, value in last.before.items():
+            setattr(record, name, value)
+    keep_word(caller, insight, DecisionKind.TAKEN_BACK, "")
+    transaction.on_commit(lambda: services.index_now(caller, record))
+    return insight
+
+
+def _drop_edit(insight: Insight) -> None:
+    insight.pending_edit, insight.edit_by, insight.edit_at = {}, "", None
+    insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
+
+
+# -- parts ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def under_review(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator[Insight]:
+    """Permission and locks around one decision, in one transaction with what moves with it."""
+    require_curator(caller)
+    checked(Reason, notes, "review_notes")
+    with transaction.atomic():
+        insight = locked_insight(caller, insight_id)
+        require_curator_of(caller, insight.record)
+        authors = {insight.record.created_by, insight.edit_by} if insight.pending_edit else {insight.record.created_by}
+        if caller.email in authors and not caller.is_admin:
+            raise Forbidden("is your own: somebody else has to review it", field="insight_id")
+        if insight.record.status not in (Status.ACTIVE, Status.STALE) and insight.state != InsightState.REJECTED:
+            raise Conflict(f"was {insight.record.status} by its owner", field="insight_id")
+        yield insight
+
+
+def _require_state(insight: Insight, allowed: set[InsightState]) -> None:
+    if insight.state not in allowed or insight.changeset_id:
+        by = f" by {insight.reviewed_by}" if insight.reviewed_by else ""
+        raise Conflict(f"is {insight.state} already{by}", field="insight_id")
+
+
+def _decide(caller: Caller, insight: Insight, state: InsightState, notes: str, approver: str = "") -> None:
+    insight.state, insight.question_at = state, None
+    insight.reviewed_by, insight.reviewed_at, insight.review_notes = caller.email, timezone.now(), notes.strip()
+    insight.save(update_fields=["state", "question_at", "reviewed_by", "reviewed_at", "review_notes"])
+    kind = DecisionKind.APPROVED if state == InsightState.APPROVED else DecisionKind.REJECTED
+    overturns = "" if approver == caller.email else approver
+    decision = keep_word(caller, insight, kind, notes, overturns=overturns)
+    events.tell(insight, decision, to=[insight.record.created_by, overturns])
+
+
+def keep_word(
+    caller: Caller,
+    insight: Insight,
+    kind: DecisionKind,
+    notes: str,
+    *,
+    before: Mapping[str, Any] | None = None,
+    overturns: str = "",
+) -> Decision:
+    return Decision.objects.create(
+        insight=insight, kind=kind, by=caller.email, notes=notes.strip(), before=dict(before or {}), overturns=overturns
+    )

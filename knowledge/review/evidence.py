@@ -1,0 +1,128 @@
+"""What the catalog says about the things an insight names, beside what the insight claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from knowledge import catalog as catalogs
+from knowledge.catalog import entity_view
+from knowledge.catalog.interface import CatalogPort, CatalogRefused, CatalogUnavailable
+from knowledge.freshness.baselines import hash_of, urns_of
+from knowledge.insights.contradiction import contradiction
+from knowledge.models import CatalogAspect, EntityBaseline, Insight
+
+NEIGHBOURS = 10
+COLUMNS_SHOWN = 50
+
+
+def of_entity(
+    catalog: CatalogPort, urn: str, *, lineage: bool = True, columns_from: int = 0, columns_most: int = COLUMNS_SHOWN
+) -> dict[str, Any]:
+    """The entity's current description, columns, owners, tags and neighbours, with the names behind its URNs; of a
+    document its text."""
+    entity = entity_view.read(catalog, urn)
+    summary: dict[str, Any] = {
+        "urn": urn,
+        "exists": entity.is_known and not entity.removed,
+        "name": entity.qualified_name,
+        "description": entity.description,
+        "owners": entity.owners,
+        "tags": entity.tags,
+        "glossary_terms": entity.terms,
+        "domains": entity.domains,
+        "links": entity.links,
+        "deprecated": entity.deprecated,
+        "columns": [_column(column) for column in entity.columns[columns_from : columns_from + columns_most]],
+        "columns_total": len(entity.columns),
+    }
+    if entity.deprecated:
+        summary["deprecation_note"] = entity.deprecation_note
+    if entity.document_text:
+        summary["text"] = entity.document_text
+    if entity.properties:
+        summary["structured_properties"] = entity.properties
+    for direction in ("upstream", "downstream") if lineage else ():
+        near = catalog.lineage(urn, direction=direction, hops=1, limit=NEIGHBOURS)
+        summary[direction] = [node.urn for node in near]
+    return summary
+
+
+def _column(column: entity_view.Column) -> dict[str, Any]:
+    return {
+        "column": column.simple_path,
+        "type": column.native_type,
+        "nullable": column.nullable,
+        "description": column.description,
+        "tags": list(column.tags),
+        "terms": list(column.terms),
+    }
+
+
+def products_of(urn: str) -> list[str]:
+    """Data products that name the entity as an asset, of those in our own tables (embedded or copied)."""
+    rows = CatalogAspect.objects.filter(aspect="dataProductProperties", is_latest=True)
+    return sorted(rows.filter(value__contains={"assets": [{"destinationUrn": urn}]}).values_list("urn", flat=True))
+
+
+def names_behind(catalog: CatalogPort, entity: Mapping[str, Any]) -> dict[str, str]:
+    """What the terms, domains, owners, tags, products and properties of an entity are called, as far as it is known."""
+    keys = ("glossary_terms", "domains", "owners", "tags", "products", "structured_properties")
+    urns = {urn for key in keys for urn in entity.get(key) or ()}
+    urns |= {urn for column in entity["columns"] for key in ("tags", "terms") for urn in column[key]}
+    if not urns:
+        return {}
+    names = {}
+    for urn, read in catalog.read(sorted(urns), entity_view.NAMING).items():
+        aspects = {name: aspect.value for name, aspect in read.items() if aspect.value is not None}
+        if name := entity_view.name_of(aspects):
+            names[urn] = name
+    return names
+
+
+def beside(insight: Insight, *, catalog: CatalogPort | None = None) -> dict[str, Any]:
+    """Evidence for every entity that the insight names, and where claim and catalog disagree. An outage is said.
+    From a `catalog` at hand without lineage."""
+    urns = urns_of(insight.record)
+    lineage, catalog = catalog is None, catalog or catalogs.readable()
+    try:
+        entities = [of_entity(catalog, urn, lineage=lineage) for urn in urns]
+    except (CatalogUnavailable, CatalogRefused) as error:
+        return {"entities": [], "disagreements": [], "degraded": True, "note": error.message}
+    by_urn = {entity["urn"]: entity for entity in entities}
+    evidence: dict[str, Any] = {"entities": entities, "disagreements": _disagreements(insight, by_urn)}
+    if note := catalogs.copy_note(catalog):
+        evidence |= {"degraded": True, "note": note}
+    return evidence
+
+
+def _disagreements(insight: Insight, entities: dict[str, dict[str, Any]]) -> list[str]:
+    disagreements = []
+    for urn, entity in entities.items():
+        if not entity["exists"]:
+            disagreements.append(f"{urn} is not in the catalog")
+        elif entity["deprecated"]:
+            disagreements.append(f"{entity['name']} is deprecated: {entity['deprecation_note'] or 'no note'}")
+    for column in insight.record.related_columns:
+        entity = entities[column["urn"]]
+        names = {row["column"] for row in entity["columns"]}
+        complete = entity["exists"] and 0 < entity["columns_total"] <= COLUMNS_SHOWN
+        if complete and entity_view.simple_path(column["column"]) not in names:
+            disagreements.append(f"{entity['name']} has no column {column['column']}")
+    hashes = dict(EntityBaseline.objects.filter(record=insight.pk).values_list("urn", "description_hash"))
+    for urn, entity in entities.items():
+        if entity["exists"] and urn in hashes and hashes[urn] != hash_of(entity["description"]):
+            disagreements.append(f"the description of {entity['name']} has changed since this was captured")
+    for action in insight.suggested_actions:
+        if action["action_type"] == "update_description" and not action["target"] and len(entities) == 1:
+            (entity,) = entities.values()
+            if why := contradiction(action["detail"], entity["description"]):
+                disagreements.append(
+                    f"{entity['name']} is described otherwise ({why}): “{entity['description'][:200]}”"
+                )
+    for entity in entities.values():
+        if why := contradiction(insight.record.content, entity["description"]):
+            line = f"{entity['name']} is described otherwise ({why}): “{entity['description'][:200]}”"
+            if line not in disagreements:
+                disagreements.append(line)
+    return disagreements

@@ -1,0 +1,145 @@
+"""The review queue as a curator narrows it: by words, author, confidence, age, category, entity and colleague."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Case, IntegerField, Q, Value, When
+from django.utils import timezone
+
+from knowledge.insights import queries
+from knowledge.models import Insight, InsightState
+from knowledge.models.insight import InsightQuerySet
+from memories.contract.fields import UNSTORABLE
+from memories.identity.caller import Caller
+from memories.models import Category, Confidence
+from memories.queries import COUNT_MOST
+from memories.retrieval.near_duplicates import alike
+
+GROUPED_MOST = 1_000  # insights among which near-duplicates are looked for
+AGES = {"1": "Today’s", "7": "Of the last seven days", "7+": "Older than a week", "30+": "Older than a month"}
+CONFIDENCE_RANK = Case(
+    *(When(record__confidence=value, then=Value(rank)) for rank, value in enumerate(("high", "medium", "low"))),
+    default=Value(3),
+    output_field=IntegerField(),
+)
+SORTS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
+    "oldest": ("Oldest first", ("record__created_at", "pk")),
+    "newest": ("Newest first", ("-record__created_at", "pk")),
+    "confidence": ("Most confident first", (CONFIDENCE_RANK, "record__created_at", "pk")),
+    "author": ("By author", ("record__created_by", "record__created_at", "pk")),
+}
+STATES: Mapping[str, tuple[str, Callable[[Caller], InsightQuerySet]]] = {
+    "pending": ("Waiting", queries.waiting),
+    "questions": ("Needs more", queries.awaiting_authors),
+    "approved": ("Approved, not applied", queries.backlog),
+    "applied": ("Applied", lambda caller: queries.in_state(caller, InsightState.APPLIED)),
+    "rejected": ("Rejected", lambda caller: queries.in_state(caller, InsightState.REJECTED)),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """The number of an insight in the queue, counted from 1, and its neighbours; after the last comes the first."""
+
+    number: int
+    total: int
+    next_id: UUID | None = None
+    previous_id: UUID | None = None
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What waits for this curator, oldest first unless sorted otherwise. All but the caller is in the address."""
+
+    caller: Caller
+    state: str = "pending"
+    q: str = ""
+    entity: str = ""
+    category: str = ""
+    author: str = ""
+    confidence: str = ""
+    age: str = ""
+    assignee: str = ""
+    sort: str = "oldest"
+
+    @classmethod
+    def of(cls, caller: Caller, params: Mapping[str, str]) -> Queue:
+        """As an address asks for it; what it can't be is left out."""
+        allowed = {
+            "state": STATES, "category": Category.values, "confidence": Confidence.values, "age": AGES,
+            "assignee": ("me", "nobody"), "sort": SORTS,
+        }  # fmt: skip
+        values = {name: UNSTORABLE.sub("", params.get(name, "")).strip()[:500] for name in FILTERS}
+        return cls(caller, **{k: v for k, v in values.items() if v and (k not in allowed or v in allowed[k])})
+
+    @property
+    def rows(self) -> InsightQuerySet:
+        _, in_state = STATES[self.state]
+        rows = in_state(self.caller)
+        if self.state == "pending" and not self.caller.is_admin:
+            rows = rows.exclude(record__created_by=self.caller.email)  # somebody else decides those
+        return rows.filter(self._condition()).order_by(*SORTS[self.sort][1])
+
+    def _condition(self) -> Q:
+        exact = {
+            "record__category": self.category,
+            "record__created_by": self.author,
+            "record__confidence": self.confidence,
+        }
+        rule = Q(**{column: value for column, value in exact.items() if value})
+        for word in self.q.split()[:10]:
+            rule &= Q(record__content__icontains=word)
+        if self.entity:
+            rule &= Q(record__entity_urns__contains=[self.entity])
+        if self.age:
+            limit = timezone.now() - timedelta(days=int(self.age.rstrip("+")))
+            rule &= Q(record__created_at__lt=limit) if self.age.endswith("+") else Q(record__created_at__gte=limit)
+        if self.assignee:
+            rule &= Q(assignee=self.caller.email if self.assignee == "me" else "")
+        return rule
+
+    @property
+    def is_narrowed(self) -> bool:
+        return any(getattr(self, name) for name in FILTERS if name not in ("state", "sort"))
+
+    @property
+    def address_fields(self) -> list[tuple[str, str]]:
+        """The filters that are not as they are by default."""
+        defaults = {"state": "pending", "sort": "oldest"}
+        filters = [(name, str(getattr(self, name))) for name in FILTERS]
+        return [(name, value) for name, value in filters if value and defaults.get(name) != value]
+
+    @property
+    def query_string(self) -> str:
+        return f"?{urlencode(self.address_fields)}" if self.address_fields else ""
+
+    def in_state(self, state: str) -> Queue:
+        return replace(self, state=state)
+
+    def ids(self, limit: int = COUNT_MOST + 1) -> list[UUID]:
+        return list(self.rows.values_list("pk", flat=True)[:limit])
+
+    def groups(self) -> list[list[UUID]]:
+        """The ids in order, near-duplicates together at the place of their first; beyond GROUPED_MOST each alone."""
+        ids = self.ids()
+        near = alike(ids[:GROUPED_MOST], threshold=settings.NEAR_DUPLICATE_COSINE)
+        return [*near, *([pk] for pk in ids[GROUPED_MOST:])]
+
+    def locate(self, insight: Insight | None = None) -> Place:
+        """Where an insight stands; what is not in the queue stands before its first."""
+        ids = self.ids()
+        if insight is None or insight.pk not in ids:
+            return Place(0, len(ids), next_id=ids[0] if ids else None)
+        at = ids.index(insight.pk)
+        other_ids = [*ids[at + 1 :], *ids[:at]]
+        return Place(at + 1, len(ids), other_ids[0] if other_ids else None, ids[at - 1] if at else None)
+
+
+FILTERS = tuple(field.name for field in fields(Queue) if field.name != "caller")

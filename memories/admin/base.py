@@ -1,0 +1,134 @@
+"""What our lists in the admin have in common: nothing is edited in place, counts are estimated where they are large,
+and filters are picked by name."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import Any
+
+from django.contrib import admin
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
+
+from memories.identity.caller import Caller, caller_of
+from memories.queries import COUNT_MOST, capped_count
+
+
+class EstimatedPaginator(Paginator[Any]):
+    """Counts up to COUNT_MOST rows; of more, as many as PostgreSQL's planner expects."""
+
+    @cached_property
+    def count(self) -> int:
+        counted = capped_count(self.object_list)  # type: ignore[arg-type]  # the admin pages querysets
+        if counted <= COUNT_MOST:
+            return counted
+        return max(counted, planned_rows(self.object_list))  # type: ignore[arg-type]  # the same
+
+
+def planned_rows(rows: QuerySet[Any]) -> int:
+    """How many rows the planner expects; nothing is read."""
+    plan = json.loads(rows.order_by().explain(format="json"))
+    return int(plan[0]["Plan"]["Plan Rows"])
+
+
+class ReadOnlyAdmin(admin.ModelAdmin[Any]):
+    """Rows that services write: shown, never edited or deleted here."""
+
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.ALLOW
+    list_per_page = 50
+    paginator = EstimatedPaginator
+    view_page = ""  # a name under which views of the list are saved
+    presets: tuple[tuple[str, str], ...] = ()  # filters that are asked for every day: title and query
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        title = str(self.model._meta.verbose_name_plural).capitalize()
+        extra = {"title": title, "presets": self.presets, "view_page": self.view_page, **(extra_context or {})}
+        return super().changelist_view(request, extra)
+
+
+class AdminsOnly(ReadOnlyAdmin):
+    """Rows that tell of everybody's memories."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
+
+class OperatorsOnly(ReadOnlyAdmin):
+    """Rows that tell how the installation works."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.is_authenticated and admin_caller(request).operates
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+
+class PickFilter(admin.SimpleListFilter):
+    """A filter by a name that is typed and picked, instead of a list of all values."""
+
+    template = "admin/pick_filter.html"
+    kind = ""  # what is picked: entity, person, tag
+    column = ""
+
+    def __init__(self, request: HttpRequest, params: dict[str, Any], *args: Any) -> None:
+        self.other_params = [
+            (key, value) for key, values in request.GET.lists() for value in values
+            if key not in (self.parameter_name, "p")
+        ]  # fmt: skip
+        super().__init__(request, params, *args)
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("", "")]
+
+    def has_output(self) -> bool:
+        return True
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        value = (self.value() or "").strip()
+        if not value or "\x00" in value:
+            return rows
+        return rows.filter(**{self.column: [value] if self.column.endswith("__contains") else value})
+
+    def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
+        return {}
+
+    def choices(self, changelist: Any) -> list[dict[str, Any]]:  # type: ignore[override]  # one entry: what is typed
+        return [{"selected": bool(self.value()), "query_string": "", "display": self.value() or ""}]
+
+
+def admin_caller(request: HttpRequest) -> Caller:
+    return caller_of(request, door="admin")
+
+
+def entity_names(urns: list[str]) -> str:
+    """The telling ends of some URNs: `sales.orders` of a data set."""
+    names = [urn.split(",")[1] if "," in urn else urn.rsplit(":", 1)[-1] for urn in urns[:3]]
+    return ", ".join(names) + (", …" if len(urns) > len(names) else "")
+
+
+def badge(state: str, label: str = "") -> SafeString:
+    return format_html('<span class="badge {}">{}</span>', state, label or state)
+
+
+def stacked(first: Any, second: str) -> SafeString:
+    """Two things of one column, the second below in small."""
+    return format_html('{} <span class="small-line">{}</span>', first, second)
+
+
+def age(at: Any) -> str:
+    return f"{timesince(at, depth=1)} ago" if at else "–"

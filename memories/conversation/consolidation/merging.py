@@ -1,0 +1,58 @@
+"""What a person decides about two memories that may say the same."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from memories import services
+from memories.contract.errors import Conflict, NotFound
+from memories.conversation.models import MergeProposal, MergeState
+from memories.identity.caller import Caller
+from memories.models import Status
+from memories.models.record import readable_by
+
+REASON = "merged with a memory that says the same"
+
+
+def waiting(caller: Caller) -> list[MergeProposal]:
+    """The caller's open proposals, newest first."""
+    rows = MergeProposal.objects.filter(readable_by(caller, "record__"), state=MergeState.PROPOSED)
+    rows = rows.filter(record__created_by=caller.email, record__status=Status.ACTIVE, target__status=Status.ACTIVE)
+    return list(rows.select_related("record", "target")[:50])
+
+
+def accept(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
+    """The older memory is corrected to the merged text, the newer one archived; both can be restored."""
+    with transaction.atomic():
+        proposal = _decide(_open_proposal(caller, proposal_id), MergeState.ACCEPTED)
+        text = proposal.text[:4_000]
+        if text != proposal.target.content:
+            services.supersede(caller=caller, record_id=proposal.target_id, content=text, reason=REASON)
+        services.forget(caller=caller, record_id=proposal.record_id, reason=REASON)
+    return proposal
+
+
+def dismiss(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
+    """Both stay as they are, and are not proposed again."""
+    return _decide(_open_proposal(caller, proposal_id), MergeState.DISMISSED)
+
+
+def _open_proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:
+    proposal = MergeProposal.objects.select_related("record", "target").filter(pk=proposal_id).first()
+    if proposal is None or not caller.acts_for(proposal.record.created_by):
+        raise NotFound("no such proposal", field="id")
+    if proposal.state != MergeState.PROPOSED:
+        raise Conflict(f"is {proposal.state} already", field="id")
+    return proposal
+
+
+def _decide(proposal: MergeProposal, state: MergeState) -> MergeProposal:
+    """Whoever is second finds the proposal decided."""
+    row = MergeProposal.objects.filter(pk=proposal.pk, state=MergeState.PROPOSED)
+    if not row.update(state=state, decided_at=timezone.now()):
+        raise Conflict("was decided meanwhile", field="id")
+    proposal.state = state
+    return proposal

@@ -1,0 +1,159 @@
+"""Before turns expire: a conversation is summed up, turns that proved useful last, and what is worth nothing goes.
+
+compress: the turns of a conversation that expire within CONSOLIDATE_BEFORE_HOURS become one long-term summary: the most
+important sentences in their order. promote: a turn of PROMOTE_IMPORTANCE that was used PROMOTE_USES times and is
+PROMOTE_AGE_MIN old becomes long-term itself, unless what was said has a long-term memory already. forget: a long-term
+memory below FORGET_IMPORTANCE that nobody used, shared, verified or corrected is deleted, and purged later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from memories import embedding
+from memories.conversation import heuristics
+from memories.conversation.turns import COMPLETED, ENRICHMENT, PENDING
+from memories.identity.caller import operator
+from memories.models import Dimension, MemoryRecord, MemoryRevision, Passage, Source, Status, Tier, Visibility
+from memories.models.index_job import Trigger
+from memories.retrieval import indexing, passages
+from memories.retrieval.language import language_of
+from memories.retrieval.passages import Stamped
+from memories.writing.revision import revised, save_many
+
+COMPRESSED = "compressed"  # enrichment_status of a turn that is in a summary
+TURNS_LEAST = 4  # of a conversation that is worth a summary
+SUMMARY_MOST = 1_000  # characters
+CONVERSATIONS_MOST = 200  # summed up in one run
+REASON = "forgotten: of little importance, and never used"
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    compressed: int
+    promoted: int
+    forgotten: int
+
+
+def consolidate() -> Consolidation:
+    return Consolidation(compress(), promote(), forget())
+
+
+def compress() -> int:
+    """Sums up each conversation with turns that expire soon; returns how many were summed up."""
+    soon = timezone.now() + timedelta(hours=settings.CONSOLIDATE_BEFORE_HOURS)
+    turns = MemoryRecord.objects.filter(tier=Tier.SHORT_TERM, status=Status.ACTIVE, enrichment_status="")
+    due = turns.filter(expires_at__lte=soon).order_by().values_list("created_by", "conversation_id").distinct()
+    return sum(_compress(owner, conversation) for owner, conversation in due[:CONVERSATIONS_MOST])
+
+
+def promote() -> int:
+    """Useful turns become long-term; returns how many."""
+    now = timezone.now()
+    twin = MemoryRecord.objects.filter(derived_from=OuterRef("pk")).exclude(status=Status.ARCHIVED)
+    due = MemoryRecord.objects.filter(
+        ~Exists(twin),
+        tier=Tier.SHORT_TERM,
+        status=Status.ACTIVE,
+        importance__gte=settings.PROMOTE_IMPORTANCE,
+        access_count__gte=settings.PROMOTE_USES,
+        updated_at__lte=now - timedelta(minutes=settings.PROMOTE_AGE_MIN),
+    )
+    with transaction.atomic():
+        pks = list(due.select_for_update(skip_locked=True, of=("self",)).values_list("pk", flat=True))
+        MemoryRecord.objects.filter(pk__in=pks).update(
+            tier=Tier.LONG_TERM, expires_at=None, enrichment_status=PENDING, updated_at=now
+        )
+        Passage.objects.filter(record__in=pks).update(short_term=False)
+        indexing.enqueue(ENRICHMENT, pks, Trigger.RECONCILER)
+    return len(pks)
+
+
+def forget() -> int:
+    """Long-term memories of next to no importance are deleted; returns how many."""
+    purge_after = timezone.now() + timedelta(days=settings.SOFT_DELETE_PURGE_DAYS)
+    corrected = Q(supersedes__isnull=False) | Q(superseded_by__isnull=False)
+    due = MemoryRecord.objects.filter(
+        tier=Tier.LONG_TERM,
+        status=Status.ACTIVE,
+        enrichment_status=COMPLETED,
+        importance__lt=settings.FORGET_IMPORTANCE,
+        access_count=0,
+        visibility=Visibility.PRIVATE,
+        last_verified_at=None,
+    ).exclude(corrected | Exists(MemoryRevision.objects.filter(record=OuterRef("pk"))))
+    with transaction.atomic():
+        records = list(due.select_for_update(skip_locked=True, of=("self",))[:500])
+        for record in records:
+            with revised(operator(), record, "forget", REASON):
+                record.status, record.purge_after = Status.ARCHIVED, purge_after
+    return len(records)
+
+
+def _compress(owner: str, conversation_id: str) -> bool:
+    """One conversation's summary, made outside of the transaction; who comes second finds nothing left to do."""
+    rows = MemoryRecord.objects.filter(
+        created_by=owner, conversation_id=conversation_id, tier=Tier.SHORT_TERM, enrichment_status=""
+    ).exclude(status=Status.ARCHIVED)
+    turns = list(rows.order_by("thread_position").defer("search"))
+    summary = _summary(turns) if len(turns) >= TURNS_LEAST else None
+    stamp: Stamped | None = None
+    if summary:
+        try:
+            (encoded,), model = passages.encode([summary.content], waiting=embedding.Waiting.BATCH)
+            stamp = Stamped(encoded, model)
+        except embedding.EmbedderUnavailable:
+            stamp = None  # the reconciler finds the gap
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"turns {owner} {conversation_id}"]
+            )
+        marked = rows.filter(pk__in=[turn.pk for turn in turns]).update(enrichment_status=COMPRESSED)
+        if summary is None or marked < len(turns):
+            transaction.set_rollback(marked < len(turns))  # some were deleted or summed up meanwhile: another run
+            return False
+        save_many([(summary, stamp)])
+    return True
+
+
+def _summary(turns: Sequence[MemoryRecord]) -> MemoryRecord:
+    """The most important sentences of a conversation, in their order, up to SUMMARY_MOST characters."""
+    first, last = turns[0], turns[-1]
+    lines = [(turn.importance + heuristics.importance_of(turn.content), n, _line(turn)) for n, turn in enumerate(turns)]
+    picks: list[tuple[int, str]] = []
+    length = 0
+    for _, n, line in sorted(lines, key=lambda entry: (-entry[0], entry[1])):
+        if length + len(line) + 1 <= SUMMARY_MOST:
+            picks.append((n, line))
+            length += len(line) + 1
+    content = "\n".join(line for _, line in sorted(picks)) or _line(first)[:SUMMARY_MOST]
+    return MemoryRecord(
+        created_by=first.created_by,
+        persona=first.persona,
+        visibility=Visibility.PRIVATE,
+        dimension=Dimension.EVENT,
+        source=Source.AUTOMATION,
+        content=content,
+        language=language_of(content),
+        summary=f"Summary of {len(turns)} messages",
+        tier=Tier.LONG_TERM,
+        conversation_id=first.conversation_id,
+        importance=max(turn.importance for turn in turns),
+        enrichment_status=COMPLETED,
+        created_at=last.created_at,
+        metadata={"messages": len(turns), "from": first.created_at.isoformat(), "until": last.created_at.isoformat()},
+    )
+
+
+def _line(turn: MemoryRecord) -> str:
+    """What a turn says, in one sentence, with who said it."""
+    sentence = heuristics.summary_of(turn.content)
+    return f"{turn.author or turn.role}: {sentence}" if turn.author or turn.role else sentence

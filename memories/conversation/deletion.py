@@ -1,0 +1,117 @@
+"""Deleting what was said: archived at once, purged after SOFT_DELETE_PURGE_DAYS; until then it can be restored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from memories import extensions
+from memories.contract.errors import Invalid, NotFound
+from memories.contract.operations import carries_out
+from memories.conversation.acting_user import caller_as
+from memories.conversation.operations import TIERS, DeleteMemories
+from memories.identity.caller import Caller
+from memories.models import IndexJob, MemoryRecord, Status
+from memories.writing.erasure import texts_of
+from memories.writing.revision import revised
+
+REASON = "deleted by delete_memory"
+TOGETHER = 500
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """`copies` are turns and long-term memories of the same words, which go with those that were named."""
+
+    count: int
+    copies: int
+    dry_run: bool
+
+
+@carries_out(DeleteMemories)
+def delete_memories(ask: DeleteMemories, *, caller: Caller) -> Deletion:
+    """Deletes the user's own memories of conversations, by id, by tags, or by time. Raises Invalid without a choice, or
+    without confirm for more than one; NotFound for an id that is not the user's."""
+    user = caller_as(caller, ask.user_id)
+    rows = _selection(user, ask)
+    if ask.dry_run:
+        count = rows.count()
+        return Deletion(count, _copies(user, rows).count(), dry_run=True)
+    if not ask.memory_id and not ask.confirm:
+        raise Invalid("is not set: this deletes all that match", field="confirm", allowed="true, or dry_run to count")
+    with transaction.atomic():
+        pks = set(rows.values_list("pk", flat=True))
+        copies = set(_copies(user, rows).values_list("pk", flat=True))
+        _archive(user, sorted(pks | copies))
+    return Deletion(len(pks), len(copies), dry_run=False)
+
+
+def _selection(user: Caller, ask: DeleteMemories) -> QuerySet[MemoryRecord]:
+    living = MemoryRecord.objects.visible_to(user).filter(created_by=user.email, tier__in=TIERS)
+    living = living.exclude(status=Status.ARCHIVED)
+    if ask.memory_id:
+        if ask.tags or ask.time_range:
+            raise Invalid("stands beside tags or time_range", field="memory_id", allowed="one of the three ways")
+        if not living.filter(pk=ask.memory_id).exists():
+            raise NotFound("no such memory of this user's conversations", field="memory_id")
+        return living.filter(pk=ask.memory_id)
+    if not ask.tags and not ask.time_range:
+        raise Invalid("is missing", field="memory_id", allowed="an id, or tags, or time_range")
+    rows = living.filter(tags__contains=ask.tags) if ask.tags else living
+    return rows.filter(_within(ask.time_range.get("start"), ask.time_range.get("end"))) if ask.time_range else rows
+
+
+def _within(start: datetime | None, end: datetime | None) -> Q:
+    if start is None and end is None:
+        raise Invalid("is empty", field="time_range", allowed="start, or end, or both")
+    if start and end and start > end:
+        raise Invalid("starts after its end", field="time_range", allowed="start before end")
+    return (Q(created_at__gte=start) if start else Q()) & (Q(created_at__lte=end) if end else Q())
+
+
+def _copies(user: Caller, rows: QuerySet[MemoryRecord]) -> QuerySet[MemoryRecord]:
+    """The long-term memories of these turns, and the turns of these long-term memories."""
+    ids = rows.values("pk")
+    turns = rows.filter(derived_from__isnull=False).values("derived_from")
+    living = MemoryRecord.objects.filter(created_by=user.email, tier__in=TIERS).exclude(status=Status.ARCHIVED)
+    return living.filter(Q(derived_from__in=ids) | Q(pk__in=turns)).exclude(pk__in=ids)
+
+
+def _archive(user: Caller, pks: Sequence[UUID]) -> None:
+    purge_after = timezone.now() + timedelta(days=settings.SOFT_DELETE_PURGE_DAYS)
+    for start in range(0, len(pks), TOGETHER):
+        rows = MemoryRecord.objects.select_for_update().filter(pk__in=pks[start : start + TOGETHER]).order_by("pk")
+        for record in rows:
+            with revised(user, record, "forget", REASON):
+                record.status, record.purge_after = Status.ARCHIVED, purge_after
+
+
+def sweep() -> tuple[int, int]:
+    """Removes turns that have expired and what was deleted long enough ago, with all copies; returns how many each."""
+    now = timezone.now()
+    expired = MemoryRecord.objects.filter(expires_at__lte=now)
+    return _remove(expired), _remove(MemoryRecord.objects.filter(purge_after__lte=now, status=Status.ARCHIVED))
+
+
+def _remove(rows: QuerySet[MemoryRecord]) -> int:
+    count = 0
+    while True:
+        with transaction.atomic():
+            batch = list(rows.select_for_update(skip_locked=True).order_by("pk")[:TOGETHER])
+            for record in batch:
+                if record.purge_after:
+                    for copies in extensions.COPIES.values():
+                        copies.erase(record.pk, texts_of(record))
+            pks = [record.pk for record in batch]
+            IndexJob.objects.filter(source_id__in=pks).delete()
+            MemoryRecord.objects.filter(pk__in=pks).delete()
+        count += len(batch)
+        if len(batch) < TOGETHER:
+            return count

@@ -1,0 +1,132 @@
+"""Recall of what was said: the product's recall for relevance, with recency and importance beside it.
+
+final = recency_weight · exp(−age / decay_days) + importance_weight · importance · min(1 + ln(1 + uses), 3) / 3
+        + relevance_weight · relevance
+The weights are settings.CONVERSATION_RECALL. Relevance is where the score of recall stands between the least and the
+best of its candidates: scores of different rankings have different ranges. `hybrid_search` fuses recall's order and the
+order by words alone by reciprocal rank (Cormack, Clarke & Büttcher 2009).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from django_q.tasks import async_task
+
+from memories.contract.operations import carries_out
+from memories.conversation.acting_user import caller_as
+from memories.conversation.operations import TIERS, RecallConversations, SearchHybrid
+from memories.database.connections import quick_commit
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status, Tier
+from memories.operations import RecallMemories
+from memories.retrieval import recall
+from memories.retrieval.ranking import CANDIDATES
+from memories.retrieval.recall import Filters, Recall
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True)
+class Found:
+    """One memory with its score; `score` is the final or the fused one."""
+
+    record: MemoryRecord
+    score: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    results: list[Found]
+    note: str = ""
+    degraded: bool = False
+
+
+@carries_out(RecallConversations)
+def recall_conversations(ask: RecallConversations, *, caller: Caller) -> Answer:
+    """What the user's conversations hold, best first; a turn and its long-term memory once, the better of the two."""
+    user = caller_as(caller, ask.user_id)
+    answer = _ranked(user, ask, "auto")
+    relevances = calibrated([hit.score for hit in answer.hits])
+    twins = _twins(user, ask, [hit.record for hit in answer.hits])
+    rows = []
+    for hit, relevance in zip(answer.hits, relevances, strict=True):
+        both = [hit.record, *twins.get(hit.record.pk, [])]
+        rows.append(max((Found(record, final_score(record, relevance)) for record in both), key=lambda row: row.score))
+    rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
+    rows = rows[: ask.limit]
+    _count_later([row.record.pk for row in rows])
+    return Answer(rows, answer.note, answer.degraded)
+
+
+@carries_out(SearchHybrid)
+def search_hybrid(ask: SearchHybrid, *, caller: Caller) -> Answer:
+    """The same memories by reciprocal rank fusion of meaning and words."""
+    user = caller_as(caller, ask.user_id)
+    arms = {"auto": settings.RRF_VECTOR_WEIGHT, "lexical": settings.RRF_TEXT_WEIGHT}
+    answers = {strategy: _ranked(user, ask, strategy) for strategy in arms}
+    records: dict[UUID, MemoryRecord] = {}
+    fused: dict[UUID, float] = {}
+    for strategy, weight in arms.items():
+        if answers[strategy].ranking == "lexical" and strategy == "auto":
+            continue  # no vectors now: the arm of words is the same
+        for rank, hit in enumerate(answers[strategy].hits, start=1):
+            records[hit.record.pk] = hit.record
+            fused[hit.record.pk] = fused.get(hit.record.pk, 0.0) + weight / (settings.RRF_K + rank)
+    rows = [Found(records[pk], score) for pk, score in fused.items()]
+    rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
+    _count_later([row.record.pk for row in rows[: ask.limit]])
+    return Answer(rows[: ask.limit], answers["auto"].note, answers["auto"].degraded)
+
+
+def calibrated(scores: Sequence[float]) -> list[float]:
+    """Scores of one recall on a scale from 0, the least of its candidates, to 1, the best."""
+    least, best = min(scores, default=0.0), max(scores, default=0.0)
+    return [(score - least) / (best - least) if best > least else 1.0 for score in scores]
+
+
+def final_score(record: MemoryRecord, relevance: float) -> float:
+    weights = settings.CONVERSATION_RECALL
+    age_days = max((timezone.now() - record.created_at).total_seconds(), 0.0) / DAY_S
+    recency = math.exp(-age_days / weights["decay_days"])
+    boost = record.importance * min(1 + math.log(1 + record.access_count), 3) / 3
+    return float(weights["recency"] * recency + weights["importance"] * boost + weights["relevance"] * relevance)
+
+
+def _ranked(user: Caller, ask: RecallConversations, strategy: str) -> Recall:
+    filters = Filters(
+        owner=user.email,
+        dimension=ask.memory_type or "",
+        tags=ask.tags,
+        tiers=ask.tier or TIERS,
+        pairs_once=not ask.tags and not ask.memory_type and set(ask.tier or TIERS) == set(TIERS),
+    )
+    limit = max(ask.limit, CANDIDATES)
+    return recall.recall(RecallMemories.model_construct(query=ask.query, strategy=strategy, limit=limit),
+                         caller=user, filters=filters)  # fmt: skip
+
+
+def _twins(user: Caller, ask: RecallConversations, turns: Sequence[MemoryRecord]) -> dict[UUID, list[MemoryRecord]]:
+    """The long-term memories of these turns, which recall looked at as turns."""
+    pks = [turn.pk for turn in turns if turn.tier == Tier.SHORT_TERM]
+    rows = MemoryRecord.objects.visible_to(user).filter(created_by=user.email, derived_from__in=pks)
+    twins: dict[UUID, list[MemoryRecord]] = {}
+    for row in rows.filter(tier__in=ask.tier or TIERS, status=Status.ACTIVE).defer("search") if pks else []:
+        if row.derived_from:
+            twins.setdefault(row.derived_from, []).append(row)
+    return twins
+
+
+def _count_later(ids: Sequence[UUID]) -> None:
+    """Uses are counted by a worker: nobody waits for it, and recalling locks no row."""
+    if ids:
+        task = partial(async_task, "memories.conversation.tasks.count_uses", [pk.hex for pk in ids])
+        with quick_commit():
+            transaction.on_commit(task)

@@ -1,0 +1,175 @@
+"""What the conversation tools answer; the keys are the contract's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NotRequired
+
+from typing_extensions import TypedDict
+
+from memories.contract.budget import within_budget
+
+if TYPE_CHECKING:
+    from memories.conversation.models import UserDecision
+    from memories.conversation.recall import Answer
+    from memories.models import MemoryRecord
+
+
+class StoredShape(TypedDict):
+    stm_ids: list[str]
+    count: int
+    note: NotRequired[str]
+
+
+class TurnShape(TypedDict):
+    _id: str
+    user_id: str
+    tier: str
+    content: str
+    importance: float
+    access_count: int
+    created_at: str
+    conversation_id: str
+    role: NotRequired[str]
+    author: NotRequired[str]
+    summary: NotRequired[str]
+    tags: NotRequired[list[str]]
+    memory_type: NotRequired[str]
+    derived_from: NotRequired[str]
+    expires_at: NotRequired[str]
+    final_score: NotRequired[float]
+    rrf_score: NotRequired[float]
+
+
+class ResultsShape(TypedDict):
+    results: list[TurnShape]
+    count: int
+    omitted: NotRequired[int]
+    degraded: NotRequired[bool]
+    note: NotRequired[str]
+
+
+class DeletedShape(TypedDict):
+    deleted_count: int
+    copies_deleted: NotRequired[int]
+    dry_run: bool
+
+
+class CacheShape(TypedDict):
+    cache_hit: bool
+    query: NotRequired[str]
+    response: NotRequired[str]
+    score: NotRequired[float]
+    note: NotRequired[str]
+
+
+class CachedShape(TypedDict):
+    cache_id: str
+    expires_at: str
+    note: NotRequired[str]
+
+
+class InvalidatedShape(TypedDict):
+    user_id: str
+    deleted_count: int
+
+
+class WebResultShape(TypedDict):
+    title: str
+    url: str
+    content: str
+
+
+class WebShape(TypedDict):
+    results: list[WebResultShape]
+    query: str
+
+
+class HealthShape(TypedDict):
+    user_id: str
+    total_memories: int
+    tier_stats: dict[str, int]
+    enrichment_stats: dict[str, int]
+
+
+class WipedShape(TypedDict):
+    user_id: str
+    memories_deleted: NotRequired[int]
+    cache_deleted: NotRequired[int]
+    audit_deleted: NotRequired[int]
+    others_deleted: NotRequired[dict[str, int]]
+    status: NotRequired[str]
+    confirm_at: NotRequired[str]
+    counts: NotRequired[dict[str, int]]
+    message: NotRequired[str]
+
+
+class DecidedShape(TypedDict):
+    key: str
+    action: str
+    user_id: str
+
+
+class DecisionShape(TypedDict):
+    key: str
+    value: str
+    user_id: str
+    created_at: str
+    updated_at: str
+    expires_at: NotRequired[str]
+
+
+class DecisionAnswerShape(TypedDict):
+    key: str
+    found: bool
+    decision: NotRequired[DecisionShape]
+
+
+def results_shape(user_id: str, answer: Answer, score: str) -> ResultsShape:
+    """Within the budget of an answer; `score` is the name of the key that holds it."""
+    rows = [turn_shape(user_id, row.record) | {score: round(row.score, 4)} for row in answer.results]
+    results, omitted = within_budget(rows)
+    shape: ResultsShape = {"results": results, "count": len(results)}  # type: ignore[typeddict-item]  # the score's key
+    if omitted:
+        shape["omitted"] = omitted
+    if answer.degraded:
+        shape["degraded"] = True
+    if answer.note:
+        shape["note"] = answer.note
+    return shape
+
+
+def turn_shape(user_id: str, record: MemoryRecord) -> TurnShape:
+    shape: TurnShape = {
+        "_id": record.pk.hex,
+        "user_id": user_id,
+        "tier": record.tier,
+        "content": record.content,
+        "importance": round(record.importance, 3),
+        "access_count": record.access_count,
+        "created_at": record.created_at.isoformat(),
+        "conversation_id": record.conversation_id,
+    }
+    optional = {
+        "role": record.role,
+        "author": record.author,
+        "summary": record.summary,
+        "tags": record.tags,
+        "memory_type": record.dimension,
+        "derived_from": record.derived_from.hex if record.derived_from else "",
+        "expires_at": record.expires_at.isoformat() if record.expires_at else "",
+    }
+    present = {name: value for name, value in optional.items() if value}
+    return {**shape, **present}  # type: ignore[typeddict-item]  # the optional keys
+
+
+def decision_shape(user_id: str, decision: UserDecision) -> DecisionShape:
+    shape: DecisionShape = {
+        "key": decision.key,
+        "value": decision.value,
+        "user_id": user_id,
+        "created_at": decision.created_at.isoformat(),
+        "updated_at": decision.updated_at.isoformat(),
+    }
+    if decision.expires_at:
+        shape["expires_at"] = decision.expires_at.isoformat()
+    return shape

@@ -1,0 +1,59 @@
+"""What is kept of a user's conversations, counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet, Sum
+from django.utils import timezone
+
+from memories.contract.operations import carries_out
+from memories.conversation.acting_user import caller_as
+from memories.conversation.models import CachedAnswer, CacheUse
+from memories.conversation.operations import TIERS, ShowHealth
+from memories.conversation.turns import COMPLETED, PENDING
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status
+
+
+@dataclass(frozen=True)
+class CacheRate:
+    """Entries now, and how often the cache was asked and answered in the days that are counted."""
+
+    entries: int
+    hits: int
+    misses: int
+
+    @property
+    def share(self) -> float:
+        return self.hits / (self.hits + self.misses) if self.hits + self.misses else 0.0
+
+
+def living(owner: str) -> QuerySet[MemoryRecord]:
+    """The user's memories of conversations that are not deleted and have not expired."""
+    rows = MemoryRecord.objects.filter(created_by=owner, tier__in=TIERS).exclude(status=Status.ARCHIVED)
+    return rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
+
+
+@carries_out(ShowHealth)
+def show_health(ask: ShowHealth, *, caller: Caller) -> dict[str, Any]:
+    """Counts by tier, and of long-term memories by enrichment."""
+    user = caller_as(caller, ask.user_id)
+    rows = living(user.email).order_by()
+    tiers = dict(rows.values_list("tier").annotate(n=Count("pk")))
+    states = dict(
+        rows.exclude(enrichment_status="").filter(tier="ltm").values_list("enrichment_status").annotate(n=Count("pk"))
+    )
+    return {
+        "total_memories": sum(tiers.values()),
+        "tier_stats": {tier: tiers.get(tier, 0) for tier in TIERS},
+        "enrichment_stats": {state: states.get(state, 0) for state in (COMPLETED, PENDING)}
+        | {state: n for state, n in states.items() if state not in (COMPLETED, PENDING)},
+    }
+
+
+def cache_rate(owner: str) -> CacheRate:
+    entries = CachedAnswer.objects.filter(created_by=owner, expires_at__gt=timezone.now()).count()
+    sums = CacheUse.objects.filter(created_by=owner).aggregate(hits=Sum("hits"), misses=Sum("misses"))
+    return CacheRate(entries, sums["hits"] or 0, sums["misses"] or 0)

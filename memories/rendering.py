@@ -1,0 +1,45 @@
+"""Recalled memories as a text for an agent's context: content first, then who, when and what is unusual."""
+
+from __future__ import annotations
+
+import re
+
+from memories.responses import HitShape, RecallShape
+
+WHOLE = "cut texts: memory_manage get"
+
+
+def as_text(shape: RecallShape) -> str:
+    """The answer in lines; every id and every word of its content stands in the data too."""
+    lines = [_line(number, hit) for number, hit in enumerate(shape["memories"], 1)]
+    if any(hit.get("cut") for hit in shape["memories"]):
+        lines.append(WHOLE)
+    if omitted := shape.get("omitted"):
+        lines.append(f"{omitted} more did not fit: ask for less")
+    if left_out := shape.get("left_out"):
+        counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
+        lines.append(f"left out: {counts}")
+    if note := shape.get("note"):
+        lines.append(f"{'degraded: ' if shape.get('degraded') else ''}{note}")
+    if about := shape.get("about"):
+        lines.append(about)
+    return "\n".join(lines)
+
+
+def _line(number: int, hit: HitShape) -> str:
+    content = re.sub(r"\s*\n\s*", " ⏎ ", hit["content"])
+    names = [entity_name(urn) for urn in hit.get("entity_urns", [])]
+    parts = [hit["created_by"], hit["created_at"][:10], hit["id"]]
+    parts += [f"about {', '.join(names)}"] if names else []
+    parts += [f"{hit['status']}: {hit.get('stale_reason', '')}".rstrip(": ")] if "status" in hit else []
+    parts += [f"check: {hit['to_verify']}"] if "to_verify" in hit else []
+    parts += [hit["visibility"]] if "visibility" in hit else []
+    parts += [f"confidence {hit['confidence']}"] if "confidence" in hit else []
+    parts += [f"score {hit['score']}"] if "score" in hit else []
+    return f"{number}. {'… ' if hit.get('cut') else ''}{content}{' …' if hit.get('cut') else ''} ({'; '.join(parts)})"
+
+
+def entity_name(urn: str) -> str:
+    """`sales.orders` of a table's URN."""
+    inner = urn.partition("(")[2].split(",")
+    return inner[1] if len(inner) > 1 else urn.rpartition(":")[2]

@@ -1,0 +1,146 @@
+"""How the index stands: coverage, speed, failures by cause; and what an admin does about failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Avg, Count, F, Max, Min, Q, Value
+from django.db.models.functions import TruncMinute
+from django.utils import timezone
+
+from memories import embedding
+from memories.contract.errors import Forbidden, check_choice
+from memories.identity.caller import Caller
+from memories.models import IndexJob, MemoryRecord
+from memories.models.index_job import JobStatus, Trigger
+from memories.retrieval.indexing import SOURCES, VectorSource, enqueue
+
+OPEN = Q(status__in=[JobStatus.PENDING, JobStatus.RUNNING])
+UNRESOLVED = Q(status=JobStatus.FAILED, resolved_at__isnull=True)
+CAUSES_SHOWN = 20
+CAUSE_LENGTH = 300
+
+
+@dataclass(frozen=True)
+class Coverage:
+    kind: str
+    expected: int
+    indexed: int
+    open_jobs: int
+    failures: int
+
+    @property
+    def verdict(self) -> str:
+        if self.open_jobs:
+            return "indexing"
+        return "degraded" if self.failures or self.indexed < self.expected else "healthy"
+
+    @property
+    def good(self) -> int:
+        """Rows whose vector nobody is about to make anew."""
+        return max(min(self.indexed, self.expected - self.open_jobs), 0)
+
+    @property
+    def share(self) -> float:
+        return self.good / self.expected if self.expected else 1.0
+
+
+def coverage(model: str) -> list[Coverage]:
+    """Per kind: rows with a vector of this model, of those that should have one."""
+    jobs = {
+        row["source_kind"]: row
+        for row in IndexJob.objects.filter(OPEN | UNRESOLVED)
+        .order_by()
+        .values("source_kind")
+        .annotate(waiting=Count("pk", filter=OPEN), failed=Count("pk", filter=UNRESOLVED))
+    }
+    counts: dict[str, tuple[int, int]] = {}
+    first, *rest = (_counted(kind, source, model) for kind, source in sorted(SOURCES.items()))
+    for row in first.union(*rest, all=True):
+        counts[row["source_kind"]] = (row["expected"], row["indexed"])
+    answers = []
+    for kind in sorted(SOURCES):
+        row = jobs.get(kind)
+        waiting, failed = (row["waiting"], row["failed"]) if row else (0, 0)
+        answers.append(Coverage(kind, *counts.get(kind, (0, 0)), open_jobs=waiting, failures=failed))
+    return answers
+
+
+def _counted(kind: str, source: VectorSource, model: str) -> Any:
+    good = ~source.missing & Q(embedding_text_hash__isnull=False, embedding_model=model)
+    rows = source.rows().order_by().annotate(source_kind=Value(kind)).values("source_kind")
+    return rows.annotate(expected=Count("pk"), indexed=Count("pk", filter=good))
+
+
+def model() -> str:
+    """The model that vectors are made with: the loaded one, or the one of the newest vector while none is."""
+    state = embedding.state()
+    if state["state"] == "ready":
+        return state["detail"]
+    stamped = MemoryRecord.objects.exclude(embedding_model="").order_by("-created_at", "id")
+    return stamped.values_list("embedding_model", flat=True).first() or ""
+
+
+def throughput(minutes: int = 60) -> tuple[list[tuple[Any, int]], dict[str, Any]]:
+    """Jobs done in each of the last minutes, and how long they took from start to end, in seconds."""
+    since = timezone.now() - timedelta(minutes=minutes)
+    jobs = IndexJob.objects.filter(status=JobStatus.SUCCEEDED, completed_at__gte=since).order_by()
+    slots = dict(jobs.annotate(slot=TruncMinute("completed_at")).values_list("slot").annotate(n=Count("pk")))
+    first = since.replace(second=0, microsecond=0)
+    points = [(first + timedelta(minutes=n), slots.get(first + timedelta(minutes=n), 0)) for n in range(minutes + 1)]
+    took = jobs.aggregate(
+        worked=Avg(F("completed_at") - F("started_at")), waited=Avg(F("started_at") - F("created_at"))
+    )
+    return points, {name: value.total_seconds() if value else None for name, value in took.items()}
+
+
+def causes() -> list[dict[str, Any]]:
+    """Unresolved failures by kind and cause, the commonest first."""
+    failed = IndexJob.objects.filter(UNRESOLVED).order_by().values("source_kind", "last_error")
+    counted = failed.annotate(n=Count("pk"), first=Min("completed_at"), last=Max("completed_at"))
+    return [dict(row) for row in counted.order_by("-n", "last_error")[:CAUSES_SHOWN]]
+
+
+# -- what an admin does ----------------------------------------------------------------------------------------
+
+
+def retry(*, caller: Caller, kind: str, cause: str) -> int:
+    """Queues again what failed for this cause; returns how many."""
+    failed = _failed(caller, kind, cause)
+    units = list(failed.values_list("source_id", flat=True))
+    count = enqueue(kind, units, Trigger.MANUAL_RETRY)
+    failed.update(resolved_at=timezone.now())
+    return count
+
+
+def dismiss(*, caller: Caller, kind: str, cause: str) -> int:
+    """Says that these failures don't matter; returns how many."""
+    dismissed: int = _failed(caller, kind, cause).update(resolved_at=timezone.now())
+    return dismissed
+
+
+def reindex(*, caller: Caller, kind: str) -> int:
+    """Queues every row of a kind anew; returns how many jobs were asked for."""
+    check_reindex(caller=caller, kind=kind)
+    units: list[UUID] = list(SOURCES[kind].rows().values_list("pk", flat=True))
+    return enqueue(kind, units, Trigger.MANUAL_RETRY)
+
+
+def check_reindex(*, caller: Caller, kind: str) -> None:
+    """Refuses what `reindex` would refuse, before it is handed to a worker."""
+    _require_operator(caller)
+    check_choice("kind", kind, SOURCES)
+
+
+def _failed(caller: Caller, kind: str, cause: str) -> Any:
+    _require_operator(caller)
+    check_choice("kind", kind, SOURCES)
+    return IndexJob.objects.filter(UNRESOLVED, source_kind=kind, last_error=cause)
+
+
+def _require_operator(caller: Caller) -> None:
+    if not caller.operates:
+        raise Forbidden("only an admin sees to the index")

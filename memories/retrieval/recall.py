@@ -1,0 +1,351 @@
+"""Recall: what may be read and answers best.
+
+One statement makes candidates and ranks them (ranking); where some of the best are turns of conversations, what stands
+around them joins in (context). Everything breaks ties by age and id, so an answer can be reproduced.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+
+from memories import embedding
+from memories.contract.errors import DomainError, Invalid
+from memories.contract.operations import carries_out, checked
+from memories.contract.registry import Registry
+from memories.database import prepared_statements
+from memories.database.queryset_sql import Condition, condition
+from memories.embedding import Tokens
+from memories.history import states_at
+from memories.identity.caller import Caller
+from memories.models import Feedback, MemoryRecord, Status, Tier, Verdict
+from memories.models.record import MemoryRecordQuerySet
+from memories.operations import DimensionName, RecallMemories
+from memories.retrieval import conversation_context, passages, rerank, term_statistics
+from memories.retrieval.question_features import Cues
+from memories.retrieval.ranking import CANDIDATES, Question, Ranked, candidates, order
+from memories.writing.revision import value_of
+
+URNS_PER_QUERY = 200  # named entities with their neighbours
+SCOPES_KEPT = 1_000  # compiled, of some kilobytes each
+# In the order of an index that is mostly empty, and by the condition that it has.
+ANY_HIDDEN = """
+    SELECT id FROM memory_records WHERE {scope} AND NOT status = 'active' ORDER BY status, created_at DESC LIMIT 1"""
+STATUSES = "SELECT status FROM memory_records WHERE id = ANY(%s)"
+
+LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
+NO_LINEAGE_NOTE = "the lineage can't be read, so only the named entities themselves were looked up"
+NO_CATALOG_NOTE = "no catalog is loaded: graph looked up the named entities themselves, without neighbours"
+
+# The distance of entities near these, and a note; of whoever knows how entities hang together.
+Neighbours = Callable[[Caller, Sequence[str]], tuple[dict[str, int], str]]
+NEIGHBOURS: Registry[Neighbours] = Registry("neighbours")
+# What asks for another look at some of these memories; of whoever watches their subjects.
+Hints = Callable[[Sequence[UUID]], dict[UUID, str]]
+HINTS: Registry[Hints] = Registry("hints")
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One recalled memory; `content` and `status` are those in force at the time asked about."""
+
+    record: MemoryRecord
+    score: float
+    cosine: float | None
+    coverage: float
+    bonus: float
+    content: str
+    status: str
+    passage: tuple[int, int] | None = None  # where the best passage of a long text stands, from and to
+
+    @property
+    def quotation(self) -> str:
+        """The content, or the best passage of a long one."""
+        return self.content[slice(*self.passage)].strip() if self.passage else self.content
+
+
+@dataclass(frozen=True)
+class Recall:
+    hits: list[Hit]
+    strategy: str
+    ranking: str  # hybrid, context with tokens, context, lexical, entity or graph
+    degraded: bool = False
+    note: str = ""
+    left_out: dict[str, int] = field(default_factory=dict)  # status → matches that are not shown for it
+    hints: dict[UUID, str] = field(default_factory=dict)  # what changed near what a memory says, and may concern it
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which of the visible memories are searched; all conditions hold together."""
+
+    dimension: str = ""
+    category: str = ""
+    persona: str = ""
+    tags: Sequence[str] = ()
+    entity: str = ""
+    statuses: Sequence[str] = (Status.ACTIVE,)
+    owner: str = ""
+    conversation_id: str = ""
+    tiers: Sequence[str] = ()  # of conversations; otherwise whatever lasts, or all of the one conversation
+    pairs_once: bool = False  # without long-term memories whose turn is there too
+    created_before: datetime | None = None
+
+
+def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
+    """The rows that this search is about: what the caller may see, narrowed."""
+    rows = MemoryRecord.objects.visible_to(caller).filter(status__in=list(filters.statuses))
+    living = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
+    living = living.filter(status__in=list(filters.statuses))
+    rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
+    if filters.conversation_id:
+        rows = rows.filter(conversation_id=filters.conversation_id)
+    if filters.tiers:
+        rows = rows.filter(tier__in=list(filters.tiers))
+    elif not filters.conversation_id:
+        rows = rows.lasting()
+    if filters.pairs_once:
+        rows = rows.exclude(Exists(living.filter(pk=OuterRef("derived_from"))))
+    exact = {
+        "dimension": filters.dimension,
+        "category": filters.category,
+        "persona": filters.persona,
+        "created_by": filters.owner,
+    }
+    rows = rows.filter(**{column: value for column, value in exact.items() if value})
+    if filters.tags:
+        rows = rows.filter(tags__contains=list(filters.tags))
+    if filters.entity:
+        rows = rows.filter(entity_urns__contains=[filters.entity])
+    if filters.created_before:
+        rows = rows.filter(created_at__lte=filters.created_before)
+    return rows
+
+
+@lru_cache(maxsize=SCOPES_KEPT)
+def _scope(caller: Caller, filters: Filters, *, without_doubts: bool = False) -> Condition:
+    """in_scope() as SQL, perhaps without what the reader has called wrong: compiled once for each reader and filter. It
+    holds no values but theirs."""
+    rows = in_scope(caller, filters)
+    if without_doubts:  # as a list, which PostgreSQL reads once; with EXISTS it may look for each row of the scope
+        doubts = Feedback.objects.filter(by=caller.email, verdict=Verdict.WRONG)
+        rows = rows.exclude(pk__in=doubts.values("record"))
+    return condition(rows)
+
+
+@lru_cache(maxsize=SCOPES_KEPT)
+def _visible(caller: Caller) -> Condition:
+    return condition(MemoryRecord.objects.visible_to(caller))
+
+
+# -- recall ----------------------------------------------------------------------------------------------
+
+
+@carries_out(RecallMemories)
+def recall(ask: RecallMemories, *, caller: Caller, filters: Filters = Filters()) -> Recall:
+    """The memories that answer best, of those the caller may see.
+
+    `query` is needed for semantic and lexical, `entity_urns` for entity and graph, either for auto.
+    Raises Invalid. With the embedder away it answers by words alone and says so.
+    """
+    _check_needs(ask)
+    as_of, limit = ask.as_of, ask.limit
+    filters = _narrowed(filters, ask)
+    question, answer, tokens = _prepare(caller, ask.query, ask.strategy, ask.entity_urns)
+    question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
+    scope = _scope(caller, filters, without_doubts=True)
+    floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
+    rows_found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
+    rows_found = [candidate for candidate in rows_found if candidate.score > floor]
+    if as_of:
+        return _past(caller, ask, answer, sorted(map(Ranked.of, rows_found), key=order))
+    if question.terms and any(candidate.conversation_id for candidate in rows_found):
+        rows, stage = conversation_context.ranked(
+            scope, question, rows_found[: conversation_context.SEEDS], idfs, tokens
+        )
+        answer = replace(answer, ranking=stage if answer.ranking == "hybrid" else answer.ranking)
+    else:
+        rows = sorted(map(Ranked.of, rows_found), key=order)
+    reranks = settings.RERANK_PROVIDER != "none" and bool(ask.query)
+    hits = _with_passages(_hits(caller, rows[: max(limit, rerank.LOOKED_AT) if reranks else limit]), question)
+    if reranks and hits:
+        hits, answer = _reranked(ask.query, hits, answer)
+    hits = hits[:limit]
+    least = min((row.plain for row in rows[:limit]), default=floor) if len(hits) == limit else floor
+    left_out = _left_out(caller, filters, question, least)
+    with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns]
+    hints = hints_about(with_entities) if with_entities else {}
+    return replace(answer, hits=hits, left_out=left_out, hints=hints)
+
+
+def _reranked(query: str, hits: list[Hit], answer: Recall) -> tuple[list[Hit], Recall]:
+    """The best hits in the order of the cross-encoder, the rest behind them."""
+    first, rest = hits[: rerank.LOOKED_AT], hits[rerank.LOOKED_AT :]
+    try:
+        scores = rerank.relevances(query, [hit.quotation for hit in first])
+    except rerank.RerankerUnavailable as error:
+        note = f"not reranked: {error}"
+        return hits, replace(answer, degraded=True, note="; ".join(filter(None, [answer.note, note])))
+    ranks = sorted(range(len(first)), key=lambda n: (-scores[n], n))
+    reordered = [replace(first[n], score=scores[n]) for n in ranks]
+    return reordered + rest, replace(answer, ranking=f"{answer.ranking}, reranked")
+
+
+def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
+    visible = _visible(caller)
+    criterion = f"id = ANY(%(ids)s) AND ({visible.sql})"
+    values = {**visible.params, "ids": [row.id for row in rows]}
+    records = {
+        record.pk: record for record in prepared_statements.instances(MemoryRecord, criterion, values, defer=["search"])
+    }
+    return [
+        Hit(record, row.score, row.cosine, row.coverage, row.bonus, record.content, record.status)
+        for row in rows
+        if (record := records.get(row.id))
+    ]
+
+
+def _past(caller: Caller, ask: RecallMemories, answer: Recall, rows: Sequence[Ranked]) -> Recall:
+    """The answer as of a time."""
+    moment: Any = ask.as_of
+    allowed = {Status.ACTIVE, Status.STALE} if ask.include_stale else {Status.ACTIVE}
+    hits = _as_of(caller, _hits(caller, rows), moment, allowed)[: ask.limit]
+    label = f"as of {moment.isoformat()}: texts and status of that time, ranked by today's index"
+    return replace(answer, hits=hits, note="; ".join(filter(None, [answer.note, label])))
+
+
+def _with_passages(hits: list[Hit], question: Question) -> list[Hit]:
+    """Long texts are quoted by their best passage."""
+    long_ids = [hit.record.pk for hit in hits if len(hit.content) > passages.WHOLE_MOST]
+    best = passages.nearest(long_ids, question.vector) if long_ids and question.vector is not None else {}
+    return [replace(hit, passage=_in_content(hit, best.get(hit.record.pk))) for hit in hits]
+
+
+def _in_content(hit: Hit, passage: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Where a passage of what is embedded stands in the content alone: the speaker's name is before it."""
+    name = len(hit.record.spoken) - len(hit.record.content)
+    return (max(passage[0] - name, 0), passage[1] - name) if passage else None
+
+
+def _left_out(caller: Caller, filters: Filters, question: Question, least: float) -> dict[str, int]:
+    """Stale and superseded memories that match as well as what is shown, and are not shown for their status."""
+    hidden = tuple(status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses)
+    if filters.statuses not in ((Status.ACTIVE,), (Status.ACTIVE, Status.STALE)):
+        return {}
+    scope = _scope(caller, replace(filters, statuses=hidden))
+    if not prepared_statements.rows(ANY_HIDDEN.format(scope=scope.sql), scope.params):
+        return {}
+    near, _ = candidates(scope, question, CANDIDATES)
+    better = [candidate.id for candidate in near if candidate.score > least]
+    return dict(Counter(status for (status,) in prepared_statements.rows(STATUSES, [better])))
+
+
+def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
+    hints: dict[UUID, str] = {}
+    for source in HINTS.values():
+        for pk, hint in source(ids).items():
+            hints[pk] = "; ".join(filter(None, [hints.get(pk, ""), hint]))
+    return hints
+
+
+def _check_needs(ask: RecallMemories) -> None:
+    strategy, query, urns = ask.strategy, ask.query, ask.entity_urns
+    if strategy in ("semantic", "lexical") and not query:
+        raise Invalid("is missing", field="query", allowed=f"a text: strategy {strategy} searches by it")
+    if strategy in ("entity", "graph") and not urns:
+        raise Invalid("is missing", field="entity_urns", allowed=f"1 to 10 URNs: strategy {strategy} looks them up")
+    if not query and not urns:
+        raise Invalid("is missing", field="query", allowed="a text, or entity_urns, or both")
+
+
+def _narrowed(filters: Filters, ask: RecallMemories) -> Filters:
+    statuses, dimension = tuple(filters.statuses), ask.dimension or filters.dimension
+    if ask.include_stale:
+        statuses = (*statuses, Status.STALE)
+    if ask.as_of:
+        statuses = tuple(Status.values)  # what it is today says nothing of what it was
+    return replace(
+        filters,
+        dimension=checked(DimensionName, dimension, "dimension") if dimension else "",
+        tags=(*filters.tags, *ask.tags),
+        statuses=statuses,
+        tiers=tuple(filters.tiers),
+        created_before=ask.as_of,
+    )
+
+
+def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tuple[Question, Recall, Tokens | None]:
+    """What to ask the arms, how the answer is labelled, and the question's word pieces. Inference comes first, while no
+    connection is held."""
+    vector, tokens, away = _read(query) if query and strategy != "lexical" else (None, None, "")
+    distances, answer = _distances(caller, strategy, urns)
+    question = Question(vector=vector, distances=distances)
+    if not query:
+        return question, replace(answer, ranking="graph" if strategy == "auto" else strategy), None
+    question = replace(question, terms=term_statistics.query_terms(query), cues=Cues.of(query))
+    if strategy in ("auto", "semantic"):
+        if away:
+            note = "; ".join(filter(None, [answer.note, f"{away}; {LEXICAL_NOTE}"]))
+            return question, replace(answer, ranking="lexical", degraded=True, note=note), None
+        return question, replace(answer, ranking="hybrid"), tokens
+    return question, answer, None
+
+
+def _read(query: str) -> tuple[Sequence[float] | None, Tokens | None, str]:
+    """The query's vector and word pieces, or why there are none."""
+    try:
+        vectors, tokens, _ = embedding.embed_tokens([query])
+    except embedding.EmbedderUnavailable as error:
+        return None, None, str(error)
+    return vectors[0].tolist(), tokens[0] if tokens else None, ""
+
+
+def _distances(caller: Caller, strategy: str, urns: list[str]) -> tuple[dict[str, int], Recall]:
+    """The named entities with those near them where that is asked for, and the answer begun."""
+    answer = Recall(hits=[], strategy=strategy, ranking=strategy)
+    distances = dict.fromkeys(urns, 0)
+    if not urns or strategy not in ("auto", "graph"):
+        return distances, answer
+    if not NEIGHBOURS:
+        return distances, replace(answer, note=NO_CATALOG_NOTE if strategy == "graph" else "")
+    nearest_by_urn, notes = _neighbours(caller, urns)
+    near = sorted(nearest_by_urn.items(), key=lambda item: (item[1], item[0]))
+    distances = {**dict(near[: URNS_PER_QUERY - len(urns)]), **distances}
+    return distances, replace(answer, note="; ".join(notes), degraded=bool(notes))
+
+
+def _neighbours(caller: Caller, urns: list[str]) -> tuple[dict[str, int], list[str]]:
+    """Of all who know some: each entity at its least distance, and what is degraded."""
+    distances: dict[str, int] = {}
+    notes = []
+    for source in NEIGHBOURS.values():
+        try:
+            near, note = source(caller, urns)
+        except DomainError as error:
+            near, note = {}, f"{NO_LINEAGE_NOTE}: {error.message}"
+        for urn, distance in near.items():
+            distances[urn] = min(distance, distances.get(urn, distance))
+        notes += [note] if note else []
+    return distances, notes
+
+
+def _as_of(caller: Caller, hits: list[Hit], moment: datetime, allowed: set[Status]) -> list[Hit]:
+    """The hits as they stood then; what was hidden, archived or superseded at that time falls out."""
+    states = states_at(caller, [hit.record for hit in hits], moment)
+    then = []
+    for hit in hits:
+        state = states.get(hit.record.pk)
+        if state is not None and state.status in allowed:
+            for name, value in state.details.items():
+                setattr(hit.record, name, value_of(name, value))  # shown, never saved
+            then.append(replace(hit, content=state.content, status=state.status))
+    return then

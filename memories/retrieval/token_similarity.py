@@ -1,0 +1,64 @@
+"""Which words of a memory come near a word of the question: similarity of word pieces, from stored sign bits.
+
+A memory keeps the signs of its pieces' hidden states, one bit a dimension: 48 bytes a piece of a model of 384. With q
+of unit length and d of independent normal entries, q·sign(d)·√(π/2/n) estimates their cosine (Charikar 2002 for signs;
+the factor is the mean of |x| of a normal entry, √(2/π), inverted).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from memories.embedding import Tokens, Vectors
+from memories.lazy_numpy import np
+
+STOP_WORD_IDF = 0.6  # in the weights of a question's pieces
+STATIC_SHARE = 0.5  # of the language's frequencies beside those of the corpus
+# Words that carry no subject of their own; in most texts, and near to everything.
+COMMON = """
+    a about above after again all also am an and any are as at be because been before being below between both
+    but by can could did do does doing down during each few for from further had has have having he her here
+    hers him his how i if in into is it its just me more most my no nor not now of off on once only or other our
+    ours out over own same she should so some such than that the their theirs them then there these they this
+    those through to too under until up very was we were what when where which while who whom why will with
+    would you your yours s t d ll m re ve
+"""
+STOP_WORDS = frozenset(COMMON.split())
+
+
+def bits_of(tokens: Tokens) -> bytes:
+    """The sign bits of the pieces that carry meaning, row after row."""
+    pieces = [n for n, word in enumerate(tokens.words) if word not in STOP_WORDS]
+    return np.packbits(tokens.states[pieces] > 0, axis=1).tobytes()
+
+
+def weights_of(tokens: Tokens, idf_of: Mapping[str, float]) -> Vectors:
+    """How much each piece of a question counts, summing to 1: half by the language, half by the idf of its word."""
+    if not tokens.words:
+        return np.zeros(0, dtype=np.float32)
+    idf = np.array([idf_of.get(word, STOP_WORD_IDF) for word in tokens.words], dtype=np.float32)
+    static = tokens.rarities / (tokens.rarities.sum() or 1.0)
+    weights = STATIC_SHARE * static + (1 - STATIC_SHARE) * idf / (idf.sum() or 1.0)
+    return np.asarray(weights, dtype=np.float32)
+
+
+def similarities(tokens: Tokens, bits: Sequence[bytes | None]) -> Vectors:
+    """(pieces of the question, memories): the best similarity that any piece of each memory has, at least 0. A memory
+    without bits has 0 throughout."""
+    dimensions = tokens.states.shape[1]
+    size = (dimensions + 7) // 8
+    best = np.zeros((len(tokens.words), len(bits)), dtype=np.float32)
+    counts = [len(row) // size if row else 0 for row in bits]
+    if not tokens.words or not any(counts):
+        return best
+    packed = np.frombuffer(b"".join(row for row in bits if row), dtype=np.uint8).reshape(-1, size)
+    signs = np.unpackbits(packed, axis=1, count=dimensions).astype(np.float32)
+    lengths = np.linalg.norm(tokens.states, axis=1, keepdims=True)
+    units = tokens.states / np.where(lengths > 0, lengths, 1.0)
+    # q·sign(d) with signs as 0 and 1: twice the sum over the ones, less the sum of all
+    products = (2 * units @ signs.T - units.sum(axis=1, keepdims=True)) * math.sqrt(math.pi / 2 / dimensions)
+    filled = [n for n, count in enumerate(counts) if count]
+    starts = np.cumsum([0, *(counts[n] for n in filled)])[:-1]
+    best[:, filled] = np.maximum.reduceat(products, starts, axis=1)
+    return np.asarray(np.maximum(best, 0.0), dtype=np.float32)

@@ -1,0 +1,35 @@
+"""The records that say the very same: the same text of the same owner and persona is kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memories.database import prepared_statements
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord
+from memories.models.fields import ContentKey
+
+LOCKS = """
+    SELECT pg_advisory_xact_lock(h) FROM (
+        SELECT DISTINCT hashtextextended(t, 0) AS h FROM unnest(%(turnstiles)s::text[]) AS t ORDER BY h
+    ) locks"""
+# An owner's living facts of some texts in a persona, the first one of a text last.
+TWINS = f"""
+    created_by = %(owner)s AND persona = %(persona)s AND tier = '' AND status IN ('active', 'stale')
+    AND content_key = ANY(ARRAY(
+        SELECT {ContentKey.template % {"expressions": "t"}} FROM unnest(%(texts)s::text[]) AS t
+    )) ORDER BY created_at DESC"""  # noqa: S608 - our own template
+
+
+def key_of(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def locked_twins(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRecord]:
+    """The living records of this owner and persona with one of these texts, by their key; concurrent callers wait for
+    each other, in one order."""
+    prepared_statements.rows(LOCKS, {"turnstiles": sorted({f"{caller.email} {key_of(text)}" for text in texts})})
+    values = {"owner": caller.email, "persona": caller.persona, "texts": list(texts)}
+    return {
+        key_of(row.content): row for row in prepared_statements.instances(MemoryRecord, TWINS, values, defer=["search"])
+    }

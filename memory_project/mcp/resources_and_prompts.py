@@ -1,0 +1,194 @@
+"""What is read over MCP without a tool: resources, their changes, and prompts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+from anyio import to_thread
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_REQUEST,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    EmptyResult,
+    GetPromptResult,
+    InputRequiredResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
+from mcp.types import Prompt as OfferedPrompt
+
+from memories.contract.budget import fit
+from memories.contract.errors import DomainError
+from memories.contract.tools import Tool
+from memories.database import connections
+from memories.identity.caller import Caller
+from memory_project.mcp import prompts, resources, subscriptions
+from memory_project.mcp.authenticated_server import IdentifiedServer, Identify
+from memory_project.mcp.workers import Running
+
+Answer = TypeVar("Answer")
+
+STREAMS_MOST = 8  # that one person listens on at once
+
+
+class ReadingServer(IdentifiedServer):
+    """Resources and prompts, for each caller their own; `offered` are the tools of this server."""
+
+    offered: Mapping[str, Tool]
+
+    def __init__(self, identify: Identify | None, **options: Any) -> None:
+        self._streams: Counter[str] = Counter()
+        self._sessions: dict[str, Any] = {}  # of clients from before 2026-07-28, by the URI that they subscribed to
+        self._stamps: dict[str, str] = {}  # what they know
+        super().__init__(identify, subscriptions=False, lifespan=_tell_subscribers, **options)
+        add = self._lowlevel_server.add_request_handler
+        add("completion/complete", CompleteRequestParams, self._complete)
+        add("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
+        if not self.is_stateless:
+            add("resources/subscribe", SubscribeRequestParams, self._subscribe)
+            add("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+
+    # -- resources ---------------------------------------------------------------------------------------
+
+    async def _handle_list_resources(self, ctx: Any, params: Any) -> ListResourcesResult:
+        """The SDK's own handler has no word of who asks."""
+        caller = await self.caller(ctx.request)
+        links = await to_thread.run_sync(_tidily, partial(resources.resources_of, caller, self.offered))
+        return ListResourcesResult(resources=links)
+
+    async def _handle_list_resource_templates(self, ctx: Any, params: Any) -> ListResourceTemplatesResult:
+        caller = await self.caller(ctx.request)
+        return ListResourceTemplatesResult(resource_templates=resources.templates_of(caller, self.offered))
+
+    async def read_resource(
+        self, uri: Any, context: Context[Any, Any] | None = None
+    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+        request = context.request_context.request if context else None
+        try:
+            data = await self.in_turn(request, self._read, str(uri), running=Running())
+        except DomainError as error:
+            raise ResourceNotFoundError(error.message) from None
+        return [ReadResourceContents(json.dumps(fit(data), ensure_ascii=False), resources.MIME)]
+
+    def _read(self, caller: Caller, uri: str) -> dict[str, Any]:
+        started = time.perf_counter()
+        error: DomainError | None = None
+        data: dict[str, Any] = {}
+        try:
+            data = resources.read(caller, uri, self.offered)
+        except DomainError as refused:
+            error = refused
+            raise
+        finally:
+            duration_ms = (time.perf_counter() - started) * 1000
+            self.audit(
+                caller, "resources/read", {"uri": uri}, data.get("memory", {}), error, duration_ms, only_read=True
+            )
+        return data
+
+    async def _complete(self, ctx: Any, params: CompleteRequestParams) -> CompleteResult:
+        caller = await self.caller(ctx.request)
+        name, text = params.argument.name, params.argument.value
+        values = await to_thread.run_sync(_tidily, partial(resources.completions, caller, name, text, self.offered))
+        return CompleteResult(completion=Completion(values=values, total=len(values), has_more=False))
+
+    # -- their changes -----------------------------------------------------------------------------------
+
+    def _look(self, request: Any, uris: Iterable[str]) -> subscriptions.Stamps:
+        """With the eyes that the caller has now."""
+        with connections.session():
+            caller = self._caller(request)
+            stamp_of = partial(resources.stamp, caller, tools=self.offered)
+            return {subscriptions.LIST: resources.stamp_of_list(caller, self.offered)} | {
+                uri: stamp_of(uri) for uri in uris
+            }
+
+    async def _listen(self, ctx: Any, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        caller = await self.caller(ctx.request)
+        uris = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
+        if len(uris) > subscriptions.RESOURCES_MOST:
+            raise MCPError(
+                INVALID_REQUEST, f"{len(uris)} resources; at most {subscriptions.RESOURCES_MOST} on one stream"
+            )
+        if self._streams[caller.email] >= STREAMS_MOST:
+            raise MCPError(INVALID_REQUEST, f"you listen on {STREAMS_MOST} streams already; close one of them")
+        self._streams[caller.email] += 1
+        try:
+            return await subscriptions.listen(ctx, params, partial(self._look, ctx.request, uris))
+        finally:
+            self._streams[caller.email] -= 1
+
+    async def _subscribe(self, ctx: Any, params: SubscribeRequestParams) -> EmptyResult:
+        if len(self._sessions) >= subscriptions.RESOURCES_MOST:
+            raise MCPError(INVALID_REQUEST, f"at most {subscriptions.RESOURCES_MOST} resources; unsubscribe from one")
+        uri = str(params.uri)
+        self._stamps.update(await to_thread.run_sync(self._look, ctx.request, [uri]))
+        self._sessions[uri] = ctx.session
+        return EmptyResult()
+
+    async def _unsubscribe(self, ctx: Any, params: UnsubscribeRequestParams) -> EmptyResult:
+        self._sessions.pop(str(params.uri), None)
+        return EmptyResult()
+
+    async def tell_subscribers(self) -> None:
+        """For clients from before 2026-07-28, on a connection that lasts. Never returns."""
+
+        async def tell(event: ServerEvent) -> None:
+            if isinstance(event, ResourceUpdated) and (session := self._sessions.get(event.uri)):
+                await session.send_resource_updated(event.uri)
+
+        def look() -> subscriptions.Stamps:
+            return self._look(None, list(self._sessions)) if self._sessions else {}
+
+        await subscriptions.tell_changes(look, tell, self._stamps)
+
+    # -- prompts -----------------------------------------------------------------------------------------
+
+    async def list_prompts(self) -> list[OfferedPrompt]:
+        return [*await super().list_prompts(), *await to_thread.run_sync(prompts.offered)]
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        if name == prompts.START and name in {prompt.name for prompt in await super().list_prompts()}:
+            request = context.request_context.request if context else None
+            return await self.in_turn(request, prompts.start_of_session, running=Running())
+        if name in prompts.BUILT_IN_NAMES:  # what a curator added never stands in for these
+            return await super().get_prompt(name, arguments, context)
+        curated = await to_thread.run_sync(prompts.answer, name)
+        return curated or await super().get_prompt(name, arguments, context)
+
+
+def _tidily(work: Callable[[], Answer]) -> Answer:
+    """In a worker thread: the work, after which its database connection is free again."""
+    with connections.session():
+        return work()
+
+
+@asynccontextmanager
+async def _tell_subscribers(server: MCPServer[Any]) -> AsyncIterator[dict[str, Any]]:
+    """The SDK's lifespan: as long as the server serves."""
+    if not isinstance(server, ReadingServer) or server.is_stateless:
+        yield {}
+        return
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.tell_subscribers)
+        yield {}
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,30 @@
+"""@name in a text: people by their address, or by what stands before its @."""
+
+from __future__ import annotations
+
+import re
+
+from django.db.models import Q
+
+from memories.contract.errors import Forbidden
+from memories.identity.caller import Caller, caller_for
+from memory_project.models import User
+
+MENTION = re.compile(r"(?<![\w@.])@([\w.+-]{1,64}(?:@[\w-]{1,60}(?:\.[\w-]{1,60}){1,4})?)")
+MOST = 10  # people in one text
+
+
+def people_mentioned(text: str) -> list[tuple[str, Caller]]:
+    """The active people that a text names, with the eyes they read with. A name that two people share is nobody's."""
+    names = list(dict.fromkeys(match.rstrip(".").lower() for match in MENTION.findall(text)))[:MOST]
+    people: list[tuple[str, Caller]] = []
+    for name in names:
+        rule = Q(email=name) if "@" in name else Q(email__startswith=f"{name}@")
+        matches = list(User.objects.filter(rule, is_active=True)[:2])
+        if len(matches) != 1:
+            continue
+        try:
+            people.append((matches[0].email, caller_for(matches[0], door="notice")))
+        except Forbidden:
+            continue
+    return people

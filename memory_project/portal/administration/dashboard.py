@@ -1,0 +1,62 @@
+"""The first page of the admin: what waits, how it goes, where to look."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import date, timedelta
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet, Value
+from django.db.models.functions import TruncDate
+from django.http import HttpRequest
+from django.utils import timezone
+
+from knowledge.insights import queries as curation
+from knowledge.models import Insight
+from memories.identity.caller import Caller, caller_of
+from memories.models import MemoryRecord
+from memories.retrieval import index_status
+from memory_project.audit import statistics
+from memory_project.models import AuditEvent
+from memory_project.portal.templatetags.charts import Point
+
+DAYS = 30
+
+
+def context(request: HttpRequest) -> dict[str, Any]:
+    caller = caller_of(request, door="admin")
+    trends = _trends(caller)
+    week = [point.value for point in trends["applied"][-7:]]
+    figures: dict[str, Any] = {
+        "trends": trends,
+        "applied_this_week": int(sum(week)),
+        "oldest": curation.waiting(caller).values_list("record__created_at", flat=True).first(),
+        "coverage": index_status.coverage(index_status.model()),
+    }
+    if caller.is_admin:
+        figures["calls"] = statistics.overall(statistics.CallFilter(span="day").rows())
+    return figures
+
+
+def _trends(caller: Caller) -> dict[str, list[Point]]:
+    """Per day of the last month: memories captured, insights applied, calls and failed ones; in one round trip."""
+    since = timezone.now() - timedelta(days=DAYS - 1)
+    memories = MemoryRecord.objects.visible_to(caller).facts().filter(created_at__gte=since)
+    applied = Insight.objects.visible_to(caller).filter(applied_at__gte=since)
+    parts = [_daily("memories", memories, "created_at"), _daily("applied", applied, "applied_at")]
+    if caller.is_admin:
+        events = AuditEvent.objects.filter(at__gte=since)
+        parts.append(_daily("calls", events, "at", statistics.FAILED))
+    counted: dict[str, dict[date, tuple[int, int]]] = defaultdict(dict)
+    for row in parts[0].union(*parts[1:], all=True):
+        counted[row["kind"]][row["day"]] = (row["n"], row["bad"])
+    today = timezone.localdate()
+    days = [today - timedelta(days=DAYS - 1 - n) for n in range(DAYS)]
+    names = ["memories", "applied", "calls"][: len(parts)]
+    return {name: [Point(f"{day:%-d %b}", *counted[name].get(day, (0, 0))) for day in days] for name in names}
+
+
+def _daily(kind: str, rows: QuerySet[Any], column: str, bad: Q | None = None) -> Any:
+    slots = rows.order_by().annotate(kind=Value(kind), day=TruncDate(column)).values("kind", "day")
+    failed = Count("pk", filter=bad) if bad else Value(0)
+    return slots.annotate(n=Count("pk"), bad=failed)

@@ -1,0 +1,62 @@
+"""How vectors are made: provider, coverage, speed, failures by cause, and what an admin does about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+from django_q.tasks import async_task
+
+from knowledge.freshness import comparison
+from memories import embedding
+from memories.contract.errors import NotFound
+from memories.retrieval import index_status
+from memory_project.portal.administration.people import operator_of
+from memory_project.portal.templatetags.charts import Point
+
+
+@require_safe
+def indexing(request: HttpRequest, **admin: Any) -> HttpResponse:
+    model = index_status.model()
+    points, took = index_status.throughput()
+    coverage = index_status.coverage(model)
+    context = {
+        "state": embedding.state(),
+        "model": model,
+        "coverage": coverage,
+        "is_running": any(row.open_jobs for row in coverage),
+        "points": [Point(f"{timezone.localtime(at):%H:%M}", n) for at, n in points],
+        "vector_count": sum(n for _, n in points),
+        "took": took,
+        "causes": index_status.causes(),
+        "catalog_degraded": comparison.degraded(),
+        "may_act": operator_of(request).operates,
+    }
+    template = "operate/_indexing.html" if request.htmx else "operate/indexing.html"  # type: ignore[attr-defined]
+    return render(request, template, {**admin, **context})
+
+
+@require_POST
+def act(request: HttpRequest) -> HttpResponse:
+    caller = operator_of(request)
+    kind, cause = request.POST.get("kind", ""), request.POST.get("cause", "")
+    match request.POST.get("act", ""):
+        case "retry":
+            count = index_status.retry(caller=caller, kind=kind, cause=cause)
+            async_task("memories.tasks.close_gaps")
+            messages.success(request, f"{count} queued again.")
+        case "dismiss":
+            count = index_status.dismiss(caller=caller, kind=kind, cause=cause)
+            messages.success(request, f"{count} dismissed.")
+        case "reindex":
+            index_status.check_reindex(caller=caller, kind=kind)
+            async_task("memories.tasks.reindex", kind)
+            messages.success(request, "All rows are queued again; the bar below shows the progress.")
+        case other:
+            raise NotFound(f"{other[:40]!r} is not a known action")
+    return redirect(reverse("admin:indexing") + "?watch=1")  # what was queued begins in a second

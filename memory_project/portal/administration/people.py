@@ -1,0 +1,137 @@
+"""People, for admins: invite, reset, membership, hand over."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Prefetch, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from memories import queries
+from memories.contract.errors import DomainError, NotFound
+from memories.contract.fields import UNSTORABLE
+from memories.contract.paging import page
+from memories.identity.caller import Caller, caller_of
+from memories.models import MemoryRecord, Persona, PersonaMembership
+from memory_project.accounts import people, tokens
+from memory_project.models import User
+from memory_project.portal.error_labels import for_people
+
+
+@require_safe
+def listing(request: HttpRequest) -> HttpResponse:
+    admin_of(request)
+    q = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:100]
+    memberships = PersonaMembership.objects.select_related("persona").order_by("-is_default", "persona__name")
+    rows = User.objects.prefetch_related(Prefetch("memberships", queryset=memberships), "groups")
+    if q:
+        rows = rows.filter(Q(email__icontains=q) | Q(name__icontains=q))
+    current_page = page(rows, request.GET.get("after", ""), by="date_joined", size=50)
+    context = {
+        "page": current_page,
+        "q": q,
+        "personas": Persona.objects.order_by("name"),
+        "has_mail": bool(settings.EMAIL_HOST),
+    }
+    return render(request, "operate/people.html", context)
+
+
+@require_POST
+def invite(request: HttpRequest) -> HttpResponse:
+    caller = admin_of(request)
+    try:
+        user, link, is_sent = people.invite(
+            caller=caller,
+            email=request.POST.get("email", ""),
+            name=request.POST.get("name", ""),
+            personas=request.POST.getlist("personas"),
+            rights=request.POST.getlist("rights"),
+        )
+    except DomainError as error:
+        messages.error(request, for_people(error))
+        return redirect("admin:people")
+    messages.success(request, f"Invited: {user.email}." + (" The link was sent." if is_sent else ""))
+    return _person(request, caller, user, "" if is_sent else link)
+
+
+@require_safe
+def detail(request: HttpRequest, person_id: int) -> HttpResponse:
+    caller = admin_of(request)
+    return _person(request, caller, _find(person_id))
+
+
+def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") -> HttpResponse:
+    """`link` sets a password; it stands in this answer and nowhere else."""
+    persona_names = list(PersonaMembership.objects.filter(user=person).values_list("persona__name", flat=True))
+    context = {
+        "person": person,
+        "link": link,
+        "personas": [(persona, persona.name in persona_names) for persona in Persona.objects.order_by("name")],
+        "rights": people.rights_of(person),
+        "owned": queries.capped_count(MemoryRecord.objects.visible_to(caller).filter(created_by=person.email)),
+        "tokens": person.api_tokens.filter(revoked_at=None)[:50],
+        "colleagues": User.objects.filter(is_active=True).exclude(pk=person.pk)[:500],
+        "heirs": people.heirs_of(person),
+        "is_self": person.email == caller.email,
+    }
+    return render(request, "operate/person.html", context)
+
+
+@require_POST
+def act(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
+    caller, person = admin_of(request), _find(person_id)
+    try:
+        match act:
+            case "reset":
+                link, is_sent = people.reset(caller=caller, person=person)
+                messages.success(request, "The link was sent." if is_sent else "Pass this link on; it works once.")
+                return _person(request, caller, person, "" if is_sent else link)
+            case "change":
+                personas = request.POST.getlist("personas")
+                people.change(caller=caller, person=person, personas=personas, rights=request.POST.getlist("rights"))
+                messages.success(request, "Saved.")
+            case "hand-over":
+                moved = people.hand_over(caller=caller, person=person, to=request.POST.get("to", ""))
+                messages.success(request, f"{moved} memories handed over; the account is switched off.")
+            case "take-back":
+                moved = people.take_back(caller=caller, person=person)
+                messages.success(request, f"{moved} memories are back, and the account works again.")
+            case "end-access":
+                people.end_sessions(caller=caller, person=person)
+                ended = tokens.revoke_all(caller=caller, user=person)
+                messages.success(request, f"Signed out everywhere; {ended} tokens are revoked.")
+            case "switch-off":
+                people.switch_off(caller=caller, person=person)
+                messages.success(request, "Switched off: sign-in and tokens end now. What was written stays.")
+            case "switch-on":
+                people.switch_on(caller=caller, person=person)
+                messages.success(request, "Switched on again. New tokens have to be created.")
+            case _:
+                raise NotFound(f"there is nothing called {act!r} to do with a person")
+    except DomainError as error:
+        messages.error(request, for_people(error))
+    return redirect("admin:person", person_id=person_id)
+
+
+def _find(person_id: int) -> User:
+    person = User.objects.filter(pk=person_id).first()
+    if person is None:
+        raise NotFound("no such person")
+    return person
+
+
+def admin_of(request: HttpRequest) -> Caller:
+    caller = caller_of(request, door="admin")
+    if not caller.is_admin:
+        raise PermissionDenied
+    return caller
+
+
+def operator_of(request: HttpRequest) -> Caller:
+    caller = caller_of(request, door="admin")
+    if not caller.operates:
+        raise PermissionDenied
+    return caller

@@ -1,0 +1,153 @@
+"""How the installation is: health, sources, channels, running work and storage on one page, for operators."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+from django_q.models import Failure, OrmQ, Schedule
+
+from analysis.models import Action, ActionState, Ingest, IngestState
+from analysis.sources import checks
+from knowledge.freshness import comparison
+from knowledge.models import Changeset, ChangesetState
+from memories import embedding
+from memories.contract.errors import DomainError, NotFound
+from memories.models import Batch, IndexJob
+from memories.models.index_job import JobStatus
+from memory_project import backups
+from memory_project.models import Webhook
+from memory_project.notifications import webhooks
+from memory_project.portal.administration.people import operator_of
+from memory_project.portal.error_labels import for_people
+
+LATE = timedelta(minutes=10)  # after which a schedule that is due says that no worker runs
+TABLES_SHOWN = 12
+FAILURES_SHOWN = 5
+SIZES = """
+    SELECT relname, pg_total_relation_size(oid), reltuples::bigint FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY 2 DESC LIMIT %s"""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the product, and how it is."""
+
+    name: str
+    state: str  # ok, stale (degraded) or failed: the colours of the badge
+    says: str
+
+    @property
+    def label(self) -> str:
+        return {"ok": "ok", "stale": "degraded"}.get(self.state, "failed")
+
+
+@dataclass(frozen=True)
+class Work:
+    """Work of one kind that is under way."""
+
+    name: str
+    count: int
+    page: str
+
+
+@require_safe
+def system(request: HttpRequest) -> HttpResponse:
+    operator_of(request)
+    context = {
+        "parts": _parts(),
+        "sources": checks.states(),
+        "webhooks": Webhook.objects.select_related("persona"),
+        "webhook_hosts": settings.WEBHOOK_HOSTS,
+        "work": _work(),
+        "failures": Failure.objects.order_by("-stopped")[:FAILURES_SHOWN],
+        **_storage(),
+    }
+    return render(request, "operate/system.html", context)
+
+
+@require_POST
+def test(request: HttpRequest) -> HttpResponse:
+    """Asks a source for a row, or tells a channel how much waits."""
+    caller = operator_of(request)
+    try:
+        match request.POST.get("kind", ""):
+            case "source":
+                name = request.POST.get("name", "")
+                error = checks.test(caller=caller, name=name)
+            case "webhook":
+                webhook = (
+                    Webhook.objects.select_related("persona").filter(persona__name=request.POST.get("name")).first()
+                )
+                if webhook is None:
+                    raise NotFound("there is no such webhook")
+                name, error = str(webhook), webhooks.send(webhook)
+            case other:
+                raise NotFound(f"there is nothing called {other[:40]!r} to test")
+    except DomainError as refusal:
+        messages.error(request, for_people(refusal))
+    else:
+        report = messages.error if error else messages.success
+        report(request, f"{name}: {error or 'it answers'}.")
+    return redirect(reverse("admin:system"))
+
+
+def _parts() -> list[Part]:
+    state, catalog = embedding.state(), comparison.degraded()
+    overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).count()
+    waiting = OrmQ.objects.count()
+    worker = f"no worker runs: {overdue} schedules are overdue" if overdue else f"{waiting} tasks wait"
+    is_model_on = state["state"] in ("ready", "idle", "loading")
+    newest = max((file.stat().st_mtime for file in backups.list_backups()), default=None)
+    return [
+        Part("Database", "ok", f"PostgreSQL {connection.cursor().connection.info.server_version // 10_000}"),
+        Part("Embeddings", "ok" if is_model_on else "stale", f"{state['state']}: {state.get('detail') or '–'}"),
+        Part("Catalog", "stale" if catalog else "ok", catalog or "memories are compared with it"),
+        Part("Background work", "failed" if overdue else "ok", worker),
+        Part("Backups", "ok" if newest else "stale", _age_of(newest) if newest else "none yet: manage.py backup"),
+    ]
+
+
+def _age_of(timestamp: float) -> str:
+    days = (timezone.now().timestamp() - timestamp) / 86_400
+    return f"the newest is {days:.0f} days old"
+
+
+def _work() -> list[Work]:
+    rows: list[tuple[str, Any, str]] = [
+        ("bulk acts", Batch.objects.filter(finished_at=None), reverse("admin:memories_batch_changelist")),
+        (
+            "vectors to be made",
+            IndexJob.objects.filter(status__in=[JobStatus.PENDING, JobStatus.RUNNING]),
+            reverse("admin:indexing"),
+        ),
+        ("downloads", Ingest.objects.filter(state=IngestState.RUNNING), reverse("analyses")),
+        ("actions on sources", Action.objects.filter(state=ActionState.RUNNING), reverse("analyses")),
+        (
+            "changesets under way",
+            Changeset.objects.filter(state=ChangesetState.PLANNED),
+            reverse("admin:knowledge_changeset_changelist"),
+        ),
+        ("queued tasks", OrmQ.objects.all(), reverse("admin:django_q_ormq_changelist")),
+    ]
+    return [Work(name, rows_of_kind.count(), page) for name, rows_of_kind, page in rows]
+
+
+def _storage() -> dict[str, Any]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_database_size(current_database())")
+        (total,) = cursor.fetchone() or (0,)
+        cursor.execute(SIZES, [TABLES_SHOWN])
+        tables = [(name, size, max(count, 0)) for name, size, count in cursor.fetchall()]
+    disk = shutil.disk_usage(settings.COMMONPLACE_HOME if settings.COMMONPLACE_HOME.exists() else "/")
+    return {"database_bytes": total, "tables": tables, "disk_free": disk.free, "disk_total": disk.total}

@@ -1,0 +1,90 @@
+"""What every page shows of the person and of what waits for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.http import HttpRequest
+
+from knowledge.insights import queries as curation
+from knowledge.models import Insight
+from memories import queries
+from memories.identity.caller import Caller, caller_of
+from memory_project.models import SavedView
+from memory_project.notifications import inbox
+from memory_project.portal.search import saved_views
+
+
+@dataclass(frozen=True)
+class View:
+    """A saved view as the navigation shows it."""
+
+    pk: int
+    name: str
+    address: str
+    count: int | None  # None: not counted
+
+
+class Navigation:
+    """Counted when a page shows them, not before: fragments don't."""
+
+    def __init__(self, caller: Caller, person_id: int) -> None:
+        self.caller, self.person_id = caller, person_id
+
+    @cached_property
+    def may_curate(self) -> bool:
+        return curation.may_curate(self.caller)
+
+    @cached_property
+    def _counts(self) -> dict[str, int]:
+        waiting = curation.waiting(self.caller) if self.may_curate else Insight.objects.none()
+        return queries.capped_counts(
+            waiting=waiting,
+            stale=queries.mine_to_review(self.caller),
+            unread=inbox.unread(self.person_id),
+            backlog=curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
+            **{
+                f"view {view.pk}": saved_views.rows_of(self.caller, view)
+                for view in self._saved_views
+                if view.page in saved_views.PAGES
+            },
+        )
+
+    @cached_property
+    def _saved_views(self) -> list[SavedView]:
+        return list(SavedView.objects.filter(person=self.person_id))
+
+    @property
+    def views(self) -> list[View]:
+        return [
+            View(view.pk, view.name, saved_views.address_of(view), self._counts.get(f"view {view.pk}"))
+            for view in self._saved_views
+        ]
+
+    @property
+    def unread(self) -> int:
+        return self._counts["unread"]
+
+    @property
+    def waiting(self) -> int:
+        return self._counts["waiting"]
+
+    @property
+    def backlog(self) -> int:
+        """Approved insights that nobody has applied."""
+        return self._counts["backlog"]
+
+    @property
+    def stale(self) -> int:
+        return self._counts["stale"]
+
+
+def navigation(request: HttpRequest) -> dict[str, Any]:
+    """Nothing before sign-in."""
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return {}
+    caller = caller_of(request, door="portal")
+    return {"caller": caller, "nav": Navigation(caller, user.pk)}

@@ -1,0 +1,57 @@
+"""Correction chains: what was believed when, and how it came to what is believed now."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from memories import queries
+from memories.contract.paging import page
+from memories.history import chain, history, states_at
+from memories.identity.caller import caller_of
+
+
+@require_safe
+@login_required
+def listing(request: HttpRequest) -> HttpResponse:
+    """The newest corrections that the caller may see, each beside what it corrected."""
+    caller = caller_of(request, door="portal")
+    current_page = page(queries.corrections(caller), request.GET.get("after", ""))
+    before = queries.by_id(caller, [record.supersedes_id for record in current_page.rows])
+    context = {
+        "rows": [(record, before.get(record.supersedes_id)) for record in current_page.rows],
+        "after": current_page.after,
+    }
+    return render(request, "chains/list.html", context)
+
+
+@require_safe
+@login_required
+def detail(request: HttpRequest, record_id: UUID) -> HttpResponse:
+    """A chain as it stood after each of its changes; `at` counts the changes from the first."""
+    caller = caller_of(request, door="portal")
+    record = queries.get(caller, record_id)
+    line = chain(caller, record)
+    changes = history(caller, record, line)
+    moments = sorted({change.at for change in changes})
+    number = request.GET.get("at", "")
+    last = len(moments) - 1
+    at = min(int(number), last) if number.isdecimal() and len(number) < 6 else last
+    states = states_at(caller, line, moments[at])
+    links = [(link, states.get(link.pk)) for link in line]
+    context = {
+        "record": record,
+        "links": links,
+        "believed": next((state for _, state in reversed(links) if state and state.status == "active"), None),
+        "at": at,
+        "last": last,
+        "moment": moments[at],
+        "happened": [change for change in changes if change.at == moments[at]],
+        "may_change": caller.acts_for(record.created_by),
+    }
+    is_fragment = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    return render(request, "chains/_at.html" if is_fragment else "chains/one.html", context)

@@ -1,0 +1,128 @@
+"""What was written to the catalog: readable diffs, the way back, export, replay."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.defaultfilters import pluralize
+from django.views.decorators.http import require_POST, require_safe
+
+from knowledge.catalog import metadata_files
+from knowledge.changesets import diff, rollback
+from knowledge.changesets.apply import find
+from knowledge.changesets.apply import resume as resume_changeset
+from knowledge.insights import queries
+from knowledge.insights.lifecycle import require_curator
+from knowledge.models import ChangesetState, Insight
+from memories.contract.errors import DomainError
+from memories.contract.fields import UNSTORABLE
+from memories.contract.paging import page
+from memories.identity.caller import caller_of
+from memory_project.portal.error_labels import for_people
+
+
+@require_safe
+@login_required
+def listing(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    entity = UNSTORABLE.sub("", request.GET.get("entity", ""))[:500]
+    state = request.GET.get("state", "")
+    rows = queries.changesets(caller, entity).prefetch_related("changes")
+    if state in ChangesetState.values:
+        rows = rows.filter(state=state)
+    current_page = page(rows, request.GET.get("after", ""))
+    query = {"state": state, "entity": entity, "after": current_page.after}
+    context = {
+        "page": current_page,
+        "states": ChangesetState,
+        "state": state,
+        "entity": entity,
+        "next_page": "?" + urlencode({name: value for name, value in query.items() if value}),
+    }
+    return render(request, "changesets/list.html", context)
+
+
+@require_safe
+@login_required
+def detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    changeset = find(caller, changeset_id)
+    sources = Insight.objects.visible_to(caller).filter(pk__in=changeset.insight_ids).select_related("record")
+    context = {
+        "changeset": changeset,
+        "changes": diff.of_changes(changeset.changes.all()),
+        "sources": sources,
+        "may_curate": queries.may_curate(caller),
+        "may_roll_back": changeset.state in ("applied", "partial", "planned"),
+        "may_resume": changeset.state in ("partial", "planned"),
+    }
+    return render(request, "changesets/one.html", context)
+
+
+@login_required
+def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    """Shows what would be put back and what others changed since; POST does it."""
+    caller = caller_of(request, door="portal")
+    require_curator(caller)
+    if request.method == "POST":
+        try:
+            answer = rollback.roll_back(
+                caller=caller, changeset_id=changeset_id, skip_conflicts="skip_conflicts" in request.POST
+            )
+        except DomainError as error:
+            messages.error(request, for_people(error))
+            return redirect("roll-back", changeset_id=changeset_id)
+        request.session.pop("last_decision", None)  # what it offers to undo is undone
+        remainder = f" {len(answer.conflicts)} left as changed by others." if answer.conflicts else ""
+        messages.success(
+            request,
+            f"Rolled back: {len(answer.reverted)} values put back.{remainder} "
+            f"{answer.insights_returned} insight{pluralize(answer.insights_returned)} back in the review.",
+        )
+        return redirect("changeset", changeset_id=changeset_id)
+    changeset = find(caller, changeset_id)
+    fault, landed = "", []
+    try:
+        landed = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
+    except DomainError as error:
+        fault = for_people(error)
+    context = {
+        "changeset": changeset,
+        "own_changes": diff.of_changes((change for change, is_own in landed if is_own), back=True),
+        "conflicts": diff.of_changes((change for change, is_own in landed if not is_own), back=True),
+        "error": fault,
+    }
+    return render(request, "changesets/roll_back.html", context)
+
+
+@require_POST
+@login_required
+def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    answer = resume_changeset(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    messages.info(request, f"The changeset is {answer.changeset.get_state_display().lower()} now.")
+    return redirect("changeset", changeset_id=changeset_id)
+
+
+@require_POST
+@login_required
+def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    written_count, present_count = rollback.replay(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    messages.success(request, f"{written_count} values written again, {present_count} were already there.")
+    return redirect("changeset", changeset_id=changeset_id)
+
+
+@require_safe
+@login_required
+def export(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    """The changeset as MetadataChangeProposals, for DataHub's own file source."""
+    changeset = find(caller_of(request, door="portal"), changeset_id)
+    text = json.dumps(metadata_files.as_proposals(changeset.changes.all()), indent=2, ensure_ascii=False)
+    response = HttpResponse(text, content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="changeset-{changeset.pk.hex[:8]}.json"'
+    return response

@@ -1,0 +1,235 @@
+"""The review queue: one insight at a time, decided from the keyboard; the list, for equal cases at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from knowledge.changesets import suggested
+from knowledge.insights import queries
+from knowledge.insights.lifecycle import edit as edit_insight
+from knowledge.insights.lifecycle import require_curator, set_replaced
+from knowledge.models import InsightState
+from knowledge.review import clarifications, decisions
+from knowledge.review.cases import ALIKE_MOST, QUESTIONS, REASONS, also_waiting, case, decided_today
+from knowledge.review.queue import Place, Queue
+from memories.contract.errors import DomainError, Invalid, NotFound
+from memories.identity.caller import Caller, caller_of
+from memories.queries import capped_counts
+from memory_project.portal.error_labels import for_people
+from memory_project.portal.proposal_forms import InsightForm
+from memory_project.portal.search.autocomplete import colleagues
+
+APPROVED_SHOWN = 20
+AGAINST = 5  # decisions of others against one's own, shown where the queue is empty
+LAST = "last_decision"  # in the session: what “Undo” takes back
+
+
+@require_safe
+@login_required
+def queue(request: HttpRequest) -> HttpResponse:
+    """Goes to the first waiting insight; with none, says what was done."""
+    caller = curator(request)
+    review_queue = _queue(caller, request)
+    position = review_queue.locate()
+    if position.next_id:
+        return redirect(_address(position.next_id, review_queue))
+    context = {
+        "queue": review_queue,
+        "against": list(decisions.against(caller)[:AGAINST]),
+        "approved": list(queries.backlog(caller).order_by("record__created_at")[:APPROVED_SHOWN]),
+        "decided": decided_today(caller).count(),
+        "last": request.session.get(LAST),
+    }
+    return render(request, "review/empty.html", context)
+
+
+@require_safe
+@login_required
+def detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+    caller = curator(request)
+    review_queue = _queue(caller, request)
+    insight = queries.insight(caller, insight_id)
+    counts = capped_counts(decided=decided_today(caller), also=also_waiting(caller, insight))
+    words = list(insight.decisions.all())
+    context = {
+        "case": case(caller, insight),
+        "insight": insight,
+        "record": insight.record,
+        "queue": review_queue,
+        "place": review_queue.locate(insight),
+        "reasons": REASONS,
+        "questions": QUESTIONS,
+        "talk": clarifications.conversation(words),
+        "colleagues": colleagues(caller),
+        "may_replace": insight.state in (InsightState.PENDING, InsightState.APPROVED) and not insight.changeset_id,
+        "is_own": insight.record.created_by == caller.email and not caller.is_admin,
+        "last": request.session.get(LAST),
+        **counts,
+    }
+    return render(request, "review/one.html", context)
+
+
+@require_POST
+@login_required
+def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
+    """Carries out one decision and goes on to the next insight."""
+    caller = curator(request)
+    if act not in DECISIONS:
+        raise NotFound(f"there is nothing called {act!r} to decide")
+    review_queue = _queue(caller, request)
+    insight = queries.insight(caller, insight_id)
+    also = [pk for pk in request.POST.getlist("also") if pk != insight.pk.hex]
+    position = review_queue.locate(insight)
+    try:
+        outcome, extra = DECISIONS[act](caller, insight_id, _note(request), request.POST)
+    except DomainError as error:
+        messages.error(request, for_people(error))
+        return redirect(_address(insight_id, review_queue))
+    decided_too = _decide_alike(request, caller, act, also)
+    request.session[LAST] = {"id": str(insight_id), "also": decided_too, "says": outcome, **extra}  # no text: it may go
+    following = _following(review_queue, position)
+    return redirect(_address(following, review_queue) if following else reverse("review") + review_queue.query_string)
+
+
+def _following(review_queue: Queue, position: Place) -> UUID | None:
+    """The next that still waits: near-duplicates may have been decided with the last one."""
+    ids = review_queue.ids()
+    if position.next_id in ids:
+        return position.next_id
+    return ids[min(max(position.number - 1, 0), len(ids) - 1)] if ids else None
+
+
+def _decide_alike(request: HttpRequest, caller: Caller, act: str, also: list[str]) -> list[str]:
+    """The same decision on near-duplicates; returns those it was made on."""
+    decided_ids = []
+    for pk in also[:ALIKE_MOST]:
+        try:
+            DECISIONS[act](caller, UUID(pk), _note(request), request.POST)
+            decided_ids.append(pk)
+        except (DomainError, ValueError) as error:
+            messages.error(
+                request, for_people(error) if isinstance(error, DomainError) else "There is no such insight."
+            )
+    return decided_ids
+
+
+def _note(request: HttpRequest) -> str:
+    """What the author reads: the reason that was chosen, and what was typed."""
+    parts = (request.POST.get("reason", ""), request.POST.get("note", ""))
+    return ". ".join(part.strip().rstrip(".") for part in parts if part.strip())
+
+
+Outcome = tuple[str, dict[str, str]]
+
+
+def _approve(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
+    decisions.approve(caller=caller, insight_id=insight_id, notes=note)
+    return "Approved", {"undo": "yes"}
+
+
+def _reject(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
+    if not note:
+        raise Invalid("is missing: the author needs to know why", field="reason")
+    decisions.reject(caller=caller, insight_id=insight_id, notes=note)
+    return "Rejected", {"undo": "yes"}
+
+
+def _need_more(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
+    clarifications.need_more(caller=caller, insight_id=insight_id, notes=note)
+    return "Sent back with your question", {}
+
+
+def _hand_over(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
+    insight = clarifications.hand_over(caller=caller, insight_id=insight_id, to=data.get("to", ""), notes=note)
+    return f"Handed to {insight.assignee}", {}
+
+
+def _apply(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
+    """Approves where that is still to be done, and writes the suggested actions to the catalog."""
+    if queries.insight(caller, insight_id).state == InsightState.PENDING:
+        decisions.approve(caller=caller, insight_id=insight_id, notes=note)
+    changeset = suggested.apply(caller=caller, insight_id=insight_id)
+    return "Applied", {"changeset": str(changeset.pk)}
+
+
+DECISIONS: dict[str, Callable[[Caller, UUID, str, Mapping[str, str]], Outcome]] = {
+    "approve": _approve,
+    "reject": _reject,
+    "needs-more": _need_more,
+    "hand-over": _hand_over,
+    "apply": _apply,
+}
+
+
+@require_POST
+@login_required
+def replace(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+    """Says which memory the insight takes the place of, or of none."""
+    caller = curator(request)
+    try:
+        set_replaced(caller=caller, insight_id=insight_id, record_id=request.POST.get("record") or None)
+    except DomainError as error:
+        messages.error(request, for_people(error))
+    return redirect(_address(insight_id, _queue(caller, request)))
+
+
+@require_POST
+@login_required
+def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+    """Takes a decision back and shows the insight again."""
+    caller = curator(request)
+    last = request.session.get(LAST) or {}
+    also = last.get("also", []) if last.get("id") == str(insight_id) else []
+    try:
+        for pk in [insight_id, *also]:
+            decisions.undo_review(caller=caller, insight_id=pk)
+    except DomainError as error:
+        messages.error(request, for_people(error))
+    else:
+        request.session.pop(LAST, None)
+        messages.success(request, "Undone: it is waiting for review again.")
+    return redirect(_address(insight_id, _queue(caller, request)))
+
+
+@login_required
+def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+    """Mends text and actions before deciding; “Save and approve” does both."""
+    caller = curator(request)
+    insight = queries.insight(caller, insight_id)
+    form = InsightForm(request.POST or None, insight=insight)
+    review_queue = _queue(caller, request)
+    if request.method == "POST" and form.is_valid():
+        try:
+            edit_insight(caller=caller, insight_id=insight_id, **form.values())
+            if "approve" in request.POST:
+                return decide(request, insight_id, "approve")
+        except Invalid as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved.")
+            return redirect(_address(insight_id, review_queue))
+    context = {"form": form, "insight": insight, "record": insight.record, "back": _address(insight_id, review_queue)}
+    return render(request, "review/edit.html", context)
+
+
+def curator(request: HttpRequest) -> Caller:
+    """The caller, if a curator; others are told whom to ask."""
+    caller = caller_of(request, door="portal")
+    require_curator(caller)
+    return caller
+
+
+def _queue(caller: Caller, request: HttpRequest) -> Queue:
+    return Queue.of(caller, {**request.GET.dict(), "state": "pending"})
+
+
+def _address(insight_id: UUID, review_queue: Queue) -> str:
+    return reverse("review-one", args=[insight_id]) + review_queue.query_string

@@ -1,0 +1,47 @@
+"""Memories whose subject has changed, or that somebody found wrong: still true, corrected, or forgotten."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from knowledge.freshness import stale_review
+from memories.contract.fields import UNSTORABLE
+from memories.contract.paging import page
+from memories.identity.caller import caller_of
+from memory_project.portal.views.memories import LAST_ACT
+
+LOOKS = 20  # memories for a second look, on the first page
+
+
+@require_safe
+@login_required
+def listing(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    cause = UNSTORABLE.sub("", request.GET.get("cause", ""))[:1000]
+    everyone = request.GET.get("whose") == "all" and not caller.is_admin
+    current_page = page(
+        stale_review.rows(caller, everyone=everyone, cause=cause),
+        request.GET.get("after", ""),
+        by="stale_at",
+        newest=False,
+        size=10,
+    )
+    cases, note = stale_review.cases(caller, current_page.rows)
+    query = {"cause": cause, "whose": "all" if everyone else "", "after": current_page.after}
+    context = {
+        "cases": cases,
+        "note": note,
+        "looks": stale_review.looks(caller, LOOKS) if not (cause or everyone or "after" in request.GET) else [],
+        "cause": cause,
+        "causes": [] if everyone else stale_review.causes(caller),
+        "everyone": everyone,
+        "last": request.session.pop(LAST_ACT, None),
+        "after": current_page.after,
+        "next_page": "?" + urlencode({name: value for name, value in query.items() if value}),
+    }
+    return render(request, "stale/list.html", context)

@@ -1,0 +1,227 @@
+"""What My Knowledge shows for a query string: the list or the search, its facets, its next page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils import timezone
+
+from knowledge.catalog.entity_view import short_name
+from knowledge.insights import queries as curation
+from knowledge.models import Insight, InsightState
+from memories import queries
+from memories.contract.errors import DomainError
+from memories.contract.fields import UNSTORABLE, Moment
+from memories.contract.operations import checked
+from memories.contract.paging import page
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status, Tier
+from memories.operations import QUERY_MAX
+from memories.retrieval import facets
+from memories.retrieval.recall import Filters, Hit, Recall, in_scope, recall
+
+BEST = 50  # what a search shows at most
+FACETS = {
+    "kind": "Kind",
+    "status": "Status",
+    "owner": "Whose",
+    "dimension": "Dimension",
+    "category": "Category",
+    "persona": "Persona",
+    "tag": "Tag",
+    "entity": "Catalog entities",
+}
+COLUMNS = {"tag": "tags", "entity": "entity_urns"}
+COUNTED = tuple(facets.FACETS)  # facets whose values are what the rows have
+WHOSE = {"": "Everyone’s", "me": "Mine"}
+KINDS = {"": "Facts", "conversation": "From conversations"}
+
+
+@dataclass(frozen=True)
+class Option:
+    value: str
+    label: str
+    count: int | None  # None: not counted
+    is_chosen: bool
+    is_least: bool = False  # there are more rows than were counted
+
+    @property
+    def count_text(self) -> str:
+        if self.count is None or (self.is_least and self.count <= 1):
+            return ""
+        return f"{self.count:,}+" if self.is_least else format_count(self.count)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stop on the way from memory to knowledge."""
+
+    name: str
+    count: int
+    says: str
+    page: str
+
+    @property
+    def count_text(self) -> str:
+        return format_count(self.count)
+
+
+@dataclass(frozen=True)
+class Facet:
+    name: str
+    title: str
+    options: list[Option]
+
+
+@dataclass(frozen=True)
+class Result:
+    hits: list[Hit]
+    records: list[MemoryRecord]
+    facets: list[Facet]
+    total: int
+    next_page: str
+    recall: Recall | None
+    error: str = ""
+
+    @property
+    def total_text(self) -> str:
+        return format_count(self.total)
+
+
+@dataclass(frozen=True)
+class Browse:
+    caller: Caller
+    q: str
+    choices: dict[str, str]
+    sort: str
+    after: str
+    as_of: str = ""
+    author: str = ""
+
+    @classmethod
+    def of(cls, caller: Caller, params: Mapping[str, str]) -> Browse:
+        def read(name: str, limit: int = 500) -> str:
+            return UNSTORABLE.sub("", params.get(name, "")).strip()[:limit]
+
+        choices = {name: read(name) for name in FACETS}
+        choices["kind"] = choices["kind"] if choices["kind"] in KINDS else ""
+        choices["owner"] = "me" if choices["owner"] == "me" else ""
+        choices["status"] = choices["status"] if choices["status"] in Status.values else Status.ACTIVE.value
+        sort = "oldest" if params.get("sort") == "oldest" else "newest"
+        return cls(
+            caller,
+            read("q", QUERY_MAX),
+            choices,
+            sort,
+            read("after"),
+            read("as_of", 40),
+            read("by", 254),
+        )
+
+    @cached_property
+    def filters(self) -> Filters:
+        return Filters(
+            tiers=[Tier.LONG_TERM if self.choices["kind"] else Tier.NONE],
+            statuses=[self.choices["status"]],
+            owner=self.caller.email if self.choices["owner"] == "me" else self.author,
+            dimension=self.choices["dimension"],
+            category=self.choices["category"],
+            persona=self.choices["persona"],
+            tags=[self.choices["tag"]] if self.choices["tag"] else [],
+            entity=self.choices["entity"],
+        )
+
+    def result(self) -> Result:
+        try:
+            return self._search() if self.q else self._list()
+        except DomainError as error:
+            return Result([], [], [], 0, "", None, error.message)
+
+    def rail(self) -> list[Stage]:
+        """Memory → Insight → Knowledge: how much is in each, and what waits."""
+        week = timezone.now() - timedelta(days=7)
+        scope = in_scope(self.caller, Filters()).facts()
+        proposals = curation.proposed_by(self.caller)
+        numbers = queries.capped_counts(
+            known=scope,
+            new=scope.filter(created_at__gte=week),
+            proposed=proposals.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
+            applied=Insight.objects.visible_to(self.caller).filter(state=InsightState.APPLIED),
+        )
+        return [
+            Stage("Memory", numbers["known"], f"{format_count(numbers['new'])} new this week", "my-knowledge"),
+            Stage("Insight", numbers["proposed"], "of yours on their way", "my-insights"),
+            Stage("Knowledge", numbers["applied"], "insights in the catalog", "knowledge"),
+        ]
+
+    def _search(self) -> Result:
+        then = checked(Moment, self.as_of, "as_of") if self.as_of else None
+        answer = recall(caller=self.caller, query=self.q, filters=self.filters, as_of=then, limit=BEST)
+        records = [hit.record for hit in answer.hits]
+        counts: dict[str, list[tuple[str, int | None]]] = {
+            name: [*queries.facet_counts_of(records, COLUMNS.get(name, name))] for name in COUNTED
+        }
+        # A search has counted only what it found under the chosen values.
+        counts["status"] = [(status, None) for status in Status.values]
+        counts["owner"] = [("", None), ("me", None)]
+        return Result(answer.hits, [], self._facets(counts), len(records), "", answer)
+
+    def _list(self) -> Result:
+        current_page = page(
+            in_scope(self.caller, self.filters).defer("search"),
+            self.after,
+            newest=self.sort == "newest",
+        )
+        counts = facets.counts(self.caller, self.filters)
+        total = dict(counts["status"])[self.choices["status"]]
+        next_query = self.query_string(after=current_page.after) if current_page.after else ""
+        return Result([], list(current_page.rows), self._facets(counts), total, next_query, None)
+
+    def _facets(self, counts: Mapping[str, Sequence[tuple[str, int | None]]]) -> list[Facet]:
+        answer, least = [], dict(counts.get("least", []))
+        for name, title in FACETS.items():
+            choice = self.choices[name]
+            values = list(counts[name]) if name != "kind" else [(kind, None) for kind in KINDS]
+            if name == "kind":
+                options = [Option(v, KINDS[v], None, v == choice) for v, _ in values]
+            elif name == "owner":
+                options = [Option(v, WHOSE[v], count, v == choice) for v, count in values]
+            else:
+                if choice and choice not in dict(values):
+                    values = [(choice, None), *values]
+                options = [Option(v, label(name, v), count, v == choice, name in least) for v, count in values]
+            if name in ("dimension", "category", "persona"):
+                options.sort(key=lambda option: option.label)  # a place of its own, whatever is counted
+            if name in COUNTED and options:
+                options = [Option("", "Any", None, not choice), *options]
+            answer.append(Facet(name, title, options))
+        return answer
+
+    @property
+    def is_narrowed(self) -> bool:
+        return self.query_string() != "?"
+
+    @property
+    def address(self) -> str:
+        return reverse("my-knowledge") + self.query_string(as_of=self.as_of)
+
+    def query_string(self, **changes: str) -> str:
+        params = {"q": self.q, "by": self.author, **self.choices, "sort": self.sort, **changes}
+        defaults = {"status": Status.ACTIVE.value, "sort": "newest"}
+        return "?" + urlencode({k: v for k, v in params.items() if v and defaults.get(k) != v})
+
+
+def format_count(count: int) -> str:
+    return f"{queries.COUNT_MOST:,}+" if count > queries.COUNT_MOST else f"{count:,}"
+
+
+def label(facet: str, value: str) -> str:
+    """A facet's value as people read it."""
+    if facet == "entity":
+        return ".".join(short_name(value).split(".")[-2:])  # the telling end
+    return value if facet in ("tag", "persona") else value.replace("_", " ").capitalize()

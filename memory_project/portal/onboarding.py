@@ -1,0 +1,42 @@
+"""The card that leads somebody new through the four first steps; it goes when they are done or it is closed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+
+from memories import queries
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord
+from memory_project.models import ApiToken, AuditEvent
+
+SEARCHED, CLOSED = "searched", "first_run_closed"  # in the session
+
+
+@dataclass(frozen=True)
+class Step:
+    title: str
+    page: str
+    is_done: bool
+
+
+def steps(request: HttpRequest, caller: Caller) -> list[Step]:
+    """Nothing once all is done or the card was closed."""
+    if request.session.get(CLOSED):
+        return []
+    counts = queries.capped_counts(
+        memories=MemoryRecord.objects.filter(created_by=caller.email),
+        tokens=ApiToken.objects.filter(user__email=caller.email),
+        calls=AuditEvent.objects.filter(email=caller.email, door__startswith="mcp"),
+    )
+    todo = [
+        Step("Find something: press / and ask", "my-knowledge", bool(request.session.get(SEARCHED))),
+        Step("Remember something", "create-memory", bool(counts["memories"])),
+        Step("Connect an agent", "connect", bool(counts["tokens"])),
+        Step("See its first call", "activity", bool(counts["calls"])),
+    ]
+    if all(step.is_done for step in todo):
+        request.session[CLOSED] = True
+        return []
+    return todo

@@ -1,0 +1,88 @@
+"""What pickers offer while somebody types: entities, columns, people, tags. Each is bounded, and scoped by who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import F, Func, Q, TextField
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from knowledge import catalog as catalogs
+from knowledge.catalog import entity_view, name_resolution
+from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
+from knowledge.review import clarifications
+from memories.contract.errors import NotFound
+from memories.contract.fields import UNSTORABLE
+from memories.identity.caller import Caller, caller_of
+from memories.retrieval.recall import Filters, in_scope
+from memory_project.models import User
+
+MOST = 10
+
+
+@dataclass(frozen=True)
+class Option:
+    """`value` is what a form sends; `label` and `hint` are what people read."""
+
+    value: str
+    label: str
+    hint: str = ""
+
+
+def entities(caller: Caller, text: str, about: str) -> Sequence[Option]:
+    rows = name_resolution.entities_like(text)[:MOST]
+    return [Option(row.urn, str(row), " · ".join(filter(None, [row.entity_type, row.platform]))) for row in rows]
+
+
+def columns(caller: Caller, text: str, about: str) -> Sequence[Option]:
+    """Of the entity `about`, given by URN or name."""
+    if not about:
+        return []
+    try:
+        entity = entity_view.read(catalogs.readable(), name_resolution.urn_of(about))
+    except (CatalogUnavailable, CatalogRefused):
+        return []
+    matching = [column for column in entity.columns if text.lower() in column.simple_path.lower()]
+    return [Option(column.simple_path, column.simple_path, column.native_type) for column in matching[:MOST]]
+
+
+def people(caller: Caller, text: str, about: str) -> Sequence[Option]:
+    """Those who share a persona with the caller."""
+    rows = User.objects.filter(is_active=True).filter(Q(email__icontains=text) | Q(name__icontains=text))
+    if not caller.is_admin:
+        rows = rows.filter(personas__name__in=caller.personas).distinct()
+    return [Option(row.email, row.name or row.email, row.email if row.name else "") for row in rows[:MOST]]
+
+
+def tags(caller: Caller, text: str, about: str) -> Sequence[Option]:
+    """Tags of memories that the caller may see, by name."""
+    tag = Func(F("tags"), function="unnest", output_field=TextField())
+    rows = in_scope(caller, Filters()).exclude(tags=[]).order_by().annotate(tag=tag).values_list("tag", flat=True)
+    return [Option(name, name) for name in sorted(set(rows.distinct()[:1_000])) if text.lower() in name.lower()][:MOST]
+
+
+KINDS: dict[str, Callable[[Caller, str, str], Sequence[Option]]] = {
+    "entity": entities,
+    "column": columns,
+    "person": people,
+    "tag": tags,
+}
+
+
+@require_safe
+@login_required
+def options(request: HttpRequest, kind: str) -> HttpResponse:
+    if kind not in KINDS:
+        raise NotFound(f"there is nothing called {kind!r} to pick")
+    text, about = (UNSTORABLE.sub("", request.GET.get(name, "")).strip()[:200] for name in ("q", "about"))
+    found_options = KINDS[kind](caller_of(request, door="portal"), text, about)
+    return render(request, "portal/_options.html", {"options": found_options})
+
+
+def colleagues(caller: Caller) -> list[Option]:
+    """Whom an insight may be handed to."""
+    return [Option(person.email, str(person)) for person in clarifications.colleagues(caller)]

@@ -1,0 +1,110 @@
+"""Ctrl-K: memories, entities, people, pages and actions by a few letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from knowledge.catalog.name_resolution import entities_like
+from knowledge.insights import queries as curation
+from memories.contract.errors import DomainError
+from memories.contract.fields import UNSTORABLE
+from memories.identity.caller import Caller, caller_of
+from memories.retrieval.recall import Filters, recall
+from memory_project.models import SavedView
+from memory_project.portal.search import autocomplete
+from memory_project.portal.search.saved_views import address_of
+
+EACH = 5
+# Title, route, who may: anybody, curators, staff, operators, admins.
+PAGES = (
+    ("My Knowledge", "my-knowledge", "anybody"),
+    ("My Insights", "my-insights", "anybody"),
+    ("Knowledge: the catalog", "knowledge", "anybody"),
+    ("Analyses", "analyses", "anybody"),
+    ("Stale review", "stale-review", "anybody"),
+    ("News", "news", "anybody"),
+    ("Activity", "activity", "anybody"),
+    ("Connect an agent", "connect", "anybody"),
+    ("Account and notifications", "account", "anybody"),
+    ("Bulk work", "start-batch", "anybody"),
+    ("Review", "review", "curators"),
+    ("All insights", "review-list", "curators"),
+    ("Changesets", "changesets", "curators"),
+    ("Corrections", "chains", "curators"),
+    ("Dashboard", "admin:index", "staff"),
+    ("Indexing", "admin:indexing", "operators"),
+    ("Tables", "admin:tables", "staff"),
+    ("System: sources, work, storage, health", "admin:system", "operators"),
+    ("Audit", "admin:audit", "admins"),
+    ("People", "admin:people", "admins"),
+)
+ACTIONS = (
+    ("Remember something", "create-memory"),
+    ("Propose something for the catalog", "propose"),
+    ("Import memories from a CSV file", "import-memories"),
+)
+
+
+@dataclass(frozen=True)
+class Match:
+    label: str
+    link: str
+    hint: str = ""
+
+
+@require_safe
+@login_required
+def find(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    text = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:200]
+    groups = [(title, matches) for title, matches in _groups(caller, request, text) if matches]
+    return render(request, "portal/_palette.html", {"groups": groups, "q": text})
+
+
+def _groups(caller: Caller, request: HttpRequest, text: str) -> Iterator[tuple[str, list[Match]]]:
+    yield "Pages", _pages(caller, bool(request.user.is_staff), text)
+    views = SavedView.objects.filter(person__email=caller.email, name__icontains=text)[:EACH]
+    yield "Saved views", [Match(view.name, address_of(view)) for view in views]
+    actions = [Match(label, reverse(route)) for label, route in ACTIONS if _is_in(text, label)]
+    if text:
+        actions.append(Match(f"Remember “{text}”", f"{reverse('create-memory')}?{urlencode({'content': text})}"))
+    yield "Actions", actions
+    if not text:
+        return
+    yield "Memories", _memories(caller, text)
+    rows = entities_like(text)[:EACH]
+    entity_page = reverse("entity")
+    yield "Catalog", [Match(str(row), f"{entity_page}?{urlencode({'urn': row.urn})}", row.entity_type) for row in rows]
+    people = autocomplete.people(caller, text, "")[:EACH] if len(text) > 1 else []
+    knowledge = reverse("my-knowledge")
+    yield "People", [Match(row.label, f"{knowledge}?{urlencode({'by': row.value})}", row.hint) for row in people]
+
+
+def _pages(caller: Caller, is_staff: bool, text: str) -> list[Match]:
+    may = {
+        "anybody": True, "curators": curation.may_curate(caller), "staff": is_staff,
+        "operators": is_staff and caller.operates, "admins": is_staff and caller.is_admin,
+    }  # fmt: skip
+    pages = [Match(title, reverse(route)) for title, route, group in PAGES if may[group] and _is_in(text, title)]
+    return pages if text else pages[:EACH]
+
+
+def _is_in(text: str, title: str) -> bool:
+    return all(word in title.lower() for word in text.lower().split())
+
+
+def _memories(caller: Caller, text: str) -> list[Match]:
+    """As recall finds them; by words alone while the model is away."""
+    try:
+        hits = recall(caller=caller, query=text, filters=Filters(), limit=EACH).hits
+    except DomainError:
+        return []
+    return [Match(str(hit.record), reverse("memory", args=[hit.record.pk]), hit.record.created_by) for hit in hits]

@@ -1,0 +1,42 @@
+"""News: what happened to what one wrote or decided, unread until looked at."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from memories.contract.paging import page
+from memories.identity.caller import caller_of
+from memory_project.notifications import inbox
+
+
+@require_safe
+@login_required
+def listing(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request, door="portal")
+    current_page = page(inbox.of(caller), request.GET.get("after", ""), by="at")
+    context = {"entries": inbox.entries_of(caller, current_page.rows), "after": current_page.after}
+    return render(request, "portal/news.html", context)
+
+
+@require_POST
+@login_required
+def follow(request: HttpRequest, notice_id: int) -> HttpResponse:
+    """Marks one as read and goes to what it is about."""
+    caller = caller_of(request, door="portal")
+    inbox.mark_read(caller=caller, notice_id=notice_id)
+    row = inbox.of(caller).filter(pk=notice_id).first()
+    entries = inbox.entries_of(caller, [row] if row else [])
+    link = entries[0].link if entries else ""
+    return HttpResponseRedirect(link) if link else redirect("news")
+
+
+@require_POST
+@login_required
+def read_all(request: HttpRequest) -> HttpResponse:
+    count = inbox.mark_read(caller=caller_of(request, door="portal"))
+    messages.success(request, f"{count} marked as read." if count else "There was nothing new.")
+    return redirect("news")
