@@ -12,7 +12,7 @@ from memories.identity.caller import Caller, caller_for
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.writing import bulk_actions
 from memory_project.models import User
-from tests.writers import services_alone_write
+from tests.write_guard import services_alone_write
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memories.models import MemoryRecord
-from tests.writers import is_service
+from tests.write_guard import is_service
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ["memory_project", "knowledge", "analysis", "memories"]  # each may import those to its right
@@ -70,7 +70,7 @@ def test_doors_import_no_other_door_of_their_app() -> None:
 
 
 def test_only_services_contain_writes() -> None:
-    """As far as the text tells. tests/writers.py checks the writes themselves while tests run."""
+    """As far as the text tells. tests/write_guard.py checks the writes themselves while tests run."""
     writes = {"save", "create", "bulk_create", "get_or_create", "update_or_create", "update", "delete"}
     violations = [
         f"{file}:{node.lineno} .{node.func.attr}()"

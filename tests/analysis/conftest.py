@@ -11,7 +11,7 @@ from django.utils import timezone
 from analysis import records, sessions
 from analysis.models import DeclaredSource, Session
 from memories.identity.caller import Caller
-from tests.stub_api import Api, serving
+from tests.fake_rest_api import Api, serving
 
 DECLARATION = """
 base_url = "{base}"

@@ -20,7 +20,7 @@ from analysis.models import Action, ActionItem, IngestedRecord, Outcome
 from memories.contract import progress
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
-from tests.stub_api import Api
+from tests.fake_rest_api import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
 READING = {"status": "reading"}  # 24 of 120

@@ -23,7 +23,7 @@ from memories.database import locks
 from memories.identity.caller import Caller
 from memory_project.models import User
 from tests.analysis.conftest import Hold
-from tests.stub_api import Api
+from tests.fake_rest_api import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -18,7 +18,7 @@ from memories import services
 from memories.contract import progress
 from memories.contract.errors import Degraded, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
-from tests.stub_api import Api
+from tests.fake_rest_api import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

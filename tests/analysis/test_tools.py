@@ -24,8 +24,8 @@ from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
 from memory_project.mcp.server import build_server, enabled_tools
 from memory_project.models import AuditEvent, User
+from tests.fake_rest_api import Api
 from tests.memory_project.test_mcp_server import as_caller
-from tests.stub_api import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

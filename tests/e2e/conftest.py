@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.running import ROOT, folder_and_port, up
+from tests.e2e.processes import ROOT, folder_and_port, up
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Nothing but our own pages: Chromium's own calls home would look like requests of ours.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running import ROOT, command, environment, folder_and_port
+from tests.e2e.processes import ROOT, command, environment, folder_and_port
 
 SECRET = "The margin of the north region is 4.2 percent."
 FACT = "Orders come twice a day."

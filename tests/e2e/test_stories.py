@@ -18,7 +18,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.running import ROOT, command, environment, folder_and_port, up
+from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
 
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
 SQL = "SELECT o.channel, sum(o.net_amount) AS net FROM fernhill.sales.orders o GROUP BY 1"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running import ROOT, command, environment, folder_and_port, up
+from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.e2e.running import ROOT, command, environment, folder_and_port
+from tests.e2e.processes import ROOT, command, environment, folder_and_port
 
 DATA = ROOT / "tests" / "data"
 READ = """
 import json
 from pathlib import Path
-from tests.rows import table_contents
+from tests.database_snapshot import table_contents
 print(json.dumps(table_contents(json.loads(Path({before!r}).read_text()))))
 """
 MISSING_FUNCTIONS = """

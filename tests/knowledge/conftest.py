@@ -19,7 +19,7 @@ from memories.identity.caller import Caller, caller_for
 from memories.models import Persona
 from memory_project.models import User
 from tests.conftest import person
-from tests.gms import Faults, Handler, standin
+from tests.fake_datahub import Faults, Handler, standin
 
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"
 REFUNDS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.refunds,PROD)"

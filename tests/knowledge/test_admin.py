@@ -25,7 +25,7 @@ from memories.models import Batch, MemoryRecord
 from memories.writing import bulk_actions
 from memory_project.models import User
 from memory_project.portal.urls import urlpatterns
-from tests.knowledge.applying import approved, change
+from tests.knowledge.changeset_examples import approved, change
 from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.django_db

@@ -21,7 +21,7 @@ from knowledge.catalog.json_patch import ABSENT, equal, from_pointer, patched, p
 from knowledge.catalog.metadata_files import aspect_name
 from knowledge.catalog.projections import rebuild
 from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
-from tests.gms import Faults
+from tests.fake_datahub import Faults
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, STAMP, V2_COLUMN, put, upstream
 
 RUN = Run("cs-test", "cora@example.org", {"changeset": "1"})

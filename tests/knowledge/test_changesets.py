@@ -22,7 +22,7 @@ from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
-from tests.knowledge.applying import CASES, TAG, apply, approved, change, snapshot
+from tests.knowledge.changeset_examples import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS, V2_COLUMN, put
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -17,8 +17,8 @@ from knowledge.changesets.apply import resume
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
-from tests.gms import Faults, Handler
-from tests.knowledge.applying import CASES, TAG, apply, approved, change, snapshot
+from tests.fake_datahub import Faults, Handler
+from tests.knowledge.changeset_examples import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -22,7 +22,7 @@ from knowledge.models import CatalogAspect, CatalogCursor
 from memories import services
 from memories.identity.caller import Caller
 from memories.mcp_tools import memory_recall
-from tests.gms import Faults
+from tests.fake_datahub import Faults
 from tests.knowledge.conftest import MART, ORDERS
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,7 +14,7 @@ from memories.contract.errors import Conflict, Forbidden
 from memories.identity.caller import Caller
 from memory_project.models import User
 from tests.knowledge.graph.calls import call
-from tests.knowledge.graph.test_upkeep import crowd
+from tests.knowledge.graph.test_maintenance import crowd
 
 pytestmark = pytest.mark.django_db
 SHORT, LONG = "Deployed on Vercel, custom domain", "Deployed on Vercel, custom domain!"

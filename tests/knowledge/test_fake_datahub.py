@@ -20,7 +20,7 @@ from django.conf import settings
 
 from knowledge import catalog as catalogs
 from knowledge.catalog.interface import CatalogRefused, Run, Write
-from tests.gms import Faults, Handler
+from tests.fake_datahub import Faults, Handler
 from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.django_db(transaction=True)

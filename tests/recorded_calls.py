@@ -16,7 +16,7 @@ from mcp.types import TextContent
 from memories.identity.caller import Caller
 from memory_project.mcp.server import build_server
 
-RECORDING = Path(__file__).parent / "played.json"
+RECORDING = Path(__file__).parent / "recorded_calls.json"
 ID = re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:[+-]\d\d:\d\d|Z)?")
 DAY = re.compile(r"(?<=; )\d{4}-\d\d-\d\d(?=; )")  # of a memory, in a text to read

@@ -23,7 +23,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from memory_project.web.request_limits import HEADERS_WITHIN_S
-from tests.e2e.running import ROOT, command, environment, folder_and_port
+from tests.e2e.processes import ROOT, command, environment, folder_and_port
 
 PEOPLE = "greedy@example.org", "patient@example.org"
 MAKE = "from memory_project.models import User\nfor e in %r: User.objects.create_user(e, 'a long password')"

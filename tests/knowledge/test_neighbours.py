@@ -15,7 +15,7 @@ from knowledge.context.memory_context import LINEAGE_UNKNOWN, accompany
 from memories import services
 from memories.contract.tools import Call
 from memories.identity.caller import Caller
-from tests.gms import Faults
+from tests.fake_datahub import Faults
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -22,7 +22,7 @@ from memories.models import MemoryRecord
 from memories.writing import bulk_actions, erasure, ownership
 from memory_project.accounts import people
 from memory_project.models import User
-from tests.knowledge.applying import change
+from tests.knowledge.changeset_examples import change
 from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -21,7 +21,7 @@ from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller
 from memories.models import MemoryRecord
 from memories.writing import feedback
 from memory_project.models import AuditEvent, User
-from tests.knowledge.applying import apply, change
+from tests.knowledge.changeset_examples import apply, change
 from tests.memories.conversation.conftest import LONG, call, say
 from tests.memory_project.test_mcp_server import as_caller
 

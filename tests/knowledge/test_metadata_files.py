@@ -19,7 +19,7 @@ from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.retrieval.recall import recall
-from tests.knowledge.applying import apply, change
+from tests.knowledge.changeset_examples import apply, change
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, column, put, schema_of
 
 pytestmark = pytest.mark.django_db

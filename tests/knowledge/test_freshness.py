@@ -30,7 +30,7 @@ from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord, Status
-from tests.gms import Faults, Handler
+from tests.fake_datahub import Faults, Handler
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, V2_COLUMN, column, datahub, put, schema_of
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.gms_store import KEYS, Answer, Store, default, patch
+from tests.fake_datahub_store import KEYS, Answer, Store, default, patch
 
 CONFIG: dict[str, Any] = {
     "noCode": "true",

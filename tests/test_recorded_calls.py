@@ -1,4 +1,4 @@
-"""What the tools and the REST API answer, call by call, as recorded in played.json.
+"""What the tools and the REST API answer, call by call, as recorded in recorded_calls.json.
 
 A difference is a change of the contract: name it in CHANGELOG.md and record anew with RECORD=1.
 """
@@ -19,9 +19,9 @@ from memories.models import Category, Dimension
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
 from tests.analysis.conftest import api as upstream  # noqa: F401 - the fixture of the books
+from tests.fake_rest_api import Api
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, cora, cora_user, curators, fill_catalog  # noqa: F401 - a curator's fixtures
-from tests.played import RECORDING, Session
-from tests.stub_api import Api
+from tests.recorded_calls import RECORDING, Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 API = "/api/v1/memories/"
