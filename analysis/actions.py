@@ -31,7 +31,7 @@ from memories.contract.fields import Id
 from memories.contract.operations import carries_out, checked
 from memories.identity.caller import Caller, caller_for
 
-UNCONFIRMED_MOST = 50  # more records than that need the token of a dry run
+MAX_UNCONFIRMED = 50  # more records than that need the token of a dry run
 TOKEN_HOURS = 1
 ATTRIBUTES_BYTES = 64_000
 SAMPLE_IDS, SAMPLE_ROWS = 10, 3
@@ -98,7 +98,7 @@ def act(ask: Act, *, caller: Caller) -> Acted:
     as_user = sessions.acting_for(caller, ask.user_id)
     request = _checked(caller, ask)
     ids = _ids(request)
-    if len(ids) > UNCONFIRMED_MOST or ask.confirm:
+    if len(ids) > MAX_UNCONFIRMED or ask.confirm:
         _require_confirmed(caller, request, ids, ask.confirm)
     elif broken := interrupted(caller, request.session, request.model.name):
         hint = "resume it with action_id, or do a dry run and pass its confirm to start over"
@@ -241,7 +241,7 @@ def _require_confirmed(caller: Caller, request: Request, ids: Sequence[str], con
         raise Invalid(
             f"is missing: {len(ids)} records are matched",
             field="confirm",
-            allowed=f"the token of a dry run, for more than {UNCONFIRMED_MOST}",
+            allowed=f"the token of a dry run, for more than {MAX_UNCONFIRMED}",
         )
     try:
         agreed = signing.loads(confirm, salt=SALT, max_age=TOKEN_HOURS * 3600)

@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from analysis import records, sessions, sources
 from analysis.findings import keep_summary
-from analysis.ingest import PAGES_MAX
+from analysis.ingest import MAX_PAGES
 from analysis.models import IngestedRecord, Session
-from analysis.operations import PARENTS_MOST, PER_PAGE, IngestChildren
+from analysis.operations import MAX_PARENTS, PER_PAGE, IngestChildren
 from analysis.querying.page_summaries import summarize
 from analysis.sources import SourceModel
 from analysis.sources.envelopes import Row
@@ -55,8 +55,8 @@ def ingest(ask: IngestChildren, *, caller: Caller) -> Nested:
         closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream,
         ThreadPoolExecutor(upstream.at_once) as pool,
     ):
-        for start in range(0, len(parents), PARENTS_MOST):
-            _batch(pool, session, upstream, path, child, parents[start : start + PARENTS_MOST], ask.fields, answer)
+        for start in range(0, len(parents), MAX_PARENTS):
+            _batch(pool, session, upstream, path, child, parents[start : start + MAX_PARENTS], ask.fields, answer)
     return answer
 
 
@@ -116,7 +116,7 @@ def _batch(
             )
             fetched += prepared[: ROWS_KEPT - len(fetched)]
             if capped:
-                answer.notes.append(f"{parent} has more than {PAGES_MAX} pages of children: the rest was left out")
+                answer.notes.append(f"{parent} has more than {MAX_PAGES} pages of children: the rest was left out")
             answer.completed += 1
             message = f"Fetched nested resources for {answer.completed}/{answer.parents} parents"
             progress.tell(answer.completed, answer.parents, message)
@@ -132,7 +132,7 @@ def _children(upstream: Upstream, parent: str, path: str) -> tuple[list[Row], bo
     """All pages of one parent's children, in a thread: only requests, no database."""
     rows: list[Row] = []
     cursor, seen_ids = "", set[str]()
-    for number in range(1, PAGES_MAX + 1):
+    for number in range(1, MAX_PAGES + 1):
         page = upstream.children(parent, path, number, min(PER_PAGE, upstream.resource.per_page_max), cursor)
         ids = {str(row.get("id", row)) for row in page.rows}
         if not page.rows or ids <= seen_ids:  # an upstream that ignores the page answers the same for ever

@@ -23,7 +23,7 @@ from memories.identity.caller import Caller
 MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 VALID_S = 3600
 CHUNK = 2_000
-COLUMNS_MOST = 200
+MAX_COLUMNS = 200
 SALT = "analysis.export"
 KEYS = "SELECT DISTINCT key FROM (SELECT data {scope}) AS rows, jsonb_object_keys(data) AS key ORDER BY key"
 
@@ -89,7 +89,7 @@ def lines(export: Export) -> Iterator[str]:
 def _columns(selection: Scope) -> list[str]:
     base, params = selection.sql()
     rows = run(KEYS.format(scope=base), params)
-    return [name for (name,) in rows][:COLUMNS_MOST]
+    return [name for (name,) in rows][:MAX_COLUMNS]
 
 
 def _cell(value: Any) -> Any:

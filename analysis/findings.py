@@ -14,7 +14,7 @@ from pgvector.django import CosineDistance
 
 from analysis import sessions
 from analysis.models import Finding, FindingPassage, Session
-from analysis.operations import FINDING_MOST, FindingCategory, FindingText, StoreFindings, TopK
+from analysis.operations import MAX_FINDING, FindingCategory, FindingText, StoreFindings, TopK
 from analysis.querying.page_summaries import Summary
 from memories import embedding
 from memories.contract.errors import NotFound
@@ -58,7 +58,7 @@ def store(ask: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
 
 def keep_summary(session: Session, model: str, page_key: str, summary: Summary) -> None:
     """The summary of a page, in the place of an earlier one of the same page; it lives as long as its records."""
-    text = summary.text[:FINDING_MOST]
+    text = summary.text[:MAX_FINDING]
     fields = {
         "model": model,
         "finding": text,

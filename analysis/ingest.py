@@ -31,7 +31,7 @@ from memories.database import connections
 from memories.identity.caller import Caller
 
 PLANNED_FROM = 500  # records from which the planner is told at once what came
-PAGES_MAX = 50  # in one call; resume goes past it
+MAX_PAGES = 50  # in one call; resume goes past it
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Ingested:
 
 @carries_out(Ingest)
 def ingest(ask: Ingest, *, caller: Caller) -> Ingested:
-    """Copies a page, or all of them up to PAGES_MAX, into the caller's session. What was copied before a failure
+    """Copies a page, or all of them up to MAX_PAGES, into the caller's session. What was copied before a failure
     stays, and resume goes on from there."""
     as_user = sessions.acting_for(caller, ask.user_id)
     model = sources.find(caller, ask.model)
@@ -134,7 +134,7 @@ class Run:
         page = self._fetch(number, cursor)
         self.keep(number, page)
         while not self._is_last(number, page):
-            if self.answer.pages >= PAGES_MAX:
+            if self.answer.pages >= MAX_PAGES:
                 self._cap()
                 return
             if page.total_pages is not None and self._is_counted(page):
@@ -148,7 +148,7 @@ class Run:
     def _rest(self, total: int) -> None:
         """The known remaining pages, a few at once; each is kept as soon as it is there."""
         missing = [n for n in range(1, total + 1) if n not in set(self.scope.pages_done)]
-        now = missing[: PAGES_MAX - self.answer.pages]
+        now = missing[: MAX_PAGES - self.answer.pages]
         for number, page in self._fetch_each(now):
             self.keep(number, page)
         if len(missing) > len(now):

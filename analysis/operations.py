@@ -12,20 +12,20 @@ from memories.contract.operations import Operation
 from memories.contract.schemas import ALLOWED
 from memories.operations import Metadata
 
-ID_MOST = 200
-FIELDS_MOST = 100
-PARENTS_MOST = 25
+MAX_ID = 200
+MAX_FIELDS = 100
+MAX_PARENTS = 25
 FINDINGS_AT_ONCE = 25
-FINDING_MOST = 4_000
-CATEGORY_MOST = 120
+MAX_FINDING = 4_000
+MAX_CATEGORY = 120
 PER_PAGE = 50
 METRICS = ("count", "sum", "avg", "min", "max", "percentile")
 ACTIONS = ("update", "delete")
 FORMATS = ("csv", "jsonl")
 
-AnalysisId = Annotated[str, Text(1, ID_MOST)]
+AnalysisId = Annotated[str, Text(1, MAX_ID)]
 Session = Annotated[AnalysisId, Field(description="The session's key, of your choice.")]
-Names = Annotated[list[Annotated[str, Text(1, 200)]], Field(max_length=FIELDS_MOST)]
+Names = Annotated[list[Annotated[str, Text(1, 200)]], Field(max_length=MAX_FIELDS)]
 Conditions = Annotated[
     dict[str, Any],
     Field(
@@ -45,8 +45,8 @@ def _fits(seed: int) -> int:
 
 
 PageSize = Annotated[int, Field(json_schema_extra={"minimum": 1})]  # how many at most, the model declares
-FindingText = Annotated[str, Text(1, FINDING_MOST)]
-FindingCategory = Annotated[str, Text(0, CATEGORY_MOST)]
+FindingText = Annotated[str, Text(1, MAX_FINDING)]
+FindingCategory = Annotated[str, Text(0, MAX_CATEGORY)]
 TopK = Annotated[int, Field(ge=1, le=200)]
 TopN = Annotated[int, Field(ge=1, le=200)]
 RowLimit = Annotated[int, Field(ge=1, le=200)]
@@ -79,7 +79,7 @@ class IngestChildren(Operation):
     parent_model: str = Field(description="Whose children to fetch.")
     child_resource: str = Field("", description="Which children.")
     parent_ids: (
-        Annotated[list[Annotated[str, Text(1, 500), BeforeValidator(str)]], Field(max_length=PARENTS_MOST)] | None
+        Annotated[list[Annotated[str, Text(1, 500), BeforeValidator(str)]], Field(max_length=MAX_PARENTS)] | None
     ) = Field(None, description="Without: all ingested parents.")
     fields: Names = Field([], description="Only these; ids are always kept.")
     user_id: User = ""

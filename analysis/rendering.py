@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis import findings, sessions, sources
 from analysis.child_ingest import Nested
-from analysis.ingest import PAGES_MAX, Ingested
+from analysis.ingest import MAX_PAGES, Ingested
 from analysis.models import Finding, Session
 from analysis.operations import Aggregate, Describe, Filter, Sample, SearchFindings
 from analysis.querying import description, query, sampling
@@ -49,7 +49,7 @@ def ingest_text(result: Ingested) -> str:
     if result.page:
         head = f"Stored {result.records} record(s){fields} (page {result.page}/{result.total_pages or '?'})."
     else:
-        capped = f" (capped at {PAGES_MAX} pages)" if result.capped and result.pages >= PAGES_MAX else ""
+        capped = f" (capped at {MAX_PAGES} pages)" if result.capped and result.pages >= MAX_PAGES else ""
         head = f"Stored {result.records} record(s){fields} across {result.pages} page(s){capped}."
     lines = [head]
     if result.resumed_from:

@@ -29,19 +29,19 @@ from memories.operations import ABOUT, ConfidenceName, DimensionName, Visibility
 CATEGORIES = [value for value in Category.values if value != Category.GENERAL]
 SOURCES = [Source.USER.value, Source.AGENT_DISCOVERY.value, Source.ENRICHMENT_GAP.value]
 DIRECTIONS = ("upstream", "downstream", "both")
-ACTIONS_MAX = 5
-CHANGES_MAX = 20
+MAX_ACTIONS = 5
+MAX_CHANGES = 20
 AT_ONCE = 50  # insights in one call
-LISTED_MAX = 100
-COLUMNS_SHOWN_MAX = 200
-HOPS_MAX = 5
-NODES_MAX = 200
+MAX_LISTED = 100
+MAX_COLUMNS_SHOWN = 200
+MAX_HOPS = 5
+MAX_NODES = 200
 
 InsightCategory = Annotated[str, OneOf(CATEGORIES)]
 InsightSource = Annotated[str, OneOf(SOURCES)]
-Actions = Annotated[list[Action], Field(max_length=ACTIONS_MAX)]
+Actions = Annotated[list[Action], Field(max_length=MAX_ACTIONS)]
 Insights = Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=AT_ONCE)]
-Changes = Annotated[list[Request], Field(min_length=1, max_length=CHANGES_MAX)]
+Changes = Annotated[list[Request], Field(min_length=1, max_length=MAX_CHANGES)]
 Entity = Annotated[Urn, Field(description="The entity's DataHub URN.")]
 
 
@@ -104,7 +104,7 @@ class ReviewEntity(Operation):
     """What the catalog says of an entity, and every insight about it with the evidence"""
 
     entity_urn: Urn
-    limit: Annotated[int, Page(LISTED_MAX)] = 20
+    limit: Annotated[int, Page(MAX_LISTED)] = 20
 
 
 class Approve(Operation):
@@ -136,7 +136,7 @@ class EditInsight(Operation):
 
     insight_ids: Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=1)]
     content: Content | None = Field(None, description="The new text.")
-    changes: Annotated[list[Request], Field(max_length=ACTIONS_MAX)] = []
+    changes: Annotated[list[Request], Field(max_length=MAX_ACTIONS)] = []
 
 
 class EditAndApprove(EditInsight):
@@ -188,7 +188,7 @@ class ListChangesets(Operation):
 
     entity_urn: Annotated[Urn | None, if_any] = None
     changeset_id: Annotated[Id | None, if_any] = None
-    limit: Annotated[int, Page(LISTED_MAX)] = 20
+    limit: Annotated[int, Page(MAX_LISTED)] = 20
     offset: Offset = 0
 
 
@@ -211,7 +211,7 @@ class ShowEntity(Operation):
 
     urn: Entity
     columns_from: Offset = Field(0, description="How many columns to skip.")
-    columns_limit: Annotated[int, Page(COLUMNS_SHOWN_MAX)] = 50
+    columns_limit: Annotated[int, Page(MAX_COLUMNS_SHOWN)] = 50
 
 
 class FollowLineage(Operation):
@@ -219,5 +219,5 @@ class FollowLineage(Operation):
 
     urn: Entity
     direction: Annotated[str, OneOf(DIRECTIONS)] = "both"
-    hops: Annotated[int, Field(ge=1, le=HOPS_MAX)] = 1
-    limit: Annotated[int, Page(NODES_MAX)] = 50
+    hops: Annotated[int, Field(ge=1, le=MAX_HOPS)] = 1
+    limit: Annotated[int, Page(MAX_NODES)] = 50

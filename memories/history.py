@@ -13,7 +13,7 @@ from django.db.models.expressions import RawSQL
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Visibility
 
-CHAIN_MAX = 100
+MAX_CHAIN = 100
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ def chain(caller: Caller, record: MemoryRecord) -> list[MemoryRecord]:
     """The correction chain that the record is part of, oldest first, as far as the caller may see it."""
     if not record.supersedes_id and not record.superseded_by:
         return [record]
-    ids = RawSQL(LINE, [record.pk, CHAIN_MAX, record.pk, CHAIN_MAX])
+    ids = RawSQL(LINE, [record.pk, MAX_CHAIN, record.pk, MAX_CHAIN])
     visible = MemoryRecord.objects.visible_to(caller).filter(pk__in=ids).defer("search")
     by_id: dict[UUID | None, MemoryRecord] = {link.pk: link for link in visible}
     line = [record]
-    while len(line) < CHAIN_MAX and (before := by_id.get(line[0].supersedes_id)):
+    while len(line) < MAX_CHAIN and (before := by_id.get(line[0].supersedes_id)):
         line.insert(0, before)
-    while len(line) < CHAIN_MAX and (after := by_id.get(line[-1].superseded_by)):
+    while len(line) < MAX_CHAIN and (after := by_id.get(line[-1].superseded_by)):
         line.append(after)
     return line
 

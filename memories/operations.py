@@ -29,9 +29,9 @@ from memories.contract.fields import (
 from memories.contract.operations import Operation
 from memories.models import Category, Confidence, Dimension, Source, Status, Verdict, Visibility
 
-QUERY_MAX = 4000
-RECALL_MAX = 50
-LIST_MAX = 100
+MAX_QUERY = 4000
+MAX_RECALL = 50
+MAX_LIST = 100
 STRATEGIES = ("auto", "semantic", "lexical", "entity", "graph")
 WITHDRAW = "withdraw"
 SESSION_KEY = "session_id"
@@ -189,14 +189,14 @@ class ListMemories(Operation):
     category: CategoryName | None = Field(None, alias="filter_category")
     status: Annotated[str, OneOf(Status.values)] = Field(Status.ACTIVE.value, alias="filter_status")
     entity_urn: Urn | None = Field(None, alias="filter_entity_urn")
-    limit: Annotated[int, Page(LIST_MAX)] = 20
+    limit: Annotated[int, Page(MAX_LIST)] = 20
     offset: Offset = 0
 
 
 class ReviewStale(Operation):
     """List memories whose subject has changed"""
 
-    limit: Annotated[int, Page(LIST_MAX)] = 20
+    limit: Annotated[int, Page(MAX_LIST)] = 20
     offset: Offset = 0
 
 
@@ -221,7 +221,7 @@ class RecallMemories(Operation):
 
     also: ClassVar = {"k": "limit"}
 
-    query: Annotated[str, Text(0, QUERY_MAX)] = Field(
+    query: Annotated[str, Text(0, MAX_QUERY)] = Field(
         "", description="What to find, in words. Needed for semantic and lexical."
     )
     strategy: Annotated[str, OneOf(STRATEGIES)] = "auto"
@@ -230,5 +230,5 @@ class RecallMemories(Operation):
     tags: Tags = Field([], description="All of them must be set.")
     include_stale: bool = Field(False, description="Also memories whose subject has changed since.")
     as_of: Moment | None = Field(None, description="ISO 8601: what was believed at that time.")
-    limit: Annotated[int, Page(RECALL_MAX)] = Field(10, description="k is accepted too.")
+    limit: Annotated[int, Page(MAX_RECALL)] = Field(10, description="k is accepted too.")
     explain: bool = Field(False, description="Also the scores.")

@@ -19,8 +19,8 @@ from memories.models.record import MemoryRecordQuerySet
 from memories.operations import ListMemories
 from memories.retrieval.recall import Filters, in_scope
 
-COUNT_MOST = 10_000  # beyond this a count is shown as "10,000+"
-FACET_MOST = 12  # values shown per facet
+MAX_COUNT = 10_000  # beyond this a count is shown as "10,000+"
+MAX_FACET = 12  # values shown per facet
 LIST_FACETS = ("tags", "entity_urns")
 
 
@@ -84,14 +84,14 @@ def by_id(caller: Caller, ids: Iterable[UUID | None]) -> dict[UUID, MemoryRecord
 
 
 def capped_count(rows: QuerySet[Any]) -> int:
-    """How many rows, up to COUNT_MOST + 1."""
-    return rows.order_by()[: COUNT_MOST + 1].count()
+    """How many rows, up to MAX_COUNT + 1."""
+    return rows.order_by()[: MAX_COUNT + 1].count()
 
 
 def capped_counts(**querysets: QuerySet[Any]) -> dict[str, int]:
     """Several capped counts in one round trip."""
     statement = Statement()
-    tables = [statement.table(rows.order_by().values("pk")[: COUNT_MOST + 1]) for rows in querysets.values()]
+    tables = [statement.table(rows.order_by().values("pk")[: MAX_COUNT + 1]) for rows in querysets.values()]
     counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in tables)  # noqa: S608 - names of the statement's own
     (row,) = statement.run(f"SELECT {counts}")
     return dict(zip(querysets, row, strict=True))
@@ -103,4 +103,4 @@ def facet_counts_of(records: Sequence[MemoryRecord], facet: str) -> list[tuple[s
     for record in records:
         value = getattr(record, facet)
         counted.update(value if facet in LIST_FACETS else [value])
-    return counted.most_common(FACET_MOST)
+    return counted.most_common(MAX_FACET)

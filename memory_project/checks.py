@@ -15,8 +15,8 @@ from django.db.migrations.loader import MigrationLoader
 
 from memories.retrieval import indexing
 
-POSTGRES_MIN = 160000
-PGVECTOR_MIN = (0, 8)
+MIN_POSTGRES = 160000
+MIN_PGVECTOR = (0, 8)
 
 
 @register(Tags.database)
@@ -39,7 +39,7 @@ def database_faults() -> list[CheckMessage]:
     except (DatabaseError, NotSupportedError) as error:
         return [unanswered(error)]
     faults: list[CheckMessage] = []
-    if server < POSTGRES_MIN:
+    if server < MIN_POSTGRES:
         faults.append(
             Error(
                 "PostgreSQL is older than 16.",
@@ -52,7 +52,7 @@ def database_faults() -> list[CheckMessage]:
         return [*faults, Error("The extension pgvector is not there.", hint=hint, id="commonplace.E003")]
     available, installed = vector
     version = installed or available
-    if tuple(int(part) for part in version.split(".")[:2]) < PGVECTOR_MIN:
+    if tuple(int(part) for part in version.split(".")[:2]) < MIN_PGVECTOR:
         hint = "Install pgvector ≥ 0.8, then ALTER EXTENSION vector UPDATE."
         faults.append(Error(f"pgvector is {version}, older than 0.8.", hint=hint, id="commonplace.E004"))
     if installed is None and not may_create:

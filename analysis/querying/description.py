@@ -10,7 +10,7 @@ from typing import Any
 from analysis.querying.query import Group, Scope, run
 
 ROWS = 5_000  # the newest, of which types and examples are told
-FIELDS_MOST = 400  # of a data set; the ones that most rows hold
+MAX_FIELDS = 400  # of a data set; the ones that most rows hold
 EXAMPLES = 5
 
 
@@ -28,7 +28,7 @@ class Description:
     fields: list[FieldShape]
     looked: int  # rows that this was told of
     total: int
-    more_fields: int = 0  # beyond FIELDS_MOST
+    more_fields: int = 0  # beyond MAX_FIELDS
 
 
 # Every (field, type, value) is counted once, and all else is told from the counts; a long value is known by its hash.
@@ -60,7 +60,7 @@ def describe(scope: Scope, total: int | None = None) -> Description:
     base, params = scope.sql()
     if total is None:
         ((total,),) = run(f"SELECT count(*) {base}", params)
-    rows = run(DESCRIBE.format(scope=base), [*params, ROWS, EXAMPLES, FIELDS_MOST])
+    rows = run(DESCRIBE.format(scope=base), [*params, ROWS, EXAMPLES, MAX_FIELDS])
     shapes = [
         FieldShape(key, json.loads(kinds), int(missing), int(different), list(examples or []))
         for key, kinds, missing, different, examples, _ in rows

@@ -19,9 +19,9 @@ NUMBER = re.compile(r"[-+]?[0-9]{1,60}(\.[0-9]{1,60})?([eE][-+]?[0-9]{1,2})?")
 COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 OPERATORS = (*COMPARISONS, "$eq", "$ne", "$in", "$nin", "$exists", "$contains", "$not")
 JOINS = {"$and": " AND ", "$or": " OR "}
-DEPTH_MOST = 8
-CONDITIONS_MOST = 200
-LIST_MOST = 1_000  # values in all lists together
+MAX_DEPTH = 8
+MAX_CONDITIONS = 200
+MAX_LIST = 1_000  # values in all lists together
 
 # PostgreSQL takes these for numbers, and they are greater than all others.
 NUMERIC = (
@@ -76,8 +76,8 @@ def compile_where(conditions: Mapping[str, Any] | None, path: str = "where") -> 
 
 
 def _all(conditions: Mapping[str, Any], clause: Where, path: str, depth: int) -> str:
-    if depth > DEPTH_MOST:
-        raise Invalid(f"is nested deeper than {DEPTH_MOST}", field=path)
+    if depth > MAX_DEPTH:
+        raise Invalid(f"is nested deeper than {MAX_DEPTH}", field=path)
     parts = []
     for name, value in conditions.items():
         inner_path = f"{path}.{name}"
@@ -102,8 +102,8 @@ def _joined(word: str, value: Any, clause: Where, path: str, depth: int) -> str:
 
 def _field(name: str, value: Any, clause: Where, path: str, depth: int) -> str:
     clause.conditions += len(value) if isinstance(value, Mapping) and value else 1
-    if clause.conditions > CONDITIONS_MOST:
-        allowed = f"at most {CONDITIONS_MOST}; many values of one field fit a single $in"
+    if clause.conditions > MAX_CONDITIONS:
+        allowed = f"at most {MAX_CONDITIONS}; many values of one field fit a single $in"
         raise Invalid("has too many conditions", field="where", allowed=allowed)
     if not isinstance(value, Mapping) or set(value) != {"$exists"}:
         clause.names.append(name)
@@ -173,10 +173,10 @@ def _equal(name: str, operator: str, operand: Any, clause: Where, path: str, dep
 
 def _among(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
     if not isinstance(operand, list):
-        raise Invalid("is not a list of values", field=path, allowed=f"at most {LIST_MOST:,}")
+        raise Invalid("is not a list of values", field=path, allowed=f"at most {MAX_LIST:,}")
     clause.values += len(operand)
-    if clause.values > LIST_MOST:
-        raise Invalid("lists too many values", field=path, allowed=f"at most {LIST_MOST:,} in all lists together")
+    if clause.values > MAX_LIST:
+        raise Invalid("lists too many values", field=path, allowed=f"at most {MAX_LIST:,} in all lists together")
     sql = " OR ".join(_exact(name, value, clause, path) for value in operand) or "false"
     return f"NOT ({sql})" if operator == "$nin" else f"({sql})"
 
@@ -203,8 +203,8 @@ def _contains(name: str, operator: str, operand: Any, clause: Where, path: str, 
 
 
 def _not(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
-    if depth >= DEPTH_MOST:
-        raise Invalid(f"is nested deeper than {DEPTH_MOST}", field=path)
+    if depth >= MAX_DEPTH:
+        raise Invalid(f"is nested deeper than {MAX_DEPTH}", field=path)
     return f"NOT ({_field(name, operand, clause, path, depth + 1)})"
 
 

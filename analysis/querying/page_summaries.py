@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-DISTINCT_MOST = 20  # values of a distribution, which may be at most half of the rows
+MAX_DISTINCT = 20  # values of a distribution, which may be at most half of the rows
 TOP = 5
-VALUE_MOST = 60  # characters of a value in the text
-FIELDS_MOST = 60
-NUMBER_MOST = 1e100  # beyond it, sums leave what a float holds
+MAX_VALUE = 60  # characters of a value in the text
+MAX_FIELDS = 60
+MAX_NUMBER = 1e100  # beyond it, sums leave what a float holds
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def summarize(
     """`keys` are identifiers, of which neither averages nor distributions say anything."""
     columns = _columns(rows, keys)
     distributions = {
-        name: dict(column.counts.most_common(DISTINCT_MOST))
+        name: dict(column.counts.most_common(MAX_DISTINCT))
         for name, column in columns.items()
         if _is_telling(column, len(rows))
     }
@@ -83,7 +83,7 @@ def summarize(
 def _columns(rows: Sequence[Mapping[str, Any]], keys: frozenset[str]) -> dict[str, Column]:
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: Column() for name in names if name not in keys and not name.startswith("_")}
-    for name, column in list(columns.items())[:FIELDS_MOST]:
+    for name, column in list(columns.items())[:MAX_FIELDS]:
         for row in rows:
             _take(column, row.get(name))
     return columns
@@ -93,7 +93,7 @@ def _take(column: Column, value: Any) -> None:
     if isinstance(value, dict | list):
         column.is_nested = True
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        if abs(value) < NUMBER_MOST:
+        if abs(value) < MAX_NUMBER:
             column.numbers.append(float(value))
     else:
         text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
@@ -117,7 +117,7 @@ def _is_telling(column: Column, rows: int) -> bool:
     """Few values, often repeated. A number's gaps alone are no distribution."""
     distinct = len(column.counts)
     only_gaps = column.numbers and set(column.counts) == {"null"}
-    return not column.is_nested and not only_gaps and 0 < distinct <= min(rows * 0.5, DISTINCT_MOST)
+    return not column.is_nested and not only_gaps and 0 < distinct <= min(rows * 0.5, MAX_DISTINCT)
 
 
 def _numbers(values: Sequence[float]) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _format_counts(counts: Mapping[str, int]) -> str:
 
 
 def _short(value: str) -> str:
-    return value if len(value) <= VALUE_MOST else f"{value[: VALUE_MOST - 1]}…"
+    return value if len(value) <= MAX_VALUE else f"{value[: MAX_VALUE - 1]}…"
 
 
 def _format_number(value: float) -> str:

@@ -21,12 +21,12 @@ from memories.contract.errors import Invalid, check_choice, check_count
 from memories.contract.operations import checked
 
 LIMIT = 20
-GROUPS_MAX = 3
+MAX_GROUPS = 3
 TOP_N = 20
-METRICS_MAX = 5
-LABEL_MOST = 300  # characters of a group's value in an answer
+MAX_METRICS = 5
+MAX_LABEL = 300  # characters of a group's value in an answer
 METRICS = ("count", "sum", "avg", "min", "max", "percentile")
-OFFSET_MAX = 1_000_000
+MAX_OFFSET = 1_000_000
 NAMES_SHOWN = 60  # fields that an error names
 
 # One session's living rows of one model; `{where}` is compiled by filters.py.
@@ -171,7 +171,7 @@ def _offset(cursor: str) -> int:
         offset = int(base64.urlsafe_b64decode(cursor.encode()).decode())
     except (ValueError, binascii.Error, UnicodeError):
         offset = -1
-    if not 0 <= offset <= OFFSET_MAX:
+    if not 0 <= offset <= MAX_OFFSET:
         raise Invalid("is not a cursor of this list", field="cursor", allowed="what the last page said")
     return offset
 
@@ -215,7 +215,7 @@ def aggregate(
     """Counts and metrics per group, the largest first; beyond `top_n` the rest is counted. A group is a field, or
     {"field", "bucket"} for dates, one of them or a list; metrics are {"op", "field", "p"}."""
     top_n = checked(TopN, top_n, "top_n")
-    check_count("metrics", metrics, METRICS_MAX)
+    check_count("metrics", metrics, MAX_METRICS)
     names, groups, group_params, casts = _groups(group_by)
     require_fields(selection, names, "group_by")
     measured = [_metric(metric, f"metrics[{index}]") for index, metric in enumerate(metrics)]
@@ -235,7 +235,7 @@ def aggregate(
     labels = [label for label, _, _, _ in measured]
     shown_groups = [
         Group(
-            [value and value[:LABEL_MOST] for value in row[:size]],
+            [value and value[:MAX_LABEL] for value in row[:size]],
             row[size],
             {label: _plain(v) for label, v in zip(labels, row[size + 1 :], strict=False)},
         )
@@ -255,7 +255,7 @@ def _groups(
     keys = [group_by] if isinstance(group_by, str | Mapping) else list(group_by)
     if not keys or keys == [""]:
         raise Invalid("is missing", field="group_by", allowed="a field, or a list of at most 3")
-    check_count("group_by", keys, GROUPS_MAX)
+    check_count("group_by", keys, MAX_GROUPS)
     names, sqls, params, casts = [], [], [], []
     for key in keys:
         if isinstance(key, Mapping):

@@ -20,7 +20,7 @@ from memories.contract.errors import Invalid, check_count
 from memories.contract.operations import checked
 
 SIZE = 5
-STRATA_MAX = 3
+MAX_STRATA = 3
 
 # Only ids are ranked; the rows themselves are read for the chosen ones.
 RANKED = """
@@ -78,7 +78,7 @@ def sample(
     size = checked(SampleSize, size, "sample_size")
     seed = seed if seed is None else checked(Seed, seed, "seed")
     strata = [stratify_by] if isinstance(stratify_by, str) and stratify_by else list(stratify_by)
-    check_count("stratify_by", strata, STRATA_MAX)
+    check_count("stratify_by", strata, MAX_STRATA)
     groups = ["data->>%s"] * len(strata)
     group_params: list[Any] = [field_name(name, "stratify_by") for name in strata]
     require_fields(scope, group_params, "stratify_by")

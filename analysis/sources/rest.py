@@ -25,7 +25,7 @@ BACKOFF_MOST_S = 10.0
 ANSWER_MOST_S = 120.0  # for one answer, however slowly it drips in
 TOO_LARGE = 413
 RETRY_AFTER_MOST_S = 30.0
-ERROR_MOST = 500  # characters of an upstream's message
+MAX_ERROR = 500  # characters of an upstream's message
 AGAIN = {408, 425, 429, 500, 502, 503, 504}
 
 
@@ -231,4 +231,4 @@ def _message(response: httpx.Response) -> str:
     if isinstance(body, dict):
         detail = body.get("errors") or body.get("error") or body.get("message") or body.get("detail") or body
         body = "; ".join(map(str, detail)) if isinstance(detail, list) else detail
-    return f"{str(body)[:ERROR_MOST]} ({response.status_code})"
+    return f"{str(body)[:MAX_ERROR]} ({response.status_code})"

@@ -31,7 +31,7 @@ from memories.identity.caller import Caller
 
 POLL_S = 0.2
 STOP_S = 5.0  # how long a cancelled engine is waited for
-CELL_MOST = 2_000  # characters of one value
+MAX_CELL = 2_000  # characters of one value
 WRITES = (
     "Insert", "Update", "Delete", "Merge", "Create", "Drop", "Alter", "Command", "Copy", "Set", "Use", "Pragma",
     "Attach", "Detach", "TruncateTable", "Into", "Lock", "Transaction", "Commit", "Rollback", "Kill", "Grant",
@@ -169,10 +169,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return str(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).hex()[:CELL_MOST]
+        return bytes(value).hex()[:MAX_CELL]
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(item) for item in value]
     text = str(value)
-    return text if len(text) <= CELL_MOST else f"{text[:CELL_MOST]}… ({len(text)} characters)"
+    return text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}… ({len(text)} characters)"

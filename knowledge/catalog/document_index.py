@@ -19,7 +19,7 @@ from memories.retrieval import indexing
 
 KIND = "catalog text"
 TYPES = ("document", "glossaryTerm")  # what people write as prose
-COSINE_LEAST = 0.15  # below it, more is by chance than not
+MIN_COSINE = 0.15  # below it, more is by chance than not
 # As good as a match of words. Of 53 questions in other words 50 reach it with their paragraph of documentation; of 400
 # about other things 17 with any of 3,477 paragraphs.
 COSINE_SURE = 0.32
@@ -62,10 +62,10 @@ def exist(types: Sequence[str]) -> bool:
 
 
 def nearest(vector: Sequence[float], types: Sequence[str], limit: int) -> list[Near]:
-    """Entities whose text has a passage of cosine ≥ COSINE_LEAST to the question, the best first."""
+    """Entities whose text has a passage of cosine ≥ MIN_COSINE to the question, the best first."""
     distance = CosineDistance("vector", list(vector)) + 0.0
     near = CatalogPassage.objects.filter(text__in=_texts(types)).annotate(distance=distance)
-    near = near.filter(distance__lte=1 - COSINE_LEAST).order_by("distance", "pk")
+    near = near.filter(distance__lte=1 - MIN_COSINE).order_by("distance", "pk")
     best: dict[UUID, tuple[int, int, float]] = {}
     for pk, *passage in near.values_list("text", "start", "stop", "distance")[: PASSAGES * limit]:
         best.setdefault(pk, tuple(passage))

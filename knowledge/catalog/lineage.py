@@ -13,8 +13,8 @@ from knowledge.catalog.interface import LineageNode
 from memories.identity.caller import Caller
 
 DIRECTIONS = ("upstream", "downstream")
-NODES_MAX = 200
-HOPS_MAX = 5
+MAX_NODES = 200
+MAX_HOPS = 5
 JOBS = 50  # neighbours among which data jobs are looked for
 
 
@@ -28,7 +28,7 @@ def neighbours(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str
     near = dict.fromkeys(urns, 0)
     for urn in urns:
         for direction in DIRECTIONS:
-            for node in catalog.lineage(urn, direction=direction, hops=settings.LINEAGE_HOPS, limit=NODES_MAX):
+            for node in catalog.lineage(urn, direction=direction, hops=settings.LINEAGE_HOPS, limit=MAX_NODES):
                 near[node.urn] = min(near.get(node.urn, node.distance), node.distance)
     return near, catalogs.copy_note(catalog)
 

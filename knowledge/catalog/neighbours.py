@@ -19,7 +19,7 @@ from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.models import LineageEdge
 from memories.database import connections
 
-NEAR_MOST = 40
+MAX_NEAR = 40
 KEPT_S = 600  # lineage changes by the day
 RETRIED_S = 30  # after DataHub did not answer
 
@@ -29,10 +29,10 @@ _threads = ThreadPoolExecutor(4, thread_name_prefix="lineage")
 def of(urns: Sequence[str]) -> list[str]:
     """The entities made from these, or these from them, as far as it is known here; no other system is asked."""
     edges = LineageEdge.objects.filter(Q(upstream__in=urns) | Q(downstream__in=urns))
-    pairs = edges.values_list("upstream", "downstream")[: 4 * NEAR_MOST]
+    pairs = edges.values_list("upstream", "downstream")[: 4 * MAX_NEAR]
     neighbours = [urn for pair in pairs for urn in pair]
     learned_urns = [urn for near in cache.get_many([_key(urn) for urn in urns]).values() for urn in near]
-    return [urn for urn in dict.fromkeys([*neighbours, *learned_urns]) if urn not in urns][:NEAR_MOST]
+    return [urn for urn in dict.fromkeys([*neighbours, *learned_urns]) if urn not in urns][:MAX_NEAR]
 
 
 def is_known(urns: Sequence[str]) -> bool:
@@ -60,7 +60,7 @@ def _ask(urn: str) -> None:
         nodes = [
             node
             for direction in ("upstream", "downstream")
-            for node in catalog.lineage(urn, direction=direction, hops=1, limit=NEAR_MOST)
+            for node in catalog.lineage(urn, direction=direction, hops=1, limit=MAX_NEAR)
         ]
     except (CatalogUnavailable, CatalogRefused):
         cache.set_many({_key(urn): [], _away(urn): True}, RETRIED_S)

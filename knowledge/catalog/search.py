@@ -12,7 +12,7 @@ from knowledge.catalog.interface import CatalogPort, EntitySummary
 from memories import embedding
 from memories.retrieval.rank_fusion import fuse
 
-UNSURE_MOST = 3  # of what may be meant
+MAX_UNSURE = 3  # of what may be meant
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def search(catalog: CatalogPort, query: str, *, types: Sequence[str] = (), limit
     near = document_index.nearest(vector, types, limit)
     by_meaning = {match.entity.urn: replace(summary(match.entity), passage=match.passage) for match in near}
     scores = fuse([by_words, [match.entity.urn for match in near if match.cosine >= document_index.COSINE_SURE]])
-    rest = [urn for urn in by_meaning if urn not in scores][:UNSURE_MOST]
+    rest = [urn for urn in by_meaning if urn not in scores][:MAX_UNSURE]
     by_meaning |= {urn: replace(by_meaning[urn], is_unsure=True) for urn in rest}
     urns = [*sorted(scores, key=scores.__getitem__, reverse=True), *rest]
     return Found([by_meaning.get(urn) or by_words[urn] for urn in urns][:limit])

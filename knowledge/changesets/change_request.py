@@ -25,13 +25,13 @@ from memories.contract.fields import OneOf, Text, fault
 from memories.contract.registry import Registry
 
 CHANGE_TYPES: Registry[ChangeType] = Registry("change types")
-DETAIL_MAX = 10_000
-TARGET_MAX = 500
+MAX_DETAIL = 10_000
+MAX_TARGET = 500
 
 
 PROPOSED_ONLY = {"current_value", "source_insight_ids"}  # what synthesize adds for the reader
 OLDER_NAMES = {"action_type": "change_type", "suggested_value": "detail"}
-LongText = Annotated[str, Text(0, DETAIL_MAX)]
+LongText = Annotated[str, Text(0, MAX_DETAIL)]
 
 
 class Request(BaseModel):
@@ -42,7 +42,7 @@ class Request(BaseModel):
     )
 
     change_type: Annotated[str, OneOf(CHANGE_TYPES)]
-    target: Annotated[str, Text(0, TARGET_MAX)] = ""
+    target: Annotated[str, Text(0, MAX_TARGET)] = ""
     detail: LongText = ""
     query_sql: LongText = Field("", validate_default=True)
     query_description: LongText = ""

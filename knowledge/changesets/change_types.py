@@ -16,7 +16,7 @@ from knowledge.catalog.interface import entity_type, make_urn
 from knowledge.changesets import new_entities
 from knowledge.changesets.change_request import (
     CHANGE_TYPES,
-    TARGET_MAX,
+    MAX_TARGET,
     ChangeType,
     Context,
     Request,
@@ -93,7 +93,7 @@ def flag_quality_issue(request: Request, context: Context) -> list[Step]:
 
 
 def add_documentation(request: Request, context: Context) -> list[Step]:
-    url = checked(Annotated[str, Text(8, TARGET_MAX)], request.target, "target")
+    url = checked(Annotated[str, Text(8, MAX_TARGET)], request.target, "target")
     if not re.fullmatch(r"https?://\S+", url):
         raise Invalid(f"{url[:60]!r} is not a web address", field="target", allowed="http:// or https://")
     link = {"url": url, "description": request.detail.strip() or url, "createStamp": context.stamp}
@@ -119,7 +119,7 @@ def set_domain(request: Request, context: Context) -> list[Step]:
 
 
 def _structured_property(request: Request, context: Context) -> str:
-    urn = make_urn("structuredProperty", checked(Annotated[str, Text(1, TARGET_MAX)], request.target, "target"))
+    urn = make_urn("structuredProperty", checked(Annotated[str, Text(1, MAX_TARGET)], request.target, "target"))
     if not context.exists(urn):
         raise NotFound(f"there is no property {urn}: define it first (define_structured_property)", field="target")
     return urn

@@ -10,7 +10,7 @@ import uuid
 from typing import Annotated, Any
 
 from knowledge.catalog.interface import Write, entity_type, make_urn
-from knowledge.changesets.change_request import TARGET_MAX, Context, Request, Step, add, detail_of
+from knowledge.changesets.change_request import MAX_TARGET, Context, Request, Step, add, detail_of
 from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.contract.fields import Text
 from memories.contract.operations import checked
@@ -60,7 +60,7 @@ def add_context_document(request: Request, context: Context) -> list[Step]:
 
 
 def _document(request: Request) -> str:
-    name = checked(Annotated[str, Text(1, TARGET_MAX)], request.target, "target")
+    name = checked(Annotated[str, Text(1, MAX_TARGET)], request.target, "target")
     return make_urn("document", name)
 
 
@@ -114,7 +114,7 @@ def raise_incident(request: Request, context: Context) -> list[Step]:
 
 
 def resolve_incident(request: Request, context: Context) -> list[Step]:
-    urn = make_urn("incident", checked(Annotated[str, Text(1, TARGET_MAX)], request.target, "target"))
+    urn = make_urn("incident", checked(Annotated[str, Text(1, MAX_TARGET)], request.target, "target"))
     if not context.exists(urn):
         raise NotFound(f"there is no incident {urn}", field="target")
     status = {"state": "RESOLVED", "message": detail_of(request, "how it was resolved"), "lastUpdated": context.stamp}

@@ -20,7 +20,7 @@ from knowledge.review.cases import Effect, effect
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 
-PREVIEWED_MOST = 200  # insights in one preview
+MAX_PREVIEWED = 200  # insights in one preview
 
 
 def apply(*, caller: Caller, insight_id: UUID | str) -> Changeset:

@@ -16,9 +16,9 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Showing, Status
 from memories.models.record import MemoryRecordQuerySet
 
-ENTITIES_MOST = 100  # the ones most often spoken of
-LISTED_MOST = 10  # entries of a kind
-TEXT_MOST = 280  # bytes of each text
+MAX_ENTITIES = 100  # the ones most often spoken of
+MAX_LISTED = 10  # entries of a kind
+MAX_TEXT = 280  # bytes of each text
 
 
 def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
         ],
         "catalog": _catalog_changes(urns, since),
         "decisions": [_decision(decision) for decision in _decisions(caller, since)],
-        "questions_to_you": [insight.pk.hex for insight in questioned.order_by("-question_at")[:LISTED_MOST]],
+        "questions_to_you": [insight.pk.hex for insight in questioned.order_by("-question_at")[:MAX_LISTED]],
         "about": memory_context.ABOUT,
     }
     if caller.curates:
@@ -52,7 +52,7 @@ def entities_of(caller: Caller) -> list[str]:
     rows = rows.filter(Q(created_by=caller.email) | Q(pk__in=shown_ids)).order_by()
     urn = Func(F("entity_urns"), function="unnest", output_field=TextField())
     counted = rows.annotate(urn=urn).values("urn").annotate(n=Count("pk")).order_by("-n", "urn")
-    return [row["urn"] for row in counted[:ENTITIES_MOST]]
+    return [row["urn"] for row in counted[:MAX_ENTITIES]]
 
 
 def _new(caller: Caller, urns: list[str], since: datetime) -> Iterable[MemoryRecord]:
@@ -68,7 +68,7 @@ def _ended(caller: Caller, urns: list[str], since: datetime) -> Iterable[MemoryR
 
 
 def _newest(rows: MemoryRecordQuerySet, by: str) -> Iterable[MemoryRecord]:
-    return rows.defer("search").order_by(f"-{by}", "pk")[:LISTED_MOST]
+    return rows.defer("search").order_by(f"-{by}", "pk")[:MAX_LISTED]
 
 
 def _catalog_changes(urns: list[str], since: datetime) -> list[dict[str, Any]]:
@@ -77,19 +77,19 @@ def _catalog_changes(urns: list[str], since: datetime) -> list[dict[str, Any]]:
     changes = rows.values("urn", "aspect").annotate(at=Max("created_at")).order_by("-at", "urn", "aspect")
     return [
         {"urn": row["urn"], "changed": ASPECTS[row["aspect"]], "at": row["at"].isoformat()}
-        for row in changes[:LISTED_MOST]
+        for row in changes[:MAX_LISTED]
     ]
 
 
 def _decisions(caller: Caller, since: datetime) -> Iterable[Decision]:
     rows = Decision.objects.filter(insight__in=queries.proposed_by(caller), at__gt=since).exclude(by=caller.email)
-    return rows.select_related("insight__record").order_by("-at", "-pk")[:LISTED_MOST]
+    return rows.select_related("insight__record").order_by("-at", "-pk")[:MAX_LISTED]
 
 
 def _shape(record: MemoryRecord) -> dict[str, Any]:
     return {
         "id": record.pk.hex,
-        "content": memory_context.cut(record.content, TEXT_MOST),
+        "content": memory_context.cut(record.content, MAX_TEXT),
         "created_by": record.created_by,
         "at": record.updated_at.isoformat(),
         "entity_urns": record.entity_urns[:5],
@@ -99,9 +99,9 @@ def _shape(record: MemoryRecord) -> dict[str, Any]:
 def _decision(decision: Decision) -> dict[str, Any]:
     return {
         "id": decision.insight_id.hex,
-        "content": memory_context.cut(decision.insight.record.content, TEXT_MOST),
+        "content": memory_context.cut(decision.insight.record.content, MAX_TEXT),
         "decision": decision.kind,
         "by": decision.by,
         "at": decision.at.isoformat(),
-        "notes": memory_context.cut(decision.notes, TEXT_MOST),
+        "notes": memory_context.cut(decision.notes, MAX_TEXT),
     }

@@ -25,13 +25,13 @@ from knowledge.freshness.baselines import Seen, look, urns_of
 from knowledge.models import CatalogCursor, Changeset, EntityBaseline, EntityState
 from memories import services
 from memories.contract.errors import Conflict, NotFound
-from memories.contract.fields import REASON_MAX
+from memories.contract.fields import MAX_REASON
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
 
 CHUNK = 500  # entities, or memories, per round of reads
-NEW_MOST = 5_000  # memories without baseline that one sweep takes on
+MAX_NEW = 5_000  # memories without baseline that one sweep takes on
 WATCHER = Caller(email="watcher", persona="", personas=frozenset(), is_admin=True, door="watcher")
 
 
@@ -133,7 +133,7 @@ def _due(limit: int) -> list[str]:
 def _ground_new(catalog: CatalogPort, swept: Swept) -> None:
     """Memories of which nothing is known in this catalog."""
     own_baselines = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=catalogs.identity())
-    waiting = _living().filter(~Exists(own_baselines), status=Status.ACTIVE).order_by("created_at", "pk")[:NEW_MOST]
+    waiting = _living().filter(~Exists(own_baselines), status=Status.ACTIVE).order_by("created_at", "pk")[:MAX_NEW]
     records = list(waiting.defer("search"))
     for start in range(0, len(records), CHUNK):
         chunk = records[start : start + CHUNK]
@@ -224,7 +224,7 @@ def _compare_one(
             swept.to_verify += bool(note)
     with contextlib.suppress(Conflict, NotFound):  # somebody else changed it in this moment
         if stale and record.status == Status.ACTIVE:
-            services.mark_stale(caller=WATCHER, record_id=record.pk, reason="; ".join(stale)[:REASON_MAX])
+            services.mark_stale(caller=WATCHER, record_id=record.pk, reason="; ".join(stale)[:MAX_REASON])
             swept.stale += 1
         elif not stale and record.status == Status.STALE and _is_the_watcher_s(record):
             services.mark_fresh(caller=WATCHER, record_id=record.pk, reason="what had changed is as it was")

@@ -9,7 +9,7 @@ from django.db.models import Q
 from knowledge.graph.models import Entity, Graph, Relation
 from memories.identity.caller import Caller
 
-NEAR_MOST = 200
+MAX_NEAR = 200
 
 
 def neighbours(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
@@ -17,7 +17,7 @@ def neighbours(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str
     graphs = Graph.objects.visible_to(caller).values("pk")
     nodes = Entity.objects.filter(graph__in=graphs, urn__in=list(urns), deleted_at=None).values("pk")
     rows = Relation.objects.filter(Q(source__in=nodes) | Q(target__in=nodes), ended_at=None)
-    pairs = rows.exclude(source__urn="").exclude(target__urn="").values_list("source__urn", "target__urn")[:NEAR_MOST]
+    pairs = rows.exclude(source__urn="").exclude(target__urn="").values_list("source__urn", "target__urn")[:MAX_NEAR]
     return {urn: 1 for pair in pairs for urn in pair if urn not in set(urns)}, ""
 
 

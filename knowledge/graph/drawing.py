@@ -13,9 +13,9 @@ from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.queries import entities, in_force
 from memories.identity.caller import Caller
 
-DRAWN_MOST = 500
-OVERVIEW_MOST = 60
-GRAPHS_MOST = 50
+MAX_DRAWN = 500
+MAX_OVERVIEW = 60
+MAX_GRAPHS = 50
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Neighbourhood:
 
 def graphs_of(caller: Caller) -> list[Graph]:
     """The graphs that the caller may look at, their own first."""
-    rows = Graph.objects.visible_to(caller).order_by("created_by", "persona")[:GRAPHS_MOST]
+    rows = Graph.objects.visible_to(caller).order_by("created_by", "persona")[:MAX_GRAPHS]
     return sorted(rows, key=lambda graph: graph.created_by != caller.email)
 
 
@@ -50,7 +50,7 @@ def around(
         for neighbour in _neighbours(graph, entity, as_of):
             if neighbour.pk in by_pk:
                 continue
-            if len(by_pk) >= DRAWN_MOST:
+            if len(by_pk) >= MAX_DRAWN:
                 is_cut = True
                 break
             by_pk[neighbour.pk] = neighbour
@@ -63,18 +63,18 @@ def _overview(graph: Graph, as_of: datetime | None) -> Neighbourhood:
     rule = in_force("outgoing__", as_of)
     reverse = in_force("incoming__", as_of)
     degree = Count("outgoing", filter=rule, distinct=True) + Count("incoming", filter=reverse, distinct=True)
-    rows = list(entities(graph, as_of).annotate(degree=degree).order_by("-degree", "number")[: OVERVIEW_MOST + 1])
-    by_pk = {entity.pk: entity for entity in rows[:OVERVIEW_MOST]}
-    return Neighbourhood(None, list(by_pk.values()), _relations(by_pk, as_of), len(rows) > OVERVIEW_MOST)
+    rows = list(entities(graph, as_of).annotate(degree=degree).order_by("-degree", "number")[: MAX_OVERVIEW + 1])
+    by_pk = {entity.pk: entity for entity in rows[:MAX_OVERVIEW]}
+    return Neighbourhood(None, list(by_pk.values()), _relations(by_pk, as_of), len(rows) > MAX_OVERVIEW)
 
 
 def _neighbours(graph: Graph, entity: Entity, as_of: datetime | None) -> list[Entity]:
     relations = Relation.objects.filter(in_force(as_of=as_of))
     pks = relations.filter(source=entity).values("target").union(relations.filter(target=entity).values("source"))
-    return list(entities(graph, as_of).filter(pk__in=pks).order_by("number")[: DRAWN_MOST + 1])
+    return list(entities(graph, as_of).filter(pk__in=pks).order_by("number")[: MAX_DRAWN + 1])
 
 
 def _relations(by_pk: Collection[object], as_of: datetime | None) -> list[Relation]:
     pks = list(by_pk)
     rows = Relation.objects.filter(Q(source__in=pks) & Q(target__in=pks)).filter(in_force(as_of=as_of))
-    return list(rows.order_by("number")[: 4 * DRAWN_MOST])
+    return list(rows.order_by("number")[: 4 * MAX_DRAWN])

@@ -15,7 +15,7 @@ from django.utils import timezone
 from knowledge.graph import graphs
 from knowledge.graph.models import Entity, Graph, Observation, Relation
 from knowledge.graph.operations import (
-    OBSERVATION_MOST,
+    MAX_OBSERVATION,
     AddObservations,
     CreateEntities,
     DeleteEntities,
@@ -231,9 +231,9 @@ def _texts(values: Any, path: str) -> list[str]:
     if not isinstance(values, list) or not all(isinstance(value, str) and value.strip() for value in values):
         raise Invalid("is not a list of texts", field=path, allowed="texts")
     for number, value in enumerate(values):
-        if len(value) > OBSERVATION_MOST or "\x00" in value:
+        if len(value) > MAX_OBSERVATION or "\x00" in value:
             fault = f"has {len(value)} characters" if "\x00" not in value else "contains a NUL character"
-            raise Invalid(fault, field=f"{path}[{number}]", allowed=f"1 to {OBSERVATION_MOST} characters")
+            raise Invalid(fault, field=f"{path}[{number}]", allowed=f"1 to {MAX_OBSERVATION} characters")
     return values
 
 

@@ -22,9 +22,9 @@ from memories.database import connections
 from memories.identity.caller import Caller
 
 NO_PATH = "source_path is required — provide the path to an Anthropic MCP Memory JSONL file"
-BYTES_MOST = 100_000_000
+MAX_BYTES = 100_000_000
 TOGETHER = 200
-NAME_MOST, TYPE_MOST = 500, 200
+MAX_NAME, MAX_TYPE = 500, 200
 
 
 @dataclass
@@ -47,8 +47,8 @@ def migrate(ask: Migrate, *, caller: Caller) -> Imported:
     path = Path(ask.source_path).expanduser()
     if not path.is_file():
         raise NotFound(f"File not found: {ask.source_path}")
-    if path.stat().st_size > BYTES_MOST:
-        raise Invalid(f"has {path.stat().st_size:,} bytes", field="source_path", allowed=f"at most {BYTES_MOST:,}")
+    if path.stat().st_size > MAX_BYTES:
+        raise Invalid(f"has {path.stat().st_size:,} bytes", field="source_path", allowed=f"at most {MAX_BYTES:,}")
     return import_lines(caller, path.read_text(encoding="utf-8", errors="replace").splitlines())
 
 
@@ -105,20 +105,20 @@ def _line(**values: Any) -> str:
 
 
 def _entity(item: Any) -> dict[str, Any] | None:
-    if not isinstance(item, dict) or item.get("type") != "entity" or not _is_text(item.get("name"), NAME_MOST):
+    if not isinstance(item, dict) or item.get("type") != "entity" or not _is_text(item.get("name"), MAX_NAME):
         return None
     texts = item.get("observations", [])
     if not isinstance(texts, list) or not all(isinstance(text, str) and "\x00" not in text for text in texts):
         return None
     kind = item.get("entityType")
     entity = {"name": item["name"], "observations": [text for text in texts if text.strip()]}
-    return entity | ({"entityType": kind} if _is_text(kind, TYPE_MOST) else {})
+    return entity | ({"entityType": kind} if _is_text(kind, MAX_TYPE) else {})
 
 
 def _relation(item: Any) -> dict[str, Any] | None:
     if not isinstance(item, dict) or item.get("type") != "relation":
         return None
-    limits = {"from": NAME_MOST, "to": NAME_MOST, "relationType": TYPE_MOST}
+    limits = {"from": MAX_NAME, "to": MAX_NAME, "relationType": MAX_TYPE}
     if not all(_is_text(item.get(key), limit) for key, limit in limits.items()):
         return None
     return {key: item[key] for key in limits}

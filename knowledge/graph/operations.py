@@ -11,17 +11,17 @@ from typing_extensions import TypedDict
 from memories.contract.fields import FORBID, Moment, Page, Text, Urn, Verbatim, fault
 from memories.contract.operations import Operation
 
-ENTITIES_MOST = 50
-OBSERVATIONS_MOST = 100
-OBSERVATION_MOST = 2_000
-QUERY_MOST = 500
-PAGE_MOST = 100
+MAX_ENTITIES = 50
+MAX_OBSERVATIONS = 100
+MAX_OBSERVATION = 2_000
+MAX_QUERY = 500
+MAX_PAGE = 100
 TARGETS = ("entity", "session", "relation", "global")
 
 Name = Annotated[str, Text(1, 500)]
 Kind = Annotated[str, Text(1, 60)]
-Observed = Annotated[str, Verbatim(OBSERVATION_MOST)]
-Query = Annotated[str, Text(0, QUERY_MOST)]
+Observed = Annotated[str, Verbatim(MAX_OBSERVATION)]
+Query = Annotated[str, Text(0, MAX_QUERY)]
 Number = Annotated[int, Field(ge=1)]
 
 
@@ -29,7 +29,7 @@ Number = Annotated[int, Field(ge=1)]
 class EntityData(TypedDict):
     name: Name
     entityType: NotRequired[Kind]
-    observations: NotRequired[Annotated[list[Observed], Field(max_length=OBSERVATIONS_MOST)]]
+    observations: NotRequired[Annotated[list[Observed], Field(max_length=MAX_OBSERVATIONS)]]
     status: NotRequired[Kind]
     urn: NotRequired[Urn]
 
@@ -53,22 +53,22 @@ def _texts(value: Any) -> Any:
 class CreateEntities(Operation):
     """Create or update entities"""
 
-    entities: Annotated[list[EntityData], Field(min_length=1, max_length=ENTITIES_MOST)]
+    entities: Annotated[list[EntityData], Field(min_length=1, max_length=MAX_ENTITIES)]
 
 
 class CreateRelations(Operation):
     """Create relations between entities"""
 
-    relations: Annotated[list[RelationData], Field(min_length=1, max_length=PAGE_MOST)]
+    relations: Annotated[list[RelationData], Field(min_length=1, max_length=MAX_PAGE)]
 
 
 class AddObservations(Operation):
     """Add observations to an entity"""
 
     name: Name | None = Field(None, description="The entity.")
-    observations: Annotated[list[Any], BeforeValidator(_texts), Field(min_length=1, max_length=OBSERVATIONS_MOST)] = (
+    observations: Annotated[list[Any], BeforeValidator(_texts), Field(min_length=1, max_length=MAX_OBSERVATIONS)] = (
         Field(description="Texts; or {entityName, contents} each, then without name.", json_schema_extra={
-            "items": {"type": "string", "maxLength": OBSERVATION_MOST}})
+            "items": {"type": "string", "maxLength": MAX_OBSERVATION}})
     )  # fmt: skip
     kind: Kind | None = Field(None, description="For example finding, decision, state, spec, metric, metadata.")
     supersedes: Number | None = Field(None, description="The id of an observation of it that the last one replaces.")
@@ -77,7 +77,7 @@ class AddObservations(Operation):
 class DeleteEntities(Operation):
     """Delete entities with what is said of them"""
 
-    entityNames: Annotated[list[Name], Field(min_length=1, max_length=ENTITIES_MOST)]
+    entityNames: Annotated[list[Name], Field(min_length=1, max_length=MAX_ENTITIES)]
 
 
 class DeleteObservations(Operation):
@@ -95,13 +95,13 @@ class DeleteObservations(Operation):
 class DeleteRelations(Operation):
     """Delete relations by both ends and type"""
 
-    relations: Annotated[list[RelationData], Field(min_length=1, max_length=PAGE_MOST)]
+    relations: Annotated[list[RelationData], Field(min_length=1, max_length=MAX_PAGE)]
 
 
 class ReadGraph(Operation):
     """Read the graph, page by page"""
 
-    limit: Annotated[int, Page(PAGE_MOST)] = PAGE_MOST
+    limit: Annotated[int, Page(MAX_PAGE)] = MAX_PAGE
     cursor: Annotated[str, Text(0, 40)] = Field("", description="next_cursor of the page before.")
     as_of: Moment | None = Field(None, description="ISO 8601: as it was then.")
 
@@ -110,14 +110,14 @@ class SearchNodes(Operation):
     """Find entities by a part of a name, type or observation"""
 
     query: Query
-    limit: Annotated[int, Page(PAGE_MOST)] = 50
+    limit: Annotated[int, Page(MAX_PAGE)] = 50
     cursor: Annotated[str, Text(0, 40)] = Field("", description="next_cursor of the page before.")
 
 
 class OpenNodes(Operation):
     """Read entities by name"""
 
-    names: Annotated[list[Name], Field(max_length=ENTITIES_MOST)]
+    names: Annotated[list[Name], Field(max_length=MAX_ENTITIES)]
     kinds: list[Kind] = Field([], description="Only observations of these kinds.")
     include_superseded: bool = False
     as_of: Moment | None = Field(None, description="ISO 8601: as they were then.")
@@ -126,7 +126,7 @@ class OpenNodes(Operation):
 class SearchSemantic(Operation):
     """Find entities by meaning"""
 
-    query: Annotated[str, Text(1, QUERY_MOST)]
+    query: Annotated[str, Text(1, MAX_QUERY)]
     limit: Annotated[int, Page(50)] = 10
 
 
@@ -157,7 +157,7 @@ class SplitData(TypedDict):
 class ExecuteSplit(AnalyzeSplit):
     """Split an entity as approved"""
 
-    approved_splits: Annotated[list[SplitData], Field(min_length=1, max_length=ENTITIES_MOST)]
+    approved_splits: Annotated[list[SplitData], Field(min_length=1, max_length=MAX_ENTITIES)]
     parent_entity_name: Name | None = Field(None, description="What the new ones belong to; itself if absent.")
 
 
@@ -200,7 +200,7 @@ class AddReflection(Operation):
 class SearchReflections(Operation):
     """Find reflections"""
 
-    query: Annotated[str, Text(1, QUERY_MOST)]
+    query: Annotated[str, Text(1, MAX_QUERY)]
     author: Annotated[str, Text(0, 60)] | None = None
     mood: Annotated[str, Text(0, 60)] | None = None
     target_type: Annotated[str, Text(0, 10)] | None = None

@@ -8,12 +8,12 @@ from typing import Any
 
 from knowledge.models import CatalogEntity
 
-SQL_MOST = 20_000  # characters of a statement that is parsed
-DEPTH_MOST = 100  # brackets inside of brackets
-NAMES_MOST = 40
-URNS_MOST = 20
-TEXT_MOST = 200_000  # characters of an answer that are looked through
-WALK_MOST = 2_000  # values of an answer that are looked at
+MAX_SQL = 20_000  # characters of a statement that is parsed
+MAX_DEPTH = 100  # brackets inside of brackets
+MAX_NAMES = 40
+MAX_URNS = 20
+MAX_TEXT = 200_000  # characters of an answer that are looked through
+MAX_WALK = 2_000  # values of an answer that are looked at
 URN = re.compile(r"urn:li:[A-Za-z]+:(?:\([^()\s\"']{1,480}\)|[^\s()\"',\]}]{1,480})")
 DOTTED = re.compile(r"(?<![\w./@:])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,3}(?![\w.(/@])")
 STATEMENT = re.compile(r"\s*(?:with|select|from|explain|describe|insert|update|delete|merge|create)\b", re.IGNORECASE)
@@ -32,7 +32,7 @@ def entities_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str
     urns += [resolved[name] for name in names if name in resolved]
     urns += _urns(answer_texts)
     urns += [resolved[name] for name in answer_names if name in resolved]
-    return list(dict.fromkeys(urns))[:URNS_MOST]
+    return list(dict.fromkeys(urns))[:MAX_URNS]
 
 
 def entities_of_text(text: str) -> list[str]:
@@ -43,7 +43,7 @@ def entities_of_text(text: str) -> list[str]:
 def tables_of(sql: str, dialect: str = "") -> list[str]:
     """The tables that a statement names, as it names them; not its aliases and common table expressions. Nothing for
     what is too long, too deep or no SQL."""
-    if len(sql) > SQL_MOST or _depth(sql) > DEPTH_MOST:
+    if len(sql) > MAX_SQL or _depth(sql) > MAX_DEPTH:
         return []
     import sqlglot  # noqa: PLC0415 - only calls with SQL need it
     from sqlglot import exp  # noqa: PLC0415 - the same
@@ -59,13 +59,13 @@ def tables_of(sql: str, dialect: str = "") -> list[str]:
             parts = [part for part in (table.catalog, table.db, table.name) if part]
             if parts and not (len(parts) == 1 and parts[0].lower() in expressions):
                 names.append(".".join(parts))
-    return list(dict.fromkeys(names))[:NAMES_MOST]
+    return list(dict.fromkeys(names))[:MAX_NAMES]
 
 
 def resolve(names: Iterable[str], *, platform: str = "") -> dict[str, str]:
     """Name → URN of the one data set that it can mean: by as many of its last parts as it has, by two of them where its
     first is a catalog of the engine's own. What could mean several is left out, unless one is of this platform."""
-    wanted_names = list(dict.fromkeys(names))[:NAMES_MOST]
+    wanted_names = list(dict.fromkeys(names))[:MAX_NAMES]
     parts_of = {name: tuple(name.lower().split(".")) for name in wanted_names}
     tails = {parts[-1] for parts in parts_of.values()}
     if not tails:
@@ -109,8 +109,8 @@ def _urns(texts: Iterable[str]) -> Iterator[str]:
 
 def _texts(value: Any) -> Iterator[str]:
     """The strings inside of a value, in order, as far as the bounds go; keys are no texts."""
-    waiting, seen_count, room = [value], 0, TEXT_MOST
-    while waiting and seen_count < WALK_MOST and room > 0:
+    waiting, seen_count, room = [value], 0, MAX_TEXT
+    while waiting and seen_count < MAX_WALK and room > 0:
         item = waiting.pop()
         seen_count += 1
         if isinstance(item, str):

@@ -22,7 +22,7 @@ WITHIN = timedelta(minutes=15)
 TOOLS = {"query_sql": "sql"}  # tool → the argument that is put right
 TEACHES = ("invalid", "upstream")  # codes of faults that lie in the statement
 ALIKE = 0.5  # ratio of two statements (difflib) from which one is the other put right
-STATEMENT_MOST = 1_500  # characters of a statement in the text of a correction
+MAX_STATEMENT = 1_500  # characters of a statement in the text of a correction
 
 
 def hear_failure(caller: Caller, call: Call, error: DomainError) -> None:
@@ -72,5 +72,5 @@ def _is_the_same(failed: str, statement: str) -> bool:
 def _text(failed: FailedCall, statement: str) -> str:
     return (
         f"A statement that failed was put right.\n\nFailed ({failed.error}):\n\n"
-        f"    {failed.question[:STATEMENT_MOST]}\n\nWorked:\n\n    {statement[:STATEMENT_MOST]}"
+        f"    {failed.question[:MAX_STATEMENT]}\n\nWorked:\n\n    {statement[:MAX_STATEMENT]}"
     )

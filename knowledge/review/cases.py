@@ -19,7 +19,7 @@ from knowledge.catalog.snapshot import Snapshot
 from knowledge.changesets.change_request import CHANGE_TYPES, Request
 from knowledge.changesets.diff import Readable, of_planned
 from knowledge.changesets.planning import plan
-from knowledge.context.memory_context import QUERY_MOST, ranked
+from knowledge.context.memory_context import MAX_QUERY, ranked
 from knowledge.freshness.baselines import urns_of
 from knowledge.insights import queries
 from knowledge.insights.similar_claims import Claim, nearest_claims
@@ -35,7 +35,7 @@ from memories.models import MemoryRecord, Status
 from memories.retrieval.near_duplicates import like, vectors_of
 
 NEIGHBOURS = 6
-ALIKE_MOST = 20  # near-duplicates decided together with one insight
+MAX_ALIKE = 20  # near-duplicates decided together with one insight
 REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")  # presets of a rejection
 QUESTIONS = (
     "Since when?",
@@ -66,7 +66,7 @@ def _alike(caller: Caller, insight: Insight) -> list[Insight]:
     if vectors is None or insight.state != InsightState.PENDING:
         return []
     records = MemoryRecord.objects.filter(pk__in=rows.order_by().values("pk"))
-    near = like(condition(records), vectors, settings.NEAR_DUPLICATE_COSINE)[:ALIKE_MOST]
+    near = like(condition(records), vectors, settings.NEAR_DUPLICATE_COSINE)[:MAX_ALIKE]
     insights = rows.in_bulk([similar.record.pk for similar in near])
     return [insights[similar.record.pk] for similar in near if similar.record.pk in insights]
 
@@ -178,5 +178,5 @@ def _neighbours(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -
         about = rows.filter(entity_urns__overlap=record.entity_urns)
         distances = dict.fromkeys(record.entity_urns, 0)
         vector = None if vectors is None else vectors[0].tolist()
-        return ranked(about, distances, record.content[:QUERY_MOST], NEIGHBOURS, vector=vector)
+        return ranked(about, distances, record.content[:MAX_QUERY], NEIGHBOURS, vector=vector)
     return [] if vectors is None else [similar.record for similar in like(condition(rows), vectors, ALIKE)][:NEIGHBOURS]

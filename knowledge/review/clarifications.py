@@ -22,7 +22,7 @@ from memories.contract.operations import carries_out
 from memories.identity.caller import CURATE, Caller, caller_for
 from memories.models import Status
 
-COLLEAGUES_MOST = 100
+MAX_COLLEAGUES = 100
 
 
 def need_more(*, caller: Caller, insight_id: UUID | str, notes: str) -> Insight:
@@ -98,7 +98,7 @@ def colleagues(caller: Caller) -> QuerySet[Any]:
     rows = get_user_model().objects.filter(rights, is_active=True).exclude(email=caller.email).distinct()
     if not caller.is_admin:
         rows = rows.filter(Q(personas__name__in=caller.personas) | Q(is_superuser=True))
-    return rows.order_by("email")[:COLLEAGUES_MOST]
+    return rows.order_by("email")[:MAX_COLLEAGUES]
 
 
 def _require_pending(insight: Insight) -> None:

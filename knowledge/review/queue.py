@@ -19,10 +19,10 @@ from knowledge.models.insight import InsightQuerySet
 from memories.contract.fields import UNSTORABLE
 from memories.identity.caller import Caller
 from memories.models import Category, Confidence
-from memories.queries import COUNT_MOST
+from memories.queries import MAX_COUNT
 from memories.retrieval.near_duplicates import alike
 
-GROUPED_MOST = 1_000  # insights among which near-duplicates are looked for
+MAX_GROUPED = 1_000  # insights among which near-duplicates are looked for
 AGES = {"1": "Today’s", "7": "Of the last seven days", "7+": "Older than a week", "30+": "Older than a month"}
 CONFIDENCE_RANK = Case(
     *(When(record__confidence=value, then=Value(rank)) for rank, value in enumerate(("high", "medium", "low"))),
@@ -123,14 +123,14 @@ class Queue:
     def in_state(self, state: str) -> Queue:
         return replace(self, state=state)
 
-    def ids(self, limit: int = COUNT_MOST + 1) -> list[UUID]:
+    def ids(self, limit: int = MAX_COUNT + 1) -> list[UUID]:
         return list(self.rows.values_list("pk", flat=True)[:limit])
 
     def groups(self) -> list[list[UUID]]:
-        """The ids in order, near-duplicates together at the place of their first; beyond GROUPED_MOST each alone."""
+        """The ids in order, near-duplicates together at the place of their first; beyond MAX_GROUPED each alone."""
         ids = self.ids()
-        near = alike(ids[:GROUPED_MOST], threshold=settings.NEAR_DUPLICATE_COSINE)
-        return [*near, *([pk] for pk in ids[GROUPED_MOST:])]
+        near = alike(ids[:MAX_GROUPED], threshold=settings.NEAR_DUPLICATE_COSINE)
+        return [*near, *([pk] for pk in ids[MAX_GROUPED:])]
 
     def locate(self, insight: Insight | None = None) -> Place:
         """Where an insight stands; what is not in the queue stands before its first."""

@@ -72,8 +72,8 @@ def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: Ad
         "total": total,
         "not_decidable": chosen_count - total,
         "hidden_count": max(total - SHOWN, 0),
-        "is_refused": total > bulk_actions.UNITS_MAX or not total or (act.asks_text and total > 1),
-        "limit": 1 if act.asks_text else bulk_actions.UNITS_MAX,
+        "is_refused": total > bulk_actions.MAX_UNITS or not total or (act.asks_text and total > 1),
+        "limit": 1 if act.asks_text else bulk_actions.MAX_UNITS,
         "fault": fault,
         "reason": request.POST.get("reason", ""),
         "choice": request.POST.get("choice", ""),
@@ -97,7 +97,7 @@ def _fault(request: HttpRequest, act: AdminAct, total: int) -> str:
 
 
 def _start(request: HttpRequest, caller: Caller, rows: QuerySet[Any], act: AdminAct) -> HttpResponse | None:
-    ids = list(rows.values_list("pk", flat=True)[: bulk_actions.UNITS_MAX + 1])
+    ids = list(rows.values_list("pk", flat=True)[: bulk_actions.MAX_UNITS + 1])
     try:
         batch = bulk_actions.start(
             caller=caller,

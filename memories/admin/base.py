@@ -16,16 +16,16 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
 from memories.identity.caller import Caller, caller_of
-from memories.queries import COUNT_MOST, capped_count
+from memories.queries import MAX_COUNT, capped_count
 
 
 class EstimatedPaginator(Paginator[Any]):
-    """Counts up to COUNT_MOST rows; of more, as many as PostgreSQL's planner expects."""
+    """Counts up to MAX_COUNT rows; of more, as many as PostgreSQL's planner expects."""
 
     @cached_property
     def count(self) -> int:
         counted = capped_count(self.object_list)  # type: ignore[arg-type]  # the admin pages querysets
-        if counted <= COUNT_MOST:
+        if counted <= MAX_COUNT:
             return counted
         return max(counted, planned_rows(self.object_list))  # type: ignore[arg-type]  # the same
 

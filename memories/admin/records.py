@@ -21,7 +21,7 @@ from memories.identity.caller import Caller
 from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
 
 BATCHES_SHOWN = 10
-FACT_MOST = 200  # characters of a memory in a list
+MAX_FACT = 200  # characters of a memory in a list
 
 
 def decidable(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -154,7 +154,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
 
     @admin.display(description="memory")
     def fact(self, record: MemoryRecord) -> SafeString:
-        return stacked(Truncator(visible(record.content)).chars(FACT_MOST), entity_names(record.entity_urns))
+        return stacked(Truncator(visible(record.content)).chars(MAX_FACT), entity_names(record.entity_urns))
 
     @admin.display(description="status", ordering="status")
     def kind(self, record: MemoryRecord) -> SafeString:

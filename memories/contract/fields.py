@@ -31,16 +31,16 @@ from memories.contract.timestamps import moment
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text holds neither NUL nor half a surrogate pair
 URN_PATTERN = re.compile(r"urn:li:[A-Za-z][A-Za-z0-9]*:\S.*")
 URN_LENGTH = 500
-URNS_MAX = 10
+MAX_URNS = 10
 TAGS_MAX, TAG_LENGTH = 20, 80
-COLUMNS_MAX = 20
+MAX_COLUMNS = 20
 CONTENT_MIN, CONTENT_MAX = 10, 4000  # characters; the memory-layer contract
-SUMMARY_MAX = 1000
-REASON_MAX = 1000
+MAX_SUMMARY = 1000
+MAX_REASON = 1000
 ISO = "ISO 8601, for example 2026-03-31T12:00:00Z"
 METADATA_BYTES = 16_000
 METADATA_DEPTH = 20  # readers' JSON parsers end somewhere
-OFFSET_MAX = 1_000_000
+MAX_OFFSET = 1_000_000
 FORBID = ConfigDict(extra="forbid")  # of objects in fields: an unknown key is an error
 
 
@@ -211,16 +211,16 @@ class Column(TypedDict):
     relevance: Annotated[str, Text(1, 300)]
 
 
-Urns = Annotated[list[Urn], BeforeValidator(_distinct), Field(max_length=URNS_MAX)]
+Urns = Annotated[list[Urn], BeforeValidator(_distinct), Field(max_length=MAX_URNS)]
 Tags = Annotated[
     list[Annotated[str, Text(1, TAG_LENGTH), AfterValidator(_tag)]],
     BeforeValidator(_distinct),
     Field(max_length=TAGS_MAX),
 ]
-Columns = Annotated[list[Column], Field(max_length=COLUMNS_MAX)]
+Columns = Annotated[list[Column], Field(max_length=MAX_COLUMNS)]
 Content = Annotated[str, Text(CONTENT_MIN, CONTENT_MAX)]
-Summary = Annotated[str, Text(0, SUMMARY_MAX)]
-Reason = Annotated[str, Text(0, REASON_MAX)]
+Summary = Annotated[str, Text(0, MAX_SUMMARY)]
+Reason = Annotated[str, Text(0, MAX_REASON)]
 JsonObject = Annotated[dict[str, Any], PlainValidator(_object), WithJsonSchema({"type": "object"})]
 Moment = Annotated[datetime, PlainValidator(_moment), WithJsonSchema({"type": "string", schemas.ALLOWED: ISO})]
-Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX)]
+Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from memories.contract.errors import Forbidden, Invalid
 from memories.identity.caller import ACT_FOR_USERS, Caller
 
-OWNER_MOST = 254  # characters of MemoryRecord.created_by
+MAX_OWNER = 254  # characters of MemoryRecord.created_by
 
 
 def caller_as(caller: Caller, user_id: str) -> Caller:
@@ -23,7 +23,7 @@ def caller_as(caller: Caller, user_id: str) -> Caller:
     if ACT_FOR_USERS not in caller.rights:
         raise Forbidden("is not you", field="user_id", allowed=caller.email)
     owner = f"{caller.email}#{user_id}"
-    if len(owner) > OWNER_MOST:
-        limit = OWNER_MOST - len(caller.email) - 1
+    if len(owner) > MAX_OWNER:
+        limit = MAX_OWNER - len(caller.email) - 1
         raise Invalid(f"has {len(user_id)} characters", field="user_id", allowed=f"at most {limit}")
     return replace(alone, email=owner)

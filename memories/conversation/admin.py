@@ -17,7 +17,7 @@ from memories.conversation.models import CachedAnswer, MergeProposal, UserDecisi
 from memories.conversation.operations import TIERS
 from memories.models import ConversationMemory
 
-TEXT_MOST = 160
+MAX_TEXT = 160
 
 
 @admin.register(ConversationMemory)
@@ -50,7 +50,7 @@ class ConversationMemoryAdmin(AdminsOnly):
 
     @admin.display(description="text")
     def text(self, record: ConversationMemory) -> str:
-        return visible(record.spoken[:TEXT_MOST])
+        return visible(record.spoken[:MAX_TEXT])
 
     @admin.display(description="uses", ordering="access_count")
     def uses(self, record: ConversationMemory) -> int:

@@ -6,7 +6,7 @@ importance: .4, and what its text has of the following, within 0.05 to 0.95:
     −.15 is a question                                          −.10 has under 40 characters
     −.20 is a greeting, thanks or assent alone
 summary: its first sentence that is no greeting or question, at most SUMMARY_WORDS words.
-tags: identifiers and capitalised names, then its longest words, at most TAGS_MOST.
+tags: identifiers and capitalised names, then its longest words, at most MAX_TAGS.
 memory_type: preference, relationship, event or entity by a cue of the language; knowledge without one.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from memories.models import Dimension
 
 SUMMARY_WORDS = 100
-TAGS_MOST = 5
+MAX_TAGS = 5
 TAG_LETTERS = 5
 SENTENCES = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
 SHORT = 40
@@ -94,7 +94,7 @@ def tags_of(text: str) -> list[str]:
         (word for word in WORD.findall(text) if len(word) > TAG_LETTERS and word.isalpha()), key=len, reverse=True
     )
     distinct = {tag.lower(): tag.lower() for tag in [*names, *words] if "," not in tag and len(tag) <= 80}
-    return list(distinct)[:TAGS_MOST]
+    return list(distinct)[:MAX_TAGS]
 
 
 def dimension_of(text: str) -> str:

@@ -14,19 +14,19 @@ from memories.models import Dimension
 
 ROLES = ("human", "ai")
 TIERS = ("stm", "ltm")
-MESSAGES_MOST = 1_000
-MESSAGE_MOST = 20_000
-QUERY_MOST = 4_000
-RESULTS_MOST = 100
+MAX_MESSAGES = 1_000
+MAX_MESSAGE = 20_000
+MAX_QUERY = 4_000
+MAX_RESULTS = 100
 
 UserId = Annotated[str, Text(1, 120)]
-Query = Annotated[str, Text(1, QUERY_MOST)]
+Query = Annotated[str, Text(1, MAX_QUERY)]
 ConversationId = Annotated[str, Text(1, 200)]
 Author = Annotated[str, Text(0, 80)]
-TurnText = Annotated[str, Verbatim(MESSAGE_MOST)]
+TurnText = Annotated[str, Verbatim(MAX_MESSAGE)]
 Kind = Annotated[str, OneOf(Dimension.values)]
 Tiers = Annotated[list[Annotated[str, OneOf(TIERS)]], Field(max_length=2)]
-Limit = Annotated[int, Page(RESULTS_MOST)]
+Limit = Annotated[int, Page(MAX_RESULTS)]
 
 USER = "Your own address; a service that acts for users names the user."
 
@@ -53,7 +53,7 @@ class StoreMessages(UserOperation):
     """Keep messages of a conversation"""
 
     conversation_id: ConversationId = Field(description="Groups messages; a known one is continued.")
-    messages: Annotated[list[Message], Field(min_length=1, max_length=MESSAGES_MOST)] = Field(
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)] = Field(
         description="In the order they were said; timestamp is ISO 8601."
     )
 

@@ -18,8 +18,8 @@ from memories.outbox import bounded_http
 
 NO_KEY = "Web search service unavailable: Tavily API key not configured"
 ANSWER_BYTES = 2_000_000
-RESULTS_MOST = 10
-CONTENT_MOST = 2_000  # characters of one result
+MAX_RESULTS = 10
+MAX_CONTENT = 2_000  # characters of one result
 
 
 @carries_out(SearchWeb)
@@ -33,7 +33,7 @@ def search_web(ask: SearchWeb, *, caller: Caller) -> list[dict[str, str]]:
     connections.release()
     try:
         results = json.loads(_ask(ask.query))["results"]
-        return [_result(result) for result in results[:RESULTS_MOST]]
+        return [_result(result) for result in results[:MAX_RESULTS]]
     except httpx.HTTPStatusError as error:
         raise Upstream(f"Web search service unavailable: it answered {error.response.status_code}") from None
     except (httpx.HTTPError, bounded_http.AnswerTooLarge) as error:
@@ -47,7 +47,7 @@ def _ask(query: str) -> bytes:
 
     address = f"{settings.TAVILY_URL.rstrip('/')}/search"
     headers = {"Authorization": f"Bearer {settings.TAVILY_API_KEY}"}
-    body = {"query": query, "max_results": RESULTS_MOST}
+    body = {"query": query, "max_results": MAX_RESULTS}
     deadline = time.monotonic() + settings.TAVILY_TIMEOUT_S
     with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.TAVILY_TIMEOUT_S) as answer:
         answer.raise_for_status()
@@ -59,5 +59,5 @@ def _result(result: dict[str, Any]) -> dict[str, str]:
     return {
         "title": str(result.get("title", ""))[:300],
         "url": url if url.startswith(("http://", "https://")) else "",
-        "content": str(result.get("content", ""))[:CONTENT_MOST],
+        "content": str(result.get("content", ""))[:MAX_CONTENT],
     }

@@ -13,7 +13,7 @@ from typing import Any
 from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
 from memories.models import Status
-from memories.queries import COUNT_MOST, FACET_MOST
+from memories.queries import MAX_COUNT, MAX_FACET
 from memories.retrieval.recall import Filters, in_scope
 
 # Facet → the filter that it sets, what holds for a row under it, and how its values are read from a row.
@@ -26,7 +26,7 @@ FACETS: dict[str, tuple[str, str, str, str]] = {
 }
 UNFILTERED: dict[str, Any] = {"dimension": "", "category": "", "persona": "", "tags": (), "entity": ""}
 READ = ("dimension", "category", "persona", "tags", "entity_urns")
-ROWS_MOST = 4_000  # of the widest scope; keeps the statement under 100 ms with 100,000 memories (bench/pages.py)
+MAX_ROWS = 4_000  # of the widest scope; keeps the statement under 100 ms with 100,000 memories (bench/pages.py)
 
 VALUES = "(SELECT {name}, {value}::text, count(*) FROM {scope} WHERE {rule} GROUP BY 2 ORDER BY 3 DESC, 2 LIMIT {most})"
 NUMBER = "SELECT {name}, {value}, count(*) FROM {scope}"
@@ -35,7 +35,7 @@ Counts = dict[str, list[tuple[str, int]]]
 
 
 def counts(caller: Caller, filters: Filters) -> Counts:
-    """Facet → its commonest values with counts; `status` and `owner` with all of theirs, each up to COUNT_MOST + 1.
+    """Facet → its commonest values with counts; `status` and `owner` with all of theirs, each up to MAX_COUNT + 1.
     The owner's values are "" for everybody and "me". `least` names the facets whose rows were not all counted."""
     scopes = Scopes(caller)
     widest = replace(filters, **UNFILTERED)
@@ -49,7 +49,7 @@ def counts(caller: Caller, filters: Filters) -> Counts:
         ]
         rule = " AND ".join(condition for _, condition, _, _ in other_facets) or "true"
         params += [_value(filters, field) for field, *_ in other_facets]
-        parts.append(VALUES.format(name=f"'{name}'", value=value, scope=scope + join, rule=rule, most=FACET_MOST))
+        parts.append(VALUES.format(name=f"'{name}'", value=value, scope=scope + join, rule=rule, most=MAX_FACET))
         parts.append(NUMBER.format(name="'least'", value=f"'{name}'", scope=scope))
     for status in Status.values:
         scope = scopes.count(replace(filters, statuses=[status]))
@@ -61,7 +61,7 @@ def counts(caller: Caller, filters: Filters) -> Counts:
     # Names, columns and limits are the constants above; every value from outside is a parameter.
     for name, value, number in scopes.statement.run(" UNION ALL ".join(parts), params):
         facet_counts[name].append((value, number))
-    limits = {name: COUNT_MOST if chosen_names and name not in chosen_names else ROWS_MOST for name in FACETS}
+    limits = {name: MAX_COUNT if chosen_names and name not in chosen_names else MAX_ROWS for name in FACETS}
     facet_counts["least"] = [(name, rows) for name, rows in facet_counts["least"] if rows >= limits[name]]
     return facet_counts
 
@@ -84,13 +84,13 @@ class Scopes:
         widest scope."""
         rows = in_scope(self.caller, filters).values(*READ)
         if all(getattr(filters, field) == empty for field, empty in UNFILTERED.items()):
-            return self._table(filters, rows.order_by("-created_at", "id")[:ROWS_MOST], counts=False)
-        return self._table(filters, rows.order_by()[: COUNT_MOST + 1], counts=True)
+            return self._table(filters, rows.order_by("-created_at", "id")[:MAX_ROWS], counts=False)
+        return self._table(filters, rows.order_by()[: MAX_COUNT + 1], counts=True)
 
     def count(self, filters: Filters) -> str:
         """A table that is good for being counted."""
         rows = in_scope(self.caller, filters).order_by().values("pk")
-        return self._table(filters, rows[: COUNT_MOST + 1], counts=True)
+        return self._table(filters, rows[: MAX_COUNT + 1], counts=True)
 
     def _table(self, filters: Filters, rows: Any, *, counts: bool) -> str:
         for table_filters, name, counted in self._tables:

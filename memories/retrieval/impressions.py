@@ -15,7 +15,7 @@ from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Showing, Verdict
 
 KEPT_DAYS = 30
-CONNECTION_MOST = 500  # entries of one connection that are looked at
+MAX_CONNECTION = 500  # entries of one connection that are looked at
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def since(connection: str, moment: datetime) -> dict[UUID, str]:
     """The memories that came along on this connection since then, with the version that was shown last."""
     rows = Showing.objects.filter(connection=connection, at__gt=moment).order_by("-at", "-pk")
     versions: dict[UUID, str] = {}
-    for pk, version in rows.values_list("record_id", "version")[:CONNECTION_MOST]:
+    for pk, version in rows.values_list("record_id", "version")[:MAX_CONNECTION]:
         versions.setdefault(pk, version)
     return versions
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 SURE = 0.95  # of 6,200 English turns and facts none was taken for another language at this
-LETTERS_LEAST = 12
+MIN_LETTERS = 12
 IDENTIFIERS = re.compile(r"\S*[\d_./:@#]\S*")  # say nothing of the language around them
 KANA, HANGUL = re.compile("[\u3040-\u30ff]"), re.compile("[\uac00-\ud7a3]")
 RUN = re.compile(f"[{UNSPACED}]{{2}}")
@@ -49,7 +49,7 @@ def _script_language(text: str) -> str:
 
 
 def _likeliest(text: str) -> str:
-    if len(settings.RECALL_LANGUAGES) < 2 or sum(map(str.isalpha, text)) < LETTERS_LEAST:
+    if len(settings.RECALL_LANGUAGES) < 2 or sum(map(str.isalpha, text)) < MIN_LETTERS:
         return ""
     code, probability = _identifier(tuple(settings.RECALL_LANGUAGES)).classify(text)
     return str(code) if probability >= SURE else ""

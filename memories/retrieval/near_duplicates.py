@@ -18,7 +18,7 @@ from memories.models import MemoryRecord, Passage, Status
 from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
 
-SIMILAR_MAX = 5
+MAX_SIMILAR = 5
 ROUNDING = 1e-4  # between PostgreSQL's cosine and ours
 LOOKED_AT = 20  # nearest records whose whole texts are compared
 
@@ -82,7 +82,7 @@ def similar_to(
     Left out: `besides` itself and what it corrects.
     """
     left_out = [besides.pk, *filter(None, [besides.supersedes_id])] if besides else []
-    return like(_living_facts(caller), vectors, threshold, besides=left_out)[:SIMILAR_MAX]
+    return like(_living_facts(caller), vectors, threshold, besides=left_out)[:MAX_SIMILAR]
 
 
 @lru_cache(maxsize=1_000)

@@ -24,8 +24,8 @@ from memories.models import MemoryRecord, Passage, Tier
 from memories.models.record import SPOKEN
 from memories.retrieval.token_similarity import bits_of
 
-WHOLE_MOST = 600  # characters of a text that stays one passage
-PASSAGE_MOST = 200  # characters of a passage of a longer one: two or three sentences (bench/long_texts.py)
+MAX_WHOLE = 600  # characters of a text that stays one passage
+MAX_PASSAGE = 200  # characters of a passage of a longer one: two or three sentences (bench/long_texts.py)
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
 
 
@@ -54,14 +54,14 @@ class Stamped:
 
 def windows_of(text: str) -> list[Window]:
     """The passages of a text, in order; together they cover it."""
-    if len(text) <= WHOLE_MOST:
+    if len(text) <= MAX_WHOLE:
         return [Window(0, len(text))]
     sentences = _sentences(text)
     windows: list[Window] = []
     first = 0
     while first < len(sentences):
         last = first
-        while last + 1 < len(sentences) and sentences[last + 1].stop - sentences[first].start <= PASSAGE_MOST:
+        while last + 1 < len(sentences) and sentences[last + 1].stop - sentences[first].start <= MAX_PASSAGE:
             last += 1
         windows.append(Window(sentences[first].start, sentences[last].stop))
         if last + 1 >= len(sentences):
@@ -75,9 +75,9 @@ def _sentences(text: str) -> list[Window]:
     sentences: list[Window] = []
     start = 0
     for stop in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
-        while stop - start > PASSAGE_MOST:
-            space = text.rfind(" ", start + PASSAGE_MOST // 2, start + PASSAGE_MOST)
-            cut = space + 1 if space > 0 else start + PASSAGE_MOST
+        while stop - start > MAX_PASSAGE:
+            space = text.rfind(" ", start + MAX_PASSAGE // 2, start + MAX_PASSAGE)
+            cut = space + 1 if space > 0 else start + MAX_PASSAGE
             sentences.append(Window(start, cut))
             start = cut
         if stop > start:

@@ -25,7 +25,7 @@ TIME_WORDS = re.compile(
     r"|september|october|november|december|since|\d{4}|\d{1,2}(st|nd|rd|th)|years?|months?|weeks?|days?|recently|soon)\b",
     re.I,
 )
-NAME_WORDS_MOST = 3
+MAX_NAME_WORDS = 3
 
 COLUMNS = """,
     CASE WHEN lower(author) = ANY(%(names)s) THEN lower(author) END AS speaker,
@@ -53,7 +53,7 @@ class Cues:
         words = [re.sub(r"['’]s$", "", word) for word in re.findall(r"[\w'’-]+", question.lower())]
         runs = {
             " ".join(words[start : start + size])
-            for size in range(1, NAME_WORDS_MOST + 1)
+            for size in range(1, MAX_NAME_WORDS + 1)
             for start in range(len(words) - size + 1)
         }
         month, day = _month_and_day(words)

@@ -4,7 +4,7 @@ PostgreSQL's ts_rank knows no document frequency, and counting one per query cos
 so the frequencies are kept in a table of their own (derived, refreshed by a task), which tells which words find rows.
 What they weigh is counted among the reader's rows (ranking), except where all of them are common: then it comes from
 this table too, from counts that must not tell whether a word stands in somebody's secrets, or in another persona's:
-without private texts, without what fewer than OWNERS_LEAST people wrote, and rounded to powers of two.
+without private texts, without what fewer than MIN_OWNERS people wrote, and rounded to powers of two.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from memories.database import prepared_statements
 from memories.models.fields import search_vector_sql, text_search_config
 from memories.retrieval.language import configuration_of, language_of
 
-TYPO_LEAST = 5  # letters of a word in which a typo is looked for
-TYPOS_MOST = 4  # such words of one question
-LIKES_MOST = 5
+MIN_TYPO = 5  # letters of a word in which a typo is looked for
+MAX_TYPOS = 4  # such words of one question
+MAX_LIKES = 5
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzäöüßéèàçñ")
 IDENTIFIER = re.compile(r"[^\W_]+(?:[._][^\W_]+)+")
-IDENTIFIERS_MOST = 5
+MAX_IDENTIFIERS = 5
 PHRASES = """
     SELECT name, phraseto_tsquery(config, words)::text, tsvector_to_array(to_tsvector(config, words))
     FROM unnest(%s::text[]) AS name, regexp_replace(name, '[._]+', ' ', 'g') AS words,
@@ -34,7 +34,7 @@ PHRASES = """
 KNOWN_LEXEMES = "SELECT lexeme, documents FROM memory_lexemes WHERE lexeme = ANY(%s)"
 MAX_TERMS = 32  # a longer query is cut to its rarest terms
 CANDIDATE_ROWS = 1_000  # about how many rows the lexical arm may touch in a large scope
-OWNERS_LEAST = 3  # of a lexeme that counts
+MIN_OWNERS = 3  # of a lexeme that counts
 TOTAL = ""  # the row of memory_lexemes that holds the number of documents: no lexeme is empty
 
 QUERY_TERMS = """
@@ -120,12 +120,12 @@ def _query_terms_sql(language: str) -> str:
 def _with_likes(terms: Sequence[Term]) -> list[Term]:
     """A word that nobody used is looked for one letter away too: it may be a typo of a rare name. The lexemes of all
     are asked, and their rows only in the reader's scope, so that nobody learns of a word that they may not read."""
-    unknown = [term for term in terms if not term.documents and not term.likes and len(term.lexeme) >= TYPO_LEAST]
+    unknown = [term for term in terms if not term.documents and not term.likes and len(term.lexeme) >= MIN_TYPO]
     if not unknown:
         return list(terms)
-    edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:TYPOS_MOST]}
+    edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:MAX_TYPOS]}
     documents = dict(prepared_statements.rows(KNOWN_LEXEMES, [sorted(set().union(*edits.values()))]))
-    likes = {lexeme: tuple(sorted(edits[lexeme] & documents.keys()))[:LIKES_MOST] for lexeme in edits}
+    likes = {lexeme: tuple(sorted(edits[lexeme] & documents.keys()))[:MAX_LIKES] for lexeme in edits}
     return [
         replace(term, likes=likes[term.lexeme], documents=sum(documents[like] for like in likes[term.lexeme]))
         if term.lexeme in likes
@@ -145,7 +145,7 @@ def one_edit_away(word: str) -> set[str]:
 
 def _identifiers(query: str, terms: Sequence[Term]) -> list[Term]:
     """`sales.orders` and `customer_id` as wholes beside their parts: who holds the whole is worth more."""
-    names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:IDENTIFIERS_MOST]
+    names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:MAX_IDENTIFIERS]
     if not names:
         return []
     wholes = []
@@ -209,5 +209,5 @@ def refresh() -> int:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('memory_lexemes'))")
         cursor.execute("DELETE FROM memory_lexemes")
-        cursor.execute(REFRESH, [OWNERS_LEAST])
+        cursor.execute(REFRESH, [MIN_OWNERS])
         return int(cursor.rowcount)

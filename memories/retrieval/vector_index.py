@@ -20,7 +20,7 @@ NAME, NEXT = "passage_vectors", "passage_vectors_next"
 TRAINED_FROM = 5_000  # passages; fewer are scanned as quickly
 # A search compares the vectors of RECALL_PROBES lists, 80: most of 10,000, a fifth of 100,000, 1 in 25 of a million.
 # With fewer lists it takes longer, with more it misses more (bench/recall_speed.py).
-LISTS_MAX = 2_000  # training takes memory by their square: .9 GB
+MAX_LISTS = 2_000  # training takes memory by their square: .9 GB
 LISTS_AT_RETRAINING = 2  # times as many as there are: 2.8 times the rows
 SAMPLES_PER_LIST = 50  # pgvector's k-means
 IN_A_WORKER = 3_000_000  # passages; more take longer than a worker's task may
@@ -44,7 +44,7 @@ def train(*, in_worker: bool = False) -> str:
     with connection.cursor() as cursor:
         cursor.execute(STATE, [NAME])
         rows, lists = cursor.fetchone()
-    lists_due = min(round(rows ** (2 / 3) / 5), LISTS_MAX)
+    lists_due = min(round(rows ** (2 / 3) / 5), MAX_LISTS)
     if rows < TRAINED_FROM or lists_due < LISTS_AT_RETRAINING * lists:
         return f"{rows} passages, {lists} lists" if lists else f"{rows} passages are scanned"
     if in_worker and rows > IN_A_WORKER:

@@ -26,7 +26,7 @@ from memories.identity.caller import Caller, caller_for
 from memories.models import Batch
 from memories.writing.undo import undo as undo_change
 
-UNITS_MAX = 5_000
+MAX_UNITS = 5_000
 AT_ONCE = 20  # rows in one transaction
 DEADLOCK = "40P01"  # PostgreSQL's SQLSTATE
 PAUSE_S = 0.2
@@ -101,8 +101,8 @@ def start(
     note = checked(Reason, note, "note")
     ids = sorted({checked(Id, pk, "ids") for pk in unit_ids})  # in one order everywhere: none wait in a circle
     if not ids:
-        raise Invalid("is empty: nothing was chosen", field="ids", allowed=f"1 to {UNITS_MAX:,}")
-    check_count("ids", ids, UNITS_MAX)
+        raise Invalid("is empty: nothing was chosen", field="ids", allowed=f"1 to {MAX_UNITS:,}")
+    check_count("ids", ids, MAX_UNITS)
     return _begin(caller, _save(caller, act, ids, Words(note, choice), back_to, None))
 
 

@@ -19,7 +19,7 @@ from memories.models import Feedback, MemoryRecord, Passage, Source, Status, Ver
 from memories.operations import PruneNotes
 from memories.writing.revision import revised
 
-NOTES_MOST = 5_000  # of a person, looked at in one call
+MAX_NOTES = 5_000  # of a person, looked at in one call
 EXAMPLES = 5
 REASON = "pruned"
 
@@ -54,7 +54,7 @@ def _due(caller: Caller, ask: PruneNotes) -> list[MemoryRecord]:
         .order_by("-access_count", "-last_accessed_at", "-created_at")
         .defer("search")
     )
-    notes = [note for note in rows.select_for_update(of=("self",))[:NOTES_MOST] if _is_free(note)][ask.keep :]
+    notes = [note for note in rows.select_for_update(of=("self",))[:MAX_NOTES] if _is_free(note)][ask.keep :]
     return _repeated(caller, notes) if ask.near_duplicates else notes
 
 
@@ -73,7 +73,7 @@ def _repeated(caller: Caller, notes: Sequence[MemoryRecord]) -> list[MemoryRecor
     """Those that a newer note of the caller nearly repeats."""
     notes_of_caller = MemoryRecord.objects.filter(created_by=caller.email, source=Source.NOTE, status=Status.ACTIVE)
     rows = Passage.objects.filter(record__in=notes_of_caller, start=0).order_by("-record__created_at", "record_id")
-    entries = list(rows.values_list("record_id", "vector")[:NOTES_MOST])
+    entries = list(rows.values_list("record_id", "vector")[:MAX_NOTES])
     if not entries:
         return []
     vectors = np.array([vector for _, vector in entries], dtype=np.float32)

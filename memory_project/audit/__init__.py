@@ -12,7 +12,7 @@ from memories.database import prepared_statements
 from memories.identity.caller import Caller
 from memory_project.models import AuditEvent
 
-TEXT_MOST = 200  # longer texts are noted by their length
+MAX_TEXT = 200  # longer texts are noted by their length
 # What people or agents said is never kept here: erasing a memory must leave nothing, also of a call that failed.
 SAID = frozenset(
     {"content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response"}
@@ -20,12 +20,12 @@ SAID = frozenset(
 SECRET = re.compile(r"pass(word|wd)?|secret|token|api_?key|authorization|credential", re.IGNORECASE)
 ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID_KEYS = ("id", "ids", "insight_id", "insight_ids", "record_id")
-DEPTH_MOST = 6
+MAX_DEPTH = 6
 
 
 def redacted(value: Any, depth: int = 0) -> Any:
     """The value with secrets masked and long texts replaced by their length."""
-    if depth > DEPTH_MOST:
+    if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, Mapping):
         return {_clean(str(key))[:100]: _redacted_item(str(key), item, depth) for key, item in list(value.items())[:50]}
@@ -33,10 +33,10 @@ def redacted(value: Any, depth: int = 0) -> Any:
         return [redacted(item, depth + 1) for item in value[:50]]
     if isinstance(value, str):
         clean = _clean(value)
-        return clean if len(clean) <= TEXT_MOST else f"[{len(value)} characters]"
+        return clean if len(clean) <= MAX_TEXT else f"[{len(value)} characters]"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value if isinstance(value, int | float | bool | None) else str(value)[:TEXT_MOST]
+    return value if isinstance(value, int | float | bool | None) else str(value)[:MAX_TEXT]
 
 
 def _redacted_item(key: str, item: Any, depth: int) -> Any:

@@ -20,7 +20,7 @@ from memory_project.accounts.tokens import bearer, find_token
 from memory_project.mcp.toolsets import DENIED_KEY
 
 SCOPE_KEY = "commonplace.caller"
-SESSION_MOST = 120  # characters of a session's name
+MAX_SESSION = 120  # characters of a session's name
 
 
 class RequireToken:
@@ -66,7 +66,7 @@ def caller_with(text: str, session: str = "") -> Caller | None:
             door="mcp-http",
             persona=token.persona,
             rights=frozenset(token.rights),
-            session=session[:SESSION_MOST] if session.isprintable() else "",
+            session=session[:MAX_SESSION] if session.isprintable() else "",
             connection=f"token {token.pk}",
             graph=token.graph,
             limits=(Limit(f"token {token.pk}", token.calls_per_minute, token.writes_per_day),),

@@ -31,8 +31,8 @@ SCHEME = "commonplace://"
 GRAPH = "memory://knowledge-graph"
 MIME = "application/json"
 MINE = f"{SCHEME}insights/mine"
-OFFERED_MOST = 20  # values of a completion
-LISTED_MOST = 20  # memories in a list
+MAX_OFFERED = 20  # values of a completion
+MAX_LISTED = 20  # memories in a list
 
 
 def resources_of(caller: Caller, tools: Collection[str]) -> list[Resource]:
@@ -58,7 +58,7 @@ def resources_of(caller: Caller, tools: Collection[str]) -> list[Resource]:
 
 
 def _newest(caller: Caller) -> Iterable[MemoryRecord]:
-    return memories.newest(caller, Filters(owner=caller.email)).defer("search")[:LISTED_MOST]
+    return memories.newest(caller, Filters(owner=caller.email)).defer("search")[:MAX_LISTED]
 
 
 def templates_of(caller: Caller, tools: Collection[str]) -> list[ResourceTemplate]:
@@ -185,8 +185,8 @@ KINDS = {
 def completions(caller: Caller, argument: str, text: str, tools: Collection[str]) -> list[str]:
     """What an argument of a template may be: names of entities, ids of one's own memories."""
     if argument == "urn" and KINDS["entity"].is_open(caller, tools):
-        return [quote(row.urn, safe=":(),") for row in entities_like(text)[:OFFERED_MOST]]
+        return [quote(row.urn, safe=":(),") for row in entities_like(text)[:MAX_OFFERED]]
     if argument == "id" and KINDS["memory"].is_open(caller, tools):
         rows = memories.newest(caller, Filters(owner=caller.email))[:500]
-        return [pk.hex for pk in rows.values_list("pk", flat=True) if pk.hex.startswith(text)][:OFFERED_MOST]
+        return [pk.hex for pk in rows.values_list("pk", flat=True) if pk.hex.startswith(text)][:MAX_OFFERED]
     return []

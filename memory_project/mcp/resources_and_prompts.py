@@ -45,7 +45,7 @@ from memory_project.mcp.workers import Running
 
 Answer = TypeVar("Answer")
 
-STREAMS_MOST = 8  # that one person listens on at once
+MAX_STREAMS = 8  # that one person listens on at once
 
 
 class ReadingServer(IdentifiedServer):
@@ -123,12 +123,12 @@ class ReadingServer(IdentifiedServer):
     async def _listen(self, ctx: Any, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         caller = await self.caller(ctx.request)
         uris = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
-        if len(uris) > subscriptions.RESOURCES_MOST:
+        if len(uris) > subscriptions.MAX_RESOURCES:
             raise MCPError(
-                INVALID_REQUEST, f"{len(uris)} resources; at most {subscriptions.RESOURCES_MOST} on one stream"
+                INVALID_REQUEST, f"{len(uris)} resources; at most {subscriptions.MAX_RESOURCES} on one stream"
             )
-        if self._streams[caller.email] >= STREAMS_MOST:
-            raise MCPError(INVALID_REQUEST, f"you listen on {STREAMS_MOST} streams already; close one of them")
+        if self._streams[caller.email] >= MAX_STREAMS:
+            raise MCPError(INVALID_REQUEST, f"you listen on {MAX_STREAMS} streams already; close one of them")
         self._streams[caller.email] += 1
         try:
             return await subscriptions.listen(ctx, params, partial(self._look, ctx.request, uris))
@@ -136,8 +136,8 @@ class ReadingServer(IdentifiedServer):
             self._streams[caller.email] -= 1
 
     async def _subscribe(self, ctx: Any, params: SubscribeRequestParams) -> EmptyResult:
-        if len(self._sessions) >= subscriptions.RESOURCES_MOST:
-            raise MCPError(INVALID_REQUEST, f"at most {subscriptions.RESOURCES_MOST} resources; unsubscribe from one")
+        if len(self._sessions) >= subscriptions.MAX_RESOURCES:
+            raise MCPError(INVALID_REQUEST, f"at most {subscriptions.MAX_RESOURCES} resources; unsubscribe from one")
         uri = str(params.uri)
         self._stamps.update(await to_thread.run_sync(self._look, ctx.request, [uri]))
         self._sessions[uri] = ctx.session

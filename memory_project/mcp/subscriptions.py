@@ -27,7 +27,7 @@ from memories.contract.errors import DomainError
 
 log = logging.getLogger(__name__)
 
-RESOURCES_MOST = 100  # that one client is told about
+MAX_RESOURCES = 100  # that one client is told about
 LISTEN_FOR_S = 600  # then the stream ends in good order, and the client, identified anew, listens again
 LIST = ""  # stands for the list of resources where stamps are keyed by URI
 

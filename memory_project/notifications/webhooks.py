@@ -26,7 +26,7 @@ from memories.retrieval.recall import Filters, in_scope
 from memory_project.models import Webhook
 
 TIMEOUT_S = 10.0
-ANSWER_MOST = 10_000  # bytes that are read of an answer
+MAX_ANSWER = 10_000  # bytes that are read of an answer
 EVERY = timedelta(hours=20)  # a schedule looks more often; a channel hears of it once a day
 
 
@@ -113,7 +113,7 @@ def post(url: str, body: dict[str, str]) -> str:
                 "POST", target, json=body, headers={"Host": host}, extensions={"sni_hostname": host}
             ) as response,
         ):
-            bounded_http.read(response, ANSWER_MOST)
+            bounded_http.read(response, MAX_ANSWER)
             return "" if response.is_success else f"{host} answered {response.status_code}"
     except Invalid as refusal:
         return refusal.message

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 RING = 150  # of the view box, between two rings
 ROOM = 96  # along a ring, for a node with its name
 MARGIN = 80
-SIDE_LEAST = 560
+MIN_SIDE = 560
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Layout:
         """Left, top, width and height of what is drawn, with a margin; small pictures are not blown up."""
         xs, ys = zip(*self.points.values(), strict=True) if self.points else ((0.0,), (0.0,))
         width, height = (max(values) - min(values) + 2 * MARGIN for values in (xs, ys))
-        side = max(width, SIDE_LEAST)
+        side = max(width, MIN_SIDE)
         return (min(xs) - MARGIN - (side - width) / 2, min(ys) - MARGIN, side, height)
 
 

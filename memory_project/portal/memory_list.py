@@ -21,7 +21,7 @@ from memories.contract.operations import checked
 from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Tier
-from memories.operations import QUERY_MAX
+from memories.operations import MAX_QUERY
 from memories.retrieval import facets
 from memories.retrieval.recall import Filters, Hit, Recall, in_scope, recall
 
@@ -115,7 +115,7 @@ class Browse:
         sort = "oldest" if params.get("sort") == "oldest" else "newest"
         return cls(
             caller,
-            read("q", QUERY_MAX),
+            read("q", MAX_QUERY),
             choices,
             sort,
             read("after"),
@@ -217,7 +217,7 @@ class Browse:
 
 
 def format_count(count: int) -> str:
-    return f"{queries.COUNT_MOST:,}+" if count > queries.COUNT_MOST else f"{count:,}"
+    return f"{queries.MAX_COUNT:,}+" if count > queries.MAX_COUNT else f"{count:,}"
 
 
 def label(facet: str, value: str) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 from django import forms
 
 from knowledge.catalog.interface import entity_type
-from knowledge.changesets.change_request import CHANGE_TYPES, DETAIL_MAX, TARGET_MAX
+from knowledge.changesets.change_request import CHANGE_TYPES, MAX_DETAIL, MAX_TARGET
 from knowledge.models import Insight
-from knowledge.operations import ACTIONS_MAX, Capture
+from knowledge.operations import MAX_ACTIONS, Capture
 from memories.contract.errors import Invalid
 from memory_project.portal.error_labels import beside_its_field
 from memory_project.portal.form_fields import EntitiesField, form_field
@@ -36,7 +36,7 @@ class SuggestionForm(forms.Form):
         self, data: Any = None, *, initial: Mapping[str, Any], actions: Sequence[Mapping[str, str]], **kwargs: Any
     ) -> None:
         super().__init__(data, initial=dict(initial), **kwargs)
-        self.initial_actions = [*actions, *[{}] * ACTIONS_MAX][:ACTIONS_MAX]
+        self.initial_actions = [*actions, *[{}] * MAX_ACTIONS][:MAX_ACTIONS]
         first = next(iter(str(initial.get("entity_urns", "")).splitlines()), "")
         kinds = [("", "No change"), *_suiting(first, [action.get("action_type", "") for action in actions])]
         for index, action in enumerate(self.initial_actions):
@@ -46,12 +46,12 @@ class SuggestionForm(forms.Form):
     @property
     def actions(self) -> list[list[forms.BoundField]]:
         """The fields of each suggested action."""
-        return [[self[f"{name}-{index}"] for name in SHOWN_PARTS] for index in range(ACTIONS_MAX)]
+        return [[self[f"{name}-{index}"] for name in SHOWN_PARTS] for index in range(MAX_ACTIONS)]
 
     @property
     def shown_count(self) -> int:
         """Changes that are shown at once: those that there are, and room for another."""
-        return min(sum(bool(action) for action in self.initial_actions) + 1, ACTIONS_MAX)
+        return min(sum(bool(action) for action in self.initial_actions) + 1, MAX_ACTIONS)
 
     @property
     def claim(self) -> list[forms.BoundField]:
@@ -129,21 +129,21 @@ def _action_fields(index: int, action: Mapping[str, str], kinds: Sequence[tuple[
         "target": forms.CharField(
             required=False,
             label="Where",
-            max_length=TARGET_MAX,
+            max_length=MAX_TARGET,
             initial=action.get("target", "").removeprefix(COLUMN),
             widget=forms.TextInput(attrs=column),
         ),
         "detail": forms.CharField(
             required=False,
             label="New text or value",
-            max_length=DETAIL_MAX,
+            max_length=MAX_DETAIL,
             initial=action.get("detail", ""),
             widget=forms.Textarea(attrs={"rows": 2}),
         ),
         "query_sql": forms.CharField(
             required=False,
             label="SQL statement",
-            max_length=DETAIL_MAX,
+            max_length=MAX_DETAIL,
             initial=action.get("query_sql", ""),
             widget=forms.Textarea(attrs=sql),
         ),

@@ -68,7 +68,7 @@ def test_a_server_that_ignores_the_page_ends(alice: Caller, api: Api) -> None:
 def test_the_cap_says_how_to_go_on_and_resume_goes_past_it(
     alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingesting, "PAGES_MAX", 5)
+    monkeypatch.setattr(ingesting, "MAX_PAGES", 5)
     first = everything(alice, per_page=10)
     assert (first.pages, first.records, first.capped) == (5, 50, True)
     assert "resume" in first.notes[0]
@@ -81,7 +81,7 @@ def test_the_cap_says_how_to_go_on_and_resume_goes_past_it(
 def test_exactly_as_many_pages_as_the_cap_are_not_capped(
     alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingesting, "PAGES_MAX", 12)
+    monkeypatch.setattr(ingesting, "MAX_PAGES", 12)
     answer = everything(alice, per_page=10)
     assert (answer.pages, answer.capped) == (12, False)
 

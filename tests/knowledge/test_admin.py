@@ -288,7 +288,7 @@ def test_large_counts_are_estimated(ada_user: User, monkeypatch: pytest.MonkeyPa
     rows = MemoryRecord.objects.all()
     assert EstimatedPaginator(rows, 2).count == 4
     assert base.planned_rows(rows) > 0
-    monkeypatch.setattr(base, "COUNT_MOST", 2)
+    monkeypatch.setattr(base, "MAX_COUNT", 2)
     monkeypatch.setattr(base, "planned_rows", lambda queryset: 123_456)
     assert EstimatedPaginator(rows, 2).count == 123_456
 

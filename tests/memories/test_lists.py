@@ -101,7 +101,7 @@ def test_facets_count_what_each_filter_would_find(
 def test_a_wide_scope_is_counted_in_its_newest_rows_and_says_so(
     alice: Caller, facts: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(facets, "ROWS_MOST", 5)
+    monkeypatch.setattr(facets, "MAX_ROWS", 5)
     counted = facets.counts(alice, Filters())
     assert sum(n for _, n in counted["category"]) == 5
     assert dict(counted["least"]).keys() == facets.FACETS.keys()

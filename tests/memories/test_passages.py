@@ -33,7 +33,7 @@ def test_windows_cover_the_text_in_order(text: str) -> None:
     assert (windows[0].start, windows[-1].stop) == (0, len(text))
     for before, after in pairwise(windows):
         assert before.start < after.start <= before.stop < after.stop
-    assert all(window.stop - window.start <= passages.WHOLE_MOST for window in windows)
+    assert all(window.stop - window.start <= passages.MAX_WHOLE for window in windows)
 
 
 def test_a_short_text_is_one_passage() -> None:

@@ -18,7 +18,7 @@ from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 
 LISTED = 100
-USES_MOST = 2  # of an idle entity
+MAX_USES = 2  # of an idle entity
 DONE = ("archived", "archivado")
 
 
@@ -42,7 +42,7 @@ def report(ask: Report, *, caller: Caller) -> Findings:
     counted = entities.annotate(n=Count("observations", filter=Q(observations__ended_at=None)))
     since = timezone.now() - timedelta(days=ask.stale_days)
     looked_at = Q(last_access__isnull=False, last_access__lt=since) | Q(last_access=None, created_at__lt=since)
-    idle = counted.filter(looked_at, access_count__lte=USES_MOST, n__gt=0).exclude(status__in=DONE)
+    idle = counted.filter(looked_at, access_count__lte=MAX_USES, n__gt=0).exclude(status__in=DONE)
     splits = split_candidates(graph)
     names = {analysis.entity.pk for analysis in splits}
     full = [entity for entity in counted.filter(n__gt=0) if entity.n > threshold_of(entity.entity_type)]

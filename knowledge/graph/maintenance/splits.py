@@ -38,7 +38,7 @@ from memories.lazy_numpy import np
 
 CUT = 0.5  # cosine distance
 WORD_LETTERS = 4
-CLUSTERED_MOST = 400  # observations of one entity that are clustered
+MAX_CLUSTERED = 400  # observations of one entity that are clustered
 
 
 @dataclass(frozen=True)
@@ -186,12 +186,12 @@ def _split_off(graph: Graph, entity: Entity, split: Mapping[str, Any], number: i
 
 def topics_of(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
     """Name → observations, the largest topic first."""
-    looked_at = list(observations[:CLUSTERED_MOST])
+    looked_at = list(observations[:MAX_CLUSTERED])
     labels = _clusters(_distances(looked_at))
     groups: dict[int, list[Observation]] = {}
     for label, observation in zip(labels, looked_at, strict=True):
         groups.setdefault(label, []).append(observation)
-    rest = list(observations[CLUSTERED_MOST:])
+    rest = list(observations[MAX_CLUSTERED:])
     clusters = sorted(groups.values(), key=lambda group: (-len(group), group[0].number))
     if rest:
         clusters[0].extend(rest)

@@ -15,7 +15,7 @@ from django_q.tasks import async_task
 from knowledge.graph.models import AccessDay, Entity
 from memories.database.connections import quick_commit
 
-TOGETHER_MOST = 50
+MAX_TOGETHER = 50
 COUNT_DAY = """
     INSERT INTO graph_access_days (entity_id, day, count) SELECT id, %s, 1 FROM unnest(%s::uuid[]) AS id
     ON CONFLICT (entity_id, day) DO UPDATE SET count = graph_access_days.count + 1"""
@@ -28,7 +28,7 @@ COUNT_PAIRS = """
 
 def count_later(pks: Sequence[UUID]) -> None:
     if pks:
-        task = partial(async_task, "knowledge.graph.tasks.count_uses", [pk.hex for pk in pks[:TOGETHER_MOST]])
+        task = partial(async_task, "knowledge.graph.tasks.count_uses", [pk.hex for pk in pks[:MAX_TOGETHER]])
         with quick_commit():
             transaction.on_commit(task)
 

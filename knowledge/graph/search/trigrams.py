@@ -6,7 +6,7 @@ import re
 
 GRAM = 3
 WORD = re.compile(r"\w+")
-ASKED_MOST = 64  # of a query: they leave few rows, and each of those is looked at whole
+MAX_ASKED = 64  # of a query: they leave few rows, and each of those is looked at whole
 
 
 def folded(text: str) -> str:
@@ -21,7 +21,7 @@ def grams(folded_text: str) -> list[str]:
 
 def asked_grams(folded_query: str) -> list[str]:
     """Groups that every text has which holds this query."""
-    return grams(folded_query)[:ASKED_MOST]
+    return grams(folded_query)[:MAX_ASKED]
 
 
 def words_of(text: str) -> list[str]:

@@ -17,7 +17,7 @@ from django.db.models.functions import Least
 from pgvector.django import CosineDistance
 
 from memories import extensions
-from memories.contract.fields import URNS_MAX
+from memories.contract.fields import MAX_URNS
 from memories.conversation import heuristics
 from memories.conversation.consolidation import classification
 from memories.conversation.heuristics import WORD, Reading
@@ -93,7 +93,7 @@ def _write(record: MemoryRecord, result: Reading, urns: Sequence[str]) -> None:
     record.importance, record.dimension = result.importance, result.dimension
     record.summary = record.summary or (result.summary if result.summary != record.content else "")
     record.tags = list(dict.fromkeys([*record.tags, *result.tags]))
-    record.entity_urns = list(dict.fromkeys([*record.entity_urns, *urns]))[:URNS_MAX]
+    record.entity_urns = list(dict.fromkeys([*record.entity_urns, *urns]))[:MAX_URNS]
     record.enrichment_status = COMPLETED
     record.save(update_fields=["importance", "dimension", "summary", "tags", "entity_urns", "enrichment_status"])
     for ground in extensions.GROUNDS.values():

@@ -29,9 +29,9 @@ from memories.retrieval.passages import Stamped
 from memories.writing.revision import revised, save_many
 
 COMPRESSED = "compressed"  # enrichment_status of a turn that is in a summary
-TURNS_LEAST = 4  # of a conversation that is worth a summary
-SUMMARY_MOST = 1_000  # characters
-CONVERSATIONS_MOST = 200  # summed up in one run
+MIN_TURNS = 4  # of a conversation that is worth a summary
+MAX_SUMMARY = 1_000  # characters
+MAX_CONVERSATIONS = 200  # summed up in one run
 REASON = "forgotten: of little importance, and never used"
 
 
@@ -51,7 +51,7 @@ def compress() -> int:
     soon = timezone.now() + timedelta(hours=settings.CONSOLIDATE_BEFORE_HOURS)
     turns = MemoryRecord.objects.filter(tier=Tier.SHORT_TERM, status=Status.ACTIVE, enrichment_status="")
     due = turns.filter(expires_at__lte=soon).order_by().values_list("created_by", "conversation_id").distinct()
-    return sum(_compress(owner, conversation) for owner, conversation in due[:CONVERSATIONS_MOST])
+    return sum(_compress(owner, conversation) for owner, conversation in due[:MAX_CONVERSATIONS])
 
 
 def promote() -> int:
@@ -103,7 +103,7 @@ def _compress(owner: str, conversation_id: str) -> bool:
         created_by=owner, conversation_id=conversation_id, tier=Tier.SHORT_TERM, enrichment_status=""
     ).exclude(status=Status.ARCHIVED)
     turns = list(rows.order_by("thread_position").defer("search"))
-    summary = _summary(turns) if len(turns) >= TURNS_LEAST else None
+    summary = _summary(turns) if len(turns) >= MIN_TURNS else None
     stamp: Stamped | None = None
     if summary:
         try:
@@ -125,16 +125,16 @@ def _compress(owner: str, conversation_id: str) -> bool:
 
 
 def _summary(turns: Sequence[MemoryRecord]) -> MemoryRecord:
-    """The most important sentences of a conversation, in their order, up to SUMMARY_MOST characters."""
+    """The most important sentences of a conversation, in their order, up to MAX_SUMMARY characters."""
     first, last = turns[0], turns[-1]
     lines = [(turn.importance + heuristics.importance_of(turn.content), n, _line(turn)) for n, turn in enumerate(turns)]
     picks: list[tuple[int, str]] = []
     length = 0
     for _, n, line in sorted(lines, key=lambda entry: (-entry[0], entry[1])):
-        if length + len(line) + 1 <= SUMMARY_MOST:
+        if length + len(line) + 1 <= MAX_SUMMARY:
             picks.append((n, line))
             length += len(line) + 1
-    content = "\n".join(line for _, line in sorted(picks)) or _line(first)[:SUMMARY_MOST]
+    content = "\n".join(line for _, line in sorted(picks)) or _line(first)[:MAX_SUMMARY]
     return MemoryRecord(
         created_by=first.created_by,
         persona=first.persona,

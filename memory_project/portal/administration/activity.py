@@ -20,7 +20,7 @@ from memory_project.audit import statistics
 from memory_project.models import AuditEvent
 from memory_project.portal.templatetags.charts import Point
 
-EXPORT_MOST = 100_000
+MAX_EXPORT = 100_000
 EXPORTED = (
     "at",
     "email",
@@ -56,7 +56,7 @@ def audit(request: HttpRequest, **admin: Any) -> HttpResponse:
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """The filtered events as CSV, newest first, without arguments."""
     _admins_only(request)
-    rows = statistics.CallFilter.of(request.GET).rows().order_by("-at", "pk").values_list(*EXPORTED)[:EXPORT_MOST]
+    rows = statistics.CallFilter.of(request.GET).rows().order_by("-at", "pk").values_list(*EXPORTED)[:MAX_EXPORT]
     response = StreamingHttpResponse(_lines(rows), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="audit.csv"'
     return response

@@ -70,7 +70,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         "colleagues": colleagues(caller),
         "previous_page": f"{query}&{urlencode({'page': number - 1})}" if number > 1 else "",
         "next_page": f"{query}&{urlencode({'page': number + 1})}" if number * SIZE < len(groups) else "",
-        "most": bulk_actions.UNITS_MAX,
+        "most": bulk_actions.MAX_UNITS,
     }
     return render(request, "review/list.html", context)
 
@@ -131,17 +131,17 @@ def _chosen_ids(caller: Caller, request: HttpRequest) -> list[str]:
     if request.POST.get("all") != "1":
         return request.POST.getlist("ids")
     queue = Queue.of(caller, {name: request.POST.get(f"f-{name}", "") for name in queues.FILTERS})
-    return [pk.hex for pk in queue.ids(bulk_actions.UNITS_MAX)]
+    return [pk.hex for pk in queue.ids(bulk_actions.MAX_UNITS)]
 
 
 def _apply_preview(request: HttpRequest, caller: Caller, ids: Sequence[str], back: str) -> HttpResponse:
     approved = queues.STATES["approved"][1](caller).filter(pk__in=[UUID(pk) for pk in ids])
-    insights = list(approved.order_by("record__created_at", "pk")[: suggested.PREVIEWED_MOST + 1])
-    shown_insights = insights[: suggested.PREVIEWED_MOST]
+    insights = list(approved.order_by("record__created_at", "pk")[: suggested.MAX_PREVIEWED + 1])
+    shown_insights = insights[: suggested.MAX_PREVIEWED]
     context = {
         "preview": suggested.preview(shown_insights),
         "is_cut": len(insights) > len(shown_insights),
-        "most": suggested.PREVIEWED_MOST,
+        "most": suggested.MAX_PREVIEWED,
         "left_out": len(ids) - len(insights),
         "back": back,
     }

@@ -18,7 +18,7 @@ from knowledge.insights.lifecycle import edit as edit_insight
 from knowledge.insights.lifecycle import require_curator, set_replaced
 from knowledge.models import InsightState
 from knowledge.review import clarifications, decisions
-from knowledge.review.cases import ALIKE_MOST, QUESTIONS, REASONS, also_waiting, case, decided_today
+from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, case, decided_today
 from knowledge.review.queue import Place, Queue
 from memories.contract.errors import DomainError, Invalid, NotFound
 from memories.identity.caller import Caller, caller_of
@@ -110,7 +110,7 @@ def _following(review_queue: Queue, position: Place) -> UUID | None:
 def _decide_alike(request: HttpRequest, caller: Caller, act: str, also: list[str]) -> list[str]:
     """The same decision on near-duplicates; returns those it was made on."""
     decided_ids = []
-    for pk in also[:ALIKE_MOST]:
+    for pk in also[:MAX_ALIKE]:
         try:
             DECISIONS[act](caller, UUID(pk), _note(request), request.POST)
             decided_ids.append(pk)

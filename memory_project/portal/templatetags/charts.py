@@ -65,7 +65,7 @@ def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> 
 
 
 LABEL, ROW = 170, 24  # of the view box: room for a value's name, and the height of a row
-NAME_MOST = 24  # characters of a value's name
+MAX_NAME = 24  # characters of a value's name
 
 
 @register.inclusion_tag("_rows_chart.html")
@@ -76,7 +76,7 @@ def spread(points: Sequence[Point], title: str) -> dict[str, Any]:
     drawn = [
         {
             "point": point,
-            "name": point.label if len(point.label) <= NAME_MOST else f"{point.label[: NAME_MOST - 1]}…",
+            "name": point.label if len(point.label) <= MAX_NAME else f"{point.label[: MAX_NAME - 1]}…",
             "y": index * ROW + 4,
             "text_y": index * ROW + 16,
             "width": round(max(room * point.value / peak, 1), 1),
@@ -94,8 +94,8 @@ def spread(points: Sequence[Point], title: str) -> dict[str, Any]:
 
 
 BOX, BOX_HEIGHT, BETWEEN, SIDE_GAP = 190, 40, 14, 70  # of the view box, in the lineage picture
-NODE_NAME_MOST = 24  # characters of an entity's name in its box
-SIDE_MOST = 6  # entities on each side; the lists beside the picture have all
+MAX_NODE_NAME = 24  # characters of an entity's name in its box
+MAX_SIDE = 6  # entities on each side; the lists beside the picture have all
 
 
 @register.inclusion_tag("_lineage.html")
@@ -104,7 +104,7 @@ def lineage(
 ) -> dict[str, Any]:
     """What an entity is made from, at the left, and what it feeds, at the right; each box leads to its entity and tells
     how many memories there are about it, and how many are stale."""
-    sides = [list(upstream[:SIDE_MOST]), [urn], list(downstream[:SIDE_MOST])]
+    sides = [list(upstream[:MAX_SIDE]), [urn], list(downstream[:MAX_SIDE])]
     columns = [side for side in sides if side]
     height = max(len(side) for side in columns) * (BOX_HEIGHT + BETWEEN) + BETWEEN
     nodes: dict[str, dict[str, Any]] = {}
@@ -116,7 +116,7 @@ def lineage(
     middle = nodes[urn]
     edges = [_edge(nodes[near], middle) for near in sides[0]] + [_edge(middle, nodes[near]) for near in sides[2]]
     width = len(columns) * (BOX + SIDE_GAP) - SIDE_GAP
-    hidden_count = max(len(upstream) - SIDE_MOST, 0) + max(len(downstream) - SIDE_MOST, 0)
+    hidden_count = max(len(upstream) - MAX_SIDE, 0) + max(len(downstream) - MAX_SIDE, 0)
     box = f"0 0 {width} {height:.0f}"
     return {"nodes": list(nodes.values()), "edges": edges, "box": box, "hidden_count": hidden_count, "width": width}
 
@@ -127,7 +127,7 @@ def _node(urn: str, x: float, y: float, is_subject: bool, counts: tuple[int, int
     total, stale = counts
     says = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "")
     return {
-        "urn": urn, "name": name if len(name) <= NODE_NAME_MOST else f"…{name[1 - NODE_NAME_MOST:]}",
+        "urn": urn, "name": name if len(name) <= MAX_NODE_NAME else f"…{name[1 - MAX_NODE_NAME:]}",
         "full_name": full_name,
         "x": x, "y": y, "text_x": x + 10, "name_y": y + 17, "says_y": y + 32, "says": says, "is_subject": is_subject,
         "has_stale": bool(stale), "width": BOX, "height": BOX_HEIGHT,

@@ -41,7 +41,7 @@ def start(request: HttpRequest) -> HttpResponse:
     ids = request.POST.getlist("ids")
     if cause := request.POST.get("cause"):  # all that are stale for the same reason, beyond the shown page too
         rows = queries.mine_to_review(caller).filter(stale_reason=cause)
-        ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: bulk_actions.UNITS_MAX]]
+        ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: bulk_actions.MAX_UNITS]]
     back = local_page(request.POST.get("back_to", ""))
     if not ids:
         messages.warning(request, "Choose at least one first.")

@@ -23,8 +23,8 @@ from memories.contract.paging import page
 from memories.identity.caller import caller_of
 from memories.retrieval import impressions
 
-FOUND_MOST = 30
-TOLD_MOST = 5  # memories that would come along with an agent's call
+MAX_FOUND = 30
+MAX_TOLD = 5  # memories that would come along with an agent's call
 
 
 @require_safe
@@ -49,7 +49,7 @@ def knowledge(request: HttpRequest) -> HttpResponse:
 def _search(q: str) -> dict[str, Any]:
     try:
         catalog = catalogs.readable()
-        answer = search(catalog, q, limit=FOUND_MOST)
+        answer = search(catalog, q, limit=MAX_FOUND)
         return {"matches": answer.entities, "note": catalogs.copy_note(catalog) or answer.note}
     except (CatalogUnavailable, CatalogRefused) as error:
         return {"matches": [], "note": error.message}
@@ -78,7 +78,7 @@ def entity(request: HttpRequest) -> HttpResponse:
         "columns": [(column, stories.get(column["column"])) for column in facts.get("columns", [])],
         "note": note,
         "page": current_page,
-        "told": memory_context.known_of(caller, [urn], "", limit=TOLD_MOST).entries,
+        "told": memory_context.known_of(caller, [urn], "", limit=MAX_TOLD).entries,
         "nodes": catalog_links.of_entity(caller, urn),
         "shown": impressions.counts([record.pk for record in current_page.rows]),
         "waiting": waiting.order_by("record__created_at")[:10],

@@ -28,12 +28,12 @@ from memories.contract.fields import UNSTORABLE
 from memories.identity.caller import Caller, caller_of
 from memory_project.portal.graph_layout import Layout, rings
 
-NAME_MOST = 18  # characters of a name in the picture
-LABELS_MOST = 80  # relations whose type is written on them
-CATALOG_MOST = 12  # catalog entities around those that stand for one
-MATCHES_MOST = 50
+MAX_NAME = 18  # characters of a name in the picture
+MAX_LABELS = 80  # relations whose type is written on them
+MAX_CATALOG = 12  # catalog entities around those that stand for one
+MAX_MATCHES = 50
 RADIUS = 18
-DAYS_MOST = 36_500  # that one looks back
+MAX_DAYS = 36_500  # that one looks back
 
 
 WHO_READS = {
@@ -58,7 +58,7 @@ class Choice:
         graph = next((graph for graph in open_graphs if graph.pk.hex == params.get("graph", "")), open_graphs[0])
         expanded = [_number(text) or 0 for text in params.get("expanded", "")[:4_000].split(",")]
         q = UNSTORABLE.sub("", params.get("q", "")).strip()[:500]
-        days_ago = min(_number(params.get("ago", "")) or 0, DAYS_MOST)
+        days_ago = min(_number(params.get("ago", "")) or 0, MAX_DAYS)
         return cls(graph, _number(params.get("node", "")), [n for n in expanded if n], days_ago, q)
 
     @property
@@ -83,8 +83,8 @@ def graph(request: HttpRequest) -> HttpResponse:
     part = drawing.around(choice.graph, choice.number, choice.expanded, choice.as_of)
     urns = {entity.urn for entity in part.entities if entity.urn}
     lineage = {
-        urn: [near for near in neighbours.of([urn]) if near not in urns][:CATALOG_MOST]
-        for urn in sorted(urns)[:CATALOG_MOST]
+        urn: [near for near in neighbours.of([urn]) if near not in urns][:MAX_CATALOG]
+        for urn in sorted(urns)[:MAX_CATALOG]
     }
     context: dict[str, Any] = {
         "graphs": [(entry, choice.address(graph=entry.pk.hex, node="", expanded=[])) for entry in open_graphs],
@@ -98,7 +98,7 @@ def graph(request: HttpRequest) -> HttpResponse:
         "entries": [(entity, choice.address(node=entity.number)) for entity in part.entities],
     }
     if choice.q:
-        matches = sql.entities(choice.graph, holding=choice.q, limit=MATCHES_MOST)
+        matches = sql.entities(choice.graph, holding=choice.q, limit=MAX_MATCHES)
         context["matches"] = [(entity, choice.address(node=entity.number, expanded=[])) for entity in matches]
     return render(request, "graph/page.html", context)
 
@@ -147,7 +147,7 @@ def _picture(caller: Caller, choice: Choice, part: Neighbourhood, lineage: dict[
         nodes.append(node | {"kind": "catalog", "type": "catalog"})
     return {
         "nodes": nodes,
-        "edges": [_edge(layout, *edge, label=len(edges) <= LABELS_MOST) for edge in edges],
+        "edges": [_edge(layout, *edge, label=len(edges) <= MAX_LABELS) for edge in edges],
         "box": " ".join(f"{number:.0f}" for number in layout.box),
     }
 
@@ -163,7 +163,7 @@ def _drawn(layout: Layout, key: str, name: str, target: str, counts: tuple[int, 
     x, y = layout.points[key]
     total, stale = counts
     says = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "") if total else ""
-    short = name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…"
+    short = name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
     return {
         "name": name, "short": short, "href": target, "x": x, "y": y, "text_y": y + RADIUS + 14, "count": total,
         "badge_x": x + 14, "badge_y": y - 14, "badge_text_y": y - 10, "says": says, "has_stale": bool(stale),

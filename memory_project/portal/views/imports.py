@@ -21,8 +21,8 @@ from memories.models import MemoryRecord
 from memories.operations import Remember
 from memory_project.portal.error_labels import for_people
 
-ROWS_MOST = 500
-BYTES_MOST = 2_000_000
+MAX_ROWS = 500
+MAX_BYTES = 2_000_000
 COLUMNS = ("content", "dimension", "category", "confidence", "visibility", "tags", "entities")
 LISTS = {"tags": "tags", "entities": "entity_urns"}
 
@@ -44,7 +44,7 @@ class Row:
 def upload(request: HttpRequest) -> HttpResponse:
     """Choose a file, see what it says, keep what is good. `text` carries the file from the preview to the import."""
     caller = caller_of(request, door="portal")
-    context: dict[str, Any] = {"columns": COLUMNS, "most": ROWS_MOST}
+    context: dict[str, Any] = {"columns": COLUMNS, "most": MAX_ROWS}
     if request.method == "POST":
         try:
             text = request.POST.get("text", "") or _text_of(request)
@@ -62,9 +62,9 @@ def _text_of(request: HttpRequest) -> str:
     file = request.FILES.get("file")
     if file is None:
         raise Invalid("is missing: choose a file", field="file")
-    content = file.read(BYTES_MOST + 1)
-    if len(content) > BYTES_MOST:
-        raise Invalid(f"has more than {BYTES_MOST:,} bytes", field="file", allowed=f"up to {ROWS_MOST} rows")
+    content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise Invalid(f"has more than {MAX_BYTES:,} bytes", field="file", allowed=f"up to {MAX_ROWS} rows")
     try:
         return str(content, "utf-8-sig")
     except UnicodeDecodeError:
@@ -87,8 +87,8 @@ def rows_of(text: str) -> Iterator[Row]:
     reader.fieldnames = names
     try:
         for number, line in enumerate(reader, 1):
-            if number > ROWS_MOST:
-                raise Invalid(f"has more than {ROWS_MOST} rows", field="file", allowed="smaller files, one by one")
+            if number > MAX_ROWS:
+                raise Invalid(f"has more than {MAX_ROWS} rows", field="file", allowed="smaller files, one by one")
             yield _row(number, line)
     except csv.Error as error:
         raise Invalid(f"can't be read as CSV ({error})", field="file") from None
