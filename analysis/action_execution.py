@@ -17,7 +17,7 @@ from memories.contract import progress
 from memories.contract.errors import Conflict
 from memories.database import locks
 from memories.outbox import delivery as ledgers
-from memories.outbox.delivery import Fate, Ledger, Result, Sight, Stage
+from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
 
 BATCH = 50  # records in one round: their intents are saved together
 ERRORS_SHOWN = 5
@@ -40,16 +40,20 @@ def is_interrupted(action: Action) -> bool:
 
 
 NAMES = {
-    Fate.PLANNED: Outcome.PLANNED, Fate.BEGUN: Outcome.SENDING, Fate.LANDED: Outcome.SUCCEEDED,
-    Fate.UNCHANGED: Outcome.SUCCEEDED, Fate.MOVED: Outcome.DRIFTED, Fate.FAILED: Outcome.FAILED,
-    Fate.UNKNOWN: Outcome.UNKNOWN,
-}  # fmt: skip
+    DeliveryStatus.PLANNED: Outcome.PLANNED,
+    DeliveryStatus.BEGUN: Outcome.SENDING,
+    DeliveryStatus.LANDED: Outcome.SUCCEEDED,
+    DeliveryStatus.UNCHANGED: Outcome.SUCCEEDED,
+    DeliveryStatus.MOVED: Outcome.DRIFTED,
+    DeliveryStatus.FAILED: Outcome.FAILED,
+    DeliveryStatus.UNKNOWN: Outcome.UNKNOWN,
+}
 
 
-def carry_out(action: Action, upstream: Upstream, session: Session | None, *, again: bool = False) -> Acted:
+def deliver(action: Action, upstream: Upstream, session: Session | None, *, again: bool = False) -> Acted:
     busy = Conflict("is being carried out", field="action_id")
-    ledger = Ledger(action.items.all(), "id", NAMES)
-    with locks.alone("action", action.pk, busy):
+    ledger = DeliveryQueue(action.items.all(), "id", NAMES)
+    with locks.exclusive("action", action.pk, busy):
         if again:
             ledger.retry()
             action.state = ActionState.RUNNING
@@ -57,7 +61,7 @@ def carry_out(action: Action, upstream: Upstream, session: Session | None, *, ag
         total = action.items.count()
         finished = total - ledger.open.count()
         effect = RecordChange(action, upstream, session)
-        for _ in ledgers.carry_out(ledger, effect, batch=BATCH, at_once=upstream.at_once):
+        for _ in ledgers.deliver(ledger, effect, batch=BATCH, at_once=upstream.at_once):
             finished += 1
             progress.tell(finished, total, f"{action.kind}: {finished}/{total} records processed")
         return _settle(action)
@@ -65,25 +69,25 @@ def carry_out(action: Action, upstream: Upstream, session: Session | None, *, ag
 
 @dataclass(frozen=True)
 class RecordChange:
-    """memories.outbox.delivery.Effect: an update or a deletion of a record upstream."""
+    """memories.outbox.delivery.Delivery: an update or a deletion of a record upstream."""
 
     action: Action
     upstream: Upstream
     session: Session | None
 
     @property
-    def looks_first(self) -> bool:
+    def checks_remote_first(self) -> bool:
         return self.action.revalidate
 
-    def look(self, item: ActionItem, was_begun: bool) -> tuple[Sight, str]:
+    def look(self, item: ActionItem, was_begun: bool) -> tuple[RemoteState, str]:
         now = self.upstream.read(item.record_id)
         if self._is_as_asked(now):  # an item that was not begun is sent all the same: its answer is the proof
-            return (Sight.AS_ASKED if was_begun else Sight.AS_BEFORE), ""
+            return (RemoteState.AS_ASKED if was_begun else RemoteState.AS_BEFORE), ""
         if now is None:
-            return Sight.OTHERWISE, "is gone"
+            return RemoteState.OTHERWISE, "is gone"
         differing = _differing(item, now)
         says = f"changed since it was ingested: {', '.join(differing)[:300]}"
-        return (Sight.OTHERWISE, says) if differing else (Sight.AS_BEFORE, "")
+        return (RemoteState.OTHERWISE, says) if differing else (RemoteState.AS_BEFORE, "")
 
     def _is_as_asked(self, now: Mapping[str, Any] | None) -> bool:
         if self.action.kind == "delete" or now is None:
@@ -92,19 +96,23 @@ class RecordChange:
 
     def send(self, item: ActionItem) -> Result:
         if self.action.kind == "delete":
-            return Result(Fate.LANDED, status_code=self.upstream.delete(item.record_id))
-        return Result(Fate.LANDED, status_code=self.upstream.update(item.record_id, self.action.attributes))
+            return Result(DeliveryStatus.LANDED, status_code=self.upstream.delete(item.record_id))
+        return Result(DeliveryStatus.LANDED, status_code=self.upstream.update(item.record_id, self.action.attributes))
 
-    def fate_of(self, item: ActionItem, error: Exception, stage: Stage) -> Result:
+    def status_of_error(self, item: ActionItem, error: Exception, stage: Phase) -> Result:
         if not isinstance(error, UpstreamFailed):
-            return Result(Fate.UNKNOWN, f"{type(error).__name__}: {error}")
+            return Result(DeliveryStatus.UNKNOWN, f"{type(error).__name__}: {error}")
         status_code = error.status_code or None
-        if stage != Stage.SENDING:  # nothing was sent now; what was sent before stays unknown
-            return Result(Fate.UNKNOWN if stage == Stage.LOOKING_AGAIN else Fate.FAILED, error.message, status_code)
+        if stage != Phase.SENDING:  # nothing was sent now; what was sent before stays unknown
+            return Result(
+                DeliveryStatus.UNKNOWN if stage == Phase.LOOKING_AGAIN else DeliveryStatus.FAILED,
+                error.message,
+                status_code,
+            )
         if self.action.kind == "delete" and error.status_code in (404, 410):
-            return Result(Fate.LANDED, "was gone already", status_code)
+            return Result(DeliveryStatus.LANDED, "was gone already", status_code)
         no_answer = error.status_code in (0, 500, 502, 504) and not error.never_sent
-        return Result(Fate.UNKNOWN if no_answer else Fate.FAILED, error.message, status_code)
+        return Result(DeliveryStatus.UNKNOWN if no_answer else DeliveryStatus.FAILED, error.message, status_code)
 
     def note(self, item: ActionItem, result: Result) -> None:
         """The outcome, and the snapshot as the record is now."""

@@ -21,15 +21,15 @@ from django.db import connection, transaction
 from django_q.tasks import async_task
 
 from analysis import records, sessions, sources
-from analysis.action_execution import Acted, carry_out, is_interrupted
+from analysis.action_execution import Acted, deliver, is_interrupted
 from analysis.models import Action, ActionState, Session
 from analysis.operations import Act
 from analysis.querying.query import Scope, run, scope, uncastable
 from analysis.sources import SourceModel
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import carries_out, checked
-from memories.identity.caller import Caller, caller_for
+from memories.contract.operations import carries_out, validate
+from memories.identity.caller import Caller, build_caller
 
 MAX_UNCONFIRMED = 50  # more records than that need the token of a dry run
 TOKEN_HOURS = 1
@@ -66,9 +66,9 @@ class Request:
 
 
 @carries_out(Act)
-def dry_run(ask: Act, *, caller: Caller) -> Preview:
+def dry_run(operation: Act, *, caller: Caller) -> Preview:
     """The scope and the age of the snapshot, without a call to the upstream; and what was begun here and broke off."""
-    request = _checked(caller, ask)
+    request = _checked(caller, operation)
     base, params = request.scope.sql()
     ((matched, without, earliest, latest),) = run(
         f"SELECT count(*) FILTER (WHERE has_id), count(*) FILTER (WHERE NOT has_id), min(ingested_at), "
@@ -92,14 +92,14 @@ def dry_run(ask: Act, *, caller: Caller) -> Preview:
 
 
 @carries_out(Act)
-def act(ask: Act, *, caller: Caller) -> Acted:
+def act(operation: Act, *, caller: Caller) -> Acted:
     """Changes every matching record upstream. Raises Conflict when the confirmed records are not those any more, and
     when an action broke off here that the token's dry run did not name: asking again would repeat what it did."""
-    as_user = sessions.acting_for(caller, ask.user_id)
-    request = _checked(caller, ask)
+    as_user = sessions.acting_for(caller, operation.user_id)
+    request = _checked(caller, operation)
     ids = _ids(request)
-    if len(ids) > MAX_UNCONFIRMED or ask.confirm:
-        _require_confirmed(caller, request, ids, ask.confirm)
+    if len(ids) > MAX_UNCONFIRMED or operation.confirm:
+        _require_confirmed(caller, request, ids, operation.confirm)
     elif broken := interrupted(caller, request.session, request.model.name):
         hint = "resume it with action_id, or do a dry run and pass its confirm to start over"
         raise Conflict(f"an action was interrupted here, {broken[0].pk.hex}: {hint}", field="action_id")
@@ -113,10 +113,10 @@ def act(ask: Act, *, caller: Caller) -> Acted:
                 kind=request.kind,
                 attributes=request.attributes,
                 where=request.where,
-                revalidate=ask.revalidate,
+                revalidate=operation.revalidate,
             )
             _plan(action, request, ids)
-        return carry_out(action, upstream, request.session)
+        return deliver(action, upstream, request.session)
 
 
 def resume(*, caller: Caller, action_id: UUID | str) -> Acted:
@@ -125,7 +125,7 @@ def resume(*, caller: Caller, action_id: UUID | str) -> Acted:
     model = _writable(caller, action.model)
     session = Session.objects.filter(owner=action.owner, analysis_id=action.analysis_id).first()
     with closing(sources.open_upstream(caller, model, as_user=action.on_behalf_of)) as upstream:
-        return carry_out(action, upstream, session, again=True)
+        return deliver(action, upstream, session, again=True)
 
 
 def interrupted(caller: Caller, session: Session, model: str) -> list[Action]:
@@ -145,7 +145,7 @@ def resume_later(*, caller: Caller, action_id: UUID | str) -> Action:
 
 def _unfinished(caller: Caller, action_id: UUID | str) -> Action:
     """The caller's own action that is not done, on behalf of nobody whom the caller may not act for."""
-    action = find(caller, action_id)
+    action = get_action(caller, action_id)
     if action.owner != caller.email:
         raise NotFound("no such action of yours", field="action_id")
     if action.state == ActionState.DONE:
@@ -160,12 +160,12 @@ def resume_as_owner(action_id: UUID | str) -> str:
     person = action and get_user_model().objects.filter(email=action.owner).first()
     if action is None or person is None:
         return "nobody to resume it for"
-    resume(caller=caller_for(person, door="worker"), action_id=action.pk)  # type: ignore[arg-type]  # it is a Person
+    resume(caller=build_caller(person, channel="worker"), action_id=action.pk)  # type: ignore[arg-type]  # it is a Person
     return "resumed"
 
 
-def find(caller: Caller, action_id: UUID | str) -> Action:
-    pk = checked(Id, action_id, "action_id")
+def get_action(caller: Caller, action_id: UUID | str) -> Action:
+    pk = validate(Id, action_id, "action_id")
     action = Action.objects.visible_to(caller).filter(pk=pk).first()
     if action is None:
         raise NotFound("no such action of yours", field="action_id")
@@ -175,20 +175,27 @@ def find(caller: Caller, action_id: UUID | str) -> Action:
 # -- what is asked -----------------------------------------------------------------------------------------
 
 
-def _checked(caller: Caller, ask: Act) -> Request:
-    model = _writable(caller, ask.model)
-    attributes = _attributes(model, dict(ask.attributes or {})) if ask.action == "update" else {}
-    session = sessions.find(caller, ask.analysis_id)
+def _checked(caller: Caller, operation: Act) -> Request:
+    model = _writable(caller, operation.model)
+    attributes = _attributes(model, dict(operation.attributes or {})) if operation.action == "update" else {}
+    session = sessions.get_session(caller, operation.analysis_id)
     models = sessions.names_of_models(session)
     if model.name not in models:
         raise NotFound(
-            f"no {ask.model} records here: run analysis_ingest first", field="model", allowed=", ".join(models)
+            f"no {operation.model} records here: run analysis_ingest first", field="model", allowed=", ".join(models)
         )
-    return Request(session, model, ask.action, attributes, dict(ask.where or {}), scope(session, model.name, ask.where))
+    return Request(
+        session,
+        model,
+        operation.action,
+        attributes,
+        dict(operation.where or {}),
+        scope(session, model.name, operation.where),
+    )
 
 
 def _writable(caller: Caller, model: str) -> SourceModel:
-    source_model = sources.find(caller, model)
+    source_model = sources.get_source_model(caller, model)
     if source_model.resource.read_only or source_model.source is None:
         raise Invalid(f"The {model!r} model is read-only and cannot be modified", field="model")
     if not source_model.is_changed_by(caller):

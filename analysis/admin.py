@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from analysis.models import Action, DeclaredSource, Session
 from memories.admin.base import AdminsOnly
-from memories.identity.caller import caller_of
+from memories.identity.caller import caller_from_request
 
 
 @admin.register(DeclaredSource)
@@ -37,4 +37,4 @@ class ActionAdmin(AdminsOnly):
     list_filter = ["state", "kind"]
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        return Action.objects.visible_to(caller_of(request, door="admin"))
+        return Action.objects.visible_to(caller_from_request(request, channel="admin"))

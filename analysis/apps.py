@@ -7,7 +7,7 @@ from django.apps import AppConfig
 from memories.contract.tools import TOOLS, Tool
 
 if TYPE_CHECKING:
-    from memories.extensions import Trace
+    from memories.extensions import PersonalDataColumn
 
 
 class AnalysisConfig(AppConfig):
@@ -28,11 +28,15 @@ class AnalysisConfig(AppConfig):
         TOOLS.register("query", query_tools)
 
 
-def traces() -> list[Trace]:
+def traces() -> list[PersonalDataColumn]:
     from analysis.models import Action, Session  # noqa: PLC0415 - models first
-    from memories.extensions import Trace  # noqa: PLC0415 - the same
+    from memories.extensions import PersonalDataColumn  # noqa: PLC0415 - the same
 
-    return [Trace(Session, "owner"), Trace(Action, "owner", stays=True), Trace(Action, "on_behalf_of", stays=True)]
+    return [
+        PersonalDataColumn(Session, "owner"),
+        PersonalDataColumn(Action, "owner", stays=True),
+        PersonalDataColumn(Action, "on_behalf_of", stays=True),
+    ]
 
 
 def tools() -> list[Tool]:

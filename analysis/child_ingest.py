@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from django.utils import timezone
 
 from analysis import records, sessions, sources
-from analysis.findings import keep_summary
+from analysis.findings import save_page_summary
 from analysis.ingest import MAX_PAGES
 from analysis.models import IngestedRecord, Session
 from analysis.operations import MAX_PARENTS, PER_PAGE, IngestChildren
@@ -42,21 +42,21 @@ class Nested:
 
 
 @carries_out(IngestChildren)
-def ingest(ask: IngestChildren, *, caller: Caller) -> Nested:
+def ingest(operation: IngestChildren, *, caller: Caller) -> Nested:
     """Copies the children of the named parents, or of all that were ingested. A parent that fails is named; the
     others' children are kept."""
-    as_user = sessions.acting_for(caller, ask.user_id)
-    model = sources.find(caller, ask.parent_model)
-    path, child = _child(caller, model, ask.child_resource)
-    session = sessions.begin(caller, ask.analysis_id)
-    parents = list(dict.fromkeys(ask.parent_ids or [])) or _ingested_parents(session, model.name)
-    answer = Nested(session.analysis_id, model.name, ask.child_resource, child.name, parents=len(parents))
+    as_user = sessions.acting_for(caller, operation.user_id)
+    model = sources.get_source_model(caller, operation.parent_model)
+    path, child = _child(caller, model, operation.child_resource)
+    session = sessions.begin(caller, operation.analysis_id)
+    parents = list(dict.fromkeys(operation.parent_ids or [])) or _ingested_parents(session, model.name)
+    answer = Nested(session.analysis_id, model.name, operation.child_resource, child.name, parents=len(parents))
     with (
         closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream,
         ThreadPoolExecutor(upstream.at_once) as pool,
     ):
         for start in range(0, len(parents), MAX_PARENTS):
-            _batch(pool, session, upstream, path, child, parents[start : start + MAX_PARENTS], ask.fields, answer)
+            _batch(pool, session, upstream, path, child, parents[start : start + MAX_PARENTS], operation.fields, answer)
     return answer
 
 
@@ -125,7 +125,7 @@ def _batch(
             future.cancel()
     if fetched:
         summary = summarize(child.name, fetched, 1, 1, fields, frozenset({child.resource.id_field}))
-        keep_summary(session, child.name, f"nested:{child.name}:{parents[0]}"[:80], summary)
+        save_page_summary(session, child.name, f"nested:{child.name}:{parents[0]}"[:80], summary)
 
 
 def _children(upstream: Upstream, parent: str, path: str) -> tuple[list[Row], bool]:

@@ -14,7 +14,7 @@ from django.db.models.functions import Cast
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.sources.memories import MODEL
 from memories.contract.errors import Forbidden
-from memories.identity.caller import caller_for
+from memories.identity.caller import build_caller
 from memories.models import MemoryRecord
 
 
@@ -50,7 +50,7 @@ def _readable_by(email: str, record_ids: Sequence[UUID]) -> set[UUID]:
     if person is None:
         return set()
     try:
-        caller = caller_for(person, door="copies")
+        caller = build_caller(person, channel="copies")
     except Forbidden:  # switched off
         return set()
     visible = MemoryRecord.objects.visible_to(caller).filter(pk__in=record_ids)

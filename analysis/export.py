@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from analysis import operations, sessions
 from analysis.querying.filters import field_name
 from analysis.querying.query import Scope, documents, require_fields, run, scope
-from memories.contract.csv import inert
+from memories.contract.csv import escape_formula
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
@@ -39,22 +39,22 @@ class Export:
 
 
 @carries_out(operations.Export)
-def prepare(ask: operations.Export, *, caller: Caller) -> tuple[Export, str]:
+def prepare(operation: operations.Export, *, caller: Caller) -> tuple[Export, str]:
     """The export and its token, valid for an hour, for the caller alone."""
-    session = sessions.find(caller, ask.analysis_id)
-    selection = scope(session, ask.model, ask.where)
-    names = [field_name(name, "fields") for name in ask.fields]
+    session = sessions.get_session(caller, operation.analysis_id)
+    selection = scope(session, operation.model, operation.where)
+    names = [field_name(name, "fields") for name in operation.fields]
     require_fields(selection, names, "fields")
     base, params = selection.sql()
     ((total,),) = run(f"SELECT count(*) {base}", params)
     payload = {
         "session": session.pk,
         "model": selection.model,
-        "where": ask.where or {},
-        "format": ask.format,
+        "where": operation.where or {},
+        "format": operation.format,
         "fields": names,
     }
-    return Export(selection, ask.format, names, total), signing.dumps(payload, salt=SALT, compress=True)
+    return Export(selection, operation.format, names, total), signing.dumps(payload, salt=SALT, compress=True)
 
 
 def opened(caller: Caller, token: str) -> Export:
@@ -74,7 +74,7 @@ def lines(export: Export) -> Iterator[str]:
     names = export.fields or _columns(export.scope)
     base, params = export.scope.sql()
     if export.format == "csv":
-        yield _csv([[inert(name) for name in names]])
+        yield _csv([[escape_formula(name) for name in names]])
     with transaction.atomic(), connection.chunked_cursor() as cursor:
         cursor.execute(f"SELECT data {base} ORDER BY id", params)
         while rows := cursor.fetchmany(CHUNK):
@@ -93,7 +93,7 @@ def _columns(selection: Scope) -> list[str]:
 
 
 def _cell(value: Any) -> Any:
-    return inert(json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value)
+    return escape_formula(json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value)
 
 
 def _csv(rows: Sequence[Sequence[Any]]) -> str:

@@ -19,7 +19,7 @@ from analysis.querying.page_summaries import Summary
 from memories import embedding
 from memories.contract.errors import NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import carries_out, checked
+from memories.contract.operations import carries_out, validate
 from memories.identity.caller import Caller
 from memories.models.fields import text_search_config
 from memories.models.index_job import Trigger
@@ -46,17 +46,20 @@ class SearchResult:
 
 
 @carries_out(StoreFindings)
-def store(ask: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
+def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
     """Keeps all of the findings or none; returns them and a note about what is degraded."""
-    session = sessions.begin(caller, ask.analysis_id)
-    expires_at = None if ask.persistent else timezone.now() + sessions.FINDING_TTL
-    rows = [Finding(session=session, persistent=ask.persistent, expires_at=expires_at, **item) for item in ask.findings]
+    session = sessions.begin(caller, operation.analysis_id)
+    expires_at = None if operation.persistent else timezone.now() + sessions.FINDING_TTL
+    rows = [
+        Finding(session=session, persistent=operation.persistent, expires_at=expires_at, **item)
+        for item in operation.findings
+    ]
     with transaction.atomic():
         Finding.objects.bulk_create(rows)
     return rows, index(rows)
 
 
-def keep_summary(session: Session, model: str, page_key: str, summary: Summary) -> None:
+def save_page_summary(session: Session, model: str, page_key: str, summary: Summary) -> None:
     """The summary of a page, in the place of an earlier one of the same page; it lives as long as its records."""
     text = summary.text[:MAX_FINDING]
     fields = {
@@ -100,8 +103,8 @@ def search(
 ) -> SearchResult:
     """Findings like the query, best first: at most `top_k` of those with a passage of cosine ≥ `threshold`, or with a
     word of the query in their text or category. Without embedder, by words alone, and labelled so."""
-    query, top_k = checked(FindingText, query, "query"), checked(TopK, top_k, "top_k")
-    category, model = checked(FindingCategory, category, "category"), checked(FindingCategory, model, "model")
+    query, top_k = validate(FindingText, query, "query"), validate(TopK, top_k, "top_k")
+    category, model = validate(FindingCategory, category, "category"), validate(FindingCategory, model, "model")
     rows = living(session)
     if category:
         rows = rows.filter(category=category)
@@ -135,9 +138,9 @@ def _by_words(rows: QuerySet[Finding], query: str, top_k: int, why: str) -> Sear
     return SearchResult([Hit(row, row.similarity) for row in near[:top_k]], "lexical", True, note)
 
 
-def find(caller: Caller, finding_id: UUID | str) -> Finding:
+def get_finding(caller: Caller, finding_id: UUID | str) -> Finding:
     """A living finding of one of the caller's sessions."""
-    pk = checked(Id, finding_id, "finding_id")
+    pk = validate(Id, finding_id, "finding_id")
     row = Finding.objects.filter(pk=pk, session__owner=caller.email).select_related("session").first()
     if row is None or (row.expires_at and row.expires_at <= timezone.now()):
         raise NotFound("no such finding of yours; findings expire after an hour unless persistent", field="finding_id")

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from analysis import records, sessions, sources
-from analysis.findings import keep_summary
+from analysis.findings import save_page_summary
 from analysis.models import Ingest as Scope
 from analysis.models import IngestedRecord, IngestState, Session
 from analysis.operations import Ingest
@@ -52,28 +52,28 @@ class Ingested:
 
 
 @carries_out(Ingest)
-def ingest(ask: Ingest, *, caller: Caller) -> Ingested:
+def ingest(operation: Ingest, *, caller: Caller) -> Ingested:
     """Copies a page, or all of them up to MAX_PAGES, into the caller's session. What was copied before a failure
     stays, and resume goes on from there."""
-    as_user = sessions.acting_for(caller, ask.user_id)
-    model = sources.find(caller, ask.model)
-    filters = checked_filters(model.resource, ask.model, ask.filters or {})
-    page, per_page, fields = ask.page, ask.per_page, ask.fields
+    as_user = sessions.acting_for(caller, operation.user_id)
+    model = sources.get_source_model(caller, operation.model)
+    filters = checked_filters(model.resource, operation.model, operation.filters or {})
+    page, per_page, fields = operation.page, operation.per_page, operation.fields
     if not 1 <= per_page <= model.resource.per_page_max:
         raise Invalid(f"is {per_page}", field="per_page", allowed=f"1 to {model.resource.per_page_max}")
     with checks.noted(model), closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream:
-        session = sessions.begin(caller, ask.analysis_id)
+        session = sessions.begin(caller, operation.analysis_id)
         answer = Ingested(session.analysis_id, model.name, fields=len(fields))
         scope = _scope(session, model, filters, per_page, fields, as_user)
         run = Run(session, model, upstream, scope, filters, per_page, fields, answer)
-        if not ask.ingest_all:
+        if not operation.ingest_all:
             answer.page = page
             run.keep(page, upstream.page(page, per_page, filters), counts=False)
             return answer
-        with run.working(ask.resume):
+        with run.working(operation.resume):
             run.all_pages()
         if answer.records >= PLANNED_FROM:
-            connections.maintain(IngestedRecord)
+            connections.analyze_tables(IngestedRecord)
         return answer
 
 
@@ -199,7 +199,7 @@ class Run:
         if rows:
             keys = frozenset({resource.id_field, *(f"{name}_id" for name in resource.associations)})
             summary = summarize(self.model.name, rows, number, self.scope.total_pages, self.fields, keys)
-            keep_summary(self.session, self.model.name, f"{self.scope.scope[:40]}:{number}", summary)
+            save_page_summary(self.session, self.model.name, f"{self.scope.scope[:40]}:{number}", summary)
         total = self.scope.total_pages
         of = f"/{total}" if total else ""
         progress.tell(number, total, f"Ingested page {number}{of} ({self.answer.records} records)")

@@ -28,18 +28,18 @@ from analysis.responses import (
 )
 from analysis.sql import execute
 from analysis.sql.engines import DIALECTS
-from memories.contract.budget import within_budget
-from memories.contract.tools import Answer, Hints, Tool, tool
-from memories.contract.urls import link_to
+from memories.contract.budget import fit_items
+from memories.contract.tools import Hints, Tool, ToolResponse, tool
+from memories.contract.urls import url_for
 from memories.identity.caller import Caller
 
 
-def _ingest(caller: Caller, ask: operations.Ingest) -> Answer[IngestShape]:
-    return rendering.ingest_answer(ingest.ingest(ask, caller=caller))
+def _ingest(caller: Caller, operation: operations.Ingest) -> ToolResponse[IngestShape]:
+    return rendering.ingest_answer(ingest.ingest(operation, caller=caller))
 
 
-def _ingest_children(caller: Caller, ask: operations.IngestChildren) -> Answer[NestedShape]:
-    result = child_ingest.ingest(ask, caller=caller)
+def _ingest_children(caller: Caller, operation: operations.IngestChildren) -> ToolResponse[NestedShape]:
+    result = child_ingest.ingest(operation, caller=caller)
     shape: NestedShape = {
         "analysis_id": result.analysis_id,
         "model": result.model,
@@ -49,7 +49,7 @@ def _ingest_children(caller: Caller, ask: operations.IngestChildren) -> Answer[N
         "notes": result.notes,
     }
     all_failed = bool(result.failed) and len(result.failed) == result.parents
-    return Answer(shape, rendering.nested_text(result), rendering.CONSUMED, is_error=all_failed)
+    return ToolResponse(shape, rendering.nested_text(result), rendering.CONSUMED, is_error=all_failed)
 
 
 analysis_ingest = Tool(
@@ -65,44 +65,46 @@ analysis_ingest = Tool(
 
 
 @tool(toolset="analysis", title="Store findings")
-def analysis_store(caller: Caller, ask: operations.StoreFindings) -> Answer[StoreShape]:
+def analysis_store(caller: Caller, operation: operations.StoreFindings) -> ToolResponse[StoreShape]:
     """Keep what you concluded about a data set, to be found again by meaning in this analysis. Not for raw records.
 
     A finding that colleagues should know goes further with capture_insight and its finding_id.
     """
-    rows, note = findings.store(ask, caller=caller)
+    rows, note = findings.store(operation, caller=caller)
     shape: StoreShape = {
-        "analysis_id": ask.analysis_id,
+        "analysis_id": operation.analysis_id,
         "stored": len(rows),
         "ids": [row.pk.hex for row in rows],
-        "persistent": ask.persistent,
+        "persistent": operation.persistent,
         "note": note,
     }
-    return Answer(shape, rendering.store_text(ask.analysis_id, rows, ask.persistent, note), rendering.CONSUMED)
+    return ToolResponse(
+        shape, rendering.store_text(operation.analysis_id, rows, operation.persistent, note), rendering.CONSUMED
+    )
 
 
-def _describe(caller: Caller, ask: operations.Describe) -> Answer[DescribeShape]:
-    return rendering.describe_answer(caller, sessions.find(caller, ask.analysis_id), ask)
+def _describe(caller: Caller, operation: operations.Describe) -> ToolResponse[DescribeShape]:
+    return rendering.describe_answer(caller, sessions.get_session(caller, operation.analysis_id), operation)
 
 
-def _semantic(caller: Caller, ask: operations.SearchFindings) -> Answer[SemanticShape]:
-    return rendering.semantic_answer(sessions.find(caller, ask.analysis_id), ask)
+def _semantic(caller: Caller, operation: operations.SearchFindings) -> ToolResponse[SemanticShape]:
+    return rendering.semantic_answer(sessions.get_session(caller, operation.analysis_id), operation)
 
 
-def _scope(caller: Caller, ask: operations.Aggregate | operations.Filter | operations.Sample) -> query.Scope:
-    return query.scope(sessions.find(caller, ask.analysis_id), ask.model, ask.where)
+def _scope(caller: Caller, operation: operations.Aggregate | operations.Filter | operations.Sample) -> query.Scope:
+    return query.scope(sessions.get_session(caller, operation.analysis_id), operation.model, operation.where)
 
 
-def _aggregate(caller: Caller, ask: operations.Aggregate) -> Answer[AggregateShape]:
-    return rendering.aggregate_answer(_scope(caller, ask), ask)
+def _aggregate(caller: Caller, operation: operations.Aggregate) -> ToolResponse[AggregateShape]:
+    return rendering.aggregate_answer(_scope(caller, operation), operation)
 
 
-def _filter(caller: Caller, ask: operations.Filter) -> Answer[RowsShape]:
-    return rendering.filter_answer(_scope(caller, ask), ask)
+def _filter(caller: Caller, operation: operations.Filter) -> ToolResponse[RowsShape]:
+    return rendering.filter_answer(_scope(caller, operation), operation)
 
 
-def _sample(caller: Caller, ask: operations.Sample) -> Answer[RowsShape]:
-    return rendering.sample_answer(_scope(caller, ask), ask)
+def _sample(caller: Caller, operation: operations.Sample) -> ToolResponse[RowsShape]:
+    return rendering.sample_answer(_scope(caller, operation), operation)
 
 
 analysis_query = Tool(
@@ -112,7 +114,7 @@ analysis_query = Tool(
     description="Ask an ingested data set: its shape (describe), distributions, rows, samples, or findings by meaning "
     "(semantic).\n\nDescribe first. Ground yourself with aggregate, look with filter and sample, and recall with "
     "semantic.",
-    chooser="mode",
+    selector="mode",
     needs_choice=True,
     choices={
         "describe": _describe,
@@ -125,19 +127,23 @@ analysis_query = Tool(
 )
 
 
-def _act(caller: Caller, ask: operations.Act) -> Answer[ActShape] | PreviewShape:
-    return _previewed(actions.dry_run(ask, caller=caller)) if ask.dry_run else _acted(actions.act(ask, caller=caller))
+def _act(caller: Caller, operation: operations.Act) -> ToolResponse[ActShape] | PreviewShape:
+    return (
+        _previewed(actions.dry_run(operation, caller=caller))
+        if operation.dry_run
+        else _acted(actions.act(operation, caller=caller))
+    )
 
 
-def _resume(caller: Caller, ask: operations.ResumeAction) -> Answer[ActShape]:
-    return _acted(actions.resume(caller=caller, action_id=ask.action_id))
+def _resume(caller: Caller, operation: operations.ResumeAction) -> ToolResponse[ActShape]:
+    return _acted(actions.resume(caller=caller, action_id=operation.action_id))
 
 
 def _previewed(preview: actions.Preview) -> PreviewShape:
     shape: PreviewShape = {
         "matched_count": preview.matched,
         "sample_ids": preview.sample_ids,
-        "sample_data": within_budget(preview.sample_data)[0],
+        "sample_data": fit_items(preview.sample_data)[0],
         "confirm": preview.confirm,
     }
     if preview.earliest:
@@ -153,7 +159,7 @@ def _previewed(preview: actions.Preview) -> PreviewShape:
     return shape
 
 
-def _acted(acted: Acted) -> Answer[ActShape]:
+def _acted(acted: Acted) -> ToolResponse[ActShape]:
     counts = acted.counts
     summary: SummaryShape = {
         "total": acted.total,
@@ -179,7 +185,7 @@ def _acted(acted: Acted) -> Answer[ActShape]:
     if counts.get("unknown"):
         shape["note"] = "the outcome of some records is unknown: check them upstream, or call again with action_id"
     all_failed = bool(acted.total) and summary["succeeded"] == 0 and "drifted" not in summary
-    return Answer(shape, json.dumps(shape, indent=2, ensure_ascii=False), is_error=all_failed)
+    return ToolResponse(shape, json.dumps(shape, indent=2, ensure_ascii=False), is_error=all_failed)
 
 
 analysis_act = Tool(
@@ -194,19 +200,19 @@ analysis_act = Tool(
 
 
 @tool(toolset="analysis", title="Clear an analysis", hints=Hints(destructive=True, idempotent=True))
-def analysis_clear(caller: Caller, ask: operations.Clear) -> Answer[ClearShape]:
+def analysis_clear(caller: Caller, operation: operations.Clear) -> ToolResponse[ClearShape]:
     """Delete an analysis: its records and findings, persistent ones too. What was done upstream stays on record."""
-    records, cleared = sessions.clear(caller=caller, analysis_id=ask.analysis_id)
-    shape: ClearShape = {"analysis_id": ask.analysis_id, "records": records, "findings": cleared}
-    text = f'Cleared {records} ingested record(s) and {cleared} finding(s) for analysis "{ask.analysis_id}".'
-    return Answer(shape, text)
+    records, cleared = sessions.clear(caller=caller, analysis_id=operation.analysis_id)
+    shape: ClearShape = {"analysis_id": operation.analysis_id, "records": records, "findings": cleared}
+    text = f'Cleared {records} ingested record(s) and {cleared} finding(s) for analysis "{operation.analysis_id}".'
+    return ToolResponse(shape, text)
 
 
 @tool(toolset="analysis", title="Export records", hints=Hints(read_only=True, idempotent=True))
-def analysis_export(caller: Caller, ask: operations.Export) -> Answer[ExportShape]:
+def analysis_export(caller: Caller, operation: operations.Export) -> ToolResponse[ExportShape]:
     """Export the matching records as a file for a person: returns an address that only you can open, for an hour."""
-    prepared, token = export.prepare(ask, caller=caller)
-    url = f"{settings.COMMONPLACE_URL}{link_to('analysis-export', token)}"
+    prepared, token = export.prepare(operation, caller=caller)
+    url = f"{settings.COMMONPLACE_URL}{url_for('analysis-export', token)}"
     shape: ExportShape = {
         "url": url,
         "format": prepared.format,
@@ -214,13 +220,13 @@ def analysis_export(caller: Caller, ask: operations.Export) -> Answer[ExportShap
         "valid_minutes": export.VALID_S // 60,
     }
     text = f"{prepared.total} record(s) as {prepared.format}, for {shape['valid_minutes']} minutes: {url}"
-    return Answer(shape, text)
+    return ToolResponse(shape, text)
 
 
 @tool(toolset="query", title="Query a warehouse", hints=Hints(read_only=True, open_world=True))
-def query_sql(caller: Caller, ask: operations.QuerySql) -> SqlShape:
+def query_sql(caller: Caller, operation: operations.QuerySql) -> SqlShape:
     """Ask a data warehouse in SQL, reading only. What is known of its tables comes with the answer."""
-    result = execute.ask(ask, caller=caller)
+    result = execute.run_query(operation, caller=caller)
     shape: SqlShape = {
         "columns": result.columns,
         "rows": result.rows,
@@ -234,6 +240,6 @@ def query_sql(caller: Caller, ask: operations.QuerySql) -> SqlShape:
     return shape
 
 
-query_sql = replace(query_sql, has_use=lambda caller: bool(execute.readable_sources(caller)))
+query_sql = replace(query_sql, is_available=lambda caller: bool(execute.readable_sources(caller)))
 
 TOOLS = [analysis_ingest, analysis_store, analysis_query, analysis_act, analysis_clear, analysis_export]

@@ -16,8 +16,8 @@ from analysis.querying.filters import FIELD
 from analysis.querying.query import Scope
 from analysis.responses import AggregateShape, DescribeShape, FieldShape, IngestShape, RowsShape, SemanticShape
 from analysis.sources.declaration import Resource
-from memories.contract.budget import within_budget
-from memories.contract.tools import Answer
+from memories.contract.budget import fit_items
+from memories.contract.tools import ToolResponse
 from memories.identity.caller import Caller
 
 FAILED_SHOWN = 50
@@ -29,7 +29,7 @@ BROKE_OFF = (
 TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
 
 
-def ingest_answer(result: Ingested) -> Answer[IngestShape]:
+def ingest_answer(result: Ingested) -> ToolResponse[IngestShape]:
     shape: IngestShape = {
         "analysis_id": result.analysis_id,
         "model": result.model,
@@ -41,7 +41,7 @@ def ingest_answer(result: Ingested) -> Answer[IngestShape]:
         "error": result.error,
         "notes": result.notes,
     }
-    return Answer(shape, ingest_text(result), CONSUMED)
+    return ToolResponse(shape, ingest_text(result), CONSUMED)
 
 
 def ingest_text(result: Ingested) -> str:
@@ -93,16 +93,16 @@ def _transient(count: int, summary: str) -> Mapping[str, Any] | None:
     return {"lifecycle": "transient", "summary": summary} if count >= TRANSIENT_FROM else None
 
 
-def _rows(shape: RowsShape, head: str, empty: str) -> Answer[RowsShape]:
+def _rows(shape: RowsShape, head: str, empty: str) -> ToolResponse[RowsShape]:
     """Rows as a JSON array after one line about them; what does not fit the budget is counted."""
-    rows, omitted = within_budget(shape["rows"])
+    rows, omitted = fit_items(shape["rows"])
     shape = {**shape, "rows": rows}
     if omitted:
         shape["omitted"] = omitted
         head += f" {omitted} did not fit this answer: ask for fewer, or for some fields."
     odd = _odd(shape["uncastable"])
     text = f"{head}{odd}\n{json.dumps(rows, indent=2, ensure_ascii=False)}" if rows else f"{empty}{odd}"
-    return Answer(shape, text, _transient(len(rows), head + odd))
+    return ToolResponse(shape, text, _transient(len(rows), head + odd))
 
 
 def _odd(uncastable: Mapping[str, int] | None) -> str:
@@ -112,9 +112,14 @@ def _odd(uncastable: Mapping[str, int] | None) -> str:
     return f" Values that could not be compared, and so did not match: {counts}."
 
 
-def semantic_answer(session: Session, ask: SearchFindings) -> Answer[SemanticShape]:
+def semantic_answer(session: Session, operation: SearchFindings) -> ToolResponse[SemanticShape]:
     result = findings.search(
-        session, ask.query, category=ask.category, model=ask.model, top_k=ask.top_k, threshold=ask.threshold
+        session,
+        operation.query,
+        category=operation.category,
+        model=operation.model,
+        top_k=operation.top_k,
+        threshold=operation.threshold,
     )
     rows = [
         {
@@ -126,15 +131,15 @@ def semantic_answer(session: Session, ask: SearchFindings) -> Answer[SemanticSha
         }
         for hit in result.hits
     ]
-    shown_rows, omitted = within_budget(rows)
+    shown_rows, omitted = fit_items(rows)
     shape: SemanticShape = {"mode": "semantic", "findings": shown_rows, "total": len(rows), "ranking": result.ranking}
     if omitted:
         shape["omitted"] = omitted
     if result.degraded:
         shape["degraded"], shape["note"] = True, result.note
     if not shown_rows:
-        hint = f" (threshold {ask.threshold:g}: a lower one finds more)" if not result.degraded else ""
-        return Answer(shape, f"No findings match the query{hint}." + (f" {result.note}" if result.note else ""))
+        hint = f" (threshold {operation.threshold:g}: a lower one finds more)" if not result.degraded else ""
+        return ToolResponse(shape, f"No findings match the query{hint}." + (f" {result.note}" if result.note else ""))
     lines = [f"Found {len(rows)} finding(s){' by exact words' if result.degraded else ''}:"]
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in shown_rows:
@@ -142,7 +147,7 @@ def semantic_answer(session: Session, ask: SearchFindings) -> Answer[SemanticSha
     for name, members in groups.items():
         lines.append(f"\n## {name} ({len(members)})")
         lines += [_finding_line(row) for row in members]
-    return Answer(shape, "\n".join(lines), _transient(len(shown_rows), lines[0]))
+    return ToolResponse(shape, "\n".join(lines), _transient(len(shown_rows), lines[0]))
 
 
 def _finding_line(row: Mapping[str, Any]) -> str:
@@ -151,8 +156,8 @@ def _finding_line(row: Mapping[str, Any]) -> str:
     return f"- {row['finding']}{metadata} [{row['similarity']:.1%} match]"
 
 
-def aggregate_answer(scope: Scope, ask: Aggregate) -> Answer[AggregateShape]:
-    result = query.aggregate(scope, ask.group_by, metrics=ask.metrics, top_n=ask.top_n)
+def aggregate_answer(scope: Scope, operation: Aggregate) -> ToolResponse[AggregateShape]:
+    result = query.aggregate(scope, operation.group_by, metrics=operation.metrics, top_n=operation.top_n)
     name = ", ".join(result.group_by)
     lines = [f'Distribution of "{name}" ({result.total} total):']
     for group in result.groups:
@@ -176,7 +181,7 @@ def aggregate_answer(scope: Scope, ask: Aggregate) -> Answer[AggregateShape]:
         "uncastable": result.uncastable,
     }
     text = "\n".join(lines) if result.total else "No ingested records match."
-    return Answer(shape, text, _transient(len(result.groups), lines[0]))
+    return ToolResponse(shape, text, _transient(len(result.groups), lines[0]))
 
 
 def _number(value: Any) -> str:
@@ -186,8 +191,10 @@ def _number(value: Any) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) >= 1e-6 else f"{value:g}"
 
 
-def filter_answer(scope: Scope, ask: Filter) -> Answer[RowsShape]:
-    result = query.filtered(scope, limit=ask.limit, sort=ask.sort, fields=ask.fields, cursor=ask.cursor)
+def filter_answer(scope: Scope, operation: Filter) -> ToolResponse[RowsShape]:
+    result = query.filtered(
+        scope, limit=operation.limit, sort=operation.sort, fields=operation.fields, cursor=operation.cursor
+    )
     shape: RowsShape = {
         "mode": "filter",
         "model": scope.model,
@@ -201,9 +208,13 @@ def filter_answer(scope: Scope, ask: Filter) -> Answer[RowsShape]:
     return _rows(shape, head, "No records match.")
 
 
-def sample_answer(scope: Scope, ask: Sample) -> Answer[RowsShape]:
+def sample_answer(scope: Scope, operation: Sample) -> ToolResponse[RowsShape]:
     result = sampling.sample(
-        scope, size=ask.sample_size, stratify_by=ask.stratify_by, proximity=ask.proximity, seed=ask.seed
+        scope,
+        size=operation.sample_size,
+        stratify_by=operation.stratify_by,
+        proximity=operation.proximity,
+        seed=operation.seed,
     )
     shape: RowsShape = {
         "mode": "sample",
@@ -212,7 +223,7 @@ def sample_answer(scope: Scope, ask: Sample) -> Answer[RowsShape]:
         "seed": result.seed,
         "uncastable": result.uncastable,
     }
-    narrowed = scope.where.params or ask.proximity
+    narrowed = scope.where.params or operation.proximity
     empty = "No records match the conditions." if narrowed else "No ingested records: run analysis_ingest first."
     return _rows(shape, f"{len(result.rows)} sampled {scope.model} record(s), seed {result.seed}.", empty)
 
@@ -220,20 +231,20 @@ def sample_answer(scope: Scope, ask: Sample) -> Answer[RowsShape]:
 # -- describe ----------------------------------------------------------------------------------------------
 
 
-def describe_answer(caller: Caller, session: Session, ask: Describe) -> Answer[DescribeShape]:
+def describe_answer(caller: Caller, session: Session, operation: Describe) -> ToolResponse[DescribeShape]:
     """Of the model; with several and none named, of all what they are."""
     models = sessions.models_of(session)
     shape: DescribeShape = {"mode": "describe", "models": models, "fields": []}
     if not models:
-        return Answer(shape, "No ingested records: run analysis_ingest first.")
-    if len(models) > 1 and not ask.model:
+        return ToolResponse(shape, "No ingested records: run analysis_ingest first.")
+    if len(models) > 1 and not operation.model:
         overview = "\n".join(f"- {name}: {count} records" for name, count in models.items())
-        return Answer(shape, f"This analysis holds several models; name one with `model`:\n{overview}")
-    scope = query.scope(session, ask.model, ask.where)
+        return ToolResponse(shape, f"This analysis holds several models; name one with `model`:\n{overview}")
+    scope = query.scope(session, operation.model, operation.where)
     summary = description.describe(scope)
     model = sources.readable_models(caller).get(scope.model)
     declared = model.resource if model else Resource(name=scope.model)
-    shown_fields, dropped = within_budget([_field(field, declared) for field in summary.fields])
+    shown_fields, dropped = fit_items([_field(field, declared) for field in summary.fields])
     shape = {"mode": "describe", "model": scope.model, "models": models, "total": summary.total, "fields": shown_fields}
     lines = [f"# {scope.model}", f"Model: {scope.model} | Records: {summary.total}", ""]
     if summary.looked < summary.total:
@@ -243,7 +254,7 @@ def describe_answer(caller: Caller, session: Session, ask: Describe) -> Answer[D
         lines.append(f"{omitted} more fields did not fit; those that most records have are shown.\n")
     lines += ["| Field | Type | Missing | Values | Description |", "|---|---|---|---|---|"]
     lines += [_line(field) for field in shape["fields"]]
-    return Answer(shape, "\n".join([*lines, "", *_examples(session, scope.model, shape["fields"])]))
+    return ToolResponse(shape, "\n".join([*lines, "", *_examples(session, scope.model, shape["fields"])]))
 
 
 def _field(field: description.FieldShape, declared: Resource) -> FieldShape:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.operations import AnalysisId
 from memories.contract.errors import Forbidden, NotFound
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 
 FINDING_TTL = timedelta(hours=1)
@@ -38,17 +38,17 @@ def begin(caller: Caller, analysis_id: str) -> Session:
         raise Forbidden("this connection has no identity, so nothing can be owned")
     session, _ = Session.objects.get_or_create(
         owner=caller.email,
-        analysis_id=checked(AnalysisId, analysis_id, "analysis_id"),
+        analysis_id=validate(AnalysisId, analysis_id, "analysis_id"),
         defaults={"persona": caller.persona},
     )
     touch(session)
     return session
 
 
-def find(caller: Caller, analysis_id: str) -> Session:
+def get_session(caller: Caller, analysis_id: str) -> Session:
     """Raises NotFound, also for a session of somebody else."""
     session = (
-        Session.objects.owned_by(caller).filter(analysis_id=checked(AnalysisId, analysis_id, "analysis_id")).first()
+        Session.objects.owned_by(caller).filter(analysis_id=validate(AnalysisId, analysis_id, "analysis_id")).first()
     )
     if session is None:
         raise NotFound("you have no such analysis: start one with analysis_ingest", field="analysis_id")
@@ -87,7 +87,7 @@ def names_of_models(session: Session) -> list[str]:
 def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
     """Deletes records and findings, persistent ones too: (records, findings). Actions stay known. A session that is
     not there, or is somebody else's, has nothing to clear."""
-    name = checked(AnalysisId, analysis_id, "analysis_id")
+    name = validate(AnalysisId, analysis_id, "analysis_id")
     with transaction.atomic():
         session = Session.objects.owned_by(caller).select_for_update().filter(analysis_id=name).first()
         if session is None:
@@ -98,7 +98,7 @@ def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
     return records, findings
 
 
-def sweep() -> int:
+def delete_expired_sessions() -> int:
     """Removes what has expired, and sessions that hold nothing any more; returns how many rows."""
     now = timezone.now()
     count: int = IngestedRecord.objects.filter(expires_at__lte=now)._raw_delete("default")

@@ -6,7 +6,7 @@ from analysis import actions, sessions
 
 
 def sweep() -> int:
-    return sessions.sweep()
+    return sessions.delete_expired_sessions()
 
 
 def resume(action_id: str) -> str:

@@ -61,7 +61,7 @@ def evolved() -> str:
     return f"{strengthened} said again and strengthened, {MergeProposal.objects.count()} merges proposed"
 
 
-async def ask(client: Any, tool: str, questions: list[dict[str, Any]], names: dict[str, str]) -> None:
+async def operation(client: Any, tool: str, questions: list[dict[str, Any]], names: dict[str, str]) -> None:
     results: dict[str, list[tuple[float, float]]] = defaultdict(list)
     times = []
     for question in questions:
@@ -92,7 +92,7 @@ async def measure(directory: Path, *, enrich: bool) -> None:
     questions = [json.loads(line) for line in (directory / "qa.jsonl").open()]
     questions = [question for question in questions if question["category"] in CATEGORIES and question["relevant"]]
     caller = Caller(
-        email=SERVICE, persona="bench", personas=frozenset({"bench"}), rights=frozenset({ACT_FOR_USERS}), door="mcp"
+        email=SERVICE, persona="bench", personas=frozenset({"bench"}), rights=frozenset({ACT_FOR_USERS}), channel="mcp"
     )
     async with Client(build_server(toolsets=["conversation"], identify=lambda _: caller)) as client:
         started = time.perf_counter()
@@ -102,7 +102,7 @@ async def measure(directory: Path, *, enrich: bool) -> None:
             print(await asyncio.to_thread(tasks.enrich))
             print(await asyncio.to_thread(evolved))
         for tool in ("recall_memory", "hybrid_search"):
-            await ask(client, tool, questions, names)
+            await operation(client, tool, questions, names)
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ def fill(count: int) -> Any:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
     from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - the same
-    from memories.identity.caller import caller_for  # noqa: PLC0415 - the same
+    from memories.identity.caller import build_caller  # noqa: PLC0415 - the same
     from memories.models import MemoryRecord, Persona, PersonaMembership  # noqa: PLC0415 - the same
     from memories.retrieval import term_statistics  # noqa: PLC0415 - the same
     from memory_project.models import User  # noqa: PLC0415 - the same
@@ -83,7 +83,7 @@ def fill(count: int) -> Any:
     term_statistics.refresh()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    return caller_for(people[1], door="bench")
+    return build_caller(people[1], channel="bench")
 
 
 def measure(caller: Any, entity: str, is_on: bool, calls: int) -> list[float]:

@@ -85,10 +85,10 @@ def fill_ours(low: int, high: int) -> None:
     from django.test import override_settings  # noqa: PLC0415 - after setup()
 
     from knowledge.graph import jsonl  # noqa: PLC0415 - the same
-    from memories.identity.caller import caller_for  # noqa: PLC0415 - the same
+    from memories.identity.caller import build_caller  # noqa: PLC0415 - the same
     from memory_project.models import User  # noqa: PLC0415 - the same
 
-    caller = caller_for(User.objects.get(email=EMAIL), door="bench")
+    caller = build_caller(User.objects.get(email=EMAIL), channel="bench")
     with override_settings(EMBEDDING_PROVIDER="none"):
         jsonl.import_lines(caller, (json.dumps({"type": "entity", **entity(n)}) for n in range(low, high)))
 

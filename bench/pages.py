@@ -219,7 +219,7 @@ def make_calls(count: int) -> None:
             AuditEvent(
                 at=now - timedelta(seconds=dice.randrange(30 * 86_400)),
                 email=f"owner{dice.randrange(OWNERS)}@bench.example",
-                door="mcp-http",
+                channel="mcp-http",
                 tool=dice.choice(["memory_recall", "memory_manage", "capture_insight", "catalog_search"]),
                 outcome="error" if dice.random() < 0.03 else "ok",
                 duration_ms=dice.expovariate(1 / 20),
@@ -239,9 +239,9 @@ def pages(role: str, user: Any) -> list[tuple[str, str]]:
 
     from knowledge.insights import queries as curation  # noqa: PLC0415 - the same
     from memories import queries  # noqa: PLC0415 - the same
-    from memories.identity.caller import caller_for  # noqa: PLC0415 - the same
+    from memories.identity.caller import build_caller  # noqa: PLC0415 - the same
 
-    caller = caller_for(user, door="bench")
+    caller = build_caller(user, channel="bench")
     correction = queries.corrections(caller)[0]
     addresses = [
         ("My Knowledge", "/"),

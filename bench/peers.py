@@ -62,9 +62,11 @@ def corpus(count: int, queries: int) -> tuple[list[str], list[tuple[str, str]]]:
     """The facts, and questions with the fact that answers each."""
     dice = random.Random(3)
     people = [f"{first} {last}" for first in FIRST_NAMES.split() for last in LAST_NAMES.split()]
-    pairs = [(fact.format(name), ask.format(name)) for name in people for fact, ask in TEMPLATES][:count]
+    pairs = [(fact.format(name), operation.format(name)) for name in people for fact, operation in TEMPLATES][:count]
     dice.shuffle(pairs)
-    return [fact for fact, _ in pairs], [(ask, fact) for fact, ask in dice.sample(pairs, min(queries, len(pairs)))]
+    return [fact for fact, _ in pairs], [
+        (operation, fact) for fact, operation in dice.sample(pairs, min(queries, len(pairs)))
+    ]
 
 
 def model_folder() -> str:
@@ -89,9 +91,9 @@ async def through_stdio(
     hits = 0
     async with Client(stdio_client(server)) as client:
 
-        async def call(kind: str, ask: Ask) -> Any:
+        async def call(kind: str, operation: Ask) -> Any:
             started = time.perf_counter()
-            answer = await client.call_tool(*ask)
+            answer = await client.call_tool(*operation)
             times[kind].append((time.perf_counter() - started) * 1000)
             if answer.is_error:
                 raise SystemExit(str(answer.content[0]))

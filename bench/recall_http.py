@@ -48,7 +48,7 @@ def served() -> Iterator[str]:
         process.wait()
 
 
-async def ask(url: str, token: str, queries: list[str], times: list[float], connected: asyncio.Barrier) -> None:
+async def operation(url: str, token: str, queries: list[str], times: list[float], connected: asyncio.Barrier) -> None:
     import httpx2  # noqa: PLC0415 - after setup()
     from mcp import Client  # noqa: PLC0415 - the same
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - the same
@@ -76,17 +76,17 @@ async def measure(url: str, tokens: list[str], queries: list[str], clients: int)
         for number in range(clients):
             start = number * share % len(queries)
             part = (queries + queries)[start : start + share]
-            group.create_task(ask(url, tokens[number % len(tokens)], part, times, connected))
+            group.create_task(operation(url, tokens[number % len(tokens)], part, times, connected))
         await connected.wait()
         started = time.perf_counter()
     return len(times) / (time.perf_counter() - started), times
 
 
 def token_of(user: Any) -> str:
-    from memories.identity.caller import operator  # noqa: PLC0415 - after setup()
+    from memories.identity.caller import system_caller  # noqa: PLC0415 - after setup()
     from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - the same
 
-    return create_token(caller=operator(), user=user, name="bench")[1]
+    return create_token(caller=system_caller(), user=user, name="bench")[1]
 
 
 def main() -> None:

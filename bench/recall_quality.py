@@ -76,7 +76,7 @@ def store_documents(records: list[dict[str, Any]], caller: Any) -> dict[str, str
     return {memory.pk.hex: record["id"] for (memory, _), record in zip(answers, records, strict=True)}
 
 
-def ask(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any, together: bool) -> Results:
+def operation(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any, together: bool) -> Results:
     from memories.retrieval.recall import Filters, recall  # noqa: PLC0415 - after setup()
 
     results: Results = defaultdict(list)
@@ -120,11 +120,11 @@ def main() -> None:
         names = (store_conversations if is_conversation else store_documents)(records, caller)
         term_statistics.refresh()
         print(f"{len(names)} memories, {len(questions)} questions")
-        table(ask(questions, names, caller, options.together))
+        table(operation(questions, names, caller, options.together))
         if not is_conversation:
             settings.RECALL_SEMANTIC_WEIGHT = settings.RECALL_LEXICAL_WEIGHT = 0.6
             print("the same with .6 cosine + .6 coverage:")
-            table(ask(questions, names, caller, options.together))
+            table(operation(questions, names, caller, options.together))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def main() -> None:
                     LocalCatalog().put(urn(number), "schemaMetadata", {"schemaName": "x", "fields": fields}, {})
             reads.clear()
             started = time.perf_counter()
-            swept = comparison.sweep(options.memories)
+            swept = comparison.check_all_entities(options.memories)
             seconds = time.perf_counter() - started
             requests = sum(-(-size // 100) for size in reads)
             print(

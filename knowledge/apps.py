@@ -7,7 +7,7 @@ from django.apps import AppConfig
 from memories.contract.tools import COMPANIONS, FAILURES, TOOLS, Tool
 
 if TYPE_CHECKING:
-    from memories.extensions import Trace
+    from memories.extensions import PersonalDataColumn
 
 
 class KnowledgeConfig(AppConfig):
@@ -29,9 +29,9 @@ class KnowledgeConfig(AppConfig):
         from memories.writing import bulk_actions  # noqa: PLC0415
 
         TOOLS.register("knowledge", tools)
-        COMPANIONS.register("memory context", memory_context.accompany)
-        COMPANIONS.register("repairs", sql_corrections.put_right)
-        FAILURES.register("repairs", sql_corrections.hear_failure)
+        COMPANIONS.register("memory context", memory_context.attach_memories)
+        COMPANIONS.register("repairs", sql_corrections.propose_correction)
+        FAILURES.register("repairs", sql_corrections.on_call_failed)
         extensions.REVIEWS.register("insights", hooks.InsightReview())
         extensions.GROUNDS.register("baselines", hooks.ground)
         extensions.SUBJECTS.register("catalog", entity_linking.entities_of_text)
@@ -42,20 +42,20 @@ class KnowledgeConfig(AppConfig):
         recall.HINTS.register("staleness", hints)
         for entry in BUILT_IN:
             CHANGE_TYPES.register(entry.name, entry)
-        for name, act in hooks.ACTS.items():
-            bulk_actions.ACTS.register(name, act)
+        for name, act in hooks.INSIGHT_ACTIONS.items():
+            bulk_actions.BULK_ACTIONS.register(name, act)
 
 
-def traces() -> list[Trace]:
+def traces() -> list[PersonalDataColumn]:
     """Others rely on what was decided: it stays, under a pseudonym."""
     from knowledge.models import Changeset, Decision, Insight  # noqa: PLC0415 - models first
-    from memories.extensions import Trace  # noqa: PLC0415 - the same
+    from memories.extensions import PersonalDataColumn  # noqa: PLC0415 - the same
 
     columns = [
         (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),
         (Changeset, "applied_by"), (Changeset, "rolled_back_by"),
     ]  # fmt: skip
-    return [Trace(model, column, stays=True) for model, column in columns]
+    return [PersonalDataColumn(model, column, stays=True) for model, column in columns]
 
 
 def tools() -> list[Tool]:

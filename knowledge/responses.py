@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from knowledge.catalog.entity_view import Facts
+from knowledge.catalog.entity_view import EntityView
 from knowledge.catalog.interface import EntitySummary
 from knowledge.catalog.json_patch import ABSENT
 from knowledge.changesets.change_request import CHANGE_TYPES
@@ -112,7 +112,7 @@ def insight_shape(insight: Insight) -> InsightShape:
     return shape
 
 
-def planned_shape(planned: Planned, entities: Mapping[str, Facts] | None = None) -> ChangeShape:
+def planned_shape(planned: Planned, entities: Mapping[str, EntityView] | None = None) -> ChangeShape:
     """A write as it would be. A description that only ingestion wrote is what stands there now."""
     write = planned.step.write
     before = planned.before

@@ -10,12 +10,12 @@ from knowledge.freshness import baselines, comparison
 
 
 def ground(record_id: str) -> int:
-    return baselines.ground([UUID(record_id)])
+    return baselines.take_baselines([UUID(record_id)])
 
 
 def watch_staleness() -> str:
     """Compares memories with the catalog; what it could not do is in the result, for the operator."""
-    swept = comparison.sweep(settings.STALENESS_BATCH)
+    swept = comparison.check_all_entities(settings.STALENESS_BATCH)
     comparison.report(swept.note)
     summary = f"{swept.checked} checked, {swept.stale} stale, {swept.to_verify} to verify"
     return f"{summary}; degraded: {swept.note}" if swept.note else summary

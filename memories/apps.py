@@ -7,7 +7,7 @@ from django.apps import AppConfig
 from memories.contract.tools import TOOLS, Tool
 
 if TYPE_CHECKING:
-    from memories.extensions import Trace
+    from memories.extensions import PersonalDataColumn
 
 
 class MemoriesConfig(AppConfig):
@@ -22,21 +22,21 @@ class MemoriesConfig(AppConfig):
         TOOLS.register("memory", tools)
         indexing.SOURCES.register("memory", indexing.MEMORIES)
         extensions.TRACES.register("memories", traces)
-        for name, act in bulk_actions.MEMORY_ACTS.items():
-            bulk_actions.ACTS.register(name, act)
+        for name, act in bulk_actions.MEMORY_ACTIONS.items():
+            bulk_actions.BULK_ACTIONS.register(name, act)
 
 
-def traces() -> list[Trace]:
-    from memories.extensions import Trace  # noqa: PLC0415 - the same
-    from memories.models import Batch, Feedback, MemoryRevision, Showing, Tombstone  # noqa: PLC0415 - models first
+def traces() -> list[PersonalDataColumn]:
+    from memories.extensions import PersonalDataColumn  # noqa: PLC0415 - the same
+    from memories.models import Batch, Feedback, Impression, MemoryRevision, Tombstone  # noqa: PLC0415 - models first
 
     return [
-        Trace(Batch, "created_by"),
-        Trace(Feedback, "by"),
-        Trace(Showing, "to"),
-        Trace(MemoryRevision, "changed_by", stays=True),
-        Trace(Tombstone, "created_by", stays=True),
-        Trace(Tombstone, "erased_by", stays=True),
+        PersonalDataColumn(Batch, "created_by"),
+        PersonalDataColumn(Feedback, "by"),
+        PersonalDataColumn(Impression, "to"),
+        PersonalDataColumn(MemoryRevision, "changed_by", stays=True),
+        PersonalDataColumn(Tombstone, "created_by", stays=True),
+        PersonalDataColumn(Tombstone, "erased_by", stays=True),
     ]
 
 

@@ -28,11 +28,11 @@ class Review:
     def check_erase(self, record: MemoryRecord) -> None:
         """Before a text goes for good."""
 
-    def hold_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
+    def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
         """Keeps the edit for a curator and says so; "" lets it pass."""
         return ""
 
-    def hold_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
+    def defer_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
         """Says why a correction waits as a proposal; "" lets it take the record's place at once."""
         return ""
 
@@ -56,7 +56,7 @@ class Copies(Protocol):
 
 
 @dataclass(frozen=True)
-class Trace:
+class PersonalDataColumn:
     """A column that names a person. When the person's data is wiped its rows go, or, where others rely on them, stay
     under a pseudonym."""
 
@@ -70,7 +70,7 @@ COPIES: Registry[Copies] = Registry("copies")
 # Called with a text; returns the URNs of the catalog entities that it speaks of.
 SUBJECTS: Registry[Callable[[str], Sequence[str]]] = Registry("subjects")
 # The columns of each app that name a person.
-TRACES: Registry[Callable[[], Sequence[Trace]]] = Registry("traces")
+TRACES: Registry[Callable[[], Sequence[PersonalDataColumn]]] = Registry("traces")
 # Called with an owner whose data was wiped, and the pseudonym; returns how many rows of which table were emptied.
 WIPES: Registry[Callable[[str, str], Mapping[str, int]]] = Registry("wipes")
 # Called with the URNs and names of entities that the catalog says something else of now.
@@ -84,6 +84,6 @@ STALE_LISTENERS: Registry[Callable[[MemoryRecord, Caller], None]] = Registry("li
 REBUILDS: Registry[Callable[[], str]] = Registry("rebuilds")
 
 
-def first_word(words: Sequence[str]) -> str:
+def first_non_empty(words: Sequence[str]) -> str:
     """What the first reviewer who holds something back says."""
     return next(filter(None, words), "")

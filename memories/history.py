@@ -62,7 +62,7 @@ def states_at(caller: Caller, records: Sequence[MemoryRecord], moment: datetime)
 
 def could_read(caller: Caller, record: MemoryRecord, visibility: str) -> bool:
     """Whether a state of that visibility is the caller's to see: the rule of readable_by, for an earlier state."""
-    if caller.acts_for(record.created_by) or visibility == Visibility.EVERYONE:
+    if caller.can_edit_for(record.created_by) or visibility == Visibility.EVERYONE:
         return True
     return visibility == Visibility.PERSONA and record.persona in caller.personas
 
@@ -118,7 +118,7 @@ def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] |
             before = State(revision.content, revision.status, revision.visibility)
             # Why it was corrected belongs to the correction, and is hidden with it.
             is_hidden = revision.change == "supersede" and link.superseded_by not in visible_ids
-            is_hidden = is_hidden and not caller.acts_for(link.created_by)
+            is_hidden = is_hidden and not caller.can_edit_for(link.created_by)
             is_hidden = is_hidden or not could_read(caller, link, after.visibility)
             reason = "" if is_hidden else revision.reason
             changes.append(

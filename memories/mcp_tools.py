@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.conf import settings
 
 from memories import operations, queries, responses, services
-from memories.contract.budget import within_budget
-from memories.contract.tools import Answer, Hints, Tool, tool
+from memories.contract.budget import fit_items
+from memories.contract.tools import Hints, Tool, ToolResponse, tool
 from memories.history import history
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
@@ -24,45 +24,45 @@ from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, pruning
 
 
-def _remember(caller: Caller, ask: operations.Remember) -> RememberedShape:
-    answer = services.remember(ask, caller=caller)
+def _remember(caller: Caller, operation: operations.Remember) -> RememberedShape:
+    answer = services.remember(operation, caller=caller)
     return _remembered(answer, "this is already remembered" if answer.existing else "remembered")
 
 
-def _update(caller: Caller, ask: operations.Revise) -> ChangedShape:
-    record = services.revise(ask, caller=caller)
+def _update(caller: Caller, operation: operations.Revise) -> ChangedShape:
+    record = services.revise(operation, caller=caller)
     return _changed(record, record.waits or "updated")
 
 
-def _supersede(caller: Caller, ask: operations.Supersede) -> RememberedShape:
-    answer = services.supersede(ask, caller=caller)
+def _supersede(caller: Caller, operation: operations.Supersede) -> RememberedShape:
+    answer = services.supersede(operation, caller=caller)
     waits = answer.record.supersedes_id is None
-    return _remembered(answer, f"{'proposed in place of' if waits else 'corrects'} {ask.record_id.hex}")
+    return _remembered(answer, f"{'proposed in place of' if waits else 'corrects'} {operation.record_id.hex}")
 
 
-def _forget(caller: Caller, ask: operations.Forget) -> ChangedShape:
-    return _changed(services.forget(ask, caller=caller), "forgotten; restore brings it back")
+def _forget(caller: Caller, operation: operations.Forget) -> ChangedShape:
+    return _changed(services.forget(operation, caller=caller), "forgotten; restore brings it back")
 
 
-def _restore(caller: Caller, ask: operations.Restore) -> ChangedShape:
-    return _changed(services.restore(ask, caller=caller), "restored")
+def _restore(caller: Caller, operation: operations.Restore) -> ChangedShape:
+    return _changed(services.restore(operation, caller=caller), "restored")
 
 
-def _verify(caller: Caller, ask: operations.Verify) -> ChangedShape:
-    return _changed(services.verify(ask, caller=caller), "still true, as of now")
+def _verify(caller: Caller, operation: operations.Verify) -> ChangedShape:
+    return _changed(services.verify(operation, caller=caller), "still true, as of now")
 
 
-def _feedback(caller: Caller, ask: operations.MarkFeedback) -> ChangedShape:
-    if ask.verdict == operations.WITHDRAW:
-        feedback.withdraw(caller=caller, record_id=ask.record_id)
+def _feedback(caller: Caller, operation: operations.MarkFeedback) -> ChangedShape:
+    if operation.verdict == operations.WITHDRAW:
+        feedback.withdraw(caller=caller, record_id=operation.record_id)
     else:
-        feedback.mark(ask, caller=caller)
-    return _changed(queries.get(caller, ask.record_id), "noted")
+        feedback.mark(operation, caller=caller)
+    return _changed(queries.get(caller, operation.record_id), "noted")
 
 
-def _history(caller: Caller, ask: operations.ShowHistory) -> HistoryShape:
-    record = queries.get(caller, ask.record_id)
-    changes, omitted = within_budget([responses.change_shape(change) for change in history(caller, record)])
+def _history(caller: Caller, operation: operations.ShowHistory) -> HistoryShape:
+    record = queries.get(caller, operation.record_id)
+    changes, omitted = fit_items([responses.change_shape(change) for change in history(caller, record)])
     shape: HistoryShape = {
         "id": record.pk.hex,
         "status": record.status,
@@ -74,26 +74,26 @@ def _history(caller: Caller, ask: operations.ShowHistory) -> HistoryShape:
     return shape
 
 
-def _share(caller: Caller, ask: operations.Share) -> ChangedShape:
-    record = services.share(ask, caller=caller)
+def _share(caller: Caller, operation: operations.Share) -> ChangedShape:
+    record = services.share(operation, caller=caller)
     return _changed(record, f"visible to {record.visibility}")
 
 
-def _erase(caller: Caller, ask: operations.Erase) -> ChangedShape:
-    erasure.erase(ask, caller=caller)
-    return {"id": ask.record_id.hex, "status": "erased", "message": "erased for good"}
+def _erase(caller: Caller, operation: operations.Erase) -> ChangedShape:
+    erasure.erase(operation, caller=caller)
+    return {"id": operation.record_id.hex, "status": "erased", "message": "erased for good"}
 
 
-def _get(caller: Caller, ask: operations.GetMemory) -> GotShape:
-    return {"memory": responses.memory_shape(queries.get(caller, ask.record_id)), "about": responses.QUOTED}
+def _get(caller: Caller, operation: operations.GetMemory) -> GotShape:
+    return {"memory": responses.memory_shape(queries.get(caller, operation.record_id)), "about": responses.QUOTED}
 
 
-def _list(caller: Caller, ask: operations.ListMemories) -> PageShape:
-    return responses.page_shape(queries.listing(caller, ask), ask.limit, ask.offset)
+def _list(caller: Caller, operation: operations.ListMemories) -> PageShape:
+    return responses.page_shape(queries.list_memories(caller, operation), operation.limit, operation.offset)
 
 
-def _review_stale(caller: Caller, ask: operations.ReviewStale) -> PageShape:
-    page = responses.page_shape(queries.stale(caller), ask.limit, ask.offset)
+def _review_stale(caller: Caller, operation: operations.ReviewStale) -> PageShape:
+    page = responses.page_shape(queries.stale_memories(caller), operation.limit, operation.offset)
     return {**page, "message": f"{page['total']} stale: verify, update, supersede or forget each"}
 
 
@@ -104,7 +104,7 @@ memory_manage = Tool(
     description="Keep, change, correct and look through long-term memories shared with your persona.\n\n"
     "Remember what a colleague would want to know next month: definitions, exceptions, migrations, preferences. "
     "Not what the data itself says, and nothing secret.",
-    chooser="command",
+    selector="command",
     choices={
         "remember": _remember,
         "update": _update,
@@ -125,32 +125,32 @@ memory_manage = Tool(
 
 
 @tool(toolset="memory", title="Recall memories", hints=Hints(read_only=True, idempotent=True))
-def memory_recall(caller: Caller, ask: operations.RecallMemories) -> Answer[RecallShape]:
+def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolResponse[RecallShape]:
     """Find what is known: by meaning and words (semantic), exact words (lexical), or by catalog entity.
 
     `auto` uses whatever you pass and returns one ranking. Ask before analysing: definitions, exceptions
     and corrections that colleagues and agents learned are here.
     """
-    shape = responses.recall_shape(recall(ask, caller=caller), explain=ask.explain)
-    return Answer(shape, text=as_text(shape))
+    shape = responses.recall_shape(recall(operation, caller=caller), explain=operation.explain)
+    return ToolResponse(shape, text=as_text(shape))
 
 
 @tool(toolset="memory", title="Store a note")
-def memory_store(caller: Caller, ask: operations.StoreNote) -> RememberedShape:
+def memory_store(caller: Caller, operation: operations.StoreNote) -> RememberedShape:
     """Keep one short text for yourself alone; memory_recall finds it. What colleagues should know: memory_manage."""
-    answer = services.store_note(ask, caller=caller)
+    answer = services.store_note(operation, caller=caller)
     return _remembered(answer, "this is already stored" if answer.existing else "stored")
 
 
 @tool(toolset="memory", title="Prune notes", hints=Hints(destructive=True))
-def memory_prune(caller: Caller, ask: operations.PruneNotes) -> PrunedShape:
+def memory_prune(caller: Caller, operation: operations.PruneNotes) -> PrunedShape:
     """Archive your own old notes of memory_store: all past an age, the less used ones, or near-duplicates.
 
     Nothing else is touched: no shared, verified, proposed or corrected memory.
     """
-    pruned = pruning.prune(ask, caller=caller)
-    shape: PrunedShape = {"pruned": len(pruned), "dry_run": ask.dry_run, "examples": pruning.examples(pruned)}
-    if not ask.dry_run and pruned:
+    pruned = pruning.prune(operation, caller=caller)
+    shape: PrunedShape = {"pruned": len(pruned), "dry_run": operation.dry_run, "examples": pruning.examples(pruned)}
+    if not operation.dry_run and pruned:
         shape["message"] = f"archived; memory_manage restore brings one back for {settings.SOFT_DELETE_PURGE_DAYS} days"
     return shape
 

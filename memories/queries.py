@@ -11,7 +11,7 @@ from django.db.models import OuterRef, Q, QuerySet
 
 from memories.contract.errors import NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict, Visibility
@@ -25,7 +25,7 @@ LIST_FACETS = ("tags", "entity_urns")
 
 
 def get(caller: Caller, record_id: UUID | str) -> MemoryRecord:
-    record = MemoryRecord.objects.visible_to(caller).defer("search").filter(pk=checked(Id, record_id, "id")).first()
+    record = MemoryRecord.objects.visible_to(caller).defer("search").filter(pk=validate(Id, record_id, "id")).first()
     if record is None:
         raise NotFound("no such memory", field="id")
     return record
@@ -36,36 +36,36 @@ def newest(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     return in_scope(caller, filters).defer("search").order_by("-created_at", "id")
 
 
-def listing(caller: Caller, ask: ListMemories) -> MemoryRecordQuerySet:
+def list_memories(caller: Caller, operation: ListMemories) -> MemoryRecordQuerySet:
     filters = Filters(
-        dimension=ask.dimension or "",
-        category=ask.category or "",
-        entity=ask.entity_urn or "",
-        statuses=[ask.status],
+        dimension=operation.dimension or "",
+        category=operation.category or "",
+        entity=operation.entity_urn or "",
+        statuses=[operation.status],
     )
     return newest(caller, filters)
 
 
-def stale(caller: Caller) -> MemoryRecordQuerySet:
+def stale_memories(caller: Caller) -> MemoryRecordQuerySet:
     """What waits for the stale review, longest first."""
     return in_scope(caller, Filters(statuses=[Status.STALE])).defer("search").order_by("stale_at", "id")
 
 
-def mine_to_review(caller: Caller) -> MemoryRecordQuerySet:
+def reviewable_stale(caller: Caller) -> MemoryRecordQuerySet:
     """Of the stale ones, those that the caller decides: their own, a curator's personas', all for an admin."""
-    rows = stale(caller)
+    rows = stale_memories(caller)
     return rows if caller.is_admin else rows.filter(decided_by(caller))
 
 
 def decided_by(caller: Caller) -> Q:
     """The rule of revising.may_decide for stale memories, as a condition."""
     rule = Q(created_by=caller.email)
-    if caller.curates:
+    if caller.is_curator:
         rule |= Q(persona__in=sorted(caller.personas)) & ~Q(visibility=Visibility.PRIVATE)
     return rule
 
 
-def open_doubts() -> QuerySet[Feedback]:
+def unresolved_reports() -> QuerySet[Feedback]:
     """Wrong marks of an outer record since it was last verified."""
     since = Q(at__gt=OuterRef("last_verified_at")) | Q(record__last_verified_at__isnull=True)
     return Feedback.objects.filter(since, record=OuterRef("pk"), verdict=Verdict.WRONG)

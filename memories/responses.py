@@ -8,7 +8,7 @@ from typing import Any, NotRequired
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
-from memories.contract.budget import within_budget
+from memories.contract.budget import fit_items
 from memories.history import Change
 from memories.models import Confidence, MemoryRecord, Status, Visibility
 from memories.retrieval.near_duplicates import Similar
@@ -221,7 +221,7 @@ def hit_shape(hit: Hit, hint: str = "", *, explain: bool = False) -> HitShape:
 
 def recall_shape(recall: Recall, *, explain: bool = False) -> RecallShape:
     hits = [hit_shape(hit, recall.hints.get(hit.record.pk, ""), explain=explain) for hit in recall.hits]
-    memories, omitted = within_budget(hits)
+    memories, omitted = fit_items(hits)
     shape: RecallShape = {
         "memories": memories,
         "count": len(memories),
@@ -243,7 +243,7 @@ def recall_shape(recall: Recall, *, explain: bool = False) -> RecallShape:
 
 def page_shape(rows: QuerySet[MemoryRecord], limit: int, offset: int) -> PageShape:
     """A page of a list, as far as the answer's budget goes."""
-    records, omitted = within_budget([memory_shape(row) for row in rows[offset : offset + limit]])
+    records, omitted = fit_items([memory_shape(row) for row in rows[offset : offset + limit]])
     page: PageShape = {"records": records, "total": rows.count(), "limit": limit, "offset": offset}
     if omitted:
         page["omitted"] = omitted

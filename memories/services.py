@@ -16,7 +16,7 @@ from django.utils import timezone
 from memories import embedding, extensions, operations
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import JsonObject
-from memories.contract.operations import carries_out, checked
+from memories.contract.operations import carries_out, validate
 from memories.embedding import Vectors
 from memories.identity.caller import Caller
 from memories.models import (
@@ -33,8 +33,8 @@ from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.near_duplicates import Similar, similar_to
 from memories.retrieval.passages import Stamped
-from memories.writing.correction_chains import living_successor, locked_with_predecessor, make_active, mark_superseded
-from memories.writing.duplicates import key_of, locked_twins
+from memories.writing.correction_chains import activate, active_correction, locked_with_predecessor, mark_superseded
+from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import locked, revised, save_new
 
 # What a correction of a conversation's memory takes over.
@@ -59,7 +59,7 @@ class Remembered:
 
 @carries_out(operations.Remember)
 def remember(
-    ask: operations.Remember,
+    operation: operations.Remember,
     *,
     caller: Caller,
     created_at: datetime | None = None,
@@ -68,14 +68,14 @@ def remember(
     """Keeps a fact. The same text of the same owner and persona brings back the record that exists; a text that is
     nearly the same is kept and the near ones are named, since two like sentences may be two facts. `within` writes
     what belongs to the record, in its transaction."""
-    fields = ask.values() | {"language": ask.language or language_of(ask.content)}
-    fields["metadata"] = _with_session(caller, ask.metadata)
+    fields = operation.values() | {"language": operation.language or language_of(operation.content)}
+    fields["metadata"] = _with_session(caller, operation.metadata)
     if created_at:
         fields["created_at"] = fields["updated_at"] = created_at
     _require_identity(caller)
-    encoded, away = _encoded(ask.content)
+    encoded, away = _encoded(operation.content)
     with transaction.atomic():
-        if twin := locked_twins(caller, [ask.content]).get(key_of(ask.content)):
+        if twin := lock_duplicates(caller, [operation.content]).get(normalized_key(operation.content)):
             if within:
                 within(twin)
             return Remembered(twin, existing=True, note=_what_differs(twin, fields))
@@ -87,11 +87,11 @@ def remember(
 
 
 @carries_out(operations.StoreNote)
-def store_note(ask: operations.StoreNote, *, caller: Caller) -> Remembered:
+def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered:
     """Keeps one text of one character or more, for its owner alone; the same text again brings back the record."""
     fact = operations.Remember.model_construct(
-        content=ask.text,
-        metadata=ask.metadata,
+        content=operation.text,
+        metadata=operation.metadata,
         source=Source.NOTE.value,
         visibility=Visibility.PRIVATE.value,
         category=Category.GENERAL.value,
@@ -100,31 +100,31 @@ def store_note(ask: operations.StoreNote, *, caller: Caller) -> Remembered:
 
 
 @carries_out(operations.Supersede)
-def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime | None = None) -> Remembered:
+def supersede(operation: operations.Supersede, *, caller: Caller, created_at: datetime | None = None) -> Remembered:
     """Corrects a memory: a new record takes its place and the old one is kept as what was believed before.
 
     What is not named is taken over. Raises Conflict, naming the successor, if somebody was quicker.
     """
-    language = ask.language or language_of(ask.content)
+    language = operation.language or language_of(operation.content)
     with transaction.atomic():
-        old = locked(caller, ask.record_id, deciding=True)
-        if successor := living_successor(old):
+        old = locked(caller, operation.record_id, deciding=True)
+        if successor := active_correction(old):
             raise Conflict(f"was already corrected, by {successor.pk.hex}: correct that one", field="id")
         if old.status == Status.ARCHIVED:
             raise Conflict("is archived: restore it before correcting it", field="id")
         moment = created_at or timezone.now()  # read once the lock is ours, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
-        fields = {**inherited, **ask.stated_values(*EDITABLE), "language": language or old.language}
+        fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
         if fields["content"] == old.content:
             raise Invalid("is what the memory already says", field="content", allowed="the corrected text")
         reviews = extensions.REVIEWS.values()
-        waits = extensions.first_word([review.hold_correction(caller, old, fields) for review in reviews])
+        waits = extensions.first_non_empty([review.defer_correction(caller, old, fields) for review in reviews])
         new = MemoryRecord(
             **{**fields, "visibility": Visibility.PRIVATE if waits else fields["visibility"]},
             created_by=old.created_by,
             persona=old.persona,
             source=old.source,
-            metadata=written_by(caller, old, _with_session(caller, ask.metadata or {})),
+            metadata=written_by(caller, old, _with_session(caller, operation.metadata or {})),
             supersedes=None if waits else old,
             **{name: getattr(old, name) for name in OF_CONVERSATIONS},
             created_at=moment,
@@ -137,7 +137,7 @@ def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime
             else:
                 review.corrected(old)
         if not waits:
-            with revised(caller, old, "supersede", ask.reason, moment):
+            with revised(caller, old, "supersede", operation.reason, moment):
                 mark_superseded(old, new)
     answer = index_now(caller, new)
     return replace(answer, note="; ".join(filter(None, [waits, answer.note])))
@@ -147,38 +147,40 @@ def supersede(ask: operations.Supersede, *, caller: Caller, created_at: datetime
 
 
 @carries_out(operations.Revise)
-def revise(ask: operations.Revise, *, caller: Caller) -> MemoryRecord:
+def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
     """Edits a memory in place; the earlier state is kept as a revision. `metadata` is merged, key by key.
 
     A stale memory that is revised is true again. What a curator has approved stays in force until the edit is
     approved too: then the record comes back unchanged, and its `waits` says so. Raises Invalid without any change to
     make.
     """
-    changes = ask.stated_values(*EDITABLE)
-    language = ask.language or language_of(ask.content or "")
-    if not changes and ask.metadata is None:
+    changes = operation.explicit_values(*EDITABLE)
+    language = operation.language or language_of(operation.content or "")
+    if not changes and operation.metadata is None:
         raise Invalid(f"no fields to change; allowed: {', '.join([*EDITABLE, 'metadata'])}")
     with transaction.atomic():
-        record = locked(caller, ask.record_id)
+        record = locked(caller, operation.record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: restore it before changing it", field="id")
         if changes.get("visibility", record.visibility) != record.visibility:
             check_share(record)
         reviews = extensions.REVIEWS.values()
         waits = (
-            extensions.first_word([review.hold_edit(caller, record, changes) for review in reviews]) if changes else ""
+            extensions.first_non_empty([review.defer_edit(caller, record, changes) for review in reviews])
+            if changes
+            else ""
         )
         if waits:
             record.waits = waits
             return record
-        with revised(caller, record, "revise", ask.reason):
+        with revised(caller, record, "revise", operation.reason):
             for name, value in changes.items():
                 setattr(record, name, value)
             record.language = language or record.language
-            if ask.metadata is not None:
-                record.metadata = checked(JsonObject, record.metadata | ask.metadata, "metadata")
+            if operation.metadata is not None:
+                record.metadata = validate(JsonObject, record.metadata | operation.metadata, "metadata")
             if changes and record.status == Status.STALE:
-                make_active(record)
+                activate(record)
         text_changed = record.embedding_text_hash is None
     if text_changed:
         index_now(caller, record)
@@ -186,37 +188,37 @@ def revise(ask: operations.Revise, *, caller: Caller) -> MemoryRecord:
 
 
 @carries_out(operations.Forget)
-def forget(ask: operations.Forget, *, caller: Caller) -> MemoryRecord:
+def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:
     """Archives a memory: out of recall, kept, and to be restored. Forgetting twice changes nothing."""
     with transaction.atomic():
-        record = locked(caller, ask.record_id, deciding=True)
-        with revised(caller, record, "forget", ask.reason):
+        record = locked(caller, operation.record_id, deciding=True)
+        with revised(caller, record, "forget", operation.reason):
             record.status = Status.ARCHIVED
     return record
 
 
 @carries_out(operations.Restore)
-def restore(ask: operations.Restore, *, caller: Caller) -> MemoryRecord:
+def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
     """Makes an archived or stale memory active again; a superseded one only when no correction of it lives. A
     restored correction corrects again."""
     with transaction.atomic():
-        record, old = locked_with_predecessor(caller, ask.record_id)
+        record, old = locked_with_predecessor(caller, operation.record_id)
         for review in extensions.REVIEWS.values():
             review.check_restore(record)
-        successor = living_successor(record)
+        successor = active_correction(record)
         if successor and record.status == Status.SUPERSEDED:
             raise Conflict(f"is superseded by {successor.pk.hex}: forget that one first", field="id")
-        rival = old and living_successor(old)
+        rival = old and active_correction(old)
         if record.status == Status.ARCHIVED and rival and rival.pk != record.pk:
             raise Conflict(f"what it corrected is corrected by {rival.pk.hex} now", field="id")
-        twin = None if successor else living_twin(record)
+        twin = None if successor else find_duplicate(record)
         if twin:
             raise Conflict(f"the same text is already remembered, as {twin.pk.hex}", field="id")
-        with revised(caller, record, "restore", ask.reason):
+        with revised(caller, record, "restore", operation.reason):
             if successor:  # it was corrected, and only then forgotten
                 mark_superseded(record, successor)
             else:
-                make_active(record)
+                activate(record)
         if old and old.status in (Status.ACTIVE, Status.STALE):
             with revised(caller, old, "supersede", "its correction was restored"):
                 mark_superseded(old, record)
@@ -226,33 +228,33 @@ def restore(ask: operations.Restore, *, caller: Caller) -> MemoryRecord:
 
 
 @carries_out(operations.Share)
-def share(ask: operations.Share, *, caller: Caller) -> MemoryRecord:
+def share(operation: operations.Share, *, caller: Caller) -> MemoryRecord:
     """Sets who may read it: its owner alone, its persona, or everyone."""
     with transaction.atomic():
-        record = locked(caller, ask.record_id)
+        record = locked(caller, operation.record_id)
         check_share(record)
-        with revised(caller, record, "share", ask.reason):
-            record.visibility = ask.visibility
+        with revised(caller, record, "share", operation.reason):
+            record.visibility = operation.visibility
     return record
 
 
 @carries_out(operations.Reassign)
-def reassign(ask: operations.Reassign, *, caller: Caller) -> MemoryRecord:
+def reassign(operation: operations.Reassign, *, caller: Caller) -> MemoryRecord:
     """Moves a memory to another persona, whose members read it and whose curators decide it from then on. Its owner
     moves it to a persona that they hold, an admin to any."""
     with transaction.atomic():
-        record = locked(caller, ask.record_id)
-        persona = Persona.objects.filter(name=ask.persona).first()
+        record = locked(caller, operation.record_id)
+        persona = Persona.objects.filter(name=operation.persona).first()
         if persona is None or not (caller.is_admin or persona.name in caller.personas):
-            raise NotFound(f"there is no persona {ask.persona!r} of yours", field="persona")
+            raise NotFound(f"there is no persona {operation.persona!r} of yours", field="persona")
         if not caller.is_admin:
             check_share(record)
         was = record.persona
         record.persona = persona.name
-        if record.status in (Status.ACTIVE, Status.STALE) and (twin := living_twin(record)):
+        if record.status in (Status.ACTIVE, Status.STALE) and (twin := find_duplicate(record)):
             raise Conflict(f"the same text is remembered there already, as {twin.pk.hex}", field="persona")
         record.persona = was
-        with revised(caller, record, "reassign", ask.reason):
+        with revised(caller, record, "reassign", operation.reason):
             record.persona = persona.name
     return record
 
@@ -275,19 +277,19 @@ def mark_fresh(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryR
         if record.status != Status.STALE:
             raise Conflict(f"is {record.status}: only a stale memory becomes fresh again", field="id")
         with revised(caller, record, "mark_fresh", reason):
-            make_active(record)
+            activate(record)
     return record
 
 
 @carries_out(operations.Verify)
-def verify(ask: operations.Verify, *, caller: Caller) -> MemoryRecord:
+def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
     """Somebody looked and it is still true: a stale memory is active again, and the time is kept."""
     with transaction.atomic():
-        record = locked(caller, ask.record_id, deciding=True)
+        record = locked(caller, operation.record_id, deciding=True)
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: restore it before verifying it", field="id")
-        with revised(caller, record, "verify", ask.note):
-            make_active(record)
+        with revised(caller, record, "verify", operation.note):
+            activate(record)
             record.last_verified_at = timezone.now()
     return record
 
@@ -323,7 +325,7 @@ def _what_differs(twin: MemoryRecord, fields: Mapping[str, Any]) -> str:
     return f"kept as it was ({details}): update it to change that" if differences else ""
 
 
-def living_twin(record: MemoryRecord) -> MemoryRecord | None:
+def find_duplicate(record: MemoryRecord) -> MemoryRecord | None:
     rows = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=record.persona)
     living = rows.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
     return None if record.tier else living.exclude(pk=record.pk).first()

@@ -6,7 +6,7 @@ import logging
 import time
 
 from memories import embedding
-from memories.identity.caller import operator
+from memories.identity.caller import system_caller
 from memories.retrieval import index_status, indexing, term_statistics, vector_index
 from memories.writing import bulk_actions
 
@@ -52,7 +52,7 @@ def _do_jobs() -> tuple[int, int]:
 
 def reindex(kind: str) -> int:
     """Queues every row of a kind and begins with them; an admin asked for it at the door that queued this."""
-    count = index_status.reindex(caller=operator(), kind=kind)
+    count = index_status.reindex(caller=system_caller(), kind=kind)
     close_gaps()
     return count
 

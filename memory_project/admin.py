@@ -86,8 +86,8 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin):
-    list_display = ["at", "email", "tool", "badge", "door", "duration_ms", "context_count", "context_ms", "message"]
-    list_filter = ["outcome", "door", "tool", "persona"]
+    list_display = ["at", "email", "tool", "badge", "channel", "duration_ms", "context_count", "context_ms", "message"]
+    list_filter = ["outcome", "channel", "tool", "persona"]
     search_fields = ["email", "tool"]
     date_hierarchy = "at"
 

@@ -40,15 +40,15 @@ class CommonplaceAdminSite(AdminSite):
         view = self.admin_view
         return [
             path("indexing/", view(indexing.indexing), name="indexing"),
-            path("indexing/act/", view(indexing.act), name="indexing-act"),
+            path("indexing/act/", view(indexing.index_action), name="indexing-act"),
             path("audit/", view(activity.audit), name="audit"),
             path("audit/export/", view(activity.export), name="audit-export"),
-            path("people/", view(people.listing), name="people"),
+            path("people/", view(people.people_list), name="people"),
             path("people/invite/", view(people.invite), name="invite"),
-            path("people/<int:person_id>/", view(people.detail), name="person"),
-            path("people/<int:person_id>/<slug:act>/", view(people.act), name="person-act"),
+            path("people/<int:person_id>/", view(people.person_detail), name="person"),
+            path("people/<int:person_id>/<slug:act>/", view(people.change_person), name="person-act"),
             path("system/", view(system.system), name="system"),
-            path("system/test/", view(system.test), name="system-test"),
+            path("system/test/", view(system.test_connection), name="system-test"),
             path("tables/", view(self.tables), name="tables"),
             *super().get_urls(),
         ]

@@ -7,7 +7,7 @@ from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig as DjangoAdminConfig
 
 if TYPE_CHECKING:
-    from memories.extensions import Trace
+    from memories.extensions import PersonalDataColumn
 
 
 class MemoryProjectConfig(AppConfig):
@@ -21,30 +21,30 @@ class MemoryProjectConfig(AppConfig):
         from memory_project import checks, receivers  # noqa: F401, PLC0415 - they register themselves
         from memory_project.audit.copies import AuditCopies, wipe_audit  # noqa: PLC0415
         from memory_project.notifications import NOTIFIERS, inbox  # noqa: PLC0415
-        from memory_project.notifications.mail import Mail, overturned  # noqa: PLC0415
+        from memory_project.notifications.mail import Mail, on_overturned  # noqa: PLC0415
 
         extensions.COPIES.register("audit and backups", AuditCopies())
         extensions.TRACES.register("memory_project", traces)
         extensions.WIPES.register("audit", wipe_audit)
         extensions.COPIES.register("inbox", inbox.InboxCopies())
         NOTIFIERS.register("mail", Mail())
-        events.ON_OVERTURN.register("notices", overturned)
-        events.LISTENERS.register("inbox", inbox.hear_review)
-        extensions.STALE_LISTENERS.register("inbox", inbox.hear_stale)
-        extensions.GROUNDS.register("mentions", inbox.hear_mentions)
+        events.ON_OVERTURN.register("notices", on_overturned)
+        events.LISTENERS.register("inbox", inbox.on_review_event)
+        extensions.STALE_LISTENERS.register("inbox", inbox.on_stale)
+        extensions.GROUNDS.register("mentions", inbox.notify_mentions)
         gc.freeze()  # the apps after this one import more, and a collection need not look at what is here already
         gc.enable()
 
 
-def traces() -> list[Trace]:
+def traces() -> list[PersonalDataColumn]:
     """An account with its tokens and memberships is access, which admins give and take; it stays."""
-    from memories.extensions import Trace  # noqa: PLC0415 - models first
+    from memories.extensions import PersonalDataColumn  # noqa: PLC0415 - models first
     from memory_project.models import Notification, SavedView  # noqa: PLC0415 - the same
 
     return [
-        Trace(Notification, "person__email"),
-        Trace(Notification, "by", stays=True),
-        Trace(SavedView, "person__email"),
+        PersonalDataColumn(Notification, "person__email"),
+        PersonalDataColumn(Notification, "by", stays=True),
+        PersonalDataColumn(SavedView, "person__email"),
     ]
 
 

@@ -50,7 +50,7 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def listing(name: str, default: str = "", allowed: tuple[str, ...] = ()) -> list[str]:
+def list_of_strings(name: str, default: str = "", allowed: tuple[str, ...] = ()) -> list[str]:
     values = [part.strip() for part in text(name, default).split(",") if part.strip()]
     if allowed and (unknown := [value for value in values if value not in allowed]):
         raise ImproperlyConfigured(f"{name}: {unknown[0]!r} is unknown; allowed: {', '.join(allowed)}")
@@ -82,7 +82,7 @@ def weights_of(name: str, defaults: dict[str, float]) -> dict[str, float]:
 
 def pairs(name: str, default: str) -> dict[str, str]:
     """`a:b,c:d` as a mapping."""
-    entries = [entry.split(":") for entry in listing(name, default)]
+    entries = [entry.split(":") for entry in list_of_strings(name, default)]
     if wrong := [":".join(entry) for entry in entries if len(entry) != 2 or not all(map(str.strip, entry))]:
         raise ImproperlyConfigured(f"{name}: {wrong[0]!r} is not a pair; allowed: pairs like contains:part_of")
     return {first.strip(): second.strip() for first, second in entries}

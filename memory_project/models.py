@@ -116,7 +116,7 @@ class AuditEvent(models.Model):
     at = models.DateTimeField(default=timezone.now)
     email = models.CharField(max_length=254, blank=True)
     persona = models.CharField(max_length=60, blank=True)
-    door = models.CharField(max_length=20)
+    channel = models.CharField(max_length=20, db_column="door")
     tool = models.CharField(max_length=100)
     outcome = models.CharField(max_length=10, choices=Outcome.choices)
     code = models.CharField(max_length=20, blank=True)

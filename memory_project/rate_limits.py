@@ -11,7 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from memories.contract.errors import LimitReached
-from memories.database.connections import quick_commit
+from memories.database.connections import async_commit
 from memories.identity.caller import Caller
 
 MINUTE, DAY = 60, 86_400
@@ -32,7 +32,7 @@ def check(caller: Caller, *, writes: bool) -> None:
 def _count(key: str, bound: int, window_s: int, unit: str) -> None:
     now = timezone.now().timestamp()
     start = int(now // window_s) * window_s
-    with quick_commit(), connection.cursor() as cursor:
+    with async_commit(), connection.cursor() as cursor:
         cursor.execute(BUMP, [key, datetime.fromtimestamp(start, UTC)])
         (count,) = cursor.fetchone()
     if count > bound:

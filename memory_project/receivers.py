@@ -46,7 +46,7 @@ def _note_account(tool: str, outcome: str, email: str, message: str = "") -> Non
         response_chars=0,
         message=message,
         code="forbidden" if outcome == AuditEvent.Outcome.REFUSED else "",
-        door="portal",
+        channel="portal",
         email=email,
     )
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from knowledge.insights.sql_corrections import WITHIN
 from knowledge.models import FailedCall
-from memories.models import Showing
+from memories.models import Impression
 from memories.retrieval.impressions import KEPT_DAYS as SHOWING_DAYS
 from memory_project.models import AuditEvent, CallWindow, Notification
 from memory_project.notifications.inbox import KEPT_DAYS as NOTIFICATION_DAYS
@@ -33,7 +33,7 @@ def retentions() -> list[Retention]:
         Retention(AuditEvent, "at", timedelta(days=settings.AUDIT_RETENTION_DAYS)),
         Retention(CallWindow, "starts_at", timedelta(days=2)),  # the longest window is a day
         Retention(Notification, "at", timedelta(days=NOTIFICATION_DAYS)),
-        Retention(Showing, "at", timedelta(days=SHOWING_DAYS)),
+        Retention(Impression, "at", timedelta(days=SHOWING_DAYS)),
         Retention(FailedCall, "at", WITHIN),
     ]
 

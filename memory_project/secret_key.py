@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 
-def kept_secret(file: Path) -> str:
+def load_secret_key(file: Path) -> str:
     """The secret in this file, which its owner alone can read; made at first use."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)

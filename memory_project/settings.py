@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
 from memory_project import env
-from memory_project.secret_key import kept_secret
+from memory_project.secret_key import load_secret_key
 
 django_stubs_ext.monkeypatch()
 
@@ -31,14 +31,14 @@ _public = env.url("COMMONPLACE_URL", f"http://localhost:{COMMONPLACE_PORT}")
 COMMONPLACE_URL = _public.geturl()
 
 DEBUG = env.boolean("DEBUG", False)
-ALLOWED_HOSTS = env.listing("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+ALLOWED_HOSTS = env.list_of_strings("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 if _public.hostname and _public.hostname not in ALLOWED_HOSTS:
     ALLOWED_HOSTS.append(_public.hostname)
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 
 # Read, or made, when something is first signed: to import settings changes nothing on disk.
-SECRET_KEY = SimpleLazyObject(lambda: env.text("SECRET_KEY") or kept_secret(COMMONPLACE_HOME / "secret_key"))
+SECRET_KEY = SimpleLazyObject(lambda: env.text("SECRET_KEY") or load_secret_key(COMMONPLACE_HOME / "secret_key"))
 
 # -- applications ----------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ EMAIL_TIMEOUT = 15
 DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", f"Commonplace <commonplace@{_public.hostname or 'localhost'}>")
 DIGEST = env.boolean("DIGEST", False)
 REVIEW_ALERT_HOURS = env.number("REVIEW_ALERT_HOURS", 0, 0, 8_760)
-WEBHOOK_HOSTS = [host.lower() for host in env.listing("WEBHOOK_HOSTS")]
+WEBHOOK_HOSTS = [host.lower() for host in env.list_of_strings("WEBHOOK_HOSTS")]
 
 # -- language, time, files -------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ RECALL_CONTEXT = env.weights(
     when=0.05, asks=0.02, seed_cosine=0.6, seed_words=0.6, seed_speaker=0.2, seed_date=0.4,
 )  # fmt: skip
 THREAD_PAUSE_S = env.number("THREAD_PAUSE_S", 3_600, 60, 604_800)  # a longer silence cuts a conversation in two
-RECALL_LANGUAGES = env.listing("RECALL_LANGUAGES", "en,de,es,fr,ja")  # that memories and questions may be in
+RECALL_LANGUAGES = env.list_of_strings("RECALL_LANGUAGES", "en,de,es,fr,ja")  # that memories and questions may be in
 RERANK_PROVIDER = env.choice("RERANK_PROVIDER", "none", ("none", "sentence-transformers", "http"))
 RERANK_MODEL = env.text("RERANK_MODEL")
 RERANK_URL = env.text("RERANK_URL")
@@ -292,8 +292,8 @@ GRAPH_DEFAULT_STATUS = env.text("GRAPH_DEFAULT_STATUS", "active")
 # Relation types with an inverse that comes and ends with them, as pairs; and which two a split makes.
 GRAPH_INVERSES = env.pairs("GRAPH_INVERSES", "contiene:parte_de,parte_de:contiene")
 GRAPH_SPLIT_RELATION = env.text("GRAPH_SPLIT_RELATION", "contiene")  # the contract's; its inverse comes with it
-GRAPH_AUTHORS = env.listing("GRAPH_AUTHORS", "sofia,nolan")  # of reflections, the first unless one is named
-GRAPH_MOODS = env.listing("GRAPH_MOODS", "frustracion,satisfaccion,curiosidad,duda,insight")
+GRAPH_AUTHORS = env.list_of_strings("GRAPH_AUTHORS", "sofia,nolan")  # of reflections, the first unless one is named
+GRAPH_MOODS = env.list_of_strings("GRAPH_MOODS", "frustracion,satisfaccion,curiosidad,duda,insight")
 # Observations from which an entity may be split, by its type; "*" is any other.
 GRAPH_SPLIT_AT = env.weights_of("GRAPH_SPLIT_AT", {"Sesion": 15, "Proyecto": 25, "*": 20})
 # The limbic score of search_semantic; decay_hours is 1 / the rate of forgetting (a half-life of 289 days).
@@ -339,7 +339,7 @@ ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)
 
 # -- MCP -------------------------------------------------------------------------------------------------
 
-MCP_TOOLSETS = env.listing(
+MCP_TOOLSETS = env.list_of_strings(
     "MCP_TOOLSETS",
     "memory,knowledge,analysis,query",
     ("memory", "knowledge", "analysis", "query", "graph", "conversation", "all"),

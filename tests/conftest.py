@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memories import embedding, services
-from memories.identity.caller import Caller, caller_for
+from memories.identity.caller import Caller, build_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.writing import bulk_actions
 from memory_project.models import User
@@ -18,9 +18,9 @@ from tests.write_guard import services_alone_write
 @pytest.fixture(autouse=True)
 def own_model_slot() -> Iterator[None]:
     """Each test chooses its embedder; none keeps another's."""
-    embedding.forget()
+    embedding.reset()
     yield
-    embedding.forget()
+    embedding.reset()
 
 
 @pytest.fixture(autouse=True)
@@ -70,22 +70,22 @@ def ada_user(personas: dict[str, Persona]) -> User:
 
 @pytest.fixture
 def alice(alice_user: User) -> Caller:
-    return caller_for(alice_user, door="test")
+    return build_caller(alice_user, channel="test")
 
 
 @pytest.fixture
 def bob(bob_user: User) -> Caller:
-    return caller_for(bob_user, door="test")
+    return build_caller(bob_user, channel="test")
 
 
 @pytest.fixture
 def olga(olga_user: User) -> Caller:
-    return caller_for(olga_user, door="test")
+    return build_caller(olga_user, channel="test")
 
 
 @pytest.fixture
 def ada(ada_user: User) -> Caller:
-    return caller_for(ada_user, door="test")
+    return build_caller(ada_user, channel="test")
 
 
 REFUNDS = "Revenue in the sales mart excludes refunds."

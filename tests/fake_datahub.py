@@ -98,7 +98,9 @@ class Handler(BaseHTTPRequestHandler):
             return {"urn": urn, "entityName": urn.split(":")[2], "aspects": aspects}
         if path.startswith("/aspects/"):
             urn, name = unquote(path.removeprefix("/aspects/")), query["aspect"][0]
-            value = key_of(urn) if name.endswith("Key") and self.store.latest(urn) else self.store.value(urn, name)
+            value = (
+                normalized_key(urn) if name.endswith("Key") and self.store.latest(urn) else self.store.value(urn, name)
+            )
             if value is None:
                 raise Answer(404, {"message": f"no {name} of {urn}"})
             return {"version": 0, "aspect": {record_name(name): value}}
@@ -193,7 +195,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Answer(412, {"message": f"expected version {expected}, actual {actual}"})
 
 
-def key_of(urn: str) -> Any:
+def normalized_key(urn: str) -> Any:
     """The key aspect, which a server makes of the URN of whatever it knows."""
     from datahub.metadata.urns import Urn
 

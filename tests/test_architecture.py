@@ -64,8 +64,8 @@ def test_doors_import_no_other_door_of_their_app() -> None:
     for file, tree in TREES.items():
         app, *rest = file.with_suffix("").parts
         if DOORS & set(rest) and file.stem != "__init__":
-            doors = {f"{app}.{door}" for door in DOORS - set(rest)}
-            violations += [f"{file} imports {name}" for name in imports(tree) if name in doors]
+            channels = {f"{app}.{channel}" for channel in DOORS - set(rest)}
+            violations += [f"{file} imports {name}" for name in imports(tree) if name in channels]
     assert violations == []
 
 

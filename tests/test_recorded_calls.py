@@ -14,7 +14,7 @@ from django.db import connection
 from django.test import Client
 
 from knowledge.operations import CATEGORIES
-from memories.identity.caller import Caller, operator
+from memories.identity.caller import Caller, system_caller
 from memories.models import Category, Dimension
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
@@ -47,7 +47,7 @@ def session(
 
 
 def _client(user: User) -> Client:
-    _, token = create_token(caller=operator(), user=user, name="played")
+    _, token = create_token(caller=system_caller(), user=user, name="played")
     return Client(headers={"authorization": f"Bearer {token}"})
 
 
@@ -243,10 +243,10 @@ def catalog(play: Session) -> None:
 
 def capture(play: Session) -> None:
     text = "Test stores are 9001 to 9099, and orders hold them."
-    ask = {"category": "data_quality", "insight_text": text, "entity_urns": [ORDERS]}
+    operation = {"category": "data_quality", "insight_text": text, "entity_urns": [ORDERS]}
     action = {"action_type": "add_tag", "target": "", "detail": "Training"}
-    play.tool("alice", "capture_insight", **ask, suggested_actions=[action])
-    play.tool("alice", "capture_insight", **ask)
+    play.tool("alice", "capture_insight", **operation, suggested_actions=[action])
+    play.tool("alice", "capture_insight", **operation)
     for category in [*CATEGORIES][1:4]:
         play.tool(
             "bob",
@@ -261,10 +261,10 @@ def capture(play: Session) -> None:
     play.tool("alice", "capture_insight")
     play.tool("alice", "capture_insight", category="rumour", insight_text=text)
     play.tool("alice", "capture_insight", category="data_quality", insight_text="short")
-    play.tool("alice", "capture_insight", **ask, source="oracle")
-    play.tool("alice", "capture_insight", **ask, suggested_actions=[{"action_type": "explode"}])
-    play.tool("alice", "capture_insight", **ask, suggested_actions=[action] * 6)
-    play.tool("alice", "capture_insight", **ask, suggested_actions=["add_tag"])
+    play.tool("alice", "capture_insight", **operation, source="oracle")
+    play.tool("alice", "capture_insight", **operation, suggested_actions=[{"action_type": "explode"}])
+    play.tool("alice", "capture_insight", **operation, suggested_actions=[action] * 6)
+    play.tool("alice", "capture_insight", **operation, suggested_actions=["add_tag"])
     play.tool("alice", "capture_insight", appeals=NOBODY, insight_text="It was rejected for no reason.")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from memories.contract.errors import Invalid
 from memories.contract.fields import UNSTORABLE, Moment
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 
 FIELD = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -163,7 +163,7 @@ def operand_kind(operand: Any, path: str) -> tuple[str, str]:
 
 def valid_time(text: str, path: str) -> str:
     """A date is its beginning."""
-    return str(checked(Moment, f"{text}T00:00:00" if len(text) == 10 else text, path).isoformat())
+    return str(validate(Moment, f"{text}T00:00:00" if len(text) == 10 else text, path).isoformat())
 
 
 def _equal(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:

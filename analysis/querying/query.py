@@ -18,7 +18,7 @@ from analysis.operations import RowLimit, TopN
 from analysis.querying.filters import Where, cast, compile_where, field_name
 from analysis.querying.intervals import bucket_sql
 from memories.contract.errors import Invalid, check_choice, check_count
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 
 LIMIT = 20
 MAX_GROUPS = 3
@@ -119,7 +119,7 @@ def uncastable(selection: Scope, casts: Sequence[tuple[str, str]] = ()) -> dict[
 
 
 @dataclass(frozen=True)
-class Rows:
+class QueryRows:
     rows: list[dict[str, Any]]
     total: int
     cursor: str = ""
@@ -128,9 +128,9 @@ class Rows:
 
 def filtered(
     selection: Scope, *, limit: int = LIMIT, sort: str = "", fields: Sequence[str] = (), cursor: str = ""
-) -> Rows:
+) -> QueryRows:
     """Rows in the order they came, or sorted by a field (`-field` descends; numbers as numbers, gaps last)."""
-    limit = checked(RowLimit, limit, "limit")
+    limit = validate(RowLimit, limit, "limit")
     offset = _offset(cursor)
     require_fields(selection, fields, "fields")
     require_fields(selection, [sort.removeprefix("-")] if sort else [], "sort")
@@ -144,7 +144,7 @@ def filtered(
     )
     end = offset + len(rows)
     next_cursor = base64.urlsafe_b64encode(str(end).encode()).decode() if end < total else ""
-    return Rows(documents(rows), total, next_cursor, uncastable(selection))
+    return QueryRows(documents(rows), total, next_cursor, uncastable(selection))
 
 
 def _projection(fields: Sequence[str]) -> tuple[str, list[Any]]:
@@ -214,7 +214,7 @@ def aggregate(
 ) -> Aggregate:
     """Counts and metrics per group, the largest first; beyond `top_n` the rest is counted. A group is a field, or
     {"field", "bucket"} for dates, one of them or a list; metrics are {"op", "field", "p"}."""
-    top_n = checked(TopN, top_n, "top_n")
+    top_n = validate(TopN, top_n, "top_n")
     check_count("metrics", metrics, MAX_METRICS)
     names, groups, group_params, casts = _groups(group_by)
     require_fields(selection, names, "group_by")

@@ -17,7 +17,7 @@ from analysis.querying.filters import cast, field_name, valid_time
 from analysis.querying.intervals import as_sql, bucket_sql
 from analysis.querying.query import Scope, documents, require_fields, run, uncastable
 from memories.contract.errors import Invalid, check_count
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 
 SIZE = 5
 MAX_STRATA = 3
@@ -75,8 +75,8 @@ def sample(
     proximity: Mapping[str, Any] | None = None,
     seed: int | None = None,
 ) -> Sample:
-    size = checked(SampleSize, size, "sample_size")
-    seed = seed if seed is None else checked(Seed, seed, "seed")
+    size = validate(SampleSize, size, "sample_size")
+    seed = seed if seed is None else validate(Seed, seed, "seed")
     strata = [stratify_by] if isinstance(stratify_by, str) and stratify_by else list(stratify_by)
     check_count("stratify_by", strata, MAX_STRATA)
     groups = ["data->>%s"] * len(strata)

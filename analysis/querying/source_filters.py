@@ -9,7 +9,7 @@ from typing import Any
 from analysis.sources.declaration import Filter, Resource
 from memories.contract.errors import Invalid
 from memories.contract.fields import UNSTORABLE, Moment
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 
 
 def checked_filters(resource: Resource, model: str, filters: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _range(kind: str, path: str, value: Any) -> dict[str, Any]:
         if bound is None:
             continue
         if kind == "date_range":
-            checked(Moment, str(bound), f"{path}.{end}")
+            validate(Moment, str(bound), f"{path}.{end}")
             ends[end] = str(bound)
         else:
             ends[end] = _number(f"{path}.{end}", bound)

@@ -83,7 +83,7 @@ def declared_texts() -> list[tuple[str, str]]:
     return [*_from_files(), *rows]
 
 
-def find(caller: Caller, model: str) -> SourceModel:
+def get_source_model(caller: Caller, model: str) -> SourceModel:
     """Raises Invalid, also for a model that is not the caller's to read."""
     models = readable_models(caller)
     if model not in models:

@@ -63,7 +63,7 @@ def states() -> list[SourceState]:
 
 def test(*, caller: Caller, name: str) -> str:
     """Reads one row of the source's first model, as an ingest would; returns what went wrong, or ""."""
-    if not caller.operates:
+    if not caller.is_operator:
         raise Forbidden("only an operator tests sources")
     models = [model for model in sources.declared().values() if model.source and model.source.name == name]
     if not models:

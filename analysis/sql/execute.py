@@ -23,7 +23,7 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sql.declaration import SqlSource, is_sql, parse
 from analysis.sql.engines import DIALECTS, ENGINES, Engine, Rows
 from memories.contract import progress
-from memories.contract.budget import within_budget
+from memories.contract.budget import fit_items
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.operations import carries_out
 from memories.database import connections
@@ -80,18 +80,18 @@ def platform_of(caller: Caller, name: str) -> str:
 
 
 @carries_out(QuerySql)
-def ask(ask: QuerySql, *, caller: Caller) -> Result:
+def run_query(operation: QuerySql, *, caller: Caller) -> Result:
     """Runs one reading statement. Raises Invalid for any other, UpstreamFailed for what the engine refuses, Degraded
     where it is away."""
     sources = readable_sources(caller)
-    source = _source_named(ask.source, sources)
-    check_reads(ask.sql, DIALECTS[source.engine])
-    row_limit = min(ask.limit, source.rows)
+    source = _source_named(operation.source, sources)
+    check_reads(operation.sql, DIALECTS[source.engine])
+    row_limit = min(operation.limit, source.rows)
     connections.release()  # other systems are waited for without a database connection
     started = time.monotonic()
     with closing(ENGINES[source.engine](source)) as engine:
-        columns, rows = _within_time(engine, ask.sql, row_limit + 1, source.timeout_s)
-    shown_rows, omitted = within_budget([[plain(value) for value in row] for row in rows[:row_limit]])
+        columns, rows = _within_time(engine, operation.sql, row_limit + 1, source.timeout_s)
+    shown_rows, omitted = fit_items([[plain(value) for value in row] for row in rows[:row_limit]])
     return Result(
         source, columns, shown_rows, len(rows) > row_limit or omitted > 0, 1000 * (time.monotonic() - started)
     )

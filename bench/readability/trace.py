@@ -136,12 +136,12 @@ def measure() -> Iterator[tuple[str, Trace]]:
 
 
 def people() -> tuple[Any, Any]:
-    from memories.identity.caller import caller_for  # noqa: PLC0415 - after setup()
+    from memories.identity.caller import build_caller  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - the same
 
     author = User.objects.create_user("author@bench.example", None)
     admin = User.objects.create_user("admin@bench.example", None, is_superuser=True)
-    return caller_for(author, door="bench"), caller_for(admin, door="bench")
+    return build_caller(author, channel="bench"), build_caller(admin, channel="bench")
 
 
 def fill_catalog() -> None:

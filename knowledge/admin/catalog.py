@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline
 from memories.admin.base import OperatorsOnly, ReadOnlyAdmin, admin_caller, entity_names
-from memories.contract.urls import link_to
+from memories.contract.urls import url_for
 from memories.models import MemoryRecord
 
 
@@ -24,7 +24,7 @@ class CatalogEntityAdmin(ReadOnlyAdmin):
 
     @admin.display(description="page")
     def page(self, entity: CatalogEntity) -> SafeString:
-        return format_html('<a href="{}">Open in the portal</a>', link_to("entity", entity.urn))
+        return format_html('<a href="{}">Open in the portal</a>', url_for("entity", entity.urn))
 
 
 @admin.register(CatalogAspect)

@@ -19,7 +19,7 @@ from knowledge.models import Change, Changeset, ChangesetState, Insight
 from memories.admin.actions import AdminAct
 from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
 from memories.contract.errors import DomainError
-from memories.contract.urls import link_to
+from memories.contract.urls import url_for
 from memories.identity.caller import Caller
 
 
@@ -123,7 +123,7 @@ class ChangesetAdmin(ReadOnlyAdmin):
 
     @admin.display(description="page")
     def page(self, changeset: Changeset) -> SafeString:
-        return format_html('<a href="{}">Open, roll back or export</a>', link_to("changeset", changeset.pk.hex))
+        return format_html('<a href="{}">Open, roll back or export</a>', url_for("changeset", changeset.pk.hex))
 
     @admin.display(description="what was written")
     def diff(self, changeset: Changeset) -> SafeString:
@@ -133,7 +133,7 @@ class ChangesetAdmin(ReadOnlyAdmin):
     @admin.display(description="from these insights")
     def sources(self, changeset: Changeset) -> SafeString:
         insights: list[Insight] = getattr(changeset, "visible_sources", [])
-        rows = ((link_to("insight", insight.pk.hex), str(insight.record)) for insight in insights)
+        rows = ((url_for("insight", insight.pk.hex), str(insight.record)) for insight in insights)
         return format_html("<ul>{}</ul>", format_html_join("", '<li><a href="{}">{}</a></li>', rows))
 
 

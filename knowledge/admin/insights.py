@@ -19,12 +19,11 @@ from knowledge.changesets.diff import Readable
 from knowledge.insights.queries import may_curate
 from knowledge.models import Insight, InsightState
 from knowledge.review import clarifications
-from knowledge.review.cases import QUESTIONS, REASONS
-from knowledge.review.cases import effect as effect_of
+from knowledge.review.cases import QUESTIONS, REASONS, effect_of
 from memories.admin.actions import AdminAct
 from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
-from memories.contract.display import visible
-from memories.contract.urls import link_to
+from memories.contract.display import show_invisible
+from memories.contract.urls import url_for
 from memories.history import chain
 from memories.identity.caller import Caller
 
@@ -39,7 +38,9 @@ def line_of(change: Readable) -> SafeString:
 def who_reads_then(caller: Caller, insights: Sequence[Insight]) -> list[SafeString]:
     """Approval: who may read each of them afterwards."""
     return [
-        format_html("{} <small>· then visible to {}</small>", visible(str(insight.record)), insight.wanted_visibility)
+        format_html(
+            "{} <small>· then visible to {}</small>", show_invisible(str(insight.record)), insight.wanted_visibility
+        )
         for insight in insights
     ]
 
@@ -51,7 +52,7 @@ def what_changes(caller: Caller, insights: Sequence[Insight]) -> list[SafeString
     for entry in [*preview.possible, *preview.impossible]:
         changes = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in entry.effect.readable))
         fault = "" if entry.effect.is_possible else entry.effect.error or "it suggests no change"
-        text = visible(str(entry.insight.record))
+        text = show_invisible(str(entry.insight.record))
         lines.append(format_html('{} <span class="fault">{}</span><ul>{}</ul>', text, fault, changes))
     return lines
 
@@ -194,7 +195,7 @@ class InsightAdmin(ReadOnlyAdmin):
 
     @admin.display(description="insight")
     def text(self, insight: Insight) -> SafeString:
-        text = Truncator(visible(insight.record.content)).chars(200)
+        text = Truncator(show_invisible(insight.record.content)).chars(200)
         return stacked(text, entity_names(insight.record.entity_urns))
 
     @admin.display(description="state", ordering="state")
@@ -246,7 +247,7 @@ class InsightAdmin(ReadOnlyAdmin):
 
     @admin.display(description="page")
     def page(self, insight: Insight) -> SafeString:
-        return format_html('<a href="{}">Open in the review</a>', link_to("insight", insight.pk.hex))
+        return format_html('<a href="{}">Open in the review</a>', url_for("insight", insight.pk.hex))
 
     @admin.display(description="what applying would change")
     def effect(self, insight: Insight) -> SafeString:
@@ -258,7 +259,7 @@ class InsightAdmin(ReadOnlyAdmin):
     @admin.display(description="takes the place of")
     def replaced(self, insight: Insight) -> SafeString | str:
         return (
-            format_html('<a href="{}">a memory</a>', link_to("memory", insight.replaces_id.hex))
+            format_html('<a href="{}">a memory</a>', url_for("memory", insight.replaces_id.hex))
             if insight.replaces_id
             else "nothing"
         )
@@ -266,7 +267,7 @@ class InsightAdmin(ReadOnlyAdmin):
     @admin.display(description="correction chain")
     def chain(self, insight: Insight) -> SafeString:
         links = getattr(insight, "visible_chain", [])
-        rows = ((link_to("memory", link.pk.hex), visible(link.content), link.status) for link in links)
+        rows = ((url_for("memory", link.pk.hex), show_invisible(link.content), link.status) for link in links)
         return format_html("<ol>{}</ol>", format_html_join("", '<li><a href="{}">{}</a> ({})</li>', rows))
 
     @admin.display(description="decisions")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from knowledge.catalog.interface import CatalogPort
+from knowledge.catalog.interface import Catalog
 
 
-def current() -> CatalogPort:
+def current() -> Catalog:
     """The configured catalog: DataHub where DATAHUB_GMS_URL is set, otherwise our own tables. For writing, and for
     whatever has to know what stands there now."""
     if settings.DATAHUB_GMS_URL:
         from knowledge.catalog.datahub import DataHubCatalog  # noqa: PLC0415 - a second of SDK, only where configured
-        from knowledge.catalog.local_entities import WithOwnEntities  # noqa: PLC0415 - the same
+        from knowledge.catalog.local_entities import WithLocalEntities  # noqa: PLC0415 - the same
 
-        return WithOwnEntities(DataHubCatalog.configured())
+        return WithLocalEntities(DataHubCatalog.configured())
     from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - as its neighbour
 
     return LocalCatalog()
@@ -25,7 +25,7 @@ def identity() -> str:
     return f"datahub {settings.DATAHUB_GMS_URL}"[:200] if settings.DATAHUB_GMS_URL else "local"
 
 
-def readable() -> CatalogPort:
+def readable() -> Catalog:
     """The same for showing and comparing: while DataHub is away, its copy answers, where one was made."""
     if settings.DATAHUB_GMS_URL:
         from knowledge.catalog.mirror import MirroredCatalog  # noqa: PLC0415 - as in current()
@@ -34,7 +34,7 @@ def readable() -> CatalogPort:
     return current()
 
 
-def copy_note(catalog: CatalogPort) -> str:
+def copy_note(catalog: Catalog) -> str:
     """That what was just read came from the copy, and how old that is; nothing where it did not."""
     copied_at = getattr(catalog, "copied_at", None)
     return f"DataHub is away: this is from the copy of {copied_at:%Y-%m-%d %H:%M} UTC" if copied_at else ""

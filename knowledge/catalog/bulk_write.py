@@ -17,7 +17,7 @@ CHUNK = 500  # aspects locked in one transaction; PostgreSQL's lock table holds 
 
 
 @dataclass(frozen=True)
-class Put:
+class AspectWrite:
     """One aspect to be written: the whole of it, or an operation at a path of it."""
 
     urn: str
@@ -35,7 +35,7 @@ class Written:
     urns: set[str] = field(default_factory=set)  # entities that changed
 
 
-def put_many(puts: Iterable[Put]) -> Written:
+def put_many(puts: Iterable[AspectWrite]) -> Written:
     """Writes them in order; what is unchanged makes no new version."""
     count, chunk = Written(), []
     for put in puts:
@@ -49,7 +49,7 @@ def put_many(puts: Iterable[Put]) -> Written:
 
 
 @transaction.atomic
-def _write(chunk: Sequence[Put], count: Written) -> None:
+def _write(chunk: Sequence[AspectWrite], count: Written) -> None:
     keys = sorted({(put.urn, put.aspect) for put in chunk})
     with connection.cursor() as cursor:  # as LocalCatalog locks one, in one order for all
         cursor.execute(

@@ -305,7 +305,9 @@ def _aspect(envelope: dict[str, Any]) -> Aspect:
 
 
 def _summary(urn: str, aspects: dict[str, Aspect]) -> EntitySummary:
-    entity = entity_view.of(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
+    entity = entity_view.parse_entity(
+        urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None}
+    )
     return EntitySummary(
         urn=urn,
         entity_type=entity_type(urn),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowledge.catalog.interface import CatalogPort, entity_type
+from knowledge.catalog.interface import Catalog, entity_type
 
 Aspects = Mapping[str, Mapping[str, Any]]
 
@@ -61,7 +61,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Facts:
+class EntityView:
     urn: str
     name: str
     qualified_name: str
@@ -86,19 +86,19 @@ class Facts:
         return exact or next((column for column in self.columns if column.simple_path == simple_path(name)), None)
 
 
-def read(catalog: CatalogPort, urn: str) -> Facts:
+def load_entity(catalog: Catalog, urn: str) -> EntityView:
     """What the catalog says of one entity now. Raises CatalogUnavailable or CatalogRefused."""
     aspects = catalog.read([urn], ASPECTS)[urn]
-    return of(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
+    return parse_entity(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
 
 
-def of(urn: str, aspects: Aspects) -> Facts:
+def parse_entity(urn: str, aspects: Aspects) -> EntityView:
     def at(aspect: str, key: str, default: Any = "") -> Any:
         return (aspects.get(aspect) or {}).get(key) or default
 
     name = name_of(aspects)
     texts = DESCRIPTIONS.get(entity_type(urn), [])
-    return Facts(
+    return EntityView(
         urn=urn,
         name=name or short_name(urn),
         qualified_name=str(at("datasetProperties", "qualifiedName"))

@@ -76,7 +76,7 @@ class LineageNode:
     distance: int
 
 
-class CatalogPort(Protocol):
+class Catalog(Protocol):
     """Both implementations raise CatalogUnavailable when they can't say, and CatalogRefused when told no."""
 
     name: str

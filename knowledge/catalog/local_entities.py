@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import Aspect, CatalogPort, EntitySummary, LineageNode, Run, Write, entity_type
+from knowledge.catalog.interface import Aspect, Catalog, EntitySummary, LineageNode, Run, Write, entity_type
 
 OWN_TYPES = frozenset({"prompt"})
 
 
-class WithOwnEntities:
+class WithLocalEntities:
     """Sends what is about our own entities to our tables, and all else to the catalog."""
 
-    def __init__(self, catalog: CatalogPort) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self.name = catalog.name
         self._catalog = catalog
         self._local = LocalCatalog()

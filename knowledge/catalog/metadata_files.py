@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from knowledge.catalog import entity_view
-from knowledge.catalog.bulk_write import Put, put_many
+from knowledge.catalog.bulk_write import AspectWrite, put_many
 from knowledge.catalog.interface import entity_type
 from knowledge.catalog.json_patch import from_pointer, pointer
 from knowledge.freshness.comparison import check_entities
 from knowledge.models import CatalogAspect, CatalogEntity, Change
 from memories.contract.errors import Invalid
 from memories.contract.fields import URN_LENGTH, URN_PATTERN
-from memories.database.connections import maintain
+from memories.database.connections import analyze_tables
 
 JSON_PATCH = "application/json-patch+json"
 CHUNK = 200  # records in one go
@@ -65,7 +65,7 @@ def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded
         count.urns |= result.urns
         count.records += len(chunk)
         yield count
-    maintain(CatalogAspect, CatalogEntity)
+    analyze_tables(CatalogAspect, CatalogEntity)
     count.stale = check_entities(count.urns).stale
     yield count
 
@@ -76,7 +76,7 @@ def batched(records: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield chunk
 
 
-def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[Put]:
+def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[AspectWrite]:
     stamp = {"runId": "load-catalog"}
     for record in records:
         for proposal in proposals(record, count):
@@ -85,11 +85,11 @@ def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[P
                 if known_only:
                     continue
             if proposal.kind != "PATCH":
-                yield Put(proposal.urn, proposal.aspect, proposal.payload, stamp)
+                yield AspectWrite(proposal.urn, proposal.aspect, proposal.payload, stamp)
                 continue
             for operation in proposal.payload:
                 path = from_pointer(operation["path"])
-                yield Put(proposal.urn, proposal.aspect, operation.get("value"), stamp, path, operation["op"])
+                yield AspectWrite(proposal.urn, proposal.aspect, operation.get("value"), stamp, path, operation["op"])
 
 
 def proposals(record: Any, count: Loaded) -> Iterator[Proposal]:

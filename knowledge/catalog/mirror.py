@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from django.utils import timezone
 
 from knowledge.catalog import entity_view
-from knowledge.catalog.bulk_write import Put, put_many
+from knowledge.catalog.bulk_write import AspectWrite, put_many
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import Aspect, CatalogPort, CatalogUnavailable, EntitySummary, LineageNode, Run, Write
+from knowledge.catalog.interface import Aspect, Catalog, CatalogUnavailable, EntitySummary, LineageNode, Run, Write
 from knowledge.freshness.comparison import check_entities
 from knowledge.models import CatalogCursor
 
@@ -54,7 +54,9 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
             count.entities += len(urns)
             yield replace(count)
         missing = sorted(local.urns(kind) - source_urns)
-        count.removals += put_many(Put(urn, "status", {"removed": True}, {"runId": "mirror"}) for urn in missing).writes
+        count.removals += put_many(
+            AspectWrite(urn, "status", {"removed": True}, {"runId": "mirror"}) for urn in missing
+        ).writes
         check_entities(missing)
     defaults = {"value": started.isoformat(), "updated_at": timezone.now()}
     CatalogCursor.objects.update_or_create(name=CURSOR, defaults=defaults)
@@ -69,13 +71,13 @@ def copy(catalog: Mirrorable, urns: Sequence[str]) -> int:
     return result.writes
 
 
-def _puts(read: dict[str, dict[str, Aspect]]) -> Iterator[Put]:
+def _puts(read: dict[str, dict[str, Aspect]]) -> Iterator[AspectWrite]:
     for urn, aspects in read.items():
         if aspects["status"].value is None:  # it may be back after it had gone
             aspects["status"] = Aspect({"removed": False})
         for name, aspect in aspects.items():
             if aspect.value is not None:
-                yield Put(urn, name, aspect.value, {"runId": "mirror", "version": str(aspect.version)})
+                yield AspectWrite(urn, name, aspect.value, {"runId": "mirror", "version": str(aspect.version)})
 
 
 def age() -> datetime | None:
@@ -87,7 +89,7 @@ def age() -> datetime | None:
 class MirroredCatalog:
     """DataHub, and its copy for reading while it does not answer. Writes always go to DataHub."""
 
-    def __init__(self, catalog: CatalogPort) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self.name = catalog.name
         self._catalog = catalog
         self._copy = LocalCatalog()

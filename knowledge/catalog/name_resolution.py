@@ -9,7 +9,7 @@ from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 from knowledge.models import CatalogEntity
 from memories.contract.errors import Invalid
 from memories.contract.fields import Urn
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 
 CANDIDATES_SHOWN = 5
 
@@ -37,7 +37,7 @@ def urn_of(text: str) -> str:
     several have the name."""
     text = text.strip()
     if text.startswith("urn:li:"):
-        urn: str = checked(Urn, text, "entity_urns")
+        urn: str = validate(Urn, text, "entity_urns")
         return urn
     exact = [row for row in entities_like(text)[: CANDIDATES_SHOWN + 1] if row.rank < 2]  # type: ignore[attr-defined]
     best = [row for row in exact if row.rank == exact[0].rank]  # type: ignore[attr-defined]  # annotated

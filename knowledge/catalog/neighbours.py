@@ -26,7 +26,7 @@ RETRIED_S = 30  # after DataHub did not answer
 _threads = ThreadPoolExecutor(4, thread_name_prefix="lineage")
 
 
-def of(urns: Sequence[str]) -> list[str]:
+def neighbours_of(urns: Sequence[str]) -> list[str]:
     """The entities made from these, or these from them, as far as it is known here; no other system is asked."""
     edges = LineageEdge.objects.filter(Q(upstream__in=urns) | Q(downstream__in=urns))
     pairs = edges.values_list("upstream", "downstream")[: 4 * MAX_NEAR]

@@ -43,7 +43,7 @@ def refresh_entities(urns: Sequence[str]) -> None:
 
 
 def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:
-    entity = entity_view.of(urn, aspects)
+    entity = entity_view.parse_entity(urn, aspects)
     return CatalogEntity(
         urn=urn,
         entity_type=entity_type(urn),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from knowledge.catalog import document_index
 from knowledge.catalog.embedded import summary
-from knowledge.catalog.interface import CatalogPort, EntitySummary
+from knowledge.catalog.interface import Catalog, EntitySummary
 from memories import embedding
 from memories.retrieval.rank_fusion import fuse
 
@@ -21,7 +21,7 @@ class Found:
     note: str = ""  # that nothing was looked for by its meaning, and why
 
 
-def search(catalog: CatalogPort, query: str, *, types: Sequence[str] = (), limit: int = 10) -> Found:
+def search(catalog: Catalog, query: str, *, types: Sequence[str] = (), limit: int = 10) -> Found:
     """The best first: words and what is surely meant, fused by reciprocal rank, then what may be meant. What is found
     by its meaning says by which passage. Raises CatalogUnavailable or CatalogRefused."""
     by_words = {entity.urn: entity for entity in catalog.search(query, types=types, limit=limit)}

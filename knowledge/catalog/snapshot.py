@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from knowledge.catalog import entity_view
-from knowledge.catalog.interface import Aspect, CatalogPort, CatalogRefused, EntitySummary, LineageNode, Run, Write
+from knowledge.catalog.interface import Aspect, Catalog, CatalogRefused, EntitySummary, LineageNode, Run, Write
 
 
 class Snapshot:
     """Reads every entity once, with all its aspects; the catalog behind may be away, which raises as it does there."""
 
-    def __init__(self, catalog: CatalogPort) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self.name = catalog.name
         self._catalog = catalog
         self._read: dict[str, dict[str, Aspect]] = {}

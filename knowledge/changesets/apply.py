@@ -14,21 +14,21 @@ from django.utils import timezone
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
-from knowledge.catalog.interface import CatalogPort, Run
+from knowledge.catalog.interface import Catalog, Run
 from knowledge.catalog.json_patch import ABSENT
 from knowledge.changesets.change_request import Request
 from knowledge.changesets.planning import Planned, plan
-from knowledge.changesets.writes import DONE, CatalogWrite, alone, catalog_of, ledger_of
+from knowledge.changesets.writes import DONE, CatalogWrite, catalog_of, delivery_queue_of, exclusive
 from knowledge.freshness import comparison
 from knowledge.insights.lifecycle import claim, mark_applied, release, require_curator, require_curator_of
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
 from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import carries_out, checked
+from memories.contract.operations import carries_out, validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
-from memories.outbox.delivery import carry_out
+from memories.outbox.delivery import deliver
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Preview:
 
     entity_urn: str
     planned: list[Planned]
-    entities: Mapping[str, entity_view.Facts]  # the entity as the catalog has it now
+    entities: Mapping[str, entity_view.EntityView]  # the entity as the catalog has it now
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,19 @@ class Applied:
 
 
 @carries_out(Apply)
-def preview(ask: Apply, *, caller: Caller) -> Preview:
+def preview(operation: Apply, *, caller: Caller) -> Preview:
     """The changes with what stands at each path now. The same checks as apply."""
-    urn, requests, bound = _checked(caller, ask)
+    urn, requests, bound = _checked(caller, operation)
     catalog = catalogs.current()
     planned = plan(catalog, urn, requests, caller.email, "preview", authors_of(bound))
-    return Preview(urn, planned, {urn: entity_view.read(catalog, urn)} if urn else {})
+    return Preview(urn, planned, {urn: entity_view.load_entity(catalog, urn)} if urn else {})
 
 
 @carries_out(Apply)
-def apply(ask: Apply, *, caller: Caller) -> Applied:
+def apply(operation: Apply, *, caller: Caller) -> Applied:
     """Writes the changes for these approved insights. What fails half-way leaves a partial changeset, which can
     be resumed or rolled back. Raises Conflict if somebody else is applying one of the insights."""
-    urn, requests, bound = _checked(caller, ask)
+    urn, requests, bound = _checked(caller, operation)
     catalog = catalogs.current()
     changeset = Changeset(
         entity_urn=urn,
@@ -84,25 +84,25 @@ def apply(ask: Apply, *, caller: Caller) -> Applied:
 def resume(*, caller: Caller, changeset_id: UUID | str) -> Applied:
     """Goes on with an interrupted or partial changeset; what landed already is not written again."""
     require_curator(caller)
-    changeset = find(caller, changeset_id)
+    changeset = get_changeset(caller, changeset_id)
     if changeset.state not in (ChangesetState.PLANNED, ChangesetState.PARTIAL):
         raise Conflict(f"is {changeset.state}: there is nothing to resume", field="changeset_id")
     catalog = catalog_of(changeset)
-    ledger_of(changeset).retry()
+    delivery_queue_of(changeset).retry()
     return _carry_out(caller, catalog, changeset)
 
 
-def find(caller: Caller, changeset_id: UUID | str) -> Changeset:
-    pk = checked(Id, changeset_id, "changeset_id")
+def get_changeset(caller: Caller, changeset_id: UUID | str) -> Changeset:
+    pk = validate(Id, changeset_id, "changeset_id")
     changeset = Changeset.objects.visible_to(caller).filter(pk=pk).first()
     if changeset is None:
         raise NotFound("no such changeset", field="changeset_id")
     return changeset
 
 
-def _checked(caller: Caller, ask: Apply) -> tuple[str, list[Request], list[Insight]]:
+def _checked(caller: Caller, operation: Apply) -> tuple[str, list[Request], list[Insight]]:
     require_curator(caller)
-    ids = list(dict.fromkeys(ask.insight_ids))
+    ids = list(dict.fromkeys(operation.insight_ids))
     bound = list(Insight.objects.visible_to(caller).filter(pk__in=ids).select_related("record", "replaces"))
     if len(bound) != len(ids):
         raise NotFound(f"{len(ids) - len(bound)} of these insights do not exist", field="insight_ids")
@@ -116,7 +116,7 @@ def _checked(caller: Caller, ask: Apply) -> tuple[str, list[Request], list[Insig
         if insight.pending_edit:
             raise Conflict(f"an edit of {insight.pk.hex} waits: decide it first", field="insight_ids")
         _require_both_sides(caller, insight)
-    return ask.entity_urn or "", ask.changes, bound
+    return operation.entity_urn or "", operation.changes, bound
 
 
 def _require_both_sides(caller: Caller, insight: Insight) -> None:
@@ -125,7 +125,7 @@ def _require_both_sides(caller: Caller, insight: Insight) -> None:
     if replaced is None:
         return
     sees = MemoryRecord.objects.visible_to(caller).filter(pk=replaced.pk).exists()
-    if not sees or not caller.curates_for(replaced.persona):
+    if not sees or not caller.can_review_for(replaced.persona):
         raise Forbidden(
             f"{insight.pk.hex} replaces a memory that you may not decide on: a curator of its persona who can see it "
             "has to apply it",
@@ -160,13 +160,13 @@ def _row(changeset: Changeset, position: int, planned: Planned) -> Change:
     )
 
 
-def _carry_out(caller: Caller, catalog: CatalogPort, changeset: Changeset) -> Applied:
+def _carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applied:
     run = Run(changeset.run_id, changeset.applied_by, {"changeset": changeset.pk.hex})
-    with alone(changeset), comparison.our_own(changeset):
-        ledger = ledger_of(changeset)
+    with exclusive(changeset), comparison.keep_baselines_current(changeset):
+        ledger = delivery_queue_of(changeset)
         if ledger.open.exists():  # until it is settled: a kill leaves it so
             Changeset.objects.filter(pk=changeset.pk).update(state=ChangesetState.PARTIAL)
-        for change in carry_out(ledger, CatalogWrite(catalog, run)):
+        for change in deliver(ledger, CatalogWrite(catalog, run)):
             if change.outcome not in DONE:
                 break
         return _settle(caller, changeset)

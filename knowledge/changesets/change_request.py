@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from knowledge.catalog.entity_view import Facts
+from knowledge.catalog.entity_view import EntityView
 from knowledge.catalog.interface import Write, make_urn
 from memories.contract.errors import Invalid
 from memories.contract.fields import OneOf, Text, fault
@@ -90,7 +90,7 @@ class Context:
     """What a plan may look at: the entity, what the catalog says of it now, who asks, and in which changeset."""
 
     urn: str
-    facts: Facts | None
+    facts: EntityView | None
     actor: str
     changeset: str
     find_term: Callable[[str], str]  # the URN of a glossary term with this name, or ""

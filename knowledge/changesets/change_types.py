@@ -27,7 +27,7 @@ from knowledge.changesets.change_request import (
 )
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.fields import Text, Urn
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 
 COLUMN = "column:"
 QUALITY_TAG = "urn:li:tag:QualityIssue"
@@ -93,7 +93,7 @@ def flag_quality_issue(request: Request, context: Context) -> list[Step]:
 
 
 def add_documentation(request: Request, context: Context) -> list[Step]:
-    url = checked(Annotated[str, Text(8, MAX_TARGET)], request.target, "target")
+    url = validate(Annotated[str, Text(8, MAX_TARGET)], request.target, "target")
     if not re.fullmatch(r"https?://\S+", url):
         raise Invalid(f"{url[:60]!r} is not a web address", field="target", allowed="http:// or https://")
     link = {"url": url, "description": request.detail.strip() or url, "createStamp": context.stamp}
@@ -108,7 +108,7 @@ def deprecate(request: Request, context: Context) -> list[Step]:
         "decommissionTime": None,
     }
     if request.target:
-        value["replacement"] = checked(Urn, request.target, "target")
+        value["replacement"] = validate(Urn, request.target, "target")
     return [add(context.urn, "deprecation", (), value)]
 
 
@@ -119,7 +119,7 @@ def set_domain(request: Request, context: Context) -> list[Step]:
 
 
 def _structured_property(request: Request, context: Context) -> str:
-    urn = make_urn("structuredProperty", checked(Annotated[str, Text(1, MAX_TARGET)], request.target, "target"))
+    urn = make_urn("structuredProperty", validate(Annotated[str, Text(1, MAX_TARGET)], request.target, "target"))
     if not context.exists(urn):
         raise NotFound(f"there is no property {urn}: define it first (define_structured_property)", field="target")
     return urn

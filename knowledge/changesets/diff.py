@@ -14,7 +14,7 @@ from knowledge.catalog.interface import entity_type
 from knowledge.catalog.json_patch import ABSENT
 from knowledge.changesets.planning import Planned
 from knowledge.models import CatalogEntity, Change, ChangeOutcome
-from memories.contract.display import visible
+from memories.contract.display import show_invisible
 
 TITLES = {
     "globalTags": "Tag",
@@ -62,7 +62,9 @@ class Readable:
         return entity_type(self.urn)
 
 
-def of_planned(planned: Sequence[Planned], entities: Mapping[str, entity_view.Facts] | None = None) -> list[Readable]:
+def of_planned(
+    planned: Sequence[Planned], entities: Mapping[str, entity_view.EntityView] | None = None
+) -> list[Readable]:
     """Changes not made yet. A description that only ingestion wrote is shown as what stands there now."""
     changes = []
     names = names_in([(change.step.write.urn, change.step.write.value) for change in planned])
@@ -91,7 +93,7 @@ def of_planned(planned: Sequence[Planned], entities: Mapping[str, entity_view.Fa
     return changes
 
 
-def ingested_description(entity: entity_view.Facts | None, path: Sequence[str]) -> Any:
+def ingested_description(entity: entity_view.EntityView | None, path: Sequence[str]) -> Any:
     """The description that ingestion wrote, where nobody has laid one over it; ABSENT for any other path."""
     if entity is None or tuple(path[-1:]) != ("description",):
         return ABSENT
@@ -163,7 +165,7 @@ def text_of(value: Any, names: Mapping[str, str] = MappingProxyType({})) -> str:
         return ", ".join(text_of(item, names) for item in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = "" if value is None else visible(str(value))
+    text = "" if value is None else show_invisible(str(value))
     return names.get(text) or entity_view.short_name(text) if text.startswith("urn:li:") else text
 
 

@@ -13,7 +13,7 @@ from knowledge.catalog.interface import Write, entity_type, make_urn
 from knowledge.changesets.change_request import MAX_TARGET, Context, Request, Step, add, detail_of
 from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.contract.fields import Text
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 
 NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # so that the same name makes the same URN
 RESERVED_PROMPTS = frozenset({"analyse_data_set", "capture_guidance", "capture_this"})  # as the MCP server has them
@@ -25,7 +25,7 @@ TAKEN_BACK: dict[str, tuple[tuple[str, ...], str]] = {"incidentInfo": (("status"
 
 
 def create_glossary_term(request: Request, context: Context) -> list[Step]:
-    name = checked(Annotated[str, Text(2, 150)], request.target, "target")
+    name = validate(Annotated[str, Text(2, 150)], request.target, "target")
     definition = detail_of(request, "the term's definition")
     if term_urn := context.find_term(name):
         raise Conflict(f"the term {name!r} already exists: use add_glossary_term {term_urn}", field="target")
@@ -39,7 +39,7 @@ def create_glossary_term(request: Request, context: Context) -> list[Step]:
 
 def add_context_document(request: Request, context: Context) -> list[Step]:
     """Published, so that DataHub's own agents find it (search_documents)."""
-    title = checked(Annotated[str, Text(3, 200)], request.target, "target")
+    title = validate(Annotated[str, Text(3, 200)], request.target, "target")
     urn = f"urn:li:document:insight-{uuid.uuid5(NAMESPACE, f'{context.changeset} {title}')}"
     info: dict[str, Any] = {
         "title": title,
@@ -60,7 +60,7 @@ def add_context_document(request: Request, context: Context) -> list[Step]:
 
 
 def _document(request: Request) -> str:
-    name = checked(Annotated[str, Text(1, MAX_TARGET)], request.target, "target")
+    name = validate(Annotated[str, Text(1, MAX_TARGET)], request.target, "target")
     return make_urn("document", name)
 
 
@@ -69,7 +69,7 @@ def update_context_document(request: Request, context: Context) -> list[Step]:
     steps = [add(urn, "documentInfo", ("contents",), {"text": detail_of(request, "the document's new text")})]
     if request.query_sql.strip():  # the older systems' way to say a new title
         steps.append(
-            add(urn, "documentInfo", ("title",), checked(Annotated[str, Text(3, 200)], request.query_sql, "query_sql"))
+            add(urn, "documentInfo", ("title",), validate(Annotated[str, Text(3, 200)], request.query_sql, "query_sql"))
         )
     return steps
 
@@ -80,7 +80,7 @@ def remove_context_document(request: Request, context: Context) -> list[Step]:
 
 def define_structured_property(request: Request, context: Context) -> list[Step]:
     """A property that entities may carry: its values are of one type, a string unless it says otherwise."""
-    name = checked(Annotated[str, Text(2, 200)], request.target, "target")
+    name = validate(Annotated[str, Text(2, 200)], request.target, "target")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
         raise Invalid(f"{name!r} is not a valid property name", field="target", allowed="letters, digits, . - and _")
     kind = request.query_description.strip() or "string"
@@ -99,7 +99,7 @@ def define_structured_property(request: Request, context: Context) -> list[Step]
 
 
 def raise_incident(request: Request, context: Context) -> list[Step]:
-    title = checked(Annotated[str, Text(3, 200)], request.target, "target")
+    title = validate(Annotated[str, Text(3, 200)], request.target, "target")
     urn = f"urn:li:incident:{uuid.uuid5(NAMESPACE, f'{context.urn} {title} {context.changeset}')}"
     info = {
         "type": "OPERATIONAL",
@@ -114,7 +114,7 @@ def raise_incident(request: Request, context: Context) -> list[Step]:
 
 
 def resolve_incident(request: Request, context: Context) -> list[Step]:
-    urn = make_urn("incident", checked(Annotated[str, Text(1, MAX_TARGET)], request.target, "target"))
+    urn = make_urn("incident", validate(Annotated[str, Text(1, MAX_TARGET)], request.target, "target"))
     if not context.exists(urn):
         raise NotFound(f"there is no incident {urn}", field="target")
     status = {"state": "RESOLVED", "message": detail_of(request, "how it was resolved"), "lastUpdated": context.stamp}
@@ -122,8 +122,8 @@ def resolve_incident(request: Request, context: Context) -> list[Step]:
 
 
 def add_curated_query(request: Request, context: Context) -> list[Step]:
-    name = checked(Annotated[str, Text(3, 200)], detail_of(request, "the query's name"), "detail")
-    statement = checked(Annotated[str, Text(1, 10_000)], request.query_sql, "query_sql")
+    name = validate(Annotated[str, Text(3, 200)], detail_of(request, "the query's name"), "detail")
+    statement = validate(Annotated[str, Text(1, 10_000)], request.query_sql, "query_sql")
     urn = f"urn:li:query:{uuid.uuid5(NAMESPACE, f'{context.urn} {name}')}"
     properties: dict[str, Any] = {
         "statement": {"value": statement, "language": "SQL"},
@@ -141,7 +141,7 @@ def add_curated_query(request: Request, context: Context) -> list[Step]:
 
 def add_prompt(request: Request, context: Context) -> list[Step]:
     """A prompt that our own MCP server offers to everybody; it is kept in our tables, whichever catalog is used."""
-    name = checked(Annotated[str, Text(3, 60)], request.target, "target")
+    name = validate(Annotated[str, Text(3, 60)], request.target, "target")
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise Invalid(
             f"{name!r} is not a valid prompt name", field="target", allowed="lower-case letters, digits, - and _"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowledge.catalog import entity_view
-from knowledge.catalog.interface import Aspect, CatalogPort, Value, entity_type
+from knowledge.catalog.interface import Aspect, Catalog, Value, entity_type
 from knowledge.catalog.json_patch import ABSENT, equal, patched, value_at
 from knowledge.changesets.change_request import CHANGE_TYPES, Context, Request, Step, add
 from knowledge.changesets.change_types import suits
@@ -32,7 +32,7 @@ class Planned:
 
 
 def plan(
-    catalog: CatalogPort,
+    catalog: Catalog,
     urn: str,
     requests: Sequence[Request],
     actor: str,
@@ -72,7 +72,7 @@ def plan(
     return planned
 
 
-def _revived(catalog: CatalogPort, steps: Sequence[Step]) -> list[Step]:
+def _revived(catalog: Catalog, steps: Sequence[Step]) -> list[Step]:
     """Steps that make an entity which was there and is soft-deleted, for example by a roll-back, bring it back."""
     creations = [step for step in steps if step.creates and step.write.aspect not in TAKEN_BACK]
     read = catalog.read([step.write.urn for step in creations], ["status"]) if creations else {}
@@ -80,17 +80,17 @@ def _revived(catalog: CatalogPort, steps: Sequence[Step]) -> list[Step]:
     return [*steps, *(add(urn, "status", ("removed",), False) for urn in removed_urns)]
 
 
-def _facts(catalog: CatalogPort, urn: str) -> entity_view.Facts | None:
+def _facts(catalog: Catalog, urn: str) -> entity_view.EntityView | None:
     if not urn:
         return None
-    entity = entity_view.read(catalog, urn)
+    entity = entity_view.load_entity(catalog, urn)
     if not entity.is_known or entity.removed:
         fault = "was removed from the catalog" if entity.is_known else "is not in the catalog"
         raise NotFound(f"{urn} {fault}", field="entity_urn")
     return entity
 
 
-def _values(catalog: CatalogPort, steps: Sequence[Step]) -> dict[tuple[str, str], Value | None]:
+def _values(catalog: Catalog, steps: Sequence[Step]) -> dict[tuple[str, str], Value | None]:
     """What each touched aspect holds now."""
     names_by_urn: dict[str, set[str]] = {}
     for step in steps:
@@ -100,12 +100,12 @@ def _values(catalog: CatalogPort, steps: Sequence[Step]) -> dict[tuple[str, str]
     return {(urn, aspect): read[urn][aspect].value for urn, names in names_by_urn.items() for aspect in names}
 
 
-def _term(catalog: CatalogPort, name: str) -> str:
+def _term(catalog: Catalog, name: str) -> str:
     matches = catalog.search(name, types=["glossaryTerm"], limit=20)
     return next((term.urn for term in matches if term.name.casefold() == name.casefold()), "")
 
 
-def _require_documents(catalog: CatalogPort, planned: Sequence[Planned]) -> None:
+def _require_documents(catalog: Catalog, planned: Sequence[Planned]) -> None:
     """A document that is to be changed or removed has to be there."""
     changing = {"update_context_document", "remove_context_document"}
     documents = {change.step.write.urn for change in planned if change.change_type in changing}

@@ -9,10 +9,19 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from knowledge.catalog.interface import CatalogPort, Run, Write
-from knowledge.changesets.apply import find
+from knowledge.catalog.interface import Catalog, Run, Write
+from knowledge.changesets.apply import get_changeset
 from knowledge.changesets.new_entities import TAKEN_BACK
-from knowledge.changesets.writes import DONE, alone, as_before, as_written, catalog_of, is_taken_back, note, value_now
+from knowledge.changesets.writes import (
+    DONE,
+    as_before,
+    as_written,
+    catalog_of,
+    exclusive,
+    is_taken_back,
+    note,
+    value_now,
+)
 from knowledge.freshness import comparison
 from knowledge.insights.lifecycle import require_curator, return_to_review
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState
@@ -33,17 +42,17 @@ def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool 
     """Puts back what stood at each path, where the value is still the one we wrote. Otherwise Conflict, naming
     the paths; with `skip_conflicts` those are left as they are and the rest is put back."""
     require_curator(caller)
-    changeset = find(caller, changeset_id)
+    changeset = get_changeset(caller, changeset_id)
     if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
         raise Conflict(f"is {changeset.get_state_display().lower()} already", field="changeset_id")
     catalog = catalog_of(changeset)
-    with alone(changeset), comparison.our_own(changeset):
+    with exclusive(changeset), comparison.keep_baselines_current(changeset):
         return _put_back(caller, catalog, changeset, skip_conflicts)
 
 
 def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> list[tuple[Change, bool]]:
     """What rolling back would touch, newest first, and whether each value is still the one we wrote."""
-    changeset = find(caller, changeset_id)
+    changeset = get_changeset(caller, changeset_id)
     catalog = catalog_of(changeset)
     return [(change, as_written(change, value_now(catalog, change))) for change in _landed(changeset)]
 
@@ -60,7 +69,7 @@ def _landed(changeset: Changeset) -> list[Change]:
     return sorted(newest.values(), key=lambda change: -change.position)
 
 
-def _put_back(caller: Caller, catalog: CatalogPort, changeset: Changeset, skip_conflicts: bool) -> RolledBack:
+def _put_back(caller: Caller, catalog: Catalog, changeset: Changeset, skip_conflicts: bool) -> RolledBack:
     changes = _landed(changeset)
     created = {change.urn for change in changes if change.creates}
     own_changes: list[Change] = []
@@ -91,7 +100,7 @@ def _put_back(caller: Caller, catalog: CatalogPort, changeset: Changeset, skip_c
     return RolledBack(changeset, own_changes, conflicts, skipped, returned)
 
 
-def _revert(catalog: CatalogPort, change: Change, run: Run, *, with_its_entity: bool) -> None:
+def _revert(catalog: Catalog, change: Change, run: Run, *, with_its_entity: bool) -> None:
     """The inverse of one write. What was written on an entity that we created goes with that."""
     current = value_now(catalog, change)
     if with_its_entity or as_before(change, current) or is_taken_back(change, current):
@@ -117,13 +126,13 @@ def inverse(change: Change) -> Write:
 def replay(*, caller: Caller, changeset_id: UUID | str) -> tuple[int, int]:
     """Writes an applied changeset's values again where they are no longer there: (written, there already)."""
     require_curator(caller)
-    changeset = find(caller, changeset_id)
+    changeset = get_changeset(caller, changeset_id)
     if changeset.state != ChangesetState.APPLIED:
         raise Conflict(f"is {changeset.state}: only an applied changeset is replayed", field="changeset_id")
     catalog = catalog_of(changeset)
     run = Run(changeset.run_id, caller.email, {"replays": changeset.pk.hex})
     count = 0
-    with alone(changeset):
+    with exclusive(changeset):
         changes = list(changeset.changes.filter(outcome__in=DONE).order_by("position"))
         for change in changes:
             if not as_written(change, value_now(catalog, change)):

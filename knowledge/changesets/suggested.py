@@ -16,7 +16,7 @@ from knowledge.changesets.apply import apply as apply_changes
 from knowledge.freshness.baselines import urns_of
 from knowledge.insights import queries
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
-from knowledge.review.cases import Effect, effect
+from knowledge.review.cases import Effect, effect_of
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 
@@ -79,7 +79,7 @@ def preview(insights: Sequence[Insight]) -> Preview:
     if urns:
         with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # each effect says it
             catalog.read(urns, entity_view.ASPECTS)
-    entries = [Entry(insight, effect(insight, catalog)) for insight in insights]
+    entries = [Entry(insight, effect_of(insight, catalog)) for insight in insights]
     by_entity: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.effect.is_possible:

@@ -9,70 +9,80 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowledge import catalog as catalogs
-from knowledge.catalog.interface import CatalogPort, CatalogRefused, CatalogUnavailable, Run, Write
+from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable, Run, Write
 from knowledge.catalog.json_patch import ABSENT, equal, value_at
 from knowledge.changesets.new_entities import TAKEN_BACK
 from knowledge.models import Change, ChangeOutcome, Changeset
 from memories.contract.errors import Conflict
 from memories.database import locks
-from memories.outbox.delivery import Fate, Ledger, Result, Sight, Stage
+from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
 
 VISIBLE_WITHIN_S = (0, 0.1, 0.3, 1.0)  # pauses before each look at what was written
 DONE = (ChangeOutcome.LANDED, ChangeOutcome.NOOP)
 
 
 NAMES = {
-    Fate.PLANNED: ChangeOutcome.PLANNED, Fate.BEGUN: ChangeOutcome.SENDING, Fate.LANDED: ChangeOutcome.LANDED,
-    Fate.UNCHANGED: ChangeOutcome.NOOP, Fate.MOVED: ChangeOutcome.CONFLICT, Fate.FAILED: ChangeOutcome.FAILED,
-}  # fmt: skip
+    DeliveryStatus.PLANNED: ChangeOutcome.PLANNED,
+    DeliveryStatus.BEGUN: ChangeOutcome.SENDING,
+    DeliveryStatus.LANDED: ChangeOutcome.LANDED,
+    DeliveryStatus.UNCHANGED: ChangeOutcome.NOOP,
+    DeliveryStatus.MOVED: ChangeOutcome.CONFLICT,
+    DeliveryStatus.FAILED: ChangeOutcome.FAILED,
+}
 MOVED = "the value was changed by others since this was planned"
 
 
-def ledger_of(changeset: Changeset) -> Ledger:
-    return Ledger(changeset.changes.all(), "position", NAMES)
+def delivery_queue_of(changeset: Changeset) -> DeliveryQueue:
+    return DeliveryQueue(changeset.changes.all(), "position", NAMES)
 
 
 @dataclass(frozen=True)
 class CatalogWrite:
-    """memories.outbox.delivery.Effect: one write to the catalog. A value that others moved is left alone."""
+    """memories.outbox.delivery.Delivery: one write to the catalog. A value that others moved is left alone."""
 
-    catalog: CatalogPort
+    catalog: Catalog
     run: Run
-    looks_first: bool = True
+    checks_remote_first: bool = True
 
-    def look(self, change: Change, was_begun: bool) -> tuple[Sight, str]:
+    def look(self, change: Change, was_begun: bool) -> tuple[RemoteState, str]:
         current = value_now(self.catalog, change)
         if as_written(change, current):
-            return Sight.AS_ASKED, ""
-        return (Sight.AS_BEFORE, "") if as_before(change, current) else (Sight.OTHERWISE, MOVED)
+            return RemoteState.AS_ASKED, ""
+        return (RemoteState.AS_BEFORE, "") if as_before(change, current) else (RemoteState.OTHERWISE, MOVED)
 
     def send(self, change: Change) -> Result:
         self.catalog.write(forward(change), self.run)
         for pause in VISIBLE_WITHIN_S:
             time.sleep(pause)
             sight, _ = self.look(change, True)
-            if sight == Sight.AS_ASKED:
-                return Result(Fate.LANDED)
-            if sight == Sight.OTHERWISE:
-                return Result(Fate.MOVED, "it was written, but another value stands there now")
-        return Result(Fate.BEGUN, "it was written but can't be read back yet: resume looks again")
+            if sight == RemoteState.AS_ASKED:
+                return Result(DeliveryStatus.LANDED)
+            if sight == RemoteState.OTHERWISE:
+                return Result(DeliveryStatus.MOVED, "it was written, but another value stands there now")
+        return Result(DeliveryStatus.BEGUN, "it was written but can't be read back yet: resume looks again")
 
-    def fate_of(self, change: Change, error: Exception, stage: Stage) -> Result:
+    def status_of_error(self, change: Change, error: Exception, stage: Phase) -> Result:
         """A catalog that did not answer: did the write land? If that can't be said, it stays open."""
         if isinstance(error, CatalogRefused):
-            return Result(Fate.FAILED, error.message)
+            return Result(DeliveryStatus.FAILED, error.message)
         if not isinstance(error, CatalogUnavailable):
             raise error
-        if stage == Stage.LOOKING:
-            return Result(Fate.PLANNED, error.message)
+        if stage == Phase.LOOKING:
+            return Result(DeliveryStatus.PLANNED, error.message)
         try:
             sight, _ = self.look(change, True)
         except (CatalogUnavailable, CatalogRefused):
-            return Result(Fate.BEGUN, error.message)
-        return Result(Fate.LANDED) if sight == Sight.AS_ASKED else Result(Fate.PLANNED, error.message)
+            return Result(DeliveryStatus.BEGUN, error.message)
+        return (
+            Result(DeliveryStatus.LANDED)
+            if sight == RemoteState.AS_ASKED
+            else Result(DeliveryStatus.PLANNED, error.message)
+        )
 
     def note(self, change: Change, result: Result) -> None:
-        fate = Fate.MOVED if result.fate == Fate.UNKNOWN else result.fate  # begun, and others have moved it since
+        fate = (
+            DeliveryStatus.MOVED if result.fate == DeliveryStatus.UNKNOWN else result.fate
+        )  # begun, and others have moved it since
         note(change, NAMES[fate], result.error)
 
 
@@ -80,7 +90,7 @@ def forward(change: Change) -> Write:
     return Write(change.urn, change.aspect, tuple(change.path), change.operation, change.written)
 
 
-def value_now(catalog: CatalogPort, change: Change) -> Any:
+def value_now(catalog: Catalog, change: Change) -> Any:
     read = catalog.read([change.urn], [change.aspect])[change.urn][change.aspect]
     return value_at(change.aspect, read.value, change.path)
 
@@ -110,7 +120,7 @@ def note(change: Change, outcome: ChangeOutcome, error: str = "") -> None:
     Change.objects.filter(pk=change.pk).update(outcome=outcome, error=error)
 
 
-def catalog_of(changeset: Changeset) -> CatalogPort:
+def catalog_of(changeset: Changeset) -> Catalog:
     catalog = catalogs.current()
     if catalog.name != changeset.catalog:
         raise Conflict(
@@ -120,9 +130,9 @@ def catalog_of(changeset: Changeset) -> CatalogPort:
 
 
 @contextmanager
-def alone(changeset: Changeset) -> Iterator[None]:
+def exclusive(changeset: Changeset) -> Iterator[None]:
     """Nobody else carries out or rolls back this changeset meanwhile."""
     busy = Conflict("somebody else is working on it", field="changeset_id")
-    with locks.alone("changeset", changeset.pk, busy):
+    with locks.exclusive("changeset", changeset.pk, busy):
         changeset.refresh_from_db()
         yield

@@ -25,7 +25,7 @@ from analysis.sql import execute
 from knowledge.catalog import neighbours
 from knowledge.insights import entity_linking
 from knowledge.models import Insight, InsightState
-from memories.contract.tools import Call, Companion
+from memories.contract.tools import Call, ContextBlock
 from memories.database.queryset_sql import condition
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, MemoryRevision, Status, Verdict, Visibility
@@ -77,7 +77,7 @@ class Knowledge:
     waiting: int = 0
 
 
-def accompany(caller: Caller, call: Call) -> Companion | None:
+def attach_memories(caller: Caller, call: Call) -> ContextBlock | None:
     """memories.contract.tools.COMPANIONS: the memories of what this call speaks of, within the deadline."""
     if not settings.MEMORY_CONTEXT or not caller.wants_context or not _is_about_data(call):
         return None
@@ -96,7 +96,7 @@ def accompany(caller: Caller, call: Call) -> Companion | None:
         if getattr(error.__cause__, "sqlstate", "") != CANCELED:
             raise
     late = f"left out: looking them up took longer than {settings.MEMORY_CONTEXT_MS} ms"
-    return Companion({"memory_context": [], "note": late})
+    return ContextBlock({"memory_context": [], "note": late})
 
 
 def _is_about_data(call: Call) -> bool:
@@ -111,10 +111,10 @@ def _end_by(deadline: float) -> None:
         cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(left_ms)])
 
 
-def _companion(caller: Caller, call: Call, urns: Sequence[str], note: str = "") -> Companion | None:
+def _companion(caller: Caller, call: Call, urns: Sequence[str], note: str = "") -> ContextBlock | None:
     if not urns:
         return None
-    knowledge = known_of(caller, urns, question_of(call))
+    knowledge = memories_for_entities(caller, urns, question_of(call))
     before = impressions.since(caller.connection, timezone.now() - AGAIN_AFTER) if caller.connection else {}
     fresh = [
         _marked(entry, before) for entry in knowledge.entries if before.get(entry.record.pk) != version(entry.record)
@@ -140,8 +140,8 @@ def _companion(caller: Caller, call: Call, urns: Sequence[str], note: str = "") 
         versions = {entry.record.pk: version(entry.record) for entry in fresh} | {
             UUID(s["id"]): "stale" for s in stale_shapes
         }
-        impressions.note(caller, call.tool, {pk: versions[pk] for pk in ids})
-    return Companion(data, record_ids=ids)
+        impressions.record_impressions(caller, call.tool, {pk: versions[pk] for pk in ids})
+    return ContextBlock(data, record_ids=ids)
 
 
 def question_of(call: Call) -> str:
@@ -161,12 +161,12 @@ def entities_of(caller: Caller, call: Call) -> list[str]:
     return list(dict.fromkeys(urns))[:MAX_ENTITIES]
 
 
-def known_of(caller: Caller, urns: Sequence[str], question: str, *, limit: int = CANDIDATES) -> Knowledge:
+def memories_for_entities(caller: Caller, urns: Sequence[str], question: str, *, limit: int = CANDIDATES) -> Knowledge:
     """What may come unasked of these entities and those one step of lineage away: applied insights first, then by
     relevance to the question and nearness."""
-    distances = {**dict.fromkeys(neighbours.of(urns), 1), **dict.fromkeys(urns, 0)}
+    distances = {**dict.fromkeys(neighbours.neighbours_of(urns), 1), **dict.fromkeys(urns, 0)}
     about = MemoryRecord.objects.visible_to(caller).lasting().filter(entity_urns__overlap=list(distances))
-    scope = unasked(caller).filter(entity_urns__overlap=list(distances))
+    scope = allowed_automatically(caller).filter(entity_urns__overlap=list(distances))
     rows = ranked(scope, distances, question, limit)
     applied = set(
         Insight.objects.filter(pk__in=[row.pk for row in rows], state=InsightState.APPLIED).values_list("pk", flat=True)
@@ -192,7 +192,7 @@ def ranked(
     return [records[candidate.id] for candidate in rows if candidate.id in records]
 
 
-def unasked(caller: Caller) -> MemoryRecordQuerySet:
+def allowed_automatically(caller: Caller) -> MemoryRecordQuerySet:
     """The active memories that may come without being asked for. Conditions are subqueries, as the ranking takes them
     over without joins."""
     applied = Insight.objects.filter(pk=OuterRef("pk"), state=InsightState.APPLIED)

@@ -13,7 +13,7 @@ from knowledge.context.timeline import ASPECTS, by_others
 from knowledge.insights import queries
 from knowledge.models import CatalogAspect, Decision
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Showing, Status
+from memories.models import Impression, MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet
 
 MAX_ENTITIES = 100  # the ones most often spoken of
@@ -40,14 +40,14 @@ def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
         "questions_to_you": [insight.pk.hex for insight in questioned.order_by("-question_at")[:MAX_LISTED]],
         "about": memory_context.ABOUT,
     }
-    if caller.curates:
+    if caller.is_curator:
         news["waiting_for_review"] = queries.waiting(caller).count()
     return news
 
 
 def entities_of(caller: Caller) -> list[str]:
     """The entities of the caller's living memories, and of memories that came along with what they asked."""
-    shown_ids = Showing.objects.filter(to=caller.email).values("record_id")
+    shown_ids = Impression.objects.filter(to=caller.email).values("record_id")
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
     rows = rows.filter(Q(created_by=caller.email) | Q(pk__in=shown_ids)).order_by()
     urn = Func(F("entity_urns"), function="unnest", output_field=TextField())
@@ -57,7 +57,7 @@ def entities_of(caller: Caller) -> list[str]:
 
 def _new(caller: Caller, urns: list[str], since: datetime) -> Iterable[MemoryRecord]:
     """By the rule of what may come unasked."""
-    rows = memory_context.unasked(caller).filter(entity_urns__overlap=urns or [""], updated_at__gt=since)
+    rows = memory_context.allowed_automatically(caller).filter(entity_urns__overlap=urns or [""], updated_at__gt=since)
     return _newest(rows.exclude(created_by=caller.email), "updated_at")
 
 

@@ -16,7 +16,7 @@ from django.db.models import Count, F, Func, Q, QuerySet, TextField
 from knowledge.catalog.entity_view import simple_path
 from knowledge.changesets.diff import of_changes
 from knowledge.models import CatalogAspect, Change, ChangeOutcome, Changeset, ChangesetState, Insight
-from memories.contract.urls import link_to
+from memories.contract.urls import url_for
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 
@@ -68,7 +68,7 @@ def _claims(caller: Caller, urn: str, limit: int) -> list[Event]:
             by=record.created_by,
             text=record.content,
             before=earlier[record.supersedes_id].content if record.supersedes_id in earlier else "",
-            link=link_to("memory", record.pk.hex),
+            link=url_for("memory", record.pk.hex),
         )
         for record in records
     ]
@@ -80,7 +80,7 @@ def _changesets(caller: Caller, urn: str, limit: int) -> list[Event]:
     events = []
     for changeset in rows.order_by("-created_at")[:limit]:
         titles = "; ".join(change.title for change in of_changes(changeset.changes.all()))
-        link = link_to("changeset", changeset.pk.hex)
+        link = url_for("changeset", changeset.pk.hex)
         events.append(Event(changeset.created_at, "changeset", changeset.applied_by, titles, link=link))
         if changeset.rolled_back_at:
             by = changeset.rolled_back_by

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
-from knowledge.catalog.interface import CatalogPort, CatalogRefused, CatalogUnavailable
+from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.models import EntityBaseline
 from memories.models import MemoryRecord
 
@@ -23,7 +23,7 @@ WATCHED = tuple(sorted({"status", "deprecation", "schemaMetadata", "glossaryTerm
 
 
 @dataclass(frozen=True)
-class Seen:
+class EntitySnapshot:
     """An entity as it is now, as far as staleness is concerned."""
 
     exists: bool
@@ -39,16 +39,16 @@ class Seen:
         return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
-def look(catalog: CatalogPort, urns: Iterable[str]) -> dict[str, Seen]:
+def read_entities(catalog: Catalog, urns: Iterable[str]) -> dict[str, EntitySnapshot]:
     """One bulk read for all. Raises CatalogUnavailable or CatalogRefused."""
     unique_urns = sorted(set(urns))
     entities = {}
     for urn, read in catalog.read(unique_urns, WATCHED).items():
         aspects = {name: aspect.value for name, aspect in read.items() if aspect.value is not None}
-        entity = entity_view.of(urn, aspects)
+        entity = entity_view.parse_entity(urn, aspects)
         columns = {column.simple_path: [column.native_type, column.nullable] for column in entity.columns}
         deprecation = aspects.get("deprecation") or {}
-        entities[urn] = Seen(
+        entities[urn] = EntitySnapshot(
             exists=bool(aspects) and not entity.removed,
             deprecated=entity.deprecated,
             note=entity.deprecation_note,
@@ -63,7 +63,7 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
-def take(records: Sequence[MemoryRecord], entities: Mapping[str, Seen]) -> int:
+def save_baselines(records: Sequence[MemoryRecord], entities: Mapping[str, EntitySnapshot]) -> int:
     """Notes how the entities of these records are now; earlier baselines of entities no longer named go."""
     now, catalog = timezone.now(), catalogs.identity()
     rows = [
@@ -96,7 +96,7 @@ def take(records: Sequence[MemoryRecord], entities: Mapping[str, Seen]) -> int:
     return len(rows)
 
 
-def ground(record_ids: Iterable[UUID]) -> int:
+def take_baselines(record_ids: Iterable[UUID]) -> int:
     """Takes the baselines of these memories from the catalog; 0 when it is away (the watcher makes up for it)."""
     records = list(MemoryRecord.objects.filter(pk__in=list(record_ids)).defer("search"))
     about_nothing = [record.pk for record in records if not urns_of(record)]
@@ -105,10 +105,10 @@ def ground(record_ids: Iterable[UUID]) -> int:
     if not records:
         return 0
     try:
-        entities = look(catalogs.current(), {urn for record in records for urn in urns_of(record)})
+        entities = read_entities(catalogs.current(), {urn for record in records for urn in urns_of(record)})
     except (CatalogUnavailable, CatalogRefused):
         return 0
-    return take(records, entities)
+    return save_baselines(records, entities)
 
 
 def urns_of(record: MemoryRecord) -> list[str]:

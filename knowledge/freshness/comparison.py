@@ -19,9 +19,9 @@ from django.utils import timezone
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
-from knowledge.catalog.interface import CatalogPort, CatalogRefused, CatalogUnavailable
+from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.freshness import baselines
-from knowledge.freshness.baselines import Seen, look, urns_of
+from knowledge.freshness.baselines import EntitySnapshot, read_entities, urns_of
 from knowledge.models import CatalogCursor, Changeset, EntityBaseline, EntityState
 from memories import services
 from memories.contract.errors import Conflict, NotFound
@@ -32,11 +32,11 @@ from memories.models.record import MemoryRecordQuerySet
 
 CHUNK = 500  # entities, or memories, per round of reads
 MAX_NEW = 5_000  # memories without baseline that one sweep takes on
-WATCHER = Caller(email="watcher", persona="", personas=frozenset(), is_admin=True, door="watcher")
+WATCHER = Caller(email="watcher", persona="", personas=frozenset(), is_admin=True, channel="watcher")
 
 
 @dataclass
-class Swept:
+class CheckReport:
     checked: int = 0
     stale: int = 0
     to_verify: int = 0
@@ -57,7 +57,7 @@ class Difference:
     hints: Sequence[str] = ()
 
 
-def difference(baseline: EntityBaseline, entity: Seen, named_columns: set[str]) -> Difference:
+def difference(baseline: EntityBaseline, entity: EntitySnapshot, named_columns: set[str]) -> Difference:
     name = entity_view.short_name(baseline.urn)
     if not baseline.existed:
         return Difference()  # it was unknown, and what is unknown can't have changed
@@ -106,10 +106,10 @@ DUE = """
 """
 
 
-def sweep(limit: int) -> Swept:
+def check_all_entities(limit: int) -> CheckReport:
     """Looks at the entities that were not looked at for the longest time, at most `limit`, and compares the memories of
     those that changed. An outage changes nothing and is said."""
-    swept, catalog = Swept(), catalogs.readable()
+    swept, catalog = CheckReport(), catalogs.readable()
     try:
         _ground_new(catalog, swept)
         due = _due(limit)
@@ -130,19 +130,21 @@ def _due(limit: int) -> list[str]:
         return [urn for (urn,) in cursor.fetchall()]
 
 
-def _ground_new(catalog: CatalogPort, swept: Swept) -> None:
+def _ground_new(catalog: Catalog, swept: CheckReport) -> None:
     """Memories of which nothing is known in this catalog."""
     own_baselines = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=catalogs.identity())
     waiting = _living().filter(~Exists(own_baselines), status=Status.ACTIVE).order_by("created_at", "pk")[:MAX_NEW]
     records = list(waiting.defer("search"))
     for start in range(0, len(records), CHUNK):
         chunk = records[start : start + CHUNK]
-        swept.baselines_taken += baselines.take(chunk, look(catalog, {u for record in chunk for u in urns_of(record)}))
+        swept.baselines_taken += baselines.save_baselines(
+            chunk, read_entities(catalog, {u for record in chunk for u in urns_of(record)})
+        )
 
 
-def _look_at(catalog: CatalogPort, urns: Sequence[str], swept: Swept) -> bool:
+def _look_at(catalog: Catalog, urns: Sequence[str], swept: CheckReport) -> bool:
     """False when the catalog is empty, and so says nothing."""
-    entities = look(catalog, urns)
+    entities = read_entities(catalog, urns)
     if not any(entity.exists for entity in entities.values()) and not catalog.search("", limit=1):
         return False
     states = EntityState.objects.filter(catalog=catalogs.identity(), urn__in=urns)
@@ -158,7 +160,7 @@ def _count_active(urns: Sequence[str]) -> int:
     return _living().filter(status=Status.ACTIVE, baselines__urn__in=urns).distinct().count()
 
 
-def _remember(entities: Mapping[str, Seen]) -> None:
+def _remember(entities: Mapping[str, EntitySnapshot]) -> None:
     now, catalog = timezone.now(), catalogs.identity()
     rows = [EntityState(catalog=catalog, urn=u, fingerprint=s.fingerprint, checked_at=now) for u, s in entities.items()]
     EntityState.objects.bulk_create(
@@ -166,16 +168,16 @@ def _remember(entities: Mapping[str, Seen]) -> None:
     )
 
 
-def check_entities(urns: Iterable[str]) -> Swept:
+def check_entities(urns: Iterable[str]) -> CheckReport:
     """Compares all memories about these entities now, as an event, a load or a write of ours asks for."""
-    swept, catalog = Swept(), catalogs.current()
+    swept, catalog = CheckReport(), catalogs.current()
     unique_urns = set(urns)
     about = EntityBaseline.objects.filter(urn__in=unique_urns, catalog=catalogs.identity())
     known_urns = sorted(set(about.values_list("urn", flat=True)))
     for start in range(0, len(known_urns), CHUNK):
         chunk = known_urns[start : start + CHUNK]
         try:
-            entities = look(catalog, chunk)
+            entities = read_entities(catalog, chunk)
         except (CatalogUnavailable, CatalogRefused) as error:
             swept.note = error.message
             return swept
@@ -185,7 +187,7 @@ def check_entities(urns: Iterable[str]) -> Swept:
     return swept
 
 
-def compare(urns: Sequence[str], entities: Mapping[str, Seen], swept: Swept) -> None:
+def compare(urns: Sequence[str], entities: Mapping[str, EntitySnapshot], swept: CheckReport) -> None:
     """Every living memory about these entities against its baselines."""
     records = list(_living().filter(baselines__urn__in=urns).distinct().defer("search"))
     for start in range(0, len(records), CHUNK):
@@ -203,7 +205,7 @@ def _living() -> MemoryRecordQuerySet:
 
 
 def _compare_one(
-    record: MemoryRecord, rows: Sequence[EntityBaseline], entities: Mapping[str, Seen], swept: Swept
+    record: MemoryRecord, rows: Sequence[EntityBaseline], entities: Mapping[str, EntitySnapshot], swept: CheckReport
 ) -> None:
     stale: list[str] = []
     for baseline in rows:
@@ -213,7 +215,7 @@ def _compare_one(
                 return  # another entity may have made it stale, and was not looked at
             continue
         if now.exists and not baseline.existed:  # unknown until now
-            swept.baselines_taken += baselines.take([record], {baseline.urn: now})
+            swept.baselines_taken += baselines.save_baselines([record], {baseline.urn: now})
             continue
         columns = {entity_view.simple_path(c["column"]) for c in record.related_columns if c["urn"] == baseline.urn}
         changes = difference(baseline, now, columns)
@@ -266,7 +268,7 @@ def hints(record_ids: Sequence[UUID]) -> dict[UUID, str]:
 
 
 @contextlib.contextmanager
-def our_own(changeset: Changeset) -> Iterator[None]:
+def keep_baselines_current(changeset: Changeset) -> Iterator[None]:
     """Around writes of ours: baselines of the changeset's own insights that were right before are right after. What a
     curator writes must not make the memory stale that asked for it; all others are compared with it at once."""
     urns = set(changeset.changes.values_list("urn", flat=True))
@@ -283,8 +285,8 @@ def our_own(changeset: Changeset) -> Iterator[None]:
     check_entities(urns)
 
 
-def _look_if_there(urns: Iterable[str]) -> dict[str, Seen]:
+def _look_if_there(urns: Iterable[str]) -> dict[str, EntitySnapshot]:
     try:
-        return look(catalogs.current(), urns)
+        return read_entities(catalogs.current(), urns)
     except (CatalogUnavailable, CatalogRefused):
         return {}

@@ -16,7 +16,7 @@ CURSOR = "events"
 WAIT_S = 30  # how long one poll waits for an event
 
 
-def follow_once(wait_s: int = WAIT_S) -> comparison.Swept:
+def follow_once(wait_s: int = WAIT_S) -> comparison.CheckReport:
     """One long poll, its events dealt with, and then its offset kept: a kill in between repeats and loses nothing.
 
     Raises CatalogUnavailable or CatalogRefused.
@@ -25,7 +25,7 @@ def follow_once(wait_s: int = WAIT_S) -> comparison.Swept:
     urns, offset = DataHubCatalog.configured().poll_events(cursor.value if cursor else "", wait_s)
     if urns and mirror.age():  # the copy follows, once there is one
         mirror.copy(DataHubCatalog.configured(), urns)
-    swept = comparison.check_entities(urns) if urns else comparison.Swept()
+    swept = comparison.check_entities(urns) if urns else comparison.CheckReport()
     if not swept.note:
         defaults = {"value": offset, "updated_at": timezone.now()}
         CatalogCursor.objects.update_or_create(name=CURSOR, defaults=defaults)

@@ -16,11 +16,11 @@ from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.freshness import baselines, comparison
 from knowledge.models import EntityBaseline
 from memories.identity.caller import Caller
-from memories.models import Feedback, MemoryRecord, Showing, Verdict
+from memories.models import Feedback, Impression, MemoryRecord, Verdict
 from memories.models.record import MemoryRecordQuerySet
-from memories.queries import decided_by, mine_to_review, open_doubts, stale
+from memories.queries import decided_by, reviewable_stale, stale_memories, unresolved_reports
 from memories.retrieval.recall import Filters, in_scope
-from memories.writing.revision import may_decide
+from memories.writing.revision import can_review
 
 CAUSES_SHOWN = 12
 UNMET_DAYS = 90  # age from which a memory that nobody meets is asked about
@@ -48,22 +48,22 @@ class Entity:
 @dataclass(frozen=True)
 class Case:
     record: MemoryRecord
-    may_decide: bool
+    can_review: bool
     may_edit: bool
     entities: list[Entity] = field(default_factory=list)
     doubts: list[Feedback] = field(default_factory=list)
 
 
 def rows(caller: Caller, *, everyone: bool, cause: str = "") -> MemoryRecordQuerySet:
-    records = stale(caller) if everyone else mine_to_review(caller)
+    records = stale_memories(caller) if everyone else reviewable_stale(caller)
     return records.filter(stale_reason=cause) if cause else records
 
 
-def second_looks(caller: Caller) -> MemoryRecordQuerySet:
+def needs_verification(caller: Caller) -> MemoryRecordQuerySet:
     """Memories that are still recalled, of which a column that their text names has changed, or that a reader called
     wrong: of those that the caller decides, oldest first."""
     hinted = EntityBaseline.objects.filter(record=OuterRef("pk")).exclude(hint="")
-    rows = in_scope(caller, Filters()).filter(Exists(hinted) | Exists(open_doubts()))
+    rows = in_scope(caller, Filters()).filter(Exists(hinted) | Exists(unresolved_reports()))
     rows = rows if caller.is_admin else rows.filter(decided_by(caller))
     return rows.defer("search").order_by("created_at", "id")
 
@@ -83,23 +83,25 @@ def unmet(caller: Caller) -> MemoryRecordQuerySet:
     no answer, and never rated; once memories have come along for long enough to tell."""
     now = timezone.now()
     long_ago = now - timedelta(days=UNMET_DAYS)
-    if not Showing.objects.filter(at__lt=now - timedelta(days=TELLING_DAYS)).exists():
+    if not Impression.objects.filter(at__lt=now - timedelta(days=TELLING_DAYS)).exists():
         return MemoryRecord.objects.none()
     rows = in_scope(caller, Filters()).exclude(entity_urns=[]).filter(created_at__lt=long_ago)
     rows = rows.filter(Q(last_verified_at__isnull=True) | Q(last_verified_at__lt=long_ago))
-    met = Exists(Showing.objects.filter(record=OuterRef("pk"))) | Exists(Feedback.objects.filter(record=OuterRef("pk")))
+    met = Exists(Impression.objects.filter(record=OuterRef("pk"))) | Exists(
+        Feedback.objects.filter(record=OuterRef("pk"))
+    )
     rows = rows.filter(created_by=caller.email).exclude(met)
     return rows.defer("search").order_by("created_at", "id")
 
 
 def looks(caller: Caller, limit: int) -> list[Look]:
-    records = list(second_looks(caller)[:limit])
+    records = list(needs_verification(caller)[:limit])
     ids = [record.pk for record in records]
     hints = comparison.hints(ids) if ids else {}
     doubts = _doubts(ids) if ids else {}
     unmet_looks = [Look(record, UNMET, [], may_verify=True) for record in unmet(caller)[:UNMET_SHOWN]]
     first_looks = [
-        Look(record, hints.get(record.pk, ""), doubts.get(record.pk, []), caller.acts_for(record.created_by))
+        Look(record, hints.get(record.pk, ""), doubts.get(record.pk, []), caller.can_edit_for(record.created_by))
         for record in records
     ]
     return [*first_looks, *(look for look in unmet_looks if look.record.pk not in set(ids))]
@@ -114,7 +116,7 @@ def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:
 
 def causes(caller: Caller) -> list[tuple[str, int]]:
     """The commonest reasons among what the caller may decide, for deciding them together."""
-    counted = mine_to_review(caller).order_by().values_list("stale_reason").annotate(n=Count("pk"))
+    counted = reviewable_stale(caller).order_by().values_list("stale_reason").annotate(n=Count("pk"))
     return list(counted.filter(n__gt=1).order_by("-n", "stale_reason")[:CAUSES_SHOWN])
 
 
@@ -130,15 +132,15 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
     if urns:
         try:
             catalog = catalogs.readable()
-            entities = baselines.look(catalog, urns)
+            entities = baselines.read_entities(catalog, urns)
             note = catalogs.copy_note(catalog)
         except (CatalogUnavailable, CatalogRefused) as error:
             note = error.message
     return [
         Case(
             record=record,
-            may_decide=may_decide(caller, record),
-            may_edit=caller.acts_for(record.created_by),
+            can_review=can_review(caller, record),
+            may_edit=caller.can_edit_for(record.created_by),
             entities=[
                 _entity(baseline, entities[baseline.urn])
                 for baseline in by_record.get(record.pk, [])
@@ -150,7 +152,7 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
     ], note
 
 
-def _entity(baseline: EntityBaseline, now: baselines.Seen) -> Entity:
+def _entity(baseline: EntityBaseline, now: baselines.EntitySnapshot) -> Entity:
     return Entity(
         urn=baseline.urn,
         exists=now.exists,

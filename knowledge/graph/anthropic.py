@@ -19,13 +19,13 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from knowledge.graph import queries
-from knowledge.graph.entities import end_entities, put_entities, say, unsay
+from knowledge.graph.entities import add_observations_to, delete_observations_by_text, end_entities, put_entities
 from knowledge.graph.operations import DeleteRelations
 from knowledge.graph.relations import delete_relations as delete_matching_relations
 from knowledge.graph.relations import put_relations
 from knowledge.graph.search.subgraph import subgraph
 from memories.contract.errors import Invalid, NotFound
-from memories.contract.tools import Answer, Hints, Tool
+from memories.contract.tools import Hints, Tool, ToolResponse
 from memories.identity.caller import Caller
 
 RESOURCE = "memory://knowledge-graph"
@@ -57,61 +57,61 @@ def advertised() -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool for tool in document["tools"]}
 
 
-def create_entities(caller: Caller, entities: list[EntityData]) -> Answer[Any]:
+def create_entities(caller: Caller, entities: list[EntityData]) -> ToolResponse[Any]:
     change = put_entities(caller, [item for item in entities if _has_name(item["name"])], merges=False, encodes=False)
     nodes = queries.nodes_of(change.new)
     new = [_entity(node) for node in nodes]
-    return Answer({"entities": new}, text=_pretty(new), whole=True)
+    return ToolResponse({"entities": new}, text=_pretty(new), whole=True)
 
 
-def create_relations(caller: Caller, relations: list[RelationData]) -> Answer[Any]:
+def create_relations(caller: Caller, relations: list[RelationData]) -> ToolResponse[Any]:
     puts = put_relations(caller, relations, dangling=True)
     new = [put.shape for put in puts if put.relation]
-    return Answer({"relations": new}, text=_pretty(new), whole=True)
+    return ToolResponse({"relations": new}, text=_pretty(new), whole=True)
 
 
-def add_observations(caller: Caller, observations: list[Addition]) -> Answer[Any]:
+def add_observations(caller: Caller, observations: list[Addition]) -> ToolResponse[Any]:
     pairs = [(item["entityName"], item["contents"]) for item in observations]
     results = [
         {"entityName": entity.name, "addedObservations": [row.text for row in rows]}
-        for entity, rows in say(caller, pairs, missing=_not_found, encodes=False)
+        for entity, rows in add_observations_to(caller, pairs, missing=_not_found, encodes=False)
     ]
-    return Answer({"results": results}, text=_pretty(results), whole=True)
+    return ToolResponse({"results": results}, text=_pretty(results), whole=True)
 
 
 def _not_found(name: str) -> NotFound:
     return NotFound(f"Entity with name {name} not found")
 
 
-def delete_entities(caller: Caller, entityNames: list[str]) -> Answer[Any]:
+def delete_entities(caller: Caller, entityNames: list[str]) -> ToolResponse[Any]:
     end_entities(caller, entityNames)
     return _succeeded("Entities deleted successfully")
 
 
-def delete_observations(caller: Caller, deletions: list[Deletion]) -> Answer[Any]:
-    unsay(caller, [(item["entityName"], item["observations"]) for item in deletions])
+def delete_observations(caller: Caller, deletions: list[Deletion]) -> ToolResponse[Any]:
+    delete_observations_by_text(caller, [(item["entityName"], item["observations"]) for item in deletions])
     return _succeeded("Observations deleted successfully")
 
 
-def delete_relations(caller: Caller, relations: list[RelationData]) -> Answer[Any]:
+def delete_relations(caller: Caller, relations: list[RelationData]) -> ToolResponse[Any]:
     if relations:
         delete_matching_relations(DeleteRelations.model_construct(relations=relations), caller=caller)
     return _succeeded("Relations deleted successfully")
 
 
-def read_graph(caller: Caller) -> Answer[Any]:
+def read_graph(caller: Caller) -> ToolResponse[Any]:
     return _graph(caller, dangling=True)
 
 
-def search_nodes(caller: Caller, query: str) -> Answer[Any]:
+def search_nodes(caller: Caller, query: str) -> ToolResponse[Any]:
     return _graph(caller, holding=query)
 
 
-def open_nodes(caller: Caller, names: list[str]) -> Answer[Any]:
+def open_nodes(caller: Caller, names: list[str]) -> ToolResponse[Any]:
     return _graph(caller, names=names)
 
 
-ACTS: dict[str, tuple[Callable[..., Answer[Any]], dict[str, Any]]] = {
+ACTS: dict[str, tuple[Callable[..., ToolResponse[Any]], dict[str, Any]]] = {
     "create_entities": (create_entities, {"entities": list[EntityData]}),
     "create_relations": (create_relations, {"relations": list[RelationData]}),
     "add_observations": (add_observations, {"observations": list[Addition]}),
@@ -135,7 +135,7 @@ class ProfileTool(Tool):
 
     entry: Mapping[str, Any] = field(default_factory=dict)
 
-    def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Answer[Any]:
+    def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> ToolResponse[Any]:
         act, takes = ACTS[self.name]
         values = {}
         for name, kind in takes.items():
@@ -192,13 +192,13 @@ def _entity(node: queries.Node) -> dict[str, Any]:
     return {"name": node.entity.name, "entityType": node.entity.entity_type, "observations": texts}
 
 
-def _graph(caller: Caller, **choice: Any) -> Answer[Any]:
+def _graph(caller: Caller, **choice: Any) -> ToolResponse[Any]:
     data = subgraph(caller, **choice)
-    return Answer(data, text=_pretty(data), whole=True)
+    return ToolResponse(data, text=_pretty(data), whole=True)
 
 
-def _succeeded(message: str) -> Answer[Any]:
-    return Answer({"success": True, "message": message}, text=message, whole=True)
+def _succeeded(message: str) -> ToolResponse[Any]:
+    return ToolResponse({"success": True, "message": message}, text=message, whole=True)
 
 
 def _pretty(value: Any) -> str:

@@ -8,7 +8,7 @@ from django.apps import AppConfig
 from memories.contract.tools import TOOLS, Tool
 
 if TYPE_CHECKING:
-    from memories.extensions import Trace
+    from memories.extensions import PersonalDataColumn
 
 
 class GraphConfig(AppConfig):
@@ -32,15 +32,15 @@ class GraphConfig(AppConfig):
         indexing.SOURCES.register(reflections.KIND, reflections.SOURCE)
         extensions.TRACES.register("graph", traces)
         extensions.REBUILDS.register("graph", rebuild.rebuild)
-        for name, act in proposals.ACTS.items():
-            bulk_actions.ACTS.register(name, act)
+        for name, act in proposals.PROPOSAL_ACTIONS.items():
+            bulk_actions.BULK_ACTIONS.register(name, act)
 
 
-def traces() -> list[Trace]:
+def traces() -> list[PersonalDataColumn]:
     from knowledge.graph.models import Graph, UpkeepProposal  # noqa: PLC0415 - models first
-    from memories.extensions import Trace  # noqa: PLC0415 - the same
+    from memories.extensions import PersonalDataColumn  # noqa: PLC0415 - the same
 
-    return [Trace(Graph, "created_by"), Trace(UpkeepProposal, "decided_by", stays=True)]
+    return [PersonalDataColumn(Graph, "created_by"), PersonalDataColumn(UpkeepProposal, "decided_by", stays=True)]
 
 
 def tools() -> Sequence[Tool]:

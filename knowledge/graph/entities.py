@@ -59,9 +59,9 @@ def entities_named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
 
 
 @carries_out(CreateEntities)
-def create_entities(ask: CreateEntities, *, caller: Caller) -> Change:
+def create_entities(operation: CreateEntities, *, caller: Caller) -> Change:
     """Creates entities, or adds to those that are there: what is not said of them stays as it is."""
-    return put_entities(caller, ask.entities)
+    return put_entities(caller, operation.entities)
 
 
 def put_entities(
@@ -87,7 +87,7 @@ def put_entities(
             if not exists or merges:
                 texts.append((entity, item.get("observations", [])))
         _save(change.new)
-        for (entity, _), rows in zip(texts, observe(graph, texts, encodings), strict=True):
+        for (entity, _), rows in zip(texts, create_observations(graph, texts, encodings), strict=True):
             change.added.setdefault(entity.name, []).extend(row.text for row in rows)
     change.entities = list({entity.pk: entity for entity, _ in texts}.values())
     return change
@@ -137,9 +137,9 @@ def _update(entity: Entity, item: Mapping[str, Any]) -> None:
 
 
 @carries_out(DeleteEntities)
-def delete_entities(ask: DeleteEntities, *, caller: Caller) -> Change:
+def delete_entities(operation: DeleteEntities, *, caller: Caller) -> Change:
     """Deletes entities with their observations and relations; names that are not there are errors of their own."""
-    names = list(dict.fromkeys(ask.entityNames))
+    names = list(dict.fromkeys(operation.entityNames))
     deleted_names = end_entities(caller, names)
     return Change(
         deleted=[name for name in names if name in deleted_names],
@@ -162,17 +162,17 @@ def end_entities(caller: Caller, names: Collection[str]) -> set[str]:
 
 
 @carries_out(AddObservations)
-def add_observations(ask: AddObservations, *, caller: Caller) -> Change:
+def add_observations(operation: AddObservations, *, caller: Caller) -> Change:
     """Adds texts to entities that exist, all or nothing; a text that is there already is passed over."""
-    pairs = _by_entity(ask.name, ask.observations, "contents")
+    pairs = _by_entity(operation.name, operation.observations, "contents")
     change = Change()
-    for entity, rows in say(caller, pairs, ask.kind, ask.supersedes, flags=True):
+    for entity, rows in add_observations_to(caller, pairs, operation.kind, operation.supersedes, flags=True):
         change.added.setdefault(entity.name, []).extend(row.text for row in rows)
         change.entities.append(entity)
     return change
 
 
-def say(
+def add_observations_to(
     caller: Caller,
     pairs: Sequence[Texts],
     kind: str | None = None,
@@ -192,7 +192,7 @@ def say(
         if absent := [name for name, _ in pairs if name not in by_name]:
             raise missing(absent[0])
         entities = [(by_name[name], texts) for name, texts in pairs]
-        rows = observe(graph, entities, encodings, kind, supersedes)
+        rows = create_observations(graph, entities, encodings, kind, supersedes)
         if flags:
             vectors.flag([row for part in rows for row in part], encodings)
     return [(entity, part) for (entity, _), part in zip(entities, rows, strict=True)]
@@ -237,7 +237,7 @@ def _texts(values: Any, path: str) -> list[str]:
     return values
 
 
-def observe(
+def create_observations(
     graph: Graph,
     pairs: Sequence[tuple[Entity, Sequence[str]]],
     encodings: vectors.Encodings,
@@ -280,18 +280,18 @@ def _supersede(row: Observation, number: int) -> None:
 
 
 @carries_out(DeleteObservations)
-def delete_observations(ask: DeleteObservations, *, caller: Caller) -> Change:
+def delete_observations(operation: DeleteObservations, *, caller: Caller) -> Change:
     """Ends observations by their exact text. Texts that are not there change nothing."""
-    if ask.deletions and (ask.name or ask.observations):
+    if operation.deletions and (operation.name or operation.observations):
         raise Invalid("stands beside name and observations", field="deletions", allowed="one of the two ways")
-    pairs = _by_entity(ask.name, ask.deletions or ask.observations, "observations")
-    entities = unsay(caller, pairs)
-    if ask.name and not entities:
-        raise not_found(ask.name)
+    pairs = _by_entity(operation.name, operation.deletions or operation.observations, "observations")
+    entities = delete_observations_by_text(caller, pairs)
+    if operation.name and not entities:
+        raise not_found(operation.name)
     return Change(entities=entities)
 
 
-def unsay(caller: Caller, pairs: Sequence[Texts]) -> list[Entity]:
+def delete_observations_by_text(caller: Caller, pairs: Sequence[Texts]) -> list[Entity]:
     """Ends observations by their exact text; returns the entities that are there, by pair."""
     with graphs.changing(caller) as graph:
         by_name, now = entities_named(graph, [name for name, _ in pairs]), timezone.now()

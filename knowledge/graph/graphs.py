@@ -85,7 +85,7 @@ def share(*, caller: Caller, graph_id: UUID, visibility: str) -> Graph:
     graph = Graph.objects.visible_to(caller).exclude(created_by="").filter(pk=graph_id).first()
     if graph is None:
         raise NotFound("no such graph", field="graph")
-    if not caller.acts_for(graph.created_by):
+    if not caller.can_edit_for(graph.created_by):
         raise Forbidden("only its owner or an admin shares a graph")
     graph.visibility = visibility
     graph.save(update_fields=["visibility"])

@@ -36,17 +36,17 @@ class Imported:
 
 
 @carries_out(Migrate)
-def migrate(ask: Migrate, *, caller: Caller) -> Imported:
+def migrate(operation: Migrate, *, caller: Caller) -> Imported:
     """Imports a file, which only the person at this machine can name, or its text."""
-    if ask.jsonl:
-        return import_lines(caller, ask.jsonl.splitlines())
-    if not ask.source_path:
+    if operation.jsonl:
+        return import_lines(caller, operation.jsonl.splitlines())
+    if not operation.source_path:
         raise Invalid(NO_PATH)
-    if caller.door.startswith("mcp-http") or caller.door in ("rest", "portal", "admin"):
+    if caller.channel.startswith("mcp-http") or caller.channel in ("rest", "portal", "admin"):
         raise Invalid("is read over stdio alone", field="source_path", allowed="jsonl, the text of the file")
-    path = Path(ask.source_path).expanduser()
+    path = Path(operation.source_path).expanduser()
     if not path.is_file():
-        raise NotFound(f"File not found: {ask.source_path}")
+        raise NotFound(f"File not found: {operation.source_path}")
     if path.stat().st_size > MAX_BYTES:
         raise Invalid(f"has {path.stat().st_size:,} bytes", field="source_path", allowed=f"at most {MAX_BYTES:,}")
     return import_lines(caller, path.read_text(encoding="utf-8", errors="replace").splitlines())
@@ -80,7 +80,7 @@ def import_lines(caller: Caller, lines: Iterable[str]) -> Imported:
         puts = put_relations(caller, relations[start : start + TOGETHER])
         answer.relations += sum(put.relation is not None for put in puts)
         answer.skipped += sum(bool(put.missing) for put in puts)
-    connections.maintain(Entity, Observation, Relation)
+    connections.analyze_tables(Entity, Observation, Relation)
     return answer
 
 

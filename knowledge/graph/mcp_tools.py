@@ -30,7 +30,7 @@ from knowledge.graph.responses import (
     SemanticShape,
 )
 from knowledge.graph.search import reflections, semantic
-from memories.contract.budget import within_budget
+from memories.contract.budget import fit_items
 from memories.contract.tools import Hints, tool
 from memories.identity.caller import Caller
 
@@ -39,88 +39,88 @@ DELETES = Hints(destructive=True, idempotent=True)
 
 
 @tool(toolset="graph", title="Create entities", hints=Hints(idempotent=True))
-def create_entities(caller: Caller, ask: operations.CreateEntities) -> EntitiesShape:
+def create_entities(caller: Caller, operation: operations.CreateEntities) -> EntitiesShape:
     """Create entities of the knowledge graph, or add observations to those that exist; nothing is overwritten."""
-    change = entities.create_entities(ask, caller=caller)
+    change = entities.create_entities(operation, caller=caller)
     return {"entities": [responses.entity_shape(node) for node in queries.nodes_of(change.entities)]}
 
 
 @tool(toolset="graph", title="Create relations", hints=Hints(idempotent=True))
-def create_relations(caller: Caller, ask: operations.CreateRelations) -> RelationsShape:
+def create_relations(caller: Caller, operation: operations.CreateRelations) -> RelationsShape:
     """Create directed relations between entities that exist, in active voice."""
-    change = relations.create_relations(ask, caller=caller)
+    change = relations.create_relations(operation, caller=caller)
     shape: RelationsShape = {"relations": change.relations}
     return {**shape, "errors": change.errors} if change.errors else shape
 
 
 @tool(toolset="graph", title="Add observations", hints=Hints(idempotent=True))
-def add_observations(caller: Caller, ask: operations.AddObservations) -> ChangedShape | EachChangedShape:
+def add_observations(caller: Caller, operation: operations.AddObservations) -> ChangedShape | EachChangedShape:
     """Add observations to an entity that exists; exact duplicates are passed over."""
-    change = entities.add_observations(ask, caller=caller)
-    if ask.name:
+    change = entities.add_observations(operation, caller=caller)
+    if operation.name:
         return _entity(change)
     results = [{"entityName": name, "addedObservations": texts} for name, texts in change.added.items()]
     return {"results": results}
 
 
 @tool(toolset="graph", title="Delete entities", hints=DELETES)
-def delete_entities(caller: Caller, ask: operations.DeleteEntities) -> DeletedShape:
+def delete_entities(caller: Caller, operation: operations.DeleteEntities) -> DeletedShape:
     """Delete entities with their observations and relations."""
-    change = entities.delete_entities(ask, caller=caller)
+    change = entities.delete_entities(operation, caller=caller)
     shape: DeletedShape = {"deleted": change.deleted}
     return {**shape, "errors": change.errors} if change.errors else shape
 
 
 @tool(toolset="graph", title="Delete observations", hints=DELETES)
-def delete_observations(caller: Caller, ask: operations.DeleteObservations) -> ChangedShape | EachChangedShape:
+def delete_observations(caller: Caller, operation: operations.DeleteObservations) -> ChangedShape | EachChangedShape:
     """Delete observations of an entity by their exact text."""
-    change = entities.delete_observations(ask, caller=caller)
-    if ask.name:
+    change = entities.delete_observations(operation, caller=caller)
+    if operation.name:
         return _entity(change)
     return {"results": [{"entityName": entity.name} for entity in change.entities]}
 
 
 @tool(toolset="graph", title="Delete relations", hints=DELETES)
-def delete_relations(caller: Caller, ask: operations.DeleteRelations) -> DeletedShape:
+def delete_relations(caller: Caller, operation: operations.DeleteRelations) -> DeletedShape:
     """Delete relations by both ends and type."""
-    change = relations.delete_relations(ask, caller=caller)
+    change = relations.delete_relations(operation, caller=caller)
     shape: DeletedShape = {"deleted": change.deleted}
     return {**shape, "errors": change.errors} if change.errors else shape
 
 
 @tool(toolset="graph", title="Read graph", hints=READS)
-def read_graph(caller: Caller, ask: operations.ReadGraph) -> GraphShape:
+def read_graph(caller: Caller, operation: operations.ReadGraph) -> GraphShape:
     """Read the graph page by page, now or as it was at a time."""
-    return _page(queries.read_graph(ask, caller=caller))
+    return _page(queries.read_graph(operation, caller=caller))
 
 
 @tool(toolset="graph", title="Search nodes", hints=READS)
-def search_nodes(caller: Caller, ask: operations.SearchNodes) -> GraphShape:
+def search_nodes(caller: Caller, operation: operations.SearchNodes) -> GraphShape:
     """Find entities by a part of their name, type or observations, literally and whatever the case."""
-    return _page(queries.search_nodes(ask, caller=caller))
+    return _page(queries.search_nodes(operation, caller=caller))
 
 
 @tool(toolset="graph", title="Open nodes", hints=READS)
-def open_nodes(caller: Caller, ask: operations.OpenNodes) -> GraphShape:
+def open_nodes(caller: Caller, operation: operations.OpenNodes) -> GraphShape:
     """Read entities by exact name, with observations, relations and reflections."""
-    page = queries.open_nodes(ask, caller=caller)
-    nodes, omitted = within_budget([responses.opened_shape(node, page.relations) for node in page.nodes])
+    page = queries.open_nodes(operation, caller=caller)
+    nodes, omitted = fit_items([responses.opened_shape(node, page.relations) for node in page.nodes])
     shape: GraphShape = {"entities": nodes, "relations": [responses.relation_shape(r) for r in page.relations]}
     return {**shape, "omitted": omitted} if omitted else shape
 
 
 @tool(toolset="graph", title="Search by meaning", hints=READS)
-def search_semantic(caller: Caller, ask: operations.SearchSemantic) -> SemanticShape:
+def search_semantic(caller: Caller, operation: operations.SearchSemantic) -> SemanticShape:
     """Find entities by meaning, ranked by relevance and by how often and lately they were looked at."""
-    answer = semantic.search_semantic(ask, caller=caller)
+    answer = semantic.search_semantic(operation, caller=caller)
     shape: SemanticShape = {"results": [responses.match_shape(match) for match in answer.matches]}
     return {**shape, "note": answer.note} if answer.note else shape
 
 
 @tool(toolset="graph", title="Import a memory file", hints=Hints(idempotent=True))
-def migrate(caller: Caller, ask: operations.Migrate) -> MigratedShape:
+def migrate(caller: Caller, operation: operations.Migrate) -> MigratedShape:
     """Import the JSONL file of Anthropic's memory server; again changes nothing."""
-    answer = jsonl.migrate(ask, caller=caller)
+    answer = jsonl.migrate(operation, caller=caller)
     return {
         "entities_imported": answer.entities,
         "relations_imported": answer.relations,
@@ -130,15 +130,15 @@ def migrate(caller: Caller, ask: operations.Migrate) -> MigratedShape:
 
 
 @tool(toolset="graph", title="Analyze a split", hints=READS)
-def analyze_entity_split(caller: Caller, ask: operations.AnalyzeSplit) -> AnalysisShape:
+def analyze_entity_split(caller: Caller, operation: operations.AnalyzeSplit) -> AnalysisShape:
     """Tell whether an entity has so many observations, on several topics, that it should be split."""
-    return {"analysis": responses.analysis_shape(splits.analyze(ask, caller=caller))}
+    return {"analysis": responses.analysis_shape(splits.analyze(operation, caller=caller))}
 
 
 @tool(toolset="graph", title="Propose a split", hints=READS)
-def propose_entity_split(caller: Caller, ask: operations.ProposeSplit) -> ProposalShape:
+def propose_entity_split(caller: Caller, operation: operations.ProposeSplit) -> ProposalShape:
     """Propose how to split an entity by topic; null where it needs none."""
-    analysis = splits.propose(ask, caller=caller)
+    analysis = splits.propose(operation, caller=caller)
     if analysis is None:
         return {"proposal": None, "message": "Entity does not need splitting"}
     relation = settings.GRAPH_SPLIT_RELATION
@@ -146,48 +146,48 @@ def propose_entity_split(caller: Caller, ask: operations.ProposeSplit) -> Propos
 
 
 @tool(toolset="graph", title="Execute a split")
-def execute_entity_split(caller: Caller, ask: operations.ExecuteSplit) -> ResultShape:
+def execute_entity_split(caller: Caller, operation: operations.ExecuteSplit) -> ResultShape:
     """Move observations to new entities as approved, all or nothing."""
-    return {"result": splits.execute(ask, caller=caller)}
+    return {"result": splits.execute(operation, caller=caller)}
 
 
 @tool(toolset="graph", title="Find entities to split", hints=READS)
-def find_split_candidates(caller: Caller, ask: operations.FindSplits) -> CandidatesShape:
+def find_split_candidates(caller: Caller, operation: operations.FindSplits) -> CandidatesShape:
     """Find all entities that should be split."""
-    return {"candidates": [responses.analysis_shape(entry) for entry in splits.candidates(ask, caller=caller)]}
+    return {"candidates": [responses.analysis_shape(entry) for entry in splits.candidates(operation, caller=caller)]}
 
 
 @tool(toolset="graph", title="Find duplicate observations", hints=READS)
-def find_duplicate_observations(caller: Caller, ask: operations.FindDuplicates) -> DuplicatesShape:
+def find_duplicate_observations(caller: Caller, operation: operations.FindDuplicates) -> DuplicatesShape:
     """Find observations of an entity that say the same, by meaning or because one contains the other."""
-    return responses.duplicates_shape(duplicates.find_duplicates(ask, caller=caller))
+    return responses.duplicates_shape(duplicates.find_duplicates(operation, caller=caller))
 
 
 @tool(toolset="graph", title="Consolidation report", hints=READS)
-def consolidation_report(caller: Caller, ask: operations.Report) -> ReportShape:
+def consolidation_report(caller: Caller, operation: operations.Report) -> ReportShape:
     """Report entities to split, near-duplicates, entities nobody looked at for long, and large ones."""
-    return responses.report_shape(report.report(ask, caller=caller), _days_since)
+    return responses.report_shape(report.report(operation, caller=caller), _days_since)
 
 
 @tool(toolset="graph", title="End a relation", hints=Hints(idempotent=True))
-def end_relation(caller: Caller, ask: operations.EndRelation) -> EndedShape:
+def end_relation(caller: Caller, operation: operations.EndRelation) -> EndedShape:
     """End a relation, and keep that it was; its inverse ends with it."""
-    relation, inverse = relations.end_relation(ask, caller=caller)
+    relation, inverse = relations.end_relation(operation, caller=caller)
     says = f"Relation {relation.number} expired successfully"
     shape: EndedShape = {"result": says, "relation": responses.relation_shape(relation)}
     return {**shape, "inverse_expired_id": inverse.number} if inverse else shape
 
 
 @tool(toolset="graph", title="Add a reflection")
-def add_reflection(caller: Caller, ask: operations.AddReflection) -> ResultShape:
+def add_reflection(caller: Caller, operation: operations.AddReflection) -> ResultShape:
     """Add prose that gives an entity, a relation, a session or the graph its context."""
-    return {"result": responses.reflection_shape(reflections.add_reflection(ask, caller=caller))}
+    return {"result": responses.reflection_shape(reflections.add_reflection(operation, caller=caller))}
 
 
 @tool(toolset="graph", title="Search reflections", hints=READS)
-def search_reflections(caller: Caller, ask: operations.SearchReflections) -> ReflectionsShape:
+def search_reflections(caller: Caller, operation: operations.SearchReflections) -> ReflectionsShape:
     """Find reflections by meaning and words, under filters."""
-    matches, note = reflections.search_reflections(ask, caller=caller)
+    matches, note = reflections.search_reflections(operation, caller=caller)
     results = [responses.reflection_shape(m.reflection) | {"score": round(m.score, 4)} for m in matches]
     shape: ReflectionsShape = {"results": results}
     return {**shape, "note": note} if note else shape
@@ -200,7 +200,7 @@ def _entity(change: entities.Change) -> ChangedShape:
 
 def _page(page: queries.Page) -> GraphShape:
     entities: list[dict[str, Any]] = [dict(responses.entity_shape(node)) for node in page.nodes]
-    nodes, omitted = within_budget(entities)
+    nodes, omitted = fit_items(entities)
     shape: GraphShape = {"entities": nodes, "relations": [responses.relation_shape(r) for r in page.relations]}
     if omitted:
         shape |= {"omitted": omitted, "next_cursor": str(nodes[-1]["id"]) if nodes else ""}
@@ -216,8 +216,8 @@ def _days_since(moment: datetime) -> int:
 TOOLS = [
     create_entities, create_relations, add_observations, delete_entities, delete_observations, delete_relations,
     read_graph, search_nodes, open_nodes, search_semantic, migrate, analyze_entity_split,
-    replace(propose_entity_split, other_names=("propose_entity_split_tool",)),
-    replace(execute_entity_split, other_names=("execute_entity_split_tool",)),
+    replace(propose_entity_split, aliases=("propose_entity_split_tool",)),
+    replace(execute_entity_split, aliases=("execute_entity_split_tool",)),
     find_split_candidates, find_duplicate_observations, consolidation_report, end_relation, add_reflection,
     search_reflections,
 ]  # fmt: skip

@@ -63,45 +63,47 @@ def relations_of(rows: Iterable[Entity], as_of: datetime | None = None) -> list[
 
 
 @carries_out(ReadGraph)
-def read_graph(ask: ReadGraph, *, caller: Caller) -> Page:
+def read_graph(operation: ReadGraph, *, caller: Caller) -> Page:
     """The graph from the cursor on, in the order in which its entities were made."""
     graph = graphs.graph_of(caller)
     if graph is None:
         return Page([], [])
-    rows = sql.entities(graph, as_of=ask.as_of, after=_number(ask.cursor), limit=ask.limit + 1)
-    page, rest = rows[: ask.limit], rows[ask.limit :]
+    rows = sql.entities(graph, as_of=operation.as_of, after=_number(operation.cursor), limit=operation.limit + 1)
+    page, rest = rows[: operation.limit], rows[operation.limit :]
     pks = {entity.pk for entity in page}
-    outgoing = [relation for relation in relations_of(page, ask.as_of) if relation.source_id in pks]
-    return Page(nodes_of(page, ask.as_of), outgoing, str(page[-1].number) if rest else "")
+    outgoing = [relation for relation in relations_of(page, operation.as_of) if relation.source_id in pks]
+    return Page(nodes_of(page, operation.as_of), outgoing, str(page[-1].number) if rest else "")
 
 
 @carries_out(SearchNodes)
-def search_nodes(ask: SearchNodes, *, caller: Caller) -> Page:
+def search_nodes(operation: SearchNodes, *, caller: Caller) -> Page:
     """Entities whose name, type or observations hold the query literally, whatever its case; all for a blank one."""
     graph = graphs.graph_of(caller)
     if graph is None:
         return Page([], [])
-    rows = sql.entities(graph, holding=ask.query.strip(), after=_number(ask.cursor), limit=ask.limit + 1)
-    page, rest = rows[: ask.limit], rows[ask.limit :]
+    rows = sql.entities(
+        graph, holding=operation.query.strip(), after=_number(operation.cursor), limit=operation.limit + 1
+    )
+    page, rest = rows[: operation.limit], rows[operation.limit :]
     return Page(nodes_of(page), relations_of(page), str(page[-1].number) if rest else "")
 
 
 @carries_out(OpenNodes)
-def open_nodes(ask: OpenNodes, *, caller: Caller) -> Page:
+def open_nodes(operation: OpenNodes, *, caller: Caller) -> Page:
     """The named entities in the order asked, those that are not there left out; what is looked at is counted."""
     graph = graphs.graph_of(caller)
     if graph is None:
         return Page([], [])
-    by_name = {entity.name: entity for entity in sql.entities(graph, names=ask.names, as_of=ask.as_of)}
-    rows = [by_name[name] for name in dict.fromkeys(ask.names) if name in by_name]
-    nodes = nodes_of(rows, ask.as_of, ask.kinds, superseded=ask.include_superseded)
+    by_name = {entity.name: entity for entity in sql.entities(graph, names=operation.names, as_of=operation.as_of)}
+    rows = [by_name[name] for name in dict.fromkeys(operation.names) if name in by_name]
+    nodes = nodes_of(rows, operation.as_of, operation.kinds, superseded=operation.include_superseded)
     by_entity = {node.entity.pk: node for node in nodes}
     for reflection in Reflection.objects.filter(entity__in=rows).defer("vector").order_by("number"):
         if reflection.entity_id:
             by_entity[reflection.entity_id].reflections.append(reflection)
-    if not ask.as_of:
+    if not operation.as_of:
         access_counts.count_later([entity.pk for entity in rows])
-    return Page(nodes, relations_of(rows, ask.as_of))
+    return Page(nodes, relations_of(rows, operation.as_of))
 
 
 def _number(cursor: str) -> int:

@@ -22,7 +22,7 @@ Edge = tuple[Entity, Entity, str, str]  # source, target, type, context
 
 
 @dataclass(frozen=True)
-class Put:
+class RelationWrite:
     """What became of one relation: the new one, None where it is there already, or the name of an end that is not."""
 
     item: Mapping[str, Any]
@@ -35,10 +35,10 @@ class Put:
 
 
 @carries_out(CreateRelations)
-def create_relations(ask: CreateRelations, *, caller: Caller) -> Change:
+def create_relations(operation: CreateRelations, *, caller: Caller) -> Change:
     """Creates relations between entities that exist; each that can't be is told beside the others."""
     change = Change()
-    for put in put_relations(caller, ask.relations, inverses=True):
+    for put in put_relations(caller, operation.relations, inverses=True):
         if put.missing:
             change.errors.append(not_found(put.missing).message)
             change.relations.append({"error": change.errors[-1]})
@@ -51,7 +51,7 @@ def create_relations(ask: CreateRelations, *, caller: Caller) -> Change:
 
 def put_relations(
     caller: Caller, items: Sequence[Mapping[str, Any]], *, dangling: bool = False, inverses: bool = False
-) -> list[Put]:
+) -> list[RelationWrite]:
     """Relations by the names of their ends; with `dangling`, an end that is not there becomes a hidden placeholder."""
     names = dict.fromkeys(name for item in items for name in (item["from"], item["to"]))
     with graphs.changing(caller) as graph:
@@ -61,7 +61,7 @@ def put_relations(
         else:
             by_name = {name: entity for name, entity in by_name.items() if not entity.is_placeholder}
         puts = [
-            Put(item, missing=next((name for name in (item["from"], item["to"]) if name not in by_name), ""))
+            RelationWrite(item, missing=next((name for name in (item["from"], item["to"]) if name not in by_name), ""))
             for item in items
         ]
         edges = [
@@ -115,11 +115,11 @@ def _ends(graph: Graph, item: Mapping[str, Any]) -> list[Entity]:
 
 
 @carries_out(DeleteRelations)
-def delete_relations(ask: DeleteRelations, *, caller: Caller) -> Change:
+def delete_relations(operation: DeleteRelations, *, caller: Caller) -> Change:
     """Ends relations by both ends and type; each that is not there is told beside the others."""
     change = Change()
     with graphs.changing(caller) as graph:
-        for item in ask.relations:
+        for item in operation.relations:
             ends = _ends(graph, item)
             if len(ends) < 2:
                 change.errors.append(f"Entity not found: {item['from']} or {item['to']}")
@@ -135,14 +135,16 @@ def delete_relations(ask: DeleteRelations, *, caller: Caller) -> Change:
 
 
 @carries_out(EndRelation)
-def end_relation(ask: EndRelation, *, caller: Caller) -> tuple[Relation, Relation | None]:
+def end_relation(operation: EndRelation, *, caller: Caller) -> tuple[Relation, Relation | None]:
     """Ends a relation, and its inverse where the type has one; ending twice changes nothing."""
     with graphs.changing(caller) as graph:
         relation = (
-            Relation.objects.select_related("source", "target").filter(graph=graph, number=ask.relation_id).first()
+            Relation.objects.select_related("source", "target")
+            .filter(graph=graph, number=operation.relation_id)
+            .first()
         )
         if relation is None:
-            raise NotFound(f"Relation not found: {ask.relation_id}")
+            raise NotFound(f"Relation not found: {operation.relation_id}")
         if relation.ended_at:
             return relation, None
         now = timezone.now()

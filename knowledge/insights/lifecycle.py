@@ -19,7 +19,7 @@ from knowledge.review import events
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import carries_out, checked
+from memories.contract.operations import carries_out, validate
 from memories.contract.registry import Registry
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
@@ -50,24 +50,24 @@ ORIGINS: Registry[Callable[[Caller, int], Origin]] = Registry("origins")
 
 
 @carries_out(Capture)
-def capture(ask: Capture, *, caller: Caller) -> Captured:
+def capture(operation: Capture, *, caller: Caller) -> Captured:
     """Proposes something for the catalog: a private memory that waits for a curator. `visibility` is what it gets
     once approved; `supersedes` the memory whose place it takes once applied; `finding_id` the finding of an analysis
     that it comes from, or `observation_id` that of the knowledge graph, whose text it takes where none is given."""
-    origin = _origin(caller, ask)
-    actions = [action.as_action() for action in ask.suggested_actions]
-    replaced = _replaceable(caller, ask.supersedes) if ask.supersedes else None
+    origin = _origin(caller, operation)
+    actions = [action.as_action() for action in operation.suggested_actions]
+    replaced = _replaceable(caller, operation.supersedes) if operation.supersedes else None
     proposals: list[Insight] = []
 
     def propose(record: MemoryRecord) -> None:
-        proposals.append(_propose(caller, record, actions, ask.visibility, replaced))
+        proposals.append(_propose(caller, record, actions, operation.visibility, replaced))
 
     try:
         answer = services.remember(
             caller=caller,
-            content=ask.insight_text or origin.text or None,
-            **ask.values("category", "confidence", "source", "related_columns"),
-            entity_urns=ask.entity_urns or origin.entity_urns,
+            content=operation.insight_text or origin.text or None,
+            **operation.values("category", "confidence", "source", "related_columns"),
+            entity_urns=operation.entity_urns or origin.entity_urns,
             visibility=Visibility.PRIVATE,
             metadata=origin.provenance,
             within=propose,
@@ -78,13 +78,13 @@ def capture(ask: Capture, *, caller: Caller) -> Captured:
     return Captured(proposals[0], existing=answer.existing, similar=answer.similar, note=answer.note)
 
 
-def _origin(caller: Caller, ask: Capture) -> Origin:
-    if ask.finding_id:
-        finding = findings.find(caller, ask.finding_id)
+def _origin(caller: Caller, operation: Capture) -> Origin:
+    if operation.finding_id:
+        finding = findings.get_finding(caller, operation.finding_id)
         provenance = {"finding_id": finding.pk.hex, "analysis_id": finding.session.analysis_id, "model": finding.model}
         return Origin(finding.finding, [], provenance)
-    if ask.observation_id:
-        return ORIGINS["graph"](caller, ask.observation_id)
+    if operation.observation_id:
+        return ORIGINS["graph"](caller, operation.observation_id)
     return Origin("", [], {})
 
 
@@ -123,7 +123,7 @@ def _propose(
 def require_curator_of(caller: Caller, record: MemoryRecord) -> None:
     """A persona's insights are decided by those curators who hold it, also where others may read them."""
     require_curator(caller)
-    if not caller.curates_for(record.persona):
+    if not caller.can_review_for(record.persona):
         raise Forbidden(f"belongs to the persona {record.persona}: its curators decide", field="insight_id")
 
 
@@ -133,15 +133,17 @@ def require_curator(caller: Caller) -> None:
 
 
 @carries_out(Edit)
-def edit(ask: Edit, *, caller: Caller) -> Insight:
+def edit(operation: Edit, *, caller: Caller) -> Insight:
     """A curator (or the owner) mends a pending insight's text or actions before it is decided."""
-    actions = None if ask.suggested_actions is None else [action.as_action() for action in ask.suggested_actions]
-    changes = ask.stated_values(*TEXTS)
+    actions = (
+        None if operation.suggested_actions is None else [action.as_action() for action in operation.suggested_actions]
+    )
+    changes = operation.explicit_values(*TEXTS)
     if actions is None and not changes:
         raise Invalid("no fields to change; allowed: content, suggested_actions, category, confidence, entity_urns")
     with transaction.atomic():
-        insight = locked_insight(caller, ask.insight_id)
-        if not caller.acts_for(insight.record.created_by):
+        insight = locked_insight(caller, operation.insight_id)
+        if not caller.can_edit_for(insight.record.created_by):
             require_curator_of(caller, insight.record)
         if insight.state != InsightState.PENDING:
             raise Conflict(f"is {insight.state}: only a pending insight is edited", field="insight_id")
@@ -160,7 +162,7 @@ def edit(ask: Edit, *, caller: Caller) -> Insight:
 
 def set_replaced(*, caller: Caller, insight_id: UUID | str, record_id: UUID | str | None) -> Insight:
     """A curator says which memory a pending insight takes the place of once it is applied; None: of none."""
-    replaced = _replaceable(caller, checked(Id, record_id, "supersedes")) if record_id else None
+    replaced = _replaceable(caller, validate(Id, record_id, "supersedes")) if record_id else None
     with transaction.atomic():
         insight = locked_insight(caller, insight_id)
         require_curator_of(caller, insight.record)
@@ -177,7 +179,7 @@ def set_replaced(*, caller: Caller, insight_id: UUID | str, record_id: UUID | st
 
 def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
     """The insight and its record, both locked, if the caller sees it."""
-    pk = checked(Id, insight_id, "insight_id")
+    pk = validate(Id, insight_id, "insight_id")
     if not Insight.objects.visible_to(caller).filter(pk=pk).exists():
         raise NotFound("no such insight", field="insight_id")
     record = MemoryRecord.objects.select_for_update().get(pk=pk)
@@ -232,7 +234,9 @@ def mark_applied(caller: Caller, changeset: Changeset) -> int:
             with revised(caller, insight.record, "apply", f"changeset {changeset.pk.hex}"):
                 insight.record.visibility = Visibility.EVERYONE
             if insight.replaces_id:
-                correction_chains.take_place(caller=caller, record=insight.record, predecessor_id=insight.replaces_id)
+                correction_chains.supersede_with(
+                    caller=caller, record=insight.record, predecessor_id=insight.replaces_id
+                )
             events.announce(events.APPLIED, insight, by=caller.email, to=[insight.record.created_by])
     return len(bound)
 
@@ -243,7 +247,7 @@ def return_to_review(caller: Caller, changeset: Changeset) -> int:
         bound = list(Insight.objects.select_for_update().filter(changeset=changeset))
         for insight in bound:
             insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
-            correction_chains.give_place_back(caller=caller, record=insight.record)
+            correction_chains.reactivate_predecessor(caller=caller, record=insight.record)
             back_to_pending(caller, insight, "roll_back")
             events.announce(events.ROLLED_BACK, insight, by=caller.email, to=[insight.record.created_by])
     return len(bound)

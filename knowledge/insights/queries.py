@@ -20,7 +20,7 @@ from knowledge.models.changeset import ChangesetQuerySet
 from knowledge.models.insight import InsightQuerySet
 from memories.contract.errors import NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 
@@ -30,7 +30,7 @@ TITLE = 80  # characters of a proposed document's title
 
 
 def insight(caller: Caller, insight_id: UUID | str) -> Insight:
-    pk = checked(Id, insight_id, "insight_id")
+    pk = validate(Id, insight_id, "insight_id")
     row = Insight.objects.visible_to(caller).select_related("record").filter(pk=pk).first()
     if row is None:
         raise NotFound("no such insight", field="insight_id")
@@ -38,7 +38,7 @@ def insight(caller: Caller, insight_id: UUID | str) -> Insight:
 
 
 def may_curate(caller: Caller) -> bool:
-    return caller.curates
+    return caller.is_curator
 
 
 def waiting(caller: Caller) -> InsightQuerySet:
@@ -172,7 +172,7 @@ def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[l
     if urn:
         try:
             read = catalogs.current().read([urn], entity_view.ASPECTS)[urn]
-            current = entity_view.of(
+            current = entity_view.parse_entity(
                 urn, {name: a.value for name, a in read.items() if a.value is not None}
             ).description
         except (CatalogUnavailable, CatalogRefused) as error:

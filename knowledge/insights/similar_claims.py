@@ -18,7 +18,7 @@ NEAR = 0.5  # cosine from which a memory is worth showing beside a claim (the de
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClosestMemory:
     """The nearest existing claim; `conflict` names a number, date or negation that differs, or is empty."""
 
     record: MemoryRecord
@@ -29,7 +29,7 @@ class Claim:
 FEW = 3  # insights for which everything is compared; of more, those with entities are compared about these
 
 
-def nearest_claims(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, Claim]:
+def closest_memories(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, ClosestMemory]:
     """By insight, the nearest living memory that this curator sees; what waits for review itself is no claim yet. In a
     list, an insight about entities is compared with what is known of these."""
     if not insights:
@@ -43,6 +43,6 @@ def nearest_claims(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, Cl
     similar |= nearest_of(scope, free, threshold=NEAR) if free else {}
     texts = {insight.pk: insight.record.content for insight in insights}
     return {
-        pk: Claim(near.record, near.cosine, contradiction(texts[pk], near.record.content))
+        pk: ClosestMemory(near.record, near.cosine, contradiction(texts[pk], near.record.content))
         for pk, near in similar.items()
     }

@@ -14,7 +14,7 @@ from knowledge.context.memory_context import entities_of
 from knowledge.insights.lifecycle import capture
 from knowledge.models import FailedCall
 from memories.contract.errors import DomainError
-from memories.contract.tools import Call, Companion
+from memories.contract.tools import Call, ContextBlock
 from memories.identity.caller import Caller
 from memories.models import Category, Source
 
@@ -25,7 +25,7 @@ ALIKE = 0.5  # ratio of two statements (difflib) from which one is the other put
 MAX_STATEMENT = 1_500  # characters of a statement in the text of a correction
 
 
-def hear_failure(caller: Caller, call: Call, error: DomainError) -> None:
+def on_call_failed(caller: Caller, call: Call, error: DomainError) -> None:
     """memories.contract.tools.FAILURES: keeps what failed, for minutes."""
     statement = _statement(call)
     if not settings.CAPTURE_FROM_FAILURE or not caller.connection or not statement or error.code not in TEACHES:
@@ -35,7 +35,7 @@ def hear_failure(caller: Caller, call: Call, error: DomainError) -> None:
     )
 
 
-def put_right(caller: Caller, call: Call) -> Companion | None:
+def propose_correction(caller: Caller, call: Call) -> ContextBlock | None:
     """memories.contract.tools.COMPANIONS: proposes the correction, once, and says so beside the answer."""
     statement = _statement(call)
     if not settings.CAPTURE_FROM_FAILURE or not caller.connection or not statement:
@@ -57,7 +57,7 @@ def put_right(caller: Caller, call: Call) -> Companion | None:
         entity_urns=entities_of(caller, call),
     )
     says = "a correction was proposed from the statement that failed before: a curator decides"
-    return Companion({"captured_insight": captured.insight.pk.hex, "note": says})
+    return ContextBlock({"captured_insight": captured.insight.pk.hex, "note": says})
 
 
 def _statement(call: Call) -> str:

@@ -10,7 +10,7 @@ from knowledge.insights.lifecycle import capture
 from knowledge.operations import AnswerQuestion, Appeal, Capture
 from knowledge.review import clarifications, decisions, evidence
 from knowledge.review.cases import problems_of
-from memories.contract.display import visible
+from memories.contract.display import show_invisible
 from memories.contract.tools import Tool
 from memories.identity.caller import Caller
 from memories.responses import SimilarShape, similar_shape
@@ -42,13 +42,13 @@ class CaptureShape(AppealShape):
     note: NotRequired[str]
 
 
-def _appeal(caller: Caller, ask: Appeal) -> AppealShape:
-    insight = decisions.appeal(ask, caller=caller)
+def _appeal(caller: Caller, operation: Appeal) -> AppealShape:
+    insight = decisions.appeal(operation, caller=caller)
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "appealed; a curator will look again"}
 
 
-def _answer(caller: Caller, ask: AnswerQuestion) -> AppealShape:
-    insight = clarifications.answer(ask, caller=caller)
+def _answer(caller: Caller, operation: AnswerQuestion) -> AppealShape:
+    insight = clarifications.answer(operation, caller=caller)
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "answered; a curator will look again"}
 
 
@@ -57,7 +57,7 @@ def _open_questions(caller: Caller) -> list[QuestionShape]:
     shapes: list[QuestionShape] = []
     for insight in clarifications.open_questions(caller)[:QUESTIONS_TOLD]:
         if question := clarifications.question_of(insight):
-            text = visible(insight.record.content)
+            text = show_invisible(insight.record.content)
             shapes.append(
                 QuestionShape(
                     insight_id=insight.pk.hex,
@@ -70,8 +70,8 @@ def _open_questions(caller: Caller) -> list[QuestionShape]:
     return shapes
 
 
-def _capture(caller: Caller, ask: Capture) -> CaptureShape:
-    captured = capture(ask, caller=caller)
+def _capture(caller: Caller, operation: Capture) -> CaptureShape:
+    captured = capture(operation, caller=caller)
     insight = captured.insight
     shape: CaptureShape = {
         "insight_id": insight.pk.hex,

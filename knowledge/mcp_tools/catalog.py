@@ -48,12 +48,12 @@ class EntityShape(TypedDict):
 
 
 @tool(toolset="knowledge", title="Search the catalog", hints=LOOKING)
-def catalog_search(caller: Caller, ask: SearchCatalog) -> CatalogShape:
+def catalog_search(caller: Caller, operation: SearchCatalog) -> CatalogShape:
     """Find entities of the data catalog: data sets, glossary terms, domains, documents."""
     catalog = catalogs.readable()
-    for kind in ask.types:
+    for kind in operation.types:
         check_choice("types", kind, sorted({*TYPES, *LocalCatalog().types()}))
-    answer = search(catalog, ask.query, types=ask.types, limit=ask.limit)
+    answer = search(catalog, operation.query, types=operation.types, limit=operation.limit)
     shape: CatalogShape = {
         "entities": [responses.summary_shape(entity) for entity in answer.entities],
         "count": len(answer.entities),
@@ -65,40 +65,42 @@ def catalog_search(caller: Caller, ask: SearchCatalog) -> CatalogShape:
 
 
 @tool(toolset="knowledge", title="Look at a catalog entity", hints=LOOKING)
-def catalog_entity(caller: Caller, ask: ShowEntity) -> EntityShape:
+def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityShape:
     """What the catalog says of an entity now: description, columns, owners, tags, neighbours, and insights about it."""
     catalog = catalogs.readable()
-    entity = evidence.of_entity(catalog, ask.urn, columns_from=ask.columns_from, columns_most=ask.columns_limit)
+    entity = evidence.of_entity(
+        catalog, operation.urn, columns_from=operation.columns_from, columns_most=operation.columns_limit
+    )
     if note := catalogs.copy_note(catalog):
         entity |= {"degraded": True, "note": note}
     if not entity["exists"]:
-        raise NotFound(f"{ask.urn} is not in the catalog", field="urn")
-    if products := evidence.products_of(ask.urn):
+        raise NotFound(f"{operation.urn} is not in the catalog", field="urn")
+    if products := evidence.products_of(operation.urn):
         entity["products"] = products
     if names := evidence.names_behind(catalog, entity):
         entity["names"] = names
-    columns_left = entity["columns_total"] - ask.columns_from - len(entity["columns"])
+    columns_left = entity["columns_total"] - operation.columns_from - len(entity["columns"])
     if columns_left > 0:
         entity["columns_left"] = columns_left
-    rows = queries.about(caller, ask.urn)[:20]
+    rows = queries.about(caller, operation.urn)[:20]
     return {"entity": entity, "insights": [responses.insight_shape(row) for row in rows], "about": QUOTED}
 
 
 @tool(toolset="knowledge", title="Follow the lineage", hints=LOOKING)
-def catalog_lineage(caller: Caller, ask: FollowLineage) -> LineageShape:
+def catalog_lineage(caller: Caller, operation: FollowLineage) -> LineageShape:
     """What an entity is made from and what is made from it, nearest first, with columns where they are known."""
-    if not catalogs.readable().existing([ask.urn]):
-        raise NotFound(f"{ask.urn} is not in the catalog", field="urn")
-    directions = lineage.DIRECTIONS if ask.direction == "both" else [ask.direction]
-    nodes = lineage.around(ask.urn, directions, ask.hops, ask.limit + 1)
+    if not catalogs.readable().existing([operation.urn]):
+        raise NotFound(f"{operation.urn} is not in the catalog", field="urn")
+    directions = lineage.DIRECTIONS if operation.direction == "both" else [operation.direction]
+    nodes = lineage.around(operation.urn, directions, operation.hops, operation.limit + 1)
     page = [
         {"urn": node.urn, "name": short_name(node.urn), "direction": node.direction, "distance": node.distance}
-        for node in nodes[: ask.limit]
+        for node in nodes[: operation.limit]
     ]
     return {
-        "urn": ask.urn,
+        "urn": operation.urn,
         "nodes": page,
         "count": len(page),
-        "more": len(nodes) > ask.limit,
-        "columns": lineage.columns(ask.urn),
+        "more": len(nodes) > operation.limit,
+        "columns": lineage.columns(operation.urn),
     }

@@ -12,14 +12,14 @@ from knowledge import catalog as catalogs
 from knowledge import operations, responses
 from knowledge.catalog.metadata_files import as_proposals
 from knowledge.changesets import rollback
-from knowledge.changesets.apply import Applied, apply, find, resume
+from knowledge.changesets.apply import Applied, apply, get_changeset, resume
 from knowledge.changesets.apply import preview as preview_changes
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit, require_curator
 from knowledge.models import Insight, InsightState
 from knowledge.responses import ChangesetShape, ChangeShape, InsightShape
 from knowledge.review import clarifications, decisions, evidence
-from memories.contract.budget import within_budget
+from memories.contract.budget import fit_items
 from memories.contract.errors import DomainError, Forbidden, NotFound
 from memories.contract.tools import Hints, Tool
 from memories.identity.caller import Caller
@@ -116,25 +116,26 @@ class ExportShape(TypedDict):
     proposals: list[dict[str, Any]]
 
 
-def _bulk_review(caller: Caller, ask: operations.CountQueue) -> QueueShape:
+def _bulk_review(caller: Caller, operation: operations.CountQueue) -> QueueShape:
     shape: QueueShape = {**queries.overview(caller)}  # type: ignore[typeddict-item]  # built to be one
     return shape
 
 
-def _review(caller: Caller, ask: operations.ReviewEntity) -> EntityReviewShape:
-    rows: Any = queries.about(caller, ask.entity_urn)
+def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewShape:
+    rows: Any = queries.about(caller, operation.entity_urn)
     current: dict[str, Any] | None = None
     note = ""
     try:
-        current = evidence.of_entity(catalogs.current(), ask.entity_urn)
+        current = evidence.of_entity(catalogs.current(), operation.entity_urn)
     except DomainError as error:
         note = error.message
     with_evidence: list[Any] = [
-        {**responses.insight_shape(insight), "evidence": evidence.beside(insight)} for insight in rows[: ask.limit]
+        {**responses.insight_shape(insight), "evidence": evidence.beside(insight)}
+        for insight in rows[: operation.limit]
     ]
-    shown_insights, omitted = within_budget(with_evidence)
+    shown_insights, omitted = fit_items(with_evidence)
     shape: EntityReviewShape = {
-        "entity_urn": ask.entity_urn,
+        "entity_urn": operation.entity_urn,
         "current_metadata": current,
         "insights": shown_insights,
         "total": rows.count(),
@@ -174,65 +175,67 @@ def _error_of(refused: RefusedShape) -> DomainError:
     return error
 
 
-def _approve(caller: Caller, ask: operations.Approve) -> DecidedShape:
-    notes = ask.review_notes
-    return _decide_each(ask.insight_ids, lambda pk: decisions.approve(caller=caller, insight_id=pk, notes=notes))
+def _approve(caller: Caller, operation: operations.Approve) -> DecidedShape:
+    notes = operation.review_notes
+    return _decide_each(operation.insight_ids, lambda pk: decisions.approve(caller=caller, insight_id=pk, notes=notes))
 
 
-def _reject(caller: Caller, ask: operations.Reject) -> DecidedShape:
-    notes = ask.review_notes
-    return _decide_each(ask.insight_ids, lambda pk: decisions.reject(caller=caller, insight_id=pk, notes=notes))
+def _reject(caller: Caller, operation: operations.Reject) -> DecidedShape:
+    notes = operation.review_notes
+    return _decide_each(operation.insight_ids, lambda pk: decisions.reject(caller=caller, insight_id=pk, notes=notes))
 
 
-def _need_more(caller: Caller, ask: operations.NeedMore) -> DecidedShape:
-    notes = ask.review_notes
-    return _decide_each(ask.insight_ids, lambda pk: clarifications.need_more(caller=caller, insight_id=pk, notes=notes))
+def _need_more(caller: Caller, operation: operations.NeedMore) -> DecidedShape:
+    notes = operation.review_notes
+    return _decide_each(
+        operation.insight_ids, lambda pk: clarifications.request_changes(caller=caller, insight_id=pk, notes=notes)
+    )
 
 
-def _undo(caller: Caller, ask: operations.UndoReview) -> DecidedShape:
-    return _decide_each(ask.insight_ids, lambda pk: decisions.undo_review(caller=caller, insight_id=pk))
+def _undo(caller: Caller, operation: operations.UndoReview) -> DecidedShape:
+    return _decide_each(operation.insight_ids, lambda pk: decisions.undo_review(caller=caller, insight_id=pk))
 
 
-def _edit(caller: Caller, ask: operations.EditInsight) -> EditedShape:
+def _edit(caller: Caller, operation: operations.EditInsight) -> EditedShape:
     edited = edit(
         caller=caller,
-        insight_id=ask.insight_ids[0],
-        content=ask.content,
-        suggested_actions=[change.as_action() for change in ask.changes] or None,
+        insight_id=operation.insight_ids[0],
+        content=operation.content,
+        suggested_actions=[change.as_action() for change in operation.changes] or None,
     )
     return {"updated": 1, "total": 1, "insights": [responses.insight_shape(edited)]}
 
 
-def _edit_and_approve(caller: Caller, ask: operations.EditAndApprove) -> EditedShape:
-    edited = _edit(caller, ask)
-    (insight_id,) = ask.insight_ids
-    decisions.approve(caller=caller, insight_id=insight_id, notes=ask.review_notes)
+def _edit_and_approve(caller: Caller, operation: operations.EditAndApprove) -> EditedShape:
+    edited = _edit(caller, operation)
+    (insight_id,) = operation.insight_ids
+    decisions.approve(caller=caller, insight_id=insight_id, notes=operation.review_notes)
     return {**edited, "insights": [responses.insight_shape(queries.insight(caller, insight_id))]}
 
 
-def _synthesize(caller: Caller, ask: operations.Synthesize) -> SynthesisShape:
-    selection = [queries.insight(caller, insight_id) for insight_id in ask.insight_ids]
-    if not selection and ask.entity_urn:
-        selection = list(queries.about(caller, ask.entity_urn)[: operations.AT_ONCE])
+def _synthesize(caller: Caller, operation: operations.Synthesize) -> SynthesisShape:
+    selection = [queries.insight(caller, insight_id) for insight_id in operation.insight_ids]
+    if not selection and operation.entity_urn:
+        selection = list(queries.about(caller, operation.entity_urn)[: operations.AT_ONCE])
     approved = [insight for insight in selection if insight.state == InsightState.APPROVED and not insight.changeset_id]
-    urn = ask.entity_urn or ""
+    urn = operation.entity_urn or ""
     proposed, note = queries.synthesize(caller, urn, approved)
     return {"entity_urn": urn, "proposed_changes": proposed, "note": note}
 
 
-def _needs_confirmation(ask: operations.Apply | operations.RollBack) -> bool:
-    return ask.dry_run or (settings.APPLY_REQUIRE_CONFIRMATION and not ask.confirm)
+def _needs_confirmation(operation: operations.Apply | operations.RollBack) -> bool:
+    return operation.dry_run or (settings.APPLY_REQUIRE_CONFIRMATION and not operation.confirm)
 
 
-def _apply(caller: Caller, ask: operations.Apply) -> AppliedShape | PreviewShape:
-    if not _needs_confirmation(ask):
-        return _applied(apply(ask, caller=caller))
-    preview = preview_changes(ask, caller=caller)
+def _apply(caller: Caller, operation: operations.Apply) -> AppliedShape | PreviewShape:
+    if not _needs_confirmation(operation):
+        return _applied(apply(operation, caller=caller))
+    preview = preview_changes(operation, caller=caller)
     return {
-        "confirmation_required": not ask.dry_run,
-        "dry_run": ask.dry_run,
+        "confirmation_required": not operation.dry_run,
+        "dry_run": operation.dry_run,
         "entity_urn": preview.entity_urn,
-        "changes_count": len(ask.changes),
+        "changes_count": len(operation.changes),
         "preview": [responses.planned_shape(planned, preview.entities) for planned in preview.planned],
         "message": "nothing was written; repeat with confirm=true to write this",
     }
@@ -269,14 +272,16 @@ def _applied(applied: Applied) -> AppliedShape:
     return shape
 
 
-def _resume(caller: Caller, ask: operations.ResumeChangeset) -> AppliedShape:
-    return _applied(resume(caller=caller, changeset_id=ask.changeset_id))
+def _resume(caller: Caller, operation: operations.ResumeChangeset) -> AppliedShape:
+    return _applied(resume(caller=caller, changeset_id=operation.changeset_id))
 
 
-def _rollback(caller: Caller, ask: operations.RollBack) -> RolledBackShape | PreviewShape:
-    if _needs_confirmation(ask):
-        return _rollback_preview(caller, ask)
-    result = rollback.roll_back(caller=caller, changeset_id=ask.changeset_id, skip_conflicts=ask.skip_conflicts)
+def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackShape | PreviewShape:
+    if _needs_confirmation(operation):
+        return _rollback_preview(caller, operation)
+    result = rollback.roll_back(
+        caller=caller, changeset_id=operation.changeset_id, skip_conflicts=operation.skip_conflicts
+    )
     return {
         "changeset_id": result.changeset.pk.hex,
         "target_urn": result.changeset.entity_urn,
@@ -289,38 +294,38 @@ def _rollback(caller: Caller, ask: operations.RollBack) -> RolledBackShape | Pre
     }
 
 
-def _rollback_preview(caller: Caller, ask: operations.RollBack) -> PreviewShape:
-    preview = rollback.roll_back_preview(caller=caller, changeset_id=ask.changeset_id)
+def _rollback_preview(caller: Caller, operation: operations.RollBack) -> PreviewShape:
+    preview = rollback.roll_back_preview(caller=caller, changeset_id=operation.changeset_id)
     changes: list[ChangeShape] = [
         {**responses.change_shape(change), "outcome": "would be reverted" if is_ours else "changed by others since"}
         for change, is_ours in preview
     ]
     return {
-        "confirmation_required": not ask.dry_run,
-        "dry_run": ask.dry_run,
+        "confirmation_required": not operation.dry_run,
+        "dry_run": operation.dry_run,
         "preview": changes,
         "message": "nothing was written; repeat with confirm=true to roll this back",
     }
 
 
-def _list_changesets(caller: Caller, ask: operations.ListChangesets) -> ChangesetsShape:
-    if ask.changeset_id:
-        changeset = find(caller, ask.changeset_id)
+def _list_changesets(caller: Caller, operation: operations.ListChangesets) -> ChangesetsShape:
+    if operation.changeset_id:
+        changeset = get_changeset(caller, operation.changeset_id)
         return {"changesets": [responses.changeset_shape(changeset, list(changeset.changes.all()))], "total": 1}
-    rows = queries.changesets(caller, ask.entity_urn or "")
-    page = [responses.changeset_shape(row) for row in rows[ask.offset : ask.offset + ask.limit]]
-    shown_changesets, omitted = within_budget(page)
+    rows = queries.changesets(caller, operation.entity_urn or "")
+    page = [responses.changeset_shape(row) for row in rows[operation.offset : operation.offset + operation.limit]]
+    shown_changesets, omitted = fit_items(page)
     return {
         "changesets": shown_changesets,
         "total": rows.count(),
         "omitted": omitted,
-        "limit": ask.limit,
-        "offset": ask.offset,
+        "limit": operation.limit,
+        "offset": operation.offset,
     }
 
 
-def _export(caller: Caller, ask: operations.ExportChangeset) -> ExportShape:
-    changeset = find(caller, ask.changeset_id)
+def _export(caller: Caller, operation: operations.ExportChangeset) -> ExportShape:
+    changeset = get_changeset(caller, operation.changeset_id)
     landed = changeset.changes.filter(outcome="landed")
     return {"changeset_id": changeset.pk.hex, "proposals": as_proposals(landed)}
 
@@ -331,7 +336,7 @@ apply_knowledge = Tool(
     title="Curate and apply knowledge",
     description="For curators: review captured insights, apply approved ones to the data catalog, and roll that back."
     "\n\nreview → approve → synthesize → apply with dry_run, then with confirm → rollback if need be.",
-    chooser="action",
+    selector="action",
     choices={
         "bulk_review": _bulk_review,
         "review": _review,
@@ -350,5 +355,5 @@ apply_knowledge = Tool(
     },
     hints=Hints(destructive=True),
     repeats_choice=True,
-    admits=require_curator,
+    check_permission=require_curator,
 )

@@ -25,7 +25,7 @@ class InsightQuerySet(models.QuerySet["Insight"]):
     def visible_to(self, caller: Caller) -> InsightQuerySet:
         """Insights whose memory the caller sees; a curator also sees those of the personas held. Admins see all."""
         rule = readable_by(caller, "record__")
-        if caller.curates and not caller.is_admin:  # or-ed to the empty rule of admins, a condition would narrow it
+        if caller.is_curator and not caller.is_admin:  # or-ed to the empty rule of admins, a condition would narrow it
             rule |= Q(record__persona__in=sorted(caller.personas))
         return self.filter(rule)
 

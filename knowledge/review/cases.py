@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
-from knowledge.catalog.interface import CatalogPort, CatalogRefused, CatalogUnavailable
+from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.changesets.change_request import CHANGE_TYPES, Request
 from knowledge.changesets.diff import Readable, of_planned
@@ -22,12 +22,12 @@ from knowledge.changesets.planning import plan
 from knowledge.context.memory_context import MAX_QUERY, ranked
 from knowledge.freshness.baselines import urns_of
 from knowledge.insights import queries
-from knowledge.insights.similar_claims import Claim, nearest_claims
+from knowledge.insights.similar_claims import ClosestMemory, closest_memories
 from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from knowledge.review.evidence import beside
 from memories.contract.errors import DomainError
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.database.queryset_sql import condition
 from memories.history import chain
 from memories.identity.caller import Caller
@@ -97,7 +97,7 @@ class Case:
     hides_replaced: bool  # it replaces a memory that this curator may not see
     line: Sequence[MemoryRecord]
     neighbours: Sequence[MemoryRecord]
-    nearest: Claim | None  # what is known already and comes nearest by meaning
+    nearest: ClosestMemory | None  # what is known already and comes nearest by meaning
     alike: Sequence[Insight]  # near-duplicates that wait too
 
 
@@ -112,29 +112,31 @@ def case(caller: Caller, insight: Insight) -> Case:
     return Case(
         insight=insight,
         evidence=beside(insight, catalog=catalog),
-        effect=effect(insight, catalog),
+        effect=effect_of(insight, catalog),
         replaced=replaced,
         hides_replaced=bool(insight.replaces_id) and replaced is None,
         line=chain(caller, replaced or record),
         neighbours=_neighbours(caller, insight, skip=[record.pk, insight.replaces_id]),
-        nearest=nearest_claims(caller, [insight]).get(insight.pk),
+        nearest=closest_memories(caller, [insight]).get(insight.pk),
         alike=_alike(caller, insight),
     )
 
 
-def effect(insight: Insight, catalog: CatalogPort) -> Effect:
+def effect_of(insight: Insight, catalog: Catalog) -> Effect:
     """The before and after of the suggested actions, planned on the catalog as it is now; nothing is written."""
     changes = queries.proposals([insight])
     urn = next(iter(insight.record.entity_urns), "")
     try:
-        requests = [checked(Request, change, "changes") for change in changes]
+        requests = [validate(Request, change, "changes") for change in changes]
         if not urn and any(CHANGE_TYPES[request.change_type].kinds for request in requests):
             return Effect(changes=changes, error="it names no catalog entity, so there is nothing to change")
         planned = plan(catalog, urn, requests, "preview", "preview")
         entities = {}
         if urn:
             read = catalog.read([urn], entity_view.ASPECTS)[urn]
-            entities[urn] = entity_view.of(urn, {name: a.value for name, a in read.items() if a.value is not None})
+            entities[urn] = entity_view.parse_entity(
+                urn, {name: a.value for name, a in read.items() if a.value is not None}
+            )
     except DomainError as error:
         return Effect(urn, changes, error=error.message, refusal=error)
     return Effect(urn, changes, of_planned(planned, entities))
@@ -145,7 +147,7 @@ def draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[Mapping[st
     record = MemoryRecord(content=claim.get("content") or "…", created_by=caller.email, persona=caller.persona)
     record.category, record.entity_urns = claim.get("category") or "", list(claim.get("entity_urns") or [])
     insight = Insight(record=record, suggested_actions=[dict(action) for action in actions])
-    return effect(insight, Snapshot(catalogs.readable()))
+    return effect_of(insight, Snapshot(catalogs.readable()))
 
 
 def problems_of(insight: Insight) -> list[str]:
@@ -154,7 +156,7 @@ def problems_of(insight: Insight) -> list[str]:
     catalog = Snapshot(catalogs.readable())
     for index, action in enumerate(insight.suggested_actions):
         try:
-            request = checked(Request, action, "")
+            request = validate(Request, action, "")
             if urn or not CHANGE_TYPES[request.change_type].kinds:
                 plan(catalog, urn, [request], "preview", "preview")
             else:

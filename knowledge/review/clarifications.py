@@ -16,16 +16,16 @@ from knowledge.insights.lifecycle import locked_insight
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import AnswerQuestion
 from knowledge.review import events
-from knowledge.review.decisions import keep_word, under_review
+from knowledge.review.decisions import record_decision, under_review
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.contract.operations import carries_out
-from memories.identity.caller import CURATE, Caller, caller_for
+from memories.identity.caller import CURATE, Caller, build_caller
 from memories.models import Status
 
 MAX_COLLEAGUES = 100
 
 
-def need_more(*, caller: Caller, insight_id: UUID | str, notes: str) -> Insight:
+def request_changes(*, caller: Caller, insight_id: UUID | str, notes: str) -> Insight:
     """A curator asks the author for what is missing; `notes` is the question."""
     if not notes.strip():
         raise Invalid("is missing: the author needs to know what you need", field="review_notes")
@@ -33,41 +33,41 @@ def need_more(*, caller: Caller, insight_id: UUID | str, notes: str) -> Insight:
         _require_pending(insight)
         insight.question_at = timezone.now()
         insight.save(update_fields=["question_at"])
-        decision = keep_word(caller, insight, DecisionKind.NEEDS_MORE, notes)
+        decision = record_decision(caller, insight, DecisionKind.NEEDS_MORE, notes)
         events.tell(insight, decision, to=[insight.record.created_by])
     return insight
 
 
 @carries_out(AnswerQuestion)
-def answer(ask: AnswerQuestion, *, caller: Caller) -> Insight:
+def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
     """The author answers: the insight waits for a curator again."""
     with transaction.atomic():
-        insight = locked_insight(caller, ask.insight_id)
-        if not caller.acts_for(insight.record.created_by):
+        insight = locked_insight(caller, operation.insight_id)
+        if not caller.can_edit_for(insight.record.created_by):
             raise Forbidden("belongs to somebody else: its author answers", field="insight_id")
         if insight.question_at is None:
             raise Conflict("has no open question", field="insight_id")
         insight.question_at = None
         insight.save(update_fields=["question_at"])
         asker = insight.decisions.filter(kind=DecisionKind.NEEDS_MORE).last()
-        decision = keep_word(caller, insight, DecisionKind.ANSWERED, ask.notes)
+        decision = record_decision(caller, insight, DecisionKind.ANSWERED, operation.notes)
         events.tell(insight, decision, to=[asker.by if asker else "", insight.assignee])
     return insight
 
 
-def hand_over(*, caller: Caller, insight_id: UUID | str, to: str, notes: str = "") -> Insight:
+def reassign(*, caller: Caller, insight_id: UUID | str, to: str, notes: str = "") -> Insight:
     """Asks a colleague to decide; anyone who may can still do so. Raises NotFound for whom it can't be handed to."""
     with under_review(caller, insight_id, notes) as insight:
         _require_pending(insight)
         colleague = _curator(to)
-        if colleague is None or not colleague.curates_for(insight.record.persona):
+        if colleague is None or not colleague.can_review_for(insight.record.persona):
             curators = f"a curator of the persona {insight.record.persona}"
             raise NotFound(f"{to.strip()[:80]!r} can't decide this", field="to", allowed=curators)
         if colleague.email == insight.record.created_by and not colleague.is_admin:
             raise Conflict(f"is {colleague.email}’s own: somebody else has to review it", field="to")
         insight.assignee = colleague.email
         insight.save(update_fields=["assignee"])
-        decision = keep_word(caller, insight, DecisionKind.HANDED_OVER, notes or f"to {colleague.email}")
+        decision = record_decision(caller, insight, DecisionKind.HANDED_OVER, notes or f"to {colleague.email}")
         events.tell(insight, decision, to=[colleague.email])
     return insight
 
@@ -109,7 +109,7 @@ def _require_pending(insight: Insight) -> None:
 def _curator(email: str) -> Caller | None:
     person = get_user_model().objects.filter(email=email.strip().lower(), is_active=True).first()
     try:
-        caller = caller_for(person, door="portal") if person else None
+        caller = build_caller(person, channel="portal") if person else None
     except DomainError:
         return None
-    return caller if caller and caller.curates else None
+    return caller if caller and caller.is_curator else None

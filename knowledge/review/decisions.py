@@ -20,7 +20,7 @@ from knowledge.review import events
 from memories import services
 from memories.contract.errors import Conflict, Forbidden
 from memories.contract.fields import Reason
-from memories.contract.operations import carries_out, checked
+from memories.contract.operations import carries_out, validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.operations import EDITED_BY
@@ -73,26 +73,26 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
             raise Forbidden(f"was decided by {insight.reviewed_by}", field="insight_id")
         if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
             raise Conflict("was archived by its owner", field="insight_id")
-        if insight.state == InsightState.REJECTED and (twin := services.living_twin(insight.record)):
+        if insight.state == InsightState.REJECTED and (twin := services.find_duplicate(insight.record)):
             raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
-        keep_word(caller, insight, DecisionKind.TAKEN_BACK, "")
+        record_decision(caller, insight, DecisionKind.TAKEN_BACK, "")
         back_to_pending(caller, insight, "undo_review")
     return insight
 
 
 @carries_out(Appeal)
-def appeal(ask: Appeal, *, caller: Caller) -> Insight:
+def appeal(operation: Appeal, *, caller: Caller) -> Insight:
     """The owner of a rejected insight says why it should be looked at again: it waits anew, with the reason."""
     with transaction.atomic():
-        insight = locked_insight(caller, ask.insight_id)
-        if not caller.acts_for(insight.record.created_by):
+        insight = locked_insight(caller, operation.insight_id)
+        if not caller.can_edit_for(insight.record.created_by):
             raise Forbidden("belongs to somebody else: its owner appeals", field="insight_id")
         if insight.state != InsightState.REJECTED:
             raise Conflict(f"is {insight.state}: only a rejection is appealed", field="insight_id")
-        if twin := services.living_twin(insight.record):
+        if twin := services.find_duplicate(insight.record):
             raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
         rejecter = insight.reviewed_by
-        decision = keep_word(caller, insight, DecisionKind.APPEALED, ask.notes)
+        decision = record_decision(caller, insight, DecisionKind.APPEALED, operation.notes)
         events.tell(insight, decision, to=[rejecter])
         back_to_pending(caller, insight, "appeal")
     return insight
@@ -108,7 +108,7 @@ def against(caller: Caller) -> Any:
 # -- edits of what is in force ----------------------------------------------------------------------------------
 
 
-def hold_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
+def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
     """Keeps an edit of what is in force for a curator, and says so; "" where nothing has to wait."""
     differs = {name: value for name, value in changes.items() if getattr(record, name) != value}
     if not HELD & set(differs):
@@ -123,7 +123,7 @@ def hold_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) 
     return "the edit waits for a curator; what was approved stays in force until then"
 
 
-def hold_correction(record: MemoryRecord) -> str:
+def defer_correction(record: MemoryRecord) -> str:
     if not Insight.objects.filter(pk=record.pk, state__in=IN_FORCE).exists():
         return ""
     return "the correction waits for a curator; what was approved stays in force until it is applied"
@@ -143,7 +143,7 @@ def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
             setattr(record, name, value)
         record.metadata = services.written_by(_writer(insight, caller), record, record.metadata)
     editor = insight.edit_by
-    decision = keep_word(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
+    decision = record_decision(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
     events.tell(insight, decision, to=[editor])
     _drop_edit(insight)
     transaction.on_commit(lambda: services.index_now(caller, record))
@@ -156,7 +156,7 @@ def _writer(insight: Insight, caller: Caller) -> Caller:
 
 
 def _reject_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
-    decision = keep_word(caller, insight, DecisionKind.EDIT_REJECTED, notes)
+    decision = record_decision(caller, insight, DecisionKind.EDIT_REJECTED, notes)
     events.tell(insight, decision, to=[insight.edit_by])
     _drop_edit(insight)
     return insight
@@ -174,7 +174,7 @@ def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
     with revised(caller, record, "undo_review", ""):
         for name, value in last.before.items():
             setattr(record, name, value)
-    keep_word(caller, insight, DecisionKind.TAKEN_BACK, "")
+    record_decision(caller, insight, DecisionKind.TAKEN_BACK, "")
     transaction.on_commit(lambda: services.index_now(caller, record))
     return insight
 
@@ -191,7 +191,7 @@ def _drop_edit(insight: Insight) -> None:
 def under_review(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator[Insight]:
     """Permission and locks around one decision, in one transaction with what moves with it."""
     require_curator(caller)
-    checked(Reason, notes, "review_notes")
+    validate(Reason, notes, "review_notes")
     with transaction.atomic():
         insight = locked_insight(caller, insight_id)
         require_curator_of(caller, insight.record)
@@ -215,11 +215,11 @@ def _decide(caller: Caller, insight: Insight, state: InsightState, notes: str, a
     insight.save(update_fields=["state", "question_at", "reviewed_by", "reviewed_at", "review_notes"])
     kind = DecisionKind.APPROVED if state == InsightState.APPROVED else DecisionKind.REJECTED
     overturns = "" if approver == caller.email else approver
-    decision = keep_word(caller, insight, kind, notes, overturns=overturns)
+    decision = record_decision(caller, insight, kind, notes, overturns=overturns)
     events.tell(insight, decision, to=[insight.record.created_by, overturns])
 
 
-def keep_word(
+def record_decision(
     caller: Caller,
     insight: Insight,
     kind: DecisionKind,

@@ -19,8 +19,8 @@ ON_OVERTURN: Registry[Callable[[Insight, Decision], None]] = Registry("overturne
 def tell(insight: Insight, decision: Decision, *, to: Iterable[str]) -> None:
     """A word of the review to those whom it concerns; nobody hears of their own."""
     if decision.overturns:
-        for overturned in ON_OVERTURN.values():
-            overturned(insight, decision)
+        for on_overturned in ON_OVERTURN.values():
+            on_overturned(insight, decision)
     announce(decision.kind, insight, by=decision.by, notes=decision.notes, to=to)
 
 

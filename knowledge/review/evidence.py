@@ -7,7 +7,7 @@ from typing import Any
 
 from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
-from knowledge.catalog.interface import CatalogPort, CatalogRefused, CatalogUnavailable
+from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.freshness.baselines import hash_of, urns_of
 from knowledge.insights.contradiction import contradiction
 from knowledge.models import CatalogAspect, EntityBaseline, Insight
@@ -17,11 +17,11 @@ COLUMNS_SHOWN = 50
 
 
 def of_entity(
-    catalog: CatalogPort, urn: str, *, lineage: bool = True, columns_from: int = 0, columns_most: int = COLUMNS_SHOWN
+    catalog: Catalog, urn: str, *, lineage: bool = True, columns_from: int = 0, columns_most: int = COLUMNS_SHOWN
 ) -> dict[str, Any]:
     """The entity's current description, columns, owners, tags and neighbours, with the names behind its URNs; of a
     document its text."""
-    entity = entity_view.read(catalog, urn)
+    entity = entity_view.load_entity(catalog, urn)
     summary: dict[str, Any] = {
         "urn": urn,
         "exists": entity.is_known and not entity.removed,
@@ -65,7 +65,7 @@ def products_of(urn: str) -> list[str]:
     return sorted(rows.filter(value__contains={"assets": [{"destinationUrn": urn}]}).values_list("urn", flat=True))
 
 
-def names_behind(catalog: CatalogPort, entity: Mapping[str, Any]) -> dict[str, str]:
+def names_behind(catalog: Catalog, entity: Mapping[str, Any]) -> dict[str, str]:
     """What the terms, domains, owners, tags, products and properties of an entity are called, as far as it is known."""
     keys = ("glossary_terms", "domains", "owners", "tags", "products", "structured_properties")
     urns = {urn for key in keys for urn in entity.get(key) or ()}
@@ -80,7 +80,7 @@ def names_behind(catalog: CatalogPort, entity: Mapping[str, Any]) -> dict[str, s
     return names
 
 
-def beside(insight: Insight, *, catalog: CatalogPort | None = None) -> dict[str, Any]:
+def beside(insight: Insight, *, catalog: Catalog | None = None) -> dict[str, Any]:
     """Evidence for every entity that the insight names, and where claim and catalog disagree. An outage is said.
     From a `catalog` at hand without lineage."""
     urns = urns_of(insight.record)

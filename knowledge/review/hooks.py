@@ -20,7 +20,7 @@ from memories.contract.errors import Conflict
 from memories.extensions import Review
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.writing.bulk_actions import Act
+from memories.writing.bulk_actions import BulkAction
 
 
 class InsightReview(Review):
@@ -44,11 +44,11 @@ class InsightReview(Review):
                 f"is in the catalog by the changeset {changeset}: a curator must roll that back first", field="id"
             )
 
-    def hold_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
-        return decisions.hold_edit(caller, record, changes)
+    def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
+        return decisions.defer_edit(caller, record, changes)
 
-    def hold_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
-        return decisions.hold_correction(record)
+    def defer_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
+        return decisions.defer_correction(record)
 
     def proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
         decisions.keep_proposal(record, replaces)
@@ -64,7 +64,7 @@ def ground(record: MemoryRecord, is_new: bool) -> None:
     if settings.DATAHUB_GMS_URL:
         transaction.on_commit(partial(async_task, "knowledge.tasks.ground", record.pk.hex))
     else:
-        transaction.on_commit(partial(baselines.ground, [record.pk]))
+        transaction.on_commit(partial(baselines.take_baselines, [record.pk]))
 
 
 class InsightCopies:
@@ -78,50 +78,50 @@ class InsightCopies:
 
 
 # What curators do to many insights at once.
-ACTS = {
-    "approve": Act(
+INSIGHT_ACTIONS = {
+    "approve": BulkAction(
         "Approved",
         lambda caller, pk, words: decisions.approve(caller=caller, insight_id=pk, notes=words.note),
         inverse="undo_review",
         kind="insight",
     ),
-    "reject": Act(
+    "reject": BulkAction(
         "Rejected",
         lambda caller, pk, words: decisions.reject(caller=caller, insight_id=pk, notes=words.note),
         inverse="undo_review",
         kind="insight",
     ),
-    "undo_review": Act(
+    "undo_review": BulkAction(
         "Back to waiting",
         lambda caller, pk, words: decisions.undo_review(caller=caller, insight_id=pk),
         kind="insight",
     ),
-    "needs_more": Act(
+    "needs_more": BulkAction(
         "Back to the author, with a question",
-        lambda caller, pk, words: clarifications.need_more(caller=caller, insight_id=pk, notes=words.note),
+        lambda caller, pk, words: clarifications.request_changes(caller=caller, insight_id=pk, notes=words.note),
         kind="insight",
     ),
-    "hand_over": Act(
+    "hand_over": BulkAction(
         "Handed to a colleague",
-        lambda caller, pk, words: clarifications.hand_over(
+        lambda caller, pk, words: clarifications.reassign(
             caller=caller, insight_id=pk, to=words.choice, notes=words.note
         ),
         kind="insight",
     ),
-    "apply": Act(
+    "apply": BulkAction(
         "Applied",
         lambda caller, pk, words: suggested.apply(caller=caller, insight_id=pk),
         inverse="roll_back_insight",
         kind="insight",
         is_slow=True,
     ),
-    "roll_back_insight": Act(
+    "roll_back_insight": BulkAction(
         "Rolled back",
         lambda caller, pk, words: suggested.roll_back(caller=caller, insight_id=pk),
         kind="insight",
         is_slow=True,
     ),
-    "roll_back": Act(
+    "roll_back": BulkAction(
         "Rolled back",
         lambda caller, pk, words: rollback.roll_back(caller=caller, changeset_id=pk),
         kind="changeset",

@@ -20,7 +20,7 @@ from memories.contract.fields import UNSTORABLE
 from memories.identity.caller import Caller
 from memories.models import Category, Confidence
 from memories.queries import MAX_COUNT
-from memories.retrieval.near_duplicates import alike
+from memories.retrieval.near_duplicates import group_near_duplicates
 
 MAX_GROUPED = 1_000  # insights among which near-duplicates are looked for
 AGES = {"1": "Today’s", "7": "Of the last seven days", "7+": "Older than a week", "30+": "Older than a month"}
@@ -45,7 +45,7 @@ STATES: Mapping[str, tuple[str, Callable[[Caller], InsightQuerySet]]] = {
 
 
 @dataclass(frozen=True)
-class Place:
+class QueuePosition:
     """The number of an insight in the queue, counted from 1, and its neighbours; after the last comes the first."""
 
     number: int
@@ -129,17 +129,17 @@ class Queue:
     def groups(self) -> list[list[UUID]]:
         """The ids in order, near-duplicates together at the place of their first; beyond MAX_GROUPED each alone."""
         ids = self.ids()
-        near = alike(ids[:MAX_GROUPED], threshold=settings.NEAR_DUPLICATE_COSINE)
+        near = group_near_duplicates(ids[:MAX_GROUPED], threshold=settings.NEAR_DUPLICATE_COSINE)
         return [*near, *([pk] for pk in ids[MAX_GROUPED:])]
 
-    def locate(self, insight: Insight | None = None) -> Place:
+    def locate(self, insight: Insight | None = None) -> QueuePosition:
         """Where an insight stands; what is not in the queue stands before its first."""
         ids = self.ids()
         if insight is None or insight.pk not in ids:
-            return Place(0, len(ids), next_id=ids[0] if ids else None)
+            return QueuePosition(0, len(ids), next_id=ids[0] if ids else None)
         at = ids.index(insight.pk)
         other_ids = [*ids[at + 1 :], *ids[:at]]
-        return Place(at + 1, len(ids), other_ids[0] if other_ids else None, ids[at - 1] if at else None)
+        return QueuePosition(at + 1, len(ids), other_ids[0] if other_ids else None, ids[at - 1] if at else None)
 
 
 FILTERS = tuple(field.name for field in fields(Queue) if field.name != "caller")

@@ -15,7 +15,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
 from memories.contract.errors import DomainError
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.writing import bulk_actions
 
 SHOWN = 20  # rows that the page names
@@ -56,7 +56,7 @@ class AdminAct:
 
 def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: AdminAct) -> HttpResponse | None:
     """The page that asks, and after its answer the batch. Everything chosen is meant, not only what the page names."""
-    caller = caller_of(request, door="admin")
+    caller = caller_from_request(request, channel="admin")
     chosen_count = rows.count()
     rows = act.narrow(caller, rows)
     total = rows.count()

@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.queries import MAX_COUNT, capped_count
 
 
@@ -72,7 +72,7 @@ class OperatorsOnly(ReadOnlyAdmin):
     """Rows that tell how the installation works."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.is_authenticated and admin_caller(request).operates
+        return request.user.is_authenticated and admin_caller(request).is_operator
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
@@ -112,7 +112,7 @@ class PickFilter(admin.SimpleListFilter):
 
 
 def admin_caller(request: HttpRequest) -> Caller:
-    return caller_of(request, door="admin")
+    return caller_from_request(request, channel="admin")
 
 
 def entity_names(urns: list[str]) -> str:

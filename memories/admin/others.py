@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from memories.admin.base import AdminsOnly, OperatorsOnly, ReadOnlyAdmin, admin_caller, age
 from memories.contract.errors import DomainError
-from memories.contract.urls import link_to
+from memories.contract.urls import url_for
 from memories.models import Batch, IndexJob, Persona, PersonaMembership, Tombstone
 from memories.writing import bulk_actions
 
@@ -65,7 +65,7 @@ class BatchAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what")
     def says(self, batch: Batch) -> str:
-        act = bulk_actions.ACTS.get(batch.act)
+        act = bulk_actions.BULK_ACTIONS.get(batch.act)
         return f"{act.says if act else batch.act}: {len(batch.unit_ids):,}"
 
     @admin.display(description="done")
@@ -82,7 +82,7 @@ class BatchAdmin(ReadOnlyAdmin):
 
     @admin.display(description="page")
     def page(self, batch: Batch) -> SafeString:
-        return format_html('<a href="{}">Open</a>', link_to("batch", batch.pk.hex))
+        return format_html('<a href="{}">Open</a>', url_for("batch", batch.pk.hex))
 
 
 @admin.register(IndexJob)

@@ -14,8 +14,8 @@ from django.utils.text import Truncator
 from memories import queries
 from memories.admin.actions import AdminAct
 from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
-from memories.contract.display import visible
-from memories.contract.urls import link_to
+from memories.contract.display import show_invisible
+from memories.contract.urls import url_for
 from memories.history import Change, chain, history
 from memories.identity.caller import Caller
 from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
@@ -136,25 +136,28 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
 
     @admin.display(description="page")
     def portal(self, record: MemoryRecord) -> SafeString:
-        return format_html('<a href="{}">Open in the portal</a>', link_to("memory", record.pk.hex))
+        return format_html('<a href="{}">Open in the portal</a>', url_for("memory", record.pk.hex))
 
     @admin.display(description="batches")
     def batches(self, record: MemoryRecord) -> SafeString:
         """Bulk acts that it was part of, of those that the person may look at."""
         rows: list[Batch] = getattr(record, "visible_batches", [])
-        lines = ((link_to("batch", batch.pk.hex), str(batch), f"{batch.created_at:%Y-%m-%d %H:%M}") for batch in rows)
+        lines = ((url_for("batch", batch.pk.hex), str(batch), f"{batch.created_at:%Y-%m-%d %H:%M}") for batch in rows)
         return format_html("<ul>{}</ul>", format_html_join("", '<li><a href="{}">{}</a> {}</li>', lines))
 
     @admin.display(description="history")
     def changes(self, record: MemoryRecord) -> SafeString:
         """As the portal tells it to this person: what is hidden there is hidden here."""
         visible_changes: list[Change] = getattr(record, "visible_changes", [])
-        rows = ((f"{c.at:%Y-%m-%d %H:%M}", c.change, c.by, c.reason, visible(c.after.content)) for c in visible_changes)
+        rows = (
+            (f"{c.at:%Y-%m-%d %H:%M}", c.change, c.by, c.reason, show_invisible(c.after.content))
+            for c in visible_changes
+        )
         return format_html("<ol>{}</ol>", format_html_join("", "<li>{} {} by {} {} <q>{}</q></li>", rows))
 
     @admin.display(description="memory")
     def fact(self, record: MemoryRecord) -> SafeString:
-        return stacked(Truncator(visible(record.content)).chars(MAX_FACT), entity_names(record.entity_urns))
+        return stacked(Truncator(show_invisible(record.content)).chars(MAX_FACT), entity_names(record.entity_urns))
 
     @admin.display(description="status", ordering="status")
     def kind(self, record: MemoryRecord) -> SafeString:
@@ -180,7 +183,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     def chain(self, record: MemoryRecord) -> SafeString:
         """Its corrections, oldest first, as far as this person may see them."""
         links: list[MemoryRecord] = getattr(record, "visible_chain", [])
-        rows = ((link.get_absolute_url(), visible(link.content), link.status) for link in links)
+        rows = ((link.get_absolute_url(), show_invisible(link.content), link.status) for link in links)
         return format_html("<ol>{}</ol>", format_html_join("", '<li><a href="{}">{}</a> ({})</li>', rows))
 
     def get_search_results(
@@ -210,7 +213,7 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
     presets = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
-        return queries.mine_to_review(admin_caller(request)).order_by()
+        return queries.reviewable_stale(admin_caller(request)).order_by()
 
     @admin.display(description="stale", ordering="stale_at")
     def waits(self, record: MemoryRecord) -> str:
@@ -234,5 +237,5 @@ class CorrectionAdmin(MemoryRecordAdmin):
 
     @admin.display(description="instead of")
     def before(self, record: MemoryRecord) -> str:
-        text = visible(getattr(record, "text_before", None) or "not yours to see")
+        text = show_invisible(getattr(record, "text_before", None) or "not yours to see")
         return text if len(text) <= 80 else f"{text[:79]}…"

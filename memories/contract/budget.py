@@ -18,7 +18,7 @@ def size(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False, default=str).encode())
 
 
-def within_budget(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:
+def fit_items(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:
     """The leading items whose JSON fits the answer's budget (bytes), and how many were left out."""
     room = (settings.ANSWER_BUDGET_BYTES if budget is None else budget) - ENVELOPE
     fitting: list[Item] = []

@@ -8,6 +8,6 @@ Value = TypeVar("Value")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a formula may begin with (OWASP, CSV Injection)
 
 
-def inert(value: Value) -> Value | str:
+def escape_formula(value: Value) -> Value | str:
     """The value; a text that would run as a formula is marked as text."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

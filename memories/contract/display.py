@@ -9,6 +9,6 @@ import re
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
-def visible(text: str) -> str:
+def show_invisible(text: str) -> str:
     """The text with each control character as its code point in brackets, for example ⟦U+202E⟧."""
     return CONTROLS.sub(lambda match: f"⟦U+{ord(match[0]):04X}⟧", text)

@@ -94,7 +94,7 @@ def check_count(field: str, values: Sequence[object], high: int) -> None:
 TIMED_OUT, DISK_FULL = "57014", "53100"  # PostgreSQL's SQLSTATEs query_canceled and disk_full
 
 
-def of_database(error: Exception) -> DomainError | None:
+def from_database_error(error: Exception) -> DomainError | None:
     """What a fault of the database means to who asked; None for any other error."""
     if isinstance(error, UnicodeError):
         return Invalid("contains characters that can't be stored", allowed="Unicode text without NUL")

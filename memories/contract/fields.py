@@ -26,7 +26,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from typing_extensions import TypedDict
 
 from memories.contract import schemas
-from memories.contract.timestamps import moment
+from memories.contract.timestamps import parse_timestamp
 
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text holds neither NUL nor half a surrogate pair
 URN_PATTERN = re.compile(r"urn:li:[A-Za-z][A-Za-z0-9]*:\S.*")
@@ -143,7 +143,7 @@ def _id(value: Any) -> UUID:
 def _moment(value: Any) -> datetime | None:
     if value is None or isinstance(value, datetime):
         return value
-    instant = moment(value) if isinstance(value, str) else None
+    instant = parse_timestamp(value) if isinstance(value, str) else None
     if instant is None:
         raise fault(f"{str(value)[:60]!r} is not a time", ISO)
     return instant

@@ -53,13 +53,13 @@ class Operation(BaseModel):
             return cls.model_validate(present)
         except ValidationError as error:
             aliases = {} if by_alias else {field.alias: name for name, field in cls.model_fields.items() if field.alias}
-            raise refusal(error, cls.takes(by_alias=by_alias), aliases=aliases) from None
+            raise to_invalid(error, cls.takes(by_alias=by_alias), aliases=aliases) from None
 
     def values(self, *names: str) -> dict[str, Any]:
         """The fields by name, all or these."""
         return {name: getattr(self, name) for name in names or type(self).model_fields}
 
-    def stated_values(self, *names: str) -> dict[str, Any]:
+    def explicit_values(self, *names: str) -> dict[str, Any]:
         """Of these fields those that were said."""
         return {name: value for name, value in self.values(*names).items() if name in self.model_fields_set}
 
@@ -68,17 +68,17 @@ class Operation(BaseModel):
         return (cls.__doc__ or "").strip().split("\n")[0].rstrip(".")
 
 
-def carries_out(operation: type[Operation]) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+def carries_out(kind: type[Operation]) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """The function takes the operation first. It can be called with one, or with its fields by name, which are then
     checked; its other arguments are passed on as they are."""
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
         @functools.wraps(function)
-        def call(ask: Operation | None = None, /, **arguments: Any) -> Result:
-            if ask is None:
-                fields = {name: arguments.pop(name) for name in operation.model_fields if name in arguments}
-                ask = operation.read(fields)
-            return function(ask, **arguments)
+        def call(operation: Operation | None = None, /, **arguments: Any) -> Result:
+            if operation is None:
+                fields = {name: arguments.pop(name) for name in kind.model_fields if name in arguments}
+                operation = kind.read(fields)
+            return function(operation, **arguments)
 
         return call
 
@@ -91,7 +91,7 @@ def _adapter(kind: Any) -> tuple[TypeAdapter[Any], schemas.Schema]:
     return adapter, schemas.lean(adapter.json_schema())
 
 
-def checked(kind: Any, value: Any, field: str) -> Any:
+def validate(kind: Any, value: Any, field: str) -> Any:
     """A single value as a field of this type would take it. Raises Invalid naming the field."""
     adapter, schema = _adapter(kind)
     if value is None or (value == "" and schema.get("minLength")):
@@ -99,10 +99,10 @@ def checked(kind: Any, value: Any, field: str) -> Any:
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
-        raise refusal(error, schema, field) from None
+        raise to_invalid(error, schema, field) from None
 
 
-def refusal(
+def to_invalid(
     error: ValidationError, schema: Mapping[str, Any], field: str = "", aliases: Mapping[str, str] | None = None
 ) -> Invalid:
     """The first fault in our words: `field: fault; allowed: …`. `aliases` maps the tools' names to the fields' own."""

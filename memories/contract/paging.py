@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 
 from memories.contract.errors import Invalid
 from memories.contract.fields import Moment
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 
 SIZE = 20
 
@@ -34,7 +34,7 @@ def page(
             pk = rows.model._meta.pk.to_python(key)
         except ValidationError as error:
             raise Invalid("is not a cursor of this list", field="after", allowed="what the last page said") from error
-        instant = checked(Moment, at or "missing", "after")
+        instant = validate(Moment, at or "missing", "after")
         beyond = {f"{by}__lt" if newest else f"{by}__gt": instant}
         rows = rows.filter(Q(**beyond) | Q(**{by: instant, "pk__gt": pk}))
     page_rows = list(rows.order_by(f"-{by}" if newest else by, "pk")[: size + 1])

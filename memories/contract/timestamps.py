@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 
-def moment(text: str) -> datetime | None:
+def parse_timestamp(text: str) -> datetime | None:
     """An ISO 8601 date or time; a date means its end, a time without zone is UTC. None for anything else."""
     try:
         day = parse_date(text) if len(text) <= 10 else None

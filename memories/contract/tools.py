@@ -29,7 +29,7 @@ Handler = Callable[["Caller", Any], Any]
 
 
 @dataclass(frozen=True)
-class Answer(Generic[Shape]):
+class ToolResponse(Generic[Shape]):
     """A structured answer with a text of its own, marks for the client's context, or the word that it failed. Of one
     that is `unsigned` the audit keeps that it was given, and not to whom; one that is `whole` has no budget."""
 
@@ -61,26 +61,26 @@ class Tool:
     title: str
     description: str
     choices: Mapping[str, Handler]
-    chooser: str = ""
+    selector: str = ""
     hints: Hints = field(default_factory=Hints)
     needs_choice: bool = False  # without one the call is an error, and no question about what there is to choose
     repeats_choice: bool = False  # the answer says which choice it is of
-    has_use: Callable[[Caller], bool] | None = None  # whether it is worth offering to this caller
-    admits: Callable[[Caller], None] | None = None  # raises Forbidden for who may not use it at all
-    other_names: Sequence[str] = ()  # under which it is called too, and not offered
+    is_available: Callable[[Caller], bool] | None = None  # whether it is worth offering to this caller
+    check_permission: Callable[[Caller], None] | None = None  # raises Forbidden for who may not use it at all
+    aliases: Sequence[str] = ()  # under which it is called too, and not offered
 
     def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Any:
         """Carries the call out. Raises Invalid for an argument that is wrong or not taken."""
         values = {name: value for name, value in arguments.items() if value is not None and value != ""}
-        if self.chooser:
-            choice = choice or str(values.pop(self.chooser, ""))
+        if self.selector:
+            choice = choice or str(values.pop(self.selector, ""))
             if not choice and not self.needs_choice:
-                return {f"{self.chooser}s": self.usage(), "message": f"name a {self.chooser}"}
+                return {f"{self.selector}s": self.usage(), "message": f"name a {self.selector}"}
             if not choice:
-                raise Invalid("is missing", field=self.chooser, allowed=", ".join(self.choices))
-            check_choice(self.chooser, choice, self.choices)
-            if self.admits:
-                self.admits(caller)
+                raise Invalid("is missing", field=self.selector, allowed=", ".join(self.choices))
+            check_choice(self.selector, choice, self.choices)
+            if self.check_permission:
+                self.check_permission(caller)
         else:
             choice = next((name for name in self.choices if name in values), "")
         operation = self.operation(choice)
@@ -89,17 +89,17 @@ class Tool:
         properties = operation.takes().get("properties", {})
         parsed = {name: _parsed(value, properties.get(name, {})) for name, value in values.items()}
         answer = self.choices[choice](caller, operation.read(parsed))
-        return {self.chooser: choice, **answer} if self.repeats_choice else answer
+        return {self.selector: choice, **answer} if self.repeats_choice else answer
 
-    def is_useful(self, caller: Caller) -> bool:
+    def is_listed_for(self, caller: Caller) -> bool:
         """Whether it is worth the context that offering it costs: the caller may use it, and it has something to work
         on."""
         try:
-            if self.admits:
-                self.admits(caller)
+            if self.check_permission:
+                self.check_permission(caller)
         except Forbidden:
             return False
-        return self.has_use is None or self.has_use(caller)
+        return self.is_available is None or self.is_available(caller)
 
     def operation(self, choice: str) -> type[Operation]:
         _, operation = signature_of(self.choices[choice])
@@ -116,7 +116,7 @@ class Tool:
             everything = ", ".join(self.input_schema["properties"])
             raise Invalid("is not an argument of this tool", field=unknown[0], allowed=everything)
         if choice:
-            fault = f"is not taken by {self.chooser} {choice}" if self.chooser else f"is not taken with {choice}"
+            fault = f"is not taken by {self.selector} {choice}" if self.selector else f"is not taken with {choice}"
             raise Invalid(fault, field=unknown[0], allowed=allowed)
         raise Invalid("is not taken here", field=unknown[0], allowed=allowed)
 
@@ -127,12 +127,12 @@ class Tool:
         if len(parts) == 1:
             (only,) = parts.values()
             return dict(schemas.public(only))
-        groups = schemas.taken_together(parts) if self.chooser else {}
+        groups = schemas.taken_together(parts) if self.selector else {}
         properties = schemas.flat(parts, groups)
         required = [name for name in properties if all(name in part.get("required", []) for part in parts.values())]
-        if self.chooser:
-            properties = {self.chooser: self._chooser_schema(groups), **properties}
-            required = [*([self.chooser] if self.needs_choice else []), *required]
+        if self.selector:
+            properties = {self.selector: self._chooser_schema(groups), **properties}
+            required = [*([self.selector] if self.needs_choice else []), *required]
         schema = {"type": "object", "properties": properties}
         return dict(schemas.public({**schema, "required": required} if required else schema))
 
@@ -156,11 +156,11 @@ class Tool:
         required = [name for name in properties if all(name in keys for keys in lists)]
         schema: schemas.Schema = {"type": "object", "properties": properties, "required": required}
         if self.repeats_choice:
-            schema["properties"] = {self.chooser: {"type": "string"}, **schema["properties"]}
-            lists = [[self.chooser, *keys] for keys in lists]
-        if self.chooser and not self.needs_choice:
-            schema["properties"] |= {f"{self.chooser}s": {"type": "object"}, "message": {"type": "string"}}
-            lists.append([f"{self.chooser}s", "message"])
+            schema["properties"] = {self.selector: {"type": "string"}, **schema["properties"]}
+            lists = [[self.selector, *keys] for keys in lists]
+        if self.selector and not self.needs_choice:
+            schema["properties"] |= {f"{self.selector}s": {"type": "object"}, "message": {"type": "string"}}
+            lists.append([f"{self.selector}s", "message"])
             schema["required"] = []
         kinds = list(dict.fromkeys(tuple(sorted(keys)) for keys in lists))
         if len(kinds) > 1:
@@ -195,7 +195,7 @@ def shapes_of(annotation: Any) -> list[Any]:
     """The shapes that an annotation stands for: of `Answer[A] | B`, A and B."""
     if get_origin(annotation) in (UnionType, Union):
         return [shape for part in annotation.__args__ for shape in shapes_of(part)]
-    if get_origin(annotation) is Answer:
+    if get_origin(annotation) is ToolResponse:
         return shapes_of(annotation.__args__[0])
     return [annotation]
 
@@ -231,7 +231,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Companion:
+class ContextBlock:
     """What goes beside an answer in a text block of its own; `record_ids` are the memories that it quotes."""
 
     data: Mapping[str, Any]
@@ -239,7 +239,7 @@ class Companion:
 
 
 # Each asked after a call that went well; what it returns goes along with the answer.
-COMPANIONS: Registry[Callable[[Caller, Call], Companion | None]] = Registry("companions")
+COMPANIONS: Registry[Callable[[Caller, Call], ContextBlock | None]] = Registry("companions")
 # Each told of a call that was refused or failed, inside of the call's thread.
 FAILURES: Registry[Callable[[Caller, Call, DomainError], None]] = Registry("listeners to failures")
 # The tools of each toolset, imported when a server wants them.

@@ -9,7 +9,7 @@ from memories.contract.registry import Registry
 LINKS: Registry[Callable[[str], str]] = Registry("links")
 
 
-def link_to(kind: str, key: str) -> str:
+def url_for(kind: str, key: str) -> str:
     """The path of the page of this thing, or "" where nobody has pages."""
     provider = LINKS.get(kind)
     return provider(key) if provider else ""

@@ -13,7 +13,7 @@ from memories.identity.caller import ACT_FOR_USERS, Caller
 MAX_OWNER = 254  # characters of MemoryRecord.created_by
 
 
-def caller_as(caller: Caller, user_id: str) -> Caller:
+def acting_as(caller: Caller, user_id: str) -> Caller:
     """The caller in the place of this user, who owns what is written and sees only their own. Raises Forbidden."""
     if not caller.email:
         raise Forbidden("this connection has no identity, so nothing can be owned")

@@ -11,8 +11,8 @@ from django.utils.safestring import SafeString
 from memories.admin.base import AdminsOnly, admin_caller
 from memories.admin.base import age as age_of
 from memories.admin.records import FORGET, RESTORE
-from memories.contract.display import visible
-from memories.contract.urls import link_to
+from memories.contract.display import show_invisible
+from memories.contract.urls import url_for
 from memories.conversation.models import CachedAnswer, MergeProposal, UserDecision
 from memories.conversation.operations import TIERS
 from memories.models import ConversationMemory
@@ -50,7 +50,7 @@ class ConversationMemoryAdmin(AdminsOnly):
 
     @admin.display(description="text")
     def text(self, record: ConversationMemory) -> str:
-        return visible(record.spoken[:MAX_TEXT])
+        return show_invisible(record.spoken[:MAX_TEXT])
 
     @admin.display(description="uses", ordering="access_count")
     def uses(self, record: ConversationMemory) -> int:
@@ -62,7 +62,7 @@ class ConversationMemoryAdmin(AdminsOnly):
 
     @admin.display(description="page")
     def page(self, record: ConversationMemory) -> SafeString:
-        return format_html('<a href="{}">Open</a>', link_to("memory", record.pk.hex))
+        return format_html('<a href="{}">Open</a>', url_for("memory", record.pk.hex))
 
 
 @admin.register(UserDecision)

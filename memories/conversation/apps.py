@@ -26,7 +26,9 @@ class ConversationConfig(AppConfig):
         TOOLS.register("conversation", tools)
         extensions.COPIES.register("cache", cache.CacheCopies())
         extensions.CATALOG_CHANGES.register("cache", cache.forget_about)
-        extensions.TRACES.register("conversation", lambda: [extensions.Trace(model, "created_by") for model in owned])
+        extensions.TRACES.register(
+            "conversation", lambda: [extensions.PersonalDataColumn(model, "created_by") for model in owned]
+        )
 
 
 def tools() -> Sequence[Tool]:

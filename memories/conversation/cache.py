@@ -21,10 +21,10 @@ from pgvector.django import CosineDistance
 from memories import embedding
 from memories.contract.errors import Invalid
 from memories.contract.operations import carries_out
-from memories.conversation.acting_user import caller_as
+from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import CheckCache, InvalidateCache, StoreCache
-from memories.database.connections import quick_commit
+from memories.database.connections import async_commit
 from memories.identity.caller import Caller
 
 NEAREST = 10
@@ -46,18 +46,22 @@ class Checked:
 
 
 @carries_out(CheckCache)
-def check_cache(ask: CheckCache, *, caller: Caller) -> Checked:
+def check_cache(operation: CheckCache, *, caller: Caller) -> Checked:
     """The nearest unexpired entry of the user, if it is near enough. Without the embedder, the same words alone hit."""
-    user = caller_as(caller, ask.user_id)
-    threshold = settings.CACHE_SIMILARITY_THRESHOLD if ask.similarity_threshold is None else ask.similarity_threshold
-    vector, model, note = _vector(ask.query)
+    user = acting_as(caller, operation.user_id)
+    threshold = (
+        settings.CACHE_SIMILARITY_THRESHOLD
+        if operation.similarity_threshold is None
+        else operation.similarity_threshold
+    )
+    vector, model, note = _vector(operation.query)
     living = CachedAnswer.objects.filter(created_by=user.email, expires_at__gt=timezone.now())
-    repeated = living.filter(query__iexact=ask.query).first()
+    repeated = living.filter(query__iexact=operation.query).first()
     hit = CacheHit(repeated, 1.0) if repeated else None
     if hit is None and vector is not None:
         near = living.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector))
         for entry in near.order_by("distance")[:NEAREST]:
-            if 1 - entry.distance >= threshold and exact_parts(entry.query) == exact_parts(ask.query):
+            if 1 - entry.distance >= threshold and exact_parts(entry.query) == exact_parts(operation.query):
                 hit = CacheHit(entry, 1 - entry.distance)
                 break
     _count(user, hit)
@@ -65,18 +69,18 @@ def check_cache(ask: CheckCache, *, caller: Caller) -> Checked:
 
 
 @carries_out(StoreCache)
-def store_cache(ask: StoreCache, *, caller: Caller) -> tuple[CachedAnswer, str]:
+def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer, str]:
     """Keeps an answer until it expires, in place of an earlier one to the same words; and what is degraded."""
-    user = caller_as(caller, ask.user_id)
-    vector, model, note = _vector(ask.query)
-    urns = dict.fromkeys([*ask.entity_urns, *URN.findall(f"{ask.query} {ask.response}")])
-    lifetime = timedelta(seconds=ask.ttl_seconds or settings.CACHE_TTL_SECONDS)
+    user = acting_as(caller, operation.user_id)
+    vector, model, note = _vector(operation.query)
+    urns = dict.fromkeys([*operation.entity_urns, *URN.findall(f"{operation.query} {operation.response}")])
+    lifetime = timedelta(seconds=operation.ttl_seconds or settings.CACHE_TTL_SECONDS)
     with transaction.atomic():
-        CachedAnswer.objects.filter(created_by=user.email, query__iexact=ask.query).delete()
+        CachedAnswer.objects.filter(created_by=user.email, query__iexact=operation.query).delete()
         entry = CachedAnswer.objects.create(
             created_by=user.email,
-            query=ask.query,
-            response=ask.response,
+            query=operation.query,
+            response=operation.response,
             entity_urns=[urn for urn in urns if len(urn) <= 500][:50],
             vector=vector,
             embedding_model=model,
@@ -86,21 +90,23 @@ def store_cache(ask: StoreCache, *, caller: Caller) -> tuple[CachedAnswer, str]:
 
 
 @carries_out(InvalidateCache)
-def invalidate_cache(ask: InvalidateCache, *, caller: Caller) -> int:
+def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
     """Drops the user's entries that match, or all; returns how many. Raises Invalid without a choice."""
-    user = caller_as(caller, ask.user_id)
+    user = acting_as(caller, operation.user_id)
     rows = CachedAnswer.objects.filter(created_by=user.email)
-    if not ask.invalidate_all:
-        if not ask.pattern and not ask.entity_urns:
+    if not operation.invalidate_all:
+        if not operation.pattern and not operation.entity_urns:
             raise Invalid("is missing", field="pattern", allowed="a pattern, entity_urns, or invalidate_all true")
-        rule = Q(query__iregex=ask.pattern) if ask.pattern else Q()
-        rows = rows.filter(rule & (Q(entity_urns__overlap=ask.entity_urns) if ask.entity_urns else Q()))
+        rule = Q(query__iregex=operation.pattern) if operation.pattern else Q()
+        rows = rows.filter(rule & (Q(entity_urns__overlap=operation.entity_urns) if operation.entity_urns else Q()))
     try:
         with transaction.atomic():
             return rows.delete()[0]
     except DataError:
         raise Invalid(
-            f"{str(ask.pattern)[:60]!r} is not a regular expression", field="pattern", allowed="words, or a|b, or a.*b"
+            f"{str(operation.pattern)[:60]!r} is not a regular expression",
+            field="pattern",
+            allowed="words, or a|b, or a.*b",
         ) from None
 
 
@@ -144,7 +150,7 @@ def _vector(text: str) -> tuple[list[float] | None, str, str]:
 
 def _count(user: Caller, hit: CacheHit | None) -> None:
     now = timezone.now()
-    with quick_commit():
+    with async_commit():
         if hit:
             CachedAnswer.objects.filter(pk=hit.entry.pk).update(hits=F("hits") + 1, last_hit_at=now)
         CacheUse.objects.get_or_create(created_by=user.email, day=now.date())

@@ -8,43 +8,48 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from memories.contract.operations import carries_out
-from memories.conversation.acting_user import caller_as
+from memories.conversation.acting_user import acting_as
 from memories.conversation.models import UserDecision, UserDecisionChange
 from memories.conversation.operations import RecallDecision, StoreDecision
 from memories.identity.caller import Caller
 
 
 @carries_out(StoreDecision)
-def store_decision(ask: StoreDecision, *, caller: Caller) -> tuple[UserDecision, str]:
+def store_decision(operation: StoreDecision, *, caller: Caller) -> tuple[UserDecision, str]:
     """The decision, and whether it was "created" or "updated"; one that had expired is created anew."""
-    user = caller_as(caller, ask.user_id)
+    user = acting_as(caller, operation.user_id)
     now = timezone.now()
-    expiry = now + timedelta(days=ask.ttl_days) if ask.ttl_days else None
+    expiry = now + timedelta(days=operation.ttl_days) if operation.ttl_days else None
     with transaction.atomic():
         with connection.cursor() as cursor:
-            turnstile = f"decision {user.email} {ask.key}"
+            turnstile = f"decision {user.email} {operation.key}"
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [turnstile])
-        old = UserDecision.objects.filter(created_by=user.email, key=ask.key).first()
+        old = UserDecision.objects.filter(created_by=user.email, key=operation.key).first()
         if old is None:
             decision = UserDecision.objects.create(
-                created_by=user.email, key=ask.key, value=ask.value, created_at=now, updated_at=now, expires_at=expiry
+                created_by=user.email,
+                key=operation.key,
+                value=operation.value,
+                created_at=now,
+                updated_at=now,
+                expires_at=expiry,
             )
             return decision, "created"
         had_expired = old.has_expired
         ended = min(now, old.expires_at) if old.expires_at else now
-        if old.value != ask.value or had_expired:
+        if old.value != operation.value or had_expired:
             _keep_earlier(old, ended)
         old.created_at = now if had_expired else old.created_at
-        old.value, old.updated_at, old.expires_at = ask.value, now, expiry
+        old.value, old.updated_at, old.expires_at = operation.value, now, expiry
         old.save(update_fields=["value", "created_at", "updated_at", "expires_at"])
     return old, "created" if had_expired else "updated"
 
 
 @carries_out(RecallDecision)
-def recall_decision(ask: RecallDecision, *, caller: Caller) -> UserDecision | None:
+def recall_decision(operation: RecallDecision, *, caller: Caller) -> UserDecision | None:
     """The decision under this key, unless there is none or it has expired."""
-    user = caller_as(caller, ask.user_id)
-    decision = UserDecision.objects.filter(created_by=user.email, key=ask.key).first()
+    user = acting_as(caller, operation.user_id)
+    decision = UserDecision.objects.filter(created_by=user.email, key=operation.key).first()
     return None if decision is None or decision.has_expired else decision
 
 

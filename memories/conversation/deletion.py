@@ -15,7 +15,7 @@ from django.utils import timezone
 from memories import extensions
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import carries_out
-from memories.conversation.acting_user import caller_as
+from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import TIERS, DeleteMemories
 from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Status
@@ -36,15 +36,15 @@ class Deletion:
 
 
 @carries_out(DeleteMemories)
-def delete_memories(ask: DeleteMemories, *, caller: Caller) -> Deletion:
+def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
     """Deletes the user's own memories of conversations, by id, by tags, or by time. Raises Invalid without a choice, or
     without confirm for more than one; NotFound for an id that is not the user's."""
-    user = caller_as(caller, ask.user_id)
-    rows = _selection(user, ask)
-    if ask.dry_run:
+    user = acting_as(caller, operation.user_id)
+    rows = _selection(user, operation)
+    if operation.dry_run:
         count = rows.count()
         return Deletion(count, _copies(user, rows).count(), dry_run=True)
-    if not ask.memory_id and not ask.confirm:
+    if not operation.memory_id and not operation.confirm:
         raise Invalid("is not set: this deletes all that match", field="confirm", allowed="true, or dry_run to count")
     with transaction.atomic():
         pks = set(rows.values_list("pk", flat=True))
@@ -53,19 +53,23 @@ def delete_memories(ask: DeleteMemories, *, caller: Caller) -> Deletion:
     return Deletion(len(pks), len(copies), dry_run=False)
 
 
-def _selection(user: Caller, ask: DeleteMemories) -> QuerySet[MemoryRecord]:
+def _selection(user: Caller, operation: DeleteMemories) -> QuerySet[MemoryRecord]:
     living = MemoryRecord.objects.visible_to(user).filter(created_by=user.email, tier__in=TIERS)
     living = living.exclude(status=Status.ARCHIVED)
-    if ask.memory_id:
-        if ask.tags or ask.time_range:
+    if operation.memory_id:
+        if operation.tags or operation.time_range:
             raise Invalid("stands beside tags or time_range", field="memory_id", allowed="one of the three ways")
-        if not living.filter(pk=ask.memory_id).exists():
+        if not living.filter(pk=operation.memory_id).exists():
             raise NotFound("no such memory of this user's conversations", field="memory_id")
-        return living.filter(pk=ask.memory_id)
-    if not ask.tags and not ask.time_range:
+        return living.filter(pk=operation.memory_id)
+    if not operation.tags and not operation.time_range:
         raise Invalid("is missing", field="memory_id", allowed="an id, or tags, or time_range")
-    rows = living.filter(tags__contains=ask.tags) if ask.tags else living
-    return rows.filter(_within(ask.time_range.get("start"), ask.time_range.get("end"))) if ask.time_range else rows
+    rows = living.filter(tags__contains=operation.tags) if operation.tags else living
+    return (
+        rows.filter(_within(operation.time_range.get("start"), operation.time_range.get("end")))
+        if operation.time_range
+        else rows
+    )
 
 
 def _within(start: datetime | None, end: datetime | None) -> Q:
@@ -93,7 +97,7 @@ def _archive(user: Caller, pks: Sequence[UUID]) -> None:
                 record.status, record.purge_after = Status.ARCHIVED, purge_after
 
 
-def sweep() -> tuple[int, int]:
+def delete_expired() -> tuple[int, int]:
     """Removes turns that have expired and what was deleted long enough ago, with all copies; returns how many each."""
     now = timezone.now()
     expired = MemoryRecord.objects.filter(expires_at__lte=now)

@@ -21,9 +21,9 @@ from django.utils import timezone
 from django_q.tasks import async_task
 
 from memories.contract.operations import carries_out
-from memories.conversation.acting_user import caller_as
+from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import TIERS, RecallConversations, SearchHybrid
-from memories.database.connections import quick_commit
+from memories.database.connections import async_commit
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Tier
 from memories.operations import RecallMemories
@@ -43,35 +43,35 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RecallResult:
     results: list[Found]
     note: str = ""
     degraded: bool = False
 
 
 @carries_out(RecallConversations)
-def recall_conversations(ask: RecallConversations, *, caller: Caller) -> Answer:
+def recall_conversations(operation: RecallConversations, *, caller: Caller) -> RecallResult:
     """What the user's conversations hold, best first; a turn and its long-term memory once, the better of the two."""
-    user = caller_as(caller, ask.user_id)
-    answer = _ranked(user, ask, "auto")
+    user = acting_as(caller, operation.user_id)
+    answer = _ranked(user, operation, "auto")
     relevances = calibrated([hit.score for hit in answer.hits])
-    twins = _twins(user, ask, [hit.record for hit in answer.hits])
+    twins = _twins(user, operation, [hit.record for hit in answer.hits])
     rows = []
     for hit, relevance in zip(answer.hits, relevances, strict=True):
         both = [hit.record, *twins.get(hit.record.pk, [])]
         rows.append(max((Found(record, final_score(record, relevance)) for record in both), key=lambda row: row.score))
     rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
-    rows = rows[: ask.limit]
+    rows = rows[: operation.limit]
     _count_later([row.record.pk for row in rows])
-    return Answer(rows, answer.note, answer.degraded)
+    return RecallResult(rows, answer.note, answer.degraded)
 
 
 @carries_out(SearchHybrid)
-def search_hybrid(ask: SearchHybrid, *, caller: Caller) -> Answer:
+def search_hybrid(operation: SearchHybrid, *, caller: Caller) -> RecallResult:
     """The same memories by reciprocal rank fusion of meaning and words."""
-    user = caller_as(caller, ask.user_id)
+    user = acting_as(caller, operation.user_id)
     arms = {"auto": settings.RRF_VECTOR_WEIGHT, "lexical": settings.RRF_TEXT_WEIGHT}
-    answers = {strategy: _ranked(user, ask, strategy) for strategy in arms}
+    answers = {strategy: _ranked(user, operation, strategy) for strategy in arms}
     records: dict[UUID, MemoryRecord] = {}
     fused: dict[UUID, float] = {}
     for strategy, weight in arms.items():
@@ -82,8 +82,8 @@ def search_hybrid(ask: SearchHybrid, *, caller: Caller) -> Answer:
             fused[hit.record.pk] = fused.get(hit.record.pk, 0.0) + weight / (settings.RRF_K + rank)
     rows = [Found(records[pk], score) for pk, score in fused.items()]
     rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
-    _count_later([row.record.pk for row in rows[: ask.limit]])
-    return Answer(rows[: ask.limit], answers["auto"].note, answers["auto"].degraded)
+    _count_later([row.record.pk for row in rows[: operation.limit]])
+    return RecallResult(rows[: operation.limit], answers["auto"].note, answers["auto"].degraded)
 
 
 def calibrated(scores: Sequence[float]) -> list[float]:
@@ -100,25 +100,27 @@ def final_score(record: MemoryRecord, relevance: float) -> float:
     return float(weights["recency"] * recency + weights["importance"] * boost + weights["relevance"] * relevance)
 
 
-def _ranked(user: Caller, ask: RecallConversations, strategy: str) -> Recall:
+def _ranked(user: Caller, operation: RecallConversations, strategy: str) -> Recall:
     filters = Filters(
         owner=user.email,
-        dimension=ask.memory_type or "",
-        tags=ask.tags,
-        tiers=ask.tier or TIERS,
-        pairs_once=not ask.tags and not ask.memory_type and set(ask.tier or TIERS) == set(TIERS),
+        dimension=operation.memory_type or "",
+        tags=operation.tags,
+        tiers=operation.tier or TIERS,
+        pairs_once=not operation.tags and not operation.memory_type and set(operation.tier or TIERS) == set(TIERS),
     )
-    limit = max(ask.limit, CANDIDATES)
-    return recall.recall(RecallMemories.model_construct(query=ask.query, strategy=strategy, limit=limit),
+    limit = max(operation.limit, CANDIDATES)
+    return recall.recall(RecallMemories.model_construct(query=operation.query, strategy=strategy, limit=limit),
                          caller=user, filters=filters)  # fmt: skip
 
 
-def _twins(user: Caller, ask: RecallConversations, turns: Sequence[MemoryRecord]) -> dict[UUID, list[MemoryRecord]]:
+def _twins(
+    user: Caller, operation: RecallConversations, turns: Sequence[MemoryRecord]
+) -> dict[UUID, list[MemoryRecord]]:
     """The long-term memories of these turns, which recall looked at as turns."""
     pks = [turn.pk for turn in turns if turn.tier == Tier.SHORT_TERM]
     rows = MemoryRecord.objects.visible_to(user).filter(created_by=user.email, derived_from__in=pks)
     twins: dict[UUID, list[MemoryRecord]] = {}
-    for row in rows.filter(tier__in=ask.tier or TIERS, status=Status.ACTIVE).defer("search") if pks else []:
+    for row in rows.filter(tier__in=operation.tier or TIERS, status=Status.ACTIVE).defer("search") if pks else []:
         if row.derived_from:
             twins.setdefault(row.derived_from, []).append(row)
     return twins
@@ -128,5 +130,5 @@ def _count_later(ids: Sequence[UUID]) -> None:
     """Uses are counted by a worker: nobody waits for it, and recalling locks no row."""
     if ids:
         task = partial(async_task, "memories.conversation.tasks.count_uses", [pk.hex for pk in ids])
-        with quick_commit():
+        with async_commit():
             transaction.on_commit(task)

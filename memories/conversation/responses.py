@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
-from memories.contract.budget import within_budget
+from memories.contract.budget import fit_items
 
 if TYPE_CHECKING:
     from memories.conversation.models import UserDecision
-    from memories.conversation.recall import Answer
+    from memories.conversation.recall import RecallResult
     from memories.models import MemoryRecord
 
 
@@ -124,10 +124,10 @@ class DecisionAnswerShape(TypedDict):
     decision: NotRequired[DecisionShape]
 
 
-def results_shape(user_id: str, answer: Answer, score: str) -> ResultsShape:
+def results_shape(user_id: str, answer: RecallResult, score: str) -> ResultsShape:
     """Within the budget of an answer; `score` is the name of the key that holds it."""
     rows = [turn_shape(user_id, row.record) | {score: round(row.score, 4)} for row in answer.results]
-    results, omitted = within_budget(rows)
+    results, omitted = fit_items(rows)
     shape: ResultsShape = {"results": results, "count": len(results)}  # type: ignore[typeddict-item]  # the score's key
     if omitted:
         shape["omitted"] = omitted

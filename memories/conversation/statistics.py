@@ -9,7 +9,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
 from memories.contract.operations import carries_out
-from memories.conversation.acting_user import caller_as
+from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import TIERS, ShowHealth
 from memories.conversation.turns import COMPLETED, PENDING
@@ -37,9 +37,9 @@ def living(owner: str) -> QuerySet[MemoryRecord]:
 
 
 @carries_out(ShowHealth)
-def show_health(ask: ShowHealth, *, caller: Caller) -> dict[str, Any]:
+def show_health(operation: ShowHealth, *, caller: Caller) -> dict[str, Any]:
     """Counts by tier, and of long-term memories by enrichment."""
-    user = caller_as(caller, ask.user_id)
+    user = acting_as(caller, operation.user_id)
     rows = living(user.email).order_by()
     tiers = dict(rows.values_list("tier").annotate(n=Count("pk")))
     states = dict(

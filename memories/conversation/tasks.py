@@ -33,7 +33,7 @@ def enrich() -> str:
 def consolidate() -> str:
     """Sums up, promotes and forgets; only then what has expired goes."""
     result = summaries.consolidate()
-    expired, purged = deletion.sweep()
+    expired, purged = deletion.delete_expired()
     return (
         f"{result.compressed} summed up, {result.promoted} promoted, {result.forgotten} forgotten; "
         f"{expired} expired, {purged} purged"

@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from memories import embedding
 from memories.contract.errors import Forbidden, check_choice
-from memories.contract.operations import carries_out, checked
+from memories.contract.operations import carries_out, validate
 from memories.conversation import heuristics
-from memories.conversation.acting_user import caller_as
+from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import Author, ConversationId, StoreMessages, TurnText
 from memories.identity.caller import Caller
 from memories.models import Dimension, IndexJob, MemoryRecord, Source, Tier, Visibility
@@ -53,12 +53,12 @@ class Stored:
 
 
 @carries_out(StoreMessages)
-def store_messages(ask: StoreMessages, *, caller: Caller) -> Stored:
+def store_messages(operation: StoreMessages, *, caller: Caller) -> Stored:
     """Keeps the messages of a conversation as turns for STM_TTL_HOURS, and long-term candidates of what people said.
 
     The vectors are made before the transaction, once for a turn and its candidate. Raises Forbidden for another's id.
     """
-    user = caller_as(caller, ask.user_id)
+    user = acting_as(caller, operation.user_id)
     turns = [
         Turn(
             author=_name(message.get("author", "")),
@@ -66,10 +66,10 @@ def store_messages(ask: StoreMessages, *, caller: Caller) -> Stored:
             at=message.get("timestamp"),
             role=message["role"],
         )
-        for message in ask.messages
+        for message in operation.messages
     ]
     expiry = timezone.now() + timedelta(hours=settings.STM_TTL_HOURS)
-    return _store(user, ask.conversation_id, turns, Tier.SHORT_TERM, Visibility.PRIVATE, expiry)
+    return _store(user, operation.conversation_id, turns, Tier.SHORT_TERM, Visibility.PRIVATE, expiry)
 
 
 def store_turns(
@@ -83,12 +83,12 @@ def store_turns(
     """Keeps turns of one conversation that never expire, in order, without candidates: an import."""
     if not caller.email:
         raise Forbidden("this connection has no identity, so nothing can be owned")
-    conversation_id = checked(ConversationId, conversation_id, "conversation_id")
+    conversation_id = validate(ConversationId, conversation_id, "conversation_id")
     check_choice("tier", tier, [Tier.SHORT_TERM, Tier.LONG_TERM])
     check_choice("visibility", visibility, Visibility.values)
     for turn in turns:
-        checked(TurnText, turn.text, "content")
-        checked(Author, turn.author, "author")
+        validate(TurnText, turn.text, "content")
+        validate(Author, turn.author, "author")
     return _store(caller, conversation_id, turns, tier, visibility, None).turns
 
 

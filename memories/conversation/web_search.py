@@ -10,7 +10,7 @@ from django.conf import settings
 
 from memories.contract.errors import Upstream
 from memories.contract.operations import carries_out
-from memories.conversation.acting_user import caller_as
+from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import SearchWeb
 from memories.database import connections
 from memories.identity.caller import Caller
@@ -23,16 +23,16 @@ MAX_CONTENT = 2_000  # characters of one result
 
 
 @carries_out(SearchWeb)
-def search_web(ask: SearchWeb, *, caller: Caller) -> list[dict[str, str]]:
+def search_web(operation: SearchWeb, *, caller: Caller) -> list[dict[str, str]]:
     """Title, address and snippet of each result. Raises Upstream without a key, or when the service fails."""
-    caller_as(caller, ask.user_id)
+    acting_as(caller, operation.user_id)
     if not settings.TAVILY_API_KEY:
         raise Upstream(NO_KEY)
     import httpx  # noqa: PLC0415 - a tenth of a second that only who asks other systems needs
 
     connections.release()
     try:
-        results = json.loads(_ask(ask.query))["results"]
+        results = json.loads(_ask(operation.query))["results"]
         return [_result(result) for result in results[:MAX_RESULTS]]
     except httpx.HTTPStatusError as error:
         raise Upstream(f"Web search service unavailable: it answered {error.response.status_code}") from None

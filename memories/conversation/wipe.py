@@ -19,7 +19,7 @@ from django.utils import timezone
 from memories import extensions
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.operations import carries_out
-from memories.conversation.acting_user import caller_as
+from memories.conversation.acting_user import acting_as
 from memories.conversation.models import WipeRequest
 from memories.conversation.operations import Wipe
 from memories.identity.caller import WIPE, Caller
@@ -41,11 +41,11 @@ class Outcome:
 
 
 @carries_out(Wipe)
-def ask_to_wipe(ask: Wipe, *, caller: Caller) -> Outcome:
+def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
     """Wipes the user's data if the token may, else prepares it for the person to confirm. Raises Invalid without
     confirm; Forbidden for a service's user without the right, as nobody could confirm it."""
-    user = caller_as(caller, ask.user_id)
-    if not ask.confirm:
+    user = acting_as(caller, operation.user_id)
+    if not operation.confirm:
         raise Invalid(NOT_CONFIRMED)
     if WIPE in caller.rights:
         return Outcome(_wipe(user))
@@ -72,7 +72,7 @@ def open_request(caller: Caller, request_id: uuid.UUID) -> WipeRequest:
 def confirm(*, caller: Caller, request_id: uuid.UUID) -> Outcome:
     """The person says yes in the browser."""
     request = open_request(caller, request_id)
-    return Outcome(_wipe(caller_as(caller, request.created_by)))
+    return Outcome(_wipe(acting_as(caller, request.created_by)))
 
 
 def withdraw(*, caller: Caller, request_id: uuid.UUID) -> None:
@@ -139,5 +139,5 @@ def _wipe_conversations(user: Caller) -> int:
     return count + len(pks)
 
 
-def _traces() -> list[extensions.Trace]:
+def _traces() -> list[extensions.PersonalDataColumn]:
     return [trace for traces in extensions.TRACES.values() for trace in traces()]

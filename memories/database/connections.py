@@ -12,7 +12,7 @@ from django.db import DatabaseError, close_old_connections, connection, models, 
 from django.db.backends.signals import connection_created
 from django.dispatch import receiver
 
-from memories.contract.errors import of_database
+from memories.contract.errors import from_database_error
 
 _limit_s: ContextVar[float] = ContextVar("statement_limit_s", default=0.0)
 APPLIED = "commonplace_statement_ms"  # on the driver's connection: the limit that it has now
@@ -57,13 +57,13 @@ def session() -> Iterator[None]:
     try:
         yield
     except DatabaseError as error:
-        raise of_database(error) or error from error
+        raise from_database_error(error) or error from error
     finally:
         close_old_connections()
 
 
 @contextmanager
-def quick_commit() -> Iterator[None]:
+def async_commit() -> Iterator[None]:
     """A transaction that does not wait for the disk: PostgreSQL holds it from the commit on, whatever becomes of this
     process, and writes it out within three times its wal_writer_delay (.6 s). For notes about reads, of which a crash
     of the database may lose the last moment."""
@@ -73,7 +73,7 @@ def quick_commit() -> Iterator[None]:
         yield
 
 
-def maintain(*loaded: type[models.Model]) -> None:
+def analyze_tables(*loaded: type[models.Model]) -> None:
     """ANALYZE after a load, so that the next query is planned by what is there now. Where the application's role may
     not (before PostgreSQL 17 only the owner may), PostgreSQL skips it, and autovacuum follows within a minute."""
     if connection.in_atomic_block:

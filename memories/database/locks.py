@@ -78,7 +78,7 @@ def _current() -> _Holder:
 
 
 @contextmanager
-def alone(kind: str, pk: UUID, busy: DomainError) -> Iterator[None]:
+def exclusive(kind: str, pk: UUID, busy: DomainError) -> Iterator[None]:
     """Nobody else is at work on this `kind` meanwhile, or `busy` is raised."""
     name, holder = f"{kind} {pk.hex}", _current()
     if not holder.take(name):

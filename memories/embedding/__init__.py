@@ -117,7 +117,7 @@ def warm_up() -> None:
         _slot.start()
 
 
-def forget() -> None:
+def reset() -> None:
     """Drops the loaded model; the next use reads the settings again."""
     global _slot
     _slot = _Slot()

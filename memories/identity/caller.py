@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
 from memories.contract.errors import Forbidden
-from memories.identity.permissions import Standing, standing_of
+from memories.identity.permissions import UserAccess, load_user_access
 from memories.models import Persona
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Caller:
     personas: frozenset[str]
     rights: frozenset[str] = frozenset()
     is_admin: bool = False
-    door: str = "python"
+    channel: str = "python"
     session: str = ""
     connection: str = ""  # what a context is shared by: a token, or one process on stdio
     wants_context: bool = True  # whether memories come along unasked on the active persona's connections
@@ -75,28 +75,28 @@ class Caller:
         return any(fnmatchcase(tool, pattern) for pattern in self.tools_allow)
 
     @property
-    def curates(self) -> bool:
+    def is_curator(self) -> bool:
         """Whether the caller reviews what others propose."""
         return self.is_admin or CURATE in self.rights
 
     @property
-    def operates(self) -> bool:
+    def is_operator(self) -> bool:
         """Whether the caller sees to how the installation works; it opens nobody's memories."""
         return self.is_admin or OPERATE in self.rights
 
-    def curates_for(self, persona: str) -> bool:
+    def can_review_for(self, persona: str) -> bool:
         """A persona's memories are decided by those curators who hold it; admins decide all."""
-        return self.is_admin or (self.curates and persona in self.personas)
+        return self.is_admin or (self.is_curator and persona in self.personas)
 
-    def acts_for(self, owner: str) -> bool:
+    def can_edit_for(self, owner: str) -> bool:
         """Whether the caller may change what `owner` wrote."""
         return self.is_admin or (bool(self.email) and self.email == owner)
 
 
-def caller_for(
+def build_caller(
     person: Person,
     *,
-    door: str,
+    channel: str,
     persona: str = "",
     rights: frozenset[str] = frozenset(),
     session: str = "",
@@ -109,7 +109,7 @@ def caller_for(
 
     Raises Forbidden if the person is inactive or gone, or does not hold the persona.
     """
-    standing = standing_of(person.pk, PERMISSIONS)
+    standing = load_user_access(person.pk, PERMISSIONS)
     if standing is None or not standing.is_active:
         raise Forbidden("this account is switched off" if standing else "this account is not there any more")
     active = standing.personas.get(persona or standing.default_persona) or _persona_not_held(standing, persona)
@@ -119,7 +119,7 @@ def caller_for(
         personas=frozenset(standing.personas),
         rights=rights | ({CURATE} if standing.is_superuser else standing.rights),
         is_admin=standing.is_superuser,
-        door=door,
+        channel=channel,
         session=session,
         connection=connection,
         wants_context=active.memory_context,
@@ -130,7 +130,7 @@ def caller_for(
     )
 
 
-def _persona_not_held(standing: Standing, name: str) -> Persona:
+def _persona_not_held(standing: UserAccess, name: str) -> Persona:
     """An admin may act with any persona; raises Forbidden for others, and where there is none of the name."""
     if not standing.is_superuser:
         raise Forbidden(f"you do not hold the persona {name!r}", allowed=", ".join(sorted(standing.personas)))
@@ -140,18 +140,18 @@ def _persona_not_held(standing: Standing, name: str) -> Persona:
         raise Forbidden(f"there is no persona {name!r}") from None
 
 
-def caller_of(request: HttpRequest, *, door: str) -> Caller:
+def caller_from_request(request: HttpRequest, *, channel: str) -> Caller:
     """The caller behind a signed-in browser request or an authenticated REST request; made once a request."""
     user: AbstractBaseUser | AnonymousUser = request.user
     if not user.is_authenticated:
         raise Forbidden("sign in first")
     entry: tuple[int, Caller] | None = getattr(request, "_caller", None)
     if entry and entry[0] == user.pk:
-        return replace(entry[1], door=door)
+        return replace(entry[1], channel=channel)
     token: Token | None = getattr(request, "auth", None)
-    caller = caller_for(
+    caller = build_caller(
         user,
-        door=door,
+        channel=channel,
         persona=token.persona if token else "",
         rights=frozenset(token.rights) if token else frozenset(),
     )
@@ -159,6 +159,6 @@ def caller_of(request: HttpRequest, *, door: str) -> Caller:
     return caller
 
 
-def operator() -> Caller:
+def system_caller() -> Caller:
     """Whoever may run commands on this machine may do all that an admin may."""
-    return Caller(email="operator", persona="", personas=frozenset(), is_admin=True, door="command")
+    return Caller(email="operator", persona="", personas=frozenset(), is_admin=True, channel="command")

@@ -16,7 +16,7 @@ from django.db.models import Model
 from memories.database import prepared_statements
 from memories.models import Persona, PersonaMembership
 
-STANDING = """
+USER_ACCESS = """
     SELECT person.email, person.is_active, person.is_superuser,
            ARRAY(
                SELECT permission.codename
@@ -34,7 +34,7 @@ STANDING = """
 
 
 @dataclass(frozen=True)
-class Standing:
+class UserAccess:
     """`rights` are the code names of the permissions asked about; `personas` those held, by name, never none."""
 
     email: str
@@ -45,7 +45,7 @@ class Standing:
     default_persona: str
 
 
-def standing_of(person_id: int, permissions: Iterable[str]) -> Standing | None:
+def load_user_access(person_id: int, permissions: Iterable[str]) -> UserAccess | None:
     """None for a person who is not there any more. `permissions` are written "app.codename"."""
     rows = prepared_statements.rows(_statement(), {"id": person_id, "rights": list(permissions)})
     if not rows:
@@ -58,7 +58,7 @@ def standing_of(person_id: int, permissions: Iterable[str]) -> Standing | None:
         for _, values in entries
     }
     default = next((values["name"] for is_default, values in entries if is_default), next(iter(personas)))
-    return Standing(email.lower(), is_active, is_superuser, frozenset(rights), personas, default)
+    return UserAccess(email.lower(), is_active, is_superuser, frozenset(rights), personas, default)
 
 
 @cache
@@ -74,4 +74,6 @@ def _statement() -> str:
         "memberships": PersonaMembership,
         "personas": Persona,
     }
-    return STANDING.format(**{name: connection.ops.quote_name(model._meta.db_table) for name, model in models.items()})
+    return USER_ACCESS.format(
+        **{name: connection.ops.quote_name(model._meta.db_table) for name, model in models.items()}
+    )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from memories.models.batch import Batch
 from memories.models.feedback import Feedback, Verdict
-from memories.models.impression import Showing
+from memories.models.impression import Impression
 from memories.models.index_job import IndexJob, Lexeme
 from memories.models.passage import Passage
 from memories.models.persona import Persona, PersonaMembership
@@ -27,6 +27,7 @@ __all__ = [
     "Correction",
     "Dimension",
     "Feedback",
+    "Impression",
     "IndexJob",
     "Lexeme",
     "MemoryRecord",
@@ -34,7 +35,6 @@ __all__ = [
     "Passage",
     "Persona",
     "PersonaMembership",
-    "Showing",
     "Source",
     "StaleMemory",
     "Status",

@@ -6,11 +6,11 @@ from django.utils import timezone
 from memories.models.record import MemoryRecord
 
 
-class Showing(models.Model):
+class Impression(models.Model):
     """That a memory came along with an answer, unasked: on which connection, beside which tool, in which version."""
 
     id = models.BigAutoField(primary_key=True)
-    record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="showings")
+    record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="impressions")
     connection = models.CharField(max_length=120, help_text="The token, or the process on stdio.")
     to = models.CharField(max_length=254)
     tool = models.CharField(max_length=100)

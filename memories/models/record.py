@@ -11,7 +11,7 @@ from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Concat
 from django.utils import timezone
 
-from memories.contract.urls import link_to
+from memories.contract.urls import url_for
 from memories.models.fields import ContentKey, LanguageSearchText
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class MemoryRecord(models.Model):
 
     def get_absolute_url(self) -> str:
         """Its page in the portal: chain, history, and what can be done with it."""
-        return link_to("memory", self.pk.hex)
+        return url_for("memory", self.pk.hex)
 
     @property
     def spoken(self) -> str:

@@ -22,7 +22,7 @@ Item = TypeVar("Item", bound=Model)
 Contra = TypeVar("Contra", bound=Model, contravariant=True)
 
 
-class Stage(Enum):
+class Phase(Enum):
     """What was being done when an error came."""
 
     LOOKING = "looking at an item that was not begun"
@@ -30,7 +30,7 @@ class Stage(Enum):
     SENDING = "sending"
 
 
-class Sight(Enum):
+class RemoteState(Enum):
     """What stands in the other system, compared with what is asked for and what stood there before."""
 
     AS_ASKED = "as asked"
@@ -38,7 +38,7 @@ class Sight(Enum):
     OTHERWISE = "otherwise"
 
 
-class Fate(Enum):
+class DeliveryStatus(Enum):
     """What became of an item."""
 
     PLANNED = "planned"  # nothing was sent
@@ -52,26 +52,26 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class Result:
-    fate: Fate
+    fate: DeliveryStatus
     error: str = ""
     status_code: int | None = None
 
 
-class Effect(Protocol[Contra]):
+class Delivery(Protocol[Contra]):
     """One kind of effect. `look`, `send` and `fate_of` may run in threads, and touch no database where they do."""
 
     @property
-    def looks_first(self) -> bool:
+    def checks_remote_first(self) -> bool:
         """Whether every item is looked at before it is sent, not only those that were begun."""
         ...
 
-    def look(self, item: Contra, was_begun: bool) -> tuple[Sight, str]:
+    def look(self, item: Contra, was_begun: bool) -> tuple[RemoteState, str]:
         """What stands there now, and what to say of it where it was moved."""
         ...
 
     def send(self, item: Contra) -> Result: ...
 
-    def fate_of(self, item: Contra, error: Exception, stage: Stage) -> Result:
+    def status_of_error(self, item: Contra, error: Exception, stage: Phase) -> Result:
         """What an error of looking or sending means for the item."""
         ...
 
@@ -81,32 +81,38 @@ class Effect(Protocol[Contra]):
 
 
 @dataclass(frozen=True)
-class Ledger:
+class DeliveryQueue:
     """The items of one piece of work. `names` is how the table calls each fate."""
 
     rows: QuerySet[Any]
     order: str
-    names: Mapping[Fate, str]
+    names: Mapping[DeliveryStatus, str]
 
     @property
     def open(self) -> QuerySet[Any]:
         """Items that are still to be sent, or to be looked at."""
-        return self.rows.filter(outcome__in=[self.names[Fate.PLANNED], self.names[Fate.BEGUN]]).order_by(self.order)
+        return self.rows.filter(
+            outcome__in=[self.names[DeliveryStatus.PLANNED], self.names[DeliveryStatus.BEGUN]]
+        ).order_by(self.order)
 
     def retry(self) -> None:
         """Failed items are planned anew; unknown ones are looked at before all else."""
-        self.rows.filter(outcome=self.names[Fate.FAILED]).update(outcome=self.names[Fate.PLANNED], error="")
-        if Fate.UNKNOWN in self.names:
-            self.rows.filter(outcome=self.names[Fate.UNKNOWN]).update(outcome=self.names[Fate.BEGUN])
+        self.rows.filter(outcome=self.names[DeliveryStatus.FAILED]).update(
+            outcome=self.names[DeliveryStatus.PLANNED], error=""
+        )
+        if DeliveryStatus.UNKNOWN in self.names:
+            self.rows.filter(outcome=self.names[DeliveryStatus.UNKNOWN]).update(
+                outcome=self.names[DeliveryStatus.BEGUN]
+            )
 
-    def mark(self, items: Sequence[Model], fate: Fate, **fields: Any) -> None:
+    def mark(self, items: Sequence[Model], fate: DeliveryStatus, **fields: Any) -> None:
         self.rows.filter(pk__in=[item.pk for item in items]).update(outcome=self.names[fate], **fields)
 
     def was_begun(self, item: Any) -> bool:
-        return bool(item.outcome == self.names[Fate.BEGUN])
+        return bool(item.outcome == self.names[DeliveryStatus.BEGUN])
 
 
-def carry_out(ledger: Ledger, effect: Effect[Any], *, batch: int = 50, at_once: int = 1) -> Iterator[Any]:
+def deliver(ledger: DeliveryQueue, effect: Delivery[Any], *, batch: int = 50, at_once: int = 1) -> Iterator[Any]:
     """Each open item once its fate is saved, in order. Several at once take their batch's intents together. Whoever
     stops iterating ends the work: what was begun is finished, what was not is planned again."""
     if at_once == 1:
@@ -117,16 +123,18 @@ def carry_out(ledger: Ledger, effect: Effect[Any], *, batch: int = 50, at_once: 
             yield from _together(ledger, effect, items, pool)
 
 
-def _one_by_one(ledger: Ledger, effect: Effect[Any], items: Sequence[Any]) -> Iterator[Any]:
+def _one_by_one(ledger: DeliveryQueue, effect: Delivery[Any], items: Sequence[Any]) -> Iterator[Any]:
     for item in items:
         was_begun = ledger.was_begun(item)
-        effect.note(item, attempt(effect, item, was_begun, lambda item=item: ledger.mark([item], Fate.BEGUN)))  # type: ignore[misc]
+        effect.note(item, attempt(effect, item, was_begun, lambda item=item: ledger.mark([item], DeliveryStatus.BEGUN)))  # type: ignore[misc]
         yield item
 
 
-def _together(ledger: Ledger, effect: Effect[Any], items: Sequence[Any], pool: ThreadPoolExecutor) -> Iterator[Any]:
+def _together(
+    ledger: DeliveryQueue, effect: Delivery[Any], items: Sequence[Any], pool: ThreadPoolExecutor
+) -> Iterator[Any]:
     begun_ids = {item.pk for item in items if ledger.was_begun(item)}
-    ledger.mark(items, Fate.BEGUN)
+    ledger.mark(items, DeliveryStatus.BEGUN)
     waiting: list[tuple[Any, Future[Result]]] = [
         (item, pool.submit(attempt, effect, item, item.pk in begun_ids, lambda: None)) for item in items
     ]
@@ -139,23 +147,23 @@ def _together(ledger: Ledger, effect: Effect[Any], items: Sequence[Any], pool: T
     finally:
         for item, future in waiting:  # the caller has gone away
             if future.cancel():
-                ledger.mark([item], Fate.BEGUN if item.pk in begun_ids else Fate.PLANNED)
+                ledger.mark([item], DeliveryStatus.BEGUN if item.pk in begun_ids else DeliveryStatus.PLANNED)
             else:
                 effect.note(item, future.result())
 
 
-def attempt(effect: Effect[Any], item: Any, was_begun: bool, begin: Callable[[], None]) -> Result:
+def attempt(effect: Delivery[Any], item: Any, was_begun: bool, begin: Callable[[], None]) -> Result:
     """Looks where that is needed, saves the intent by `begin`, sends. Raises only what `fate_of` raises."""
-    stage = Stage.LOOKING_AGAIN if was_begun else Stage.LOOKING
+    stage = Phase.LOOKING_AGAIN if was_begun else Phase.LOOKING
     try:
-        if was_begun or effect.looks_first:
+        if was_begun or effect.checks_remote_first:
             sight, says = effect.look(item, was_begun)
-            if sight == Sight.AS_ASKED:
-                return Result(Fate.LANDED if was_begun else Fate.UNCHANGED)
-            if sight == Sight.OTHERWISE:
-                return Result(Fate.UNKNOWN if was_begun else Fate.MOVED, says)
+            if sight == RemoteState.AS_ASKED:
+                return Result(DeliveryStatus.LANDED if was_begun else DeliveryStatus.UNCHANGED)
+            if sight == RemoteState.OTHERWISE:
+                return Result(DeliveryStatus.UNKNOWN if was_begun else DeliveryStatus.MOVED, says)
         begin()
-        stage = Stage.SENDING
+        stage = Phase.SENDING
         return effect.send(item)
     except Exception as error:  # a fault of ours must not lose the other items' fates
-        return effect.fate_of(item, error, stage)
+        return effect.status_of_error(item, error, stage)

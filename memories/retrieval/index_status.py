@@ -142,5 +142,5 @@ def _failed(caller: Caller, kind: str, cause: str) -> Any:
 
 
 def _require_operator(caller: Caller) -> None:
-    if not caller.operates:
+    if not caller.is_operator:
         raise Forbidden("only an admin sees to the index")

@@ -143,7 +143,7 @@ def nearest_of(
     }
 
 
-def alike(ids: Sequence[UUID], *, threshold: float) -> list[list[UUID]]:
+def group_near_duplicates(ids: Sequence[UUID], *, threshold: float) -> list[list[UUID]]:
     """These records in groups of near-duplicates (cosine ≥ threshold to some other of the group), in the given order;
     a record without a vector or without a like is a group of its own."""
     vectors = vectors_of(ids)

@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 
 from memories import embedding
 from memories.contract.errors import DomainError, Invalid
-from memories.contract.operations import carries_out, checked
+from memories.contract.operations import carries_out, validate
 from memories.contract.registry import Registry
 from memories.database import prepared_statements
 from memories.database.queryset_sql import Condition, condition
@@ -151,23 +151,23 @@ def _visible(caller: Caller) -> Condition:
 
 
 @carries_out(RecallMemories)
-def recall(ask: RecallMemories, *, caller: Caller, filters: Filters = Filters()) -> Recall:
+def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = Filters()) -> Recall:
     """The memories that answer best, of those the caller may see.
 
     `query` is needed for semantic and lexical, `entity_urns` for entity and graph, either for auto.
     Raises Invalid. With the embedder away it answers by words alone and says so.
     """
-    _check_needs(ask)
-    as_of, limit = ask.as_of, ask.limit
-    filters = _narrowed(filters, ask)
-    question, answer, tokens = _prepare(caller, ask.query, ask.strategy, ask.entity_urns)
+    _check_needs(operation)
+    as_of, limit = operation.as_of, operation.limit
+    filters = _narrowed(filters, operation)
+    question, answer, tokens = _prepare(caller, operation.query, operation.strategy, operation.entity_urns)
     question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
     scope = _scope(caller, filters, without_doubts=True)
     floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
     rows_found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
     rows_found = [candidate for candidate in rows_found if candidate.score > floor]
     if as_of:
-        return _past(caller, ask, answer, sorted(map(Ranked.of, rows_found), key=order))
+        return _past(caller, operation, answer, sorted(map(Ranked.of, rows_found), key=order))
     if question.terms and any(candidate.conversation_id for candidate in rows_found):
         rows, stage = conversation_context.ranked(
             scope, question, rows_found[: conversation_context.SEEDS], idfs, tokens
@@ -175,10 +175,10 @@ def recall(ask: RecallMemories, *, caller: Caller, filters: Filters = Filters())
         answer = replace(answer, ranking=stage if answer.ranking == "hybrid" else answer.ranking)
     else:
         rows = sorted(map(Ranked.of, rows_found), key=order)
-    reranks = settings.RERANK_PROVIDER != "none" and bool(ask.query)
+    reranks = settings.RERANK_PROVIDER != "none" and bool(operation.query)
     hits = _with_passages(_hits(caller, rows[: max(limit, rerank.LOOKED_AT) if reranks else limit]), question)
     if reranks and hits:
-        hits, answer = _reranked(ask.query, hits, answer)
+        hits, answer = _reranked(operation.query, hits, answer)
     hits = hits[:limit]
     least = min((row.plain for row in rows[:limit]), default=floor) if len(hits) == limit else floor
     left_out = _left_out(caller, filters, question, least)
@@ -214,11 +214,11 @@ def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
     ]
 
 
-def _past(caller: Caller, ask: RecallMemories, answer: Recall, rows: Sequence[Ranked]) -> Recall:
+def _past(caller: Caller, operation: RecallMemories, answer: Recall, rows: Sequence[Ranked]) -> Recall:
     """The answer as of a time."""
-    moment: Any = ask.as_of
-    allowed = {Status.ACTIVE, Status.STALE} if ask.include_stale else {Status.ACTIVE}
-    hits = _as_of(caller, _hits(caller, rows), moment, allowed)[: ask.limit]
+    moment: Any = operation.as_of
+    allowed = {Status.ACTIVE, Status.STALE} if operation.include_stale else {Status.ACTIVE}
+    hits = _as_of(caller, _hits(caller, rows), moment, allowed)[: operation.limit]
     label = f"as of {moment.isoformat()}: texts and status of that time, ranked by today's index"
     return replace(answer, hits=hits, note="; ".join(filter(None, [answer.note, label])))
 
@@ -257,8 +257,8 @@ def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
     return hints
 
 
-def _check_needs(ask: RecallMemories) -> None:
-    strategy, query, urns = ask.strategy, ask.query, ask.entity_urns
+def _check_needs(operation: RecallMemories) -> None:
+    strategy, query, urns = operation.strategy, operation.query, operation.entity_urns
     if strategy in ("semantic", "lexical") and not query:
         raise Invalid("is missing", field="query", allowed=f"a text: strategy {strategy} searches by it")
     if strategy in ("entity", "graph") and not urns:
@@ -267,19 +267,19 @@ def _check_needs(ask: RecallMemories) -> None:
         raise Invalid("is missing", field="query", allowed="a text, or entity_urns, or both")
 
 
-def _narrowed(filters: Filters, ask: RecallMemories) -> Filters:
-    statuses, dimension = tuple(filters.statuses), ask.dimension or filters.dimension
-    if ask.include_stale:
+def _narrowed(filters: Filters, operation: RecallMemories) -> Filters:
+    statuses, dimension = tuple(filters.statuses), operation.dimension or filters.dimension
+    if operation.include_stale:
         statuses = (*statuses, Status.STALE)
-    if ask.as_of:
+    if operation.as_of:
         statuses = tuple(Status.values)  # what it is today says nothing of what it was
     return replace(
         filters,
-        dimension=checked(DimensionName, dimension, "dimension") if dimension else "",
-        tags=(*filters.tags, *ask.tags),
+        dimension=validate(DimensionName, dimension, "dimension") if dimension else "",
+        tags=(*filters.tags, *operation.tags),
         statuses=statuses,
         tiers=tuple(filters.tiers),
-        created_before=ask.as_of,
+        created_before=operation.as_of,
     )
 
 

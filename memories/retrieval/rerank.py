@@ -37,9 +37,9 @@ def relevances(query: str, texts: Sequence[str]) -> list[float]:
     if not _breaker.allows():
         raise RerankerUnavailable(_breaker.reason)
     connections.release()
-    ask = _over_http if settings.RERANK_PROVIDER == "http" else _by_sentence_transformers
+    score = _over_http if settings.RERANK_PROVIDER == "http" else _by_sentence_transformers
     try:
-        scores = _threads.submit(ask, query, list(texts)).result(timeout=settings.RERANK_TIMEOUT_S)
+        scores = _threads.submit(score, query, list(texts)).result(timeout=settings.RERANK_TIMEOUT_S)
     except NotYet:
         fault = f"took longer than {settings.RERANK_TIMEOUT_S:g} s"
         _breaker.fail(fault)

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import ProgrammingError, connection
 
 from memories.contract.errors import Conflict
-from memories.database.locks import alone
+from memories.database.locks import exclusive
 from memories.database.owner import as_owner
 
 NAME, NEXT = "passage_vectors", "passage_vectors_next"
@@ -50,7 +50,7 @@ def train(*, in_worker: bool = False) -> str:
     if in_worker and rows > IN_A_WORKER:
         return f"{rows} passages, {lists} lists: run `manage.py rebuild_search`, which has the time for more"
     try:
-        with alone("vector index", UUID(int=0), Conflict("another process builds the vector index")), as_owner():
+        with exclusive("vector index", UUID(int=0), Conflict("another process builds the vector index")), as_owner():
             _build(lists_due)
     except Conflict as error:
         return str(error)

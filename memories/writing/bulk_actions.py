@@ -19,10 +19,10 @@ from django_q.tasks import async_task
 from memories import services
 from memories.contract.errors import Conflict, DomainError, Invalid, NotFound, check_choice, check_count
 from memories.contract.fields import Id, Reason
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.contract.registry import Registry
-from memories.database.locks import alone
-from memories.identity.caller import Caller, caller_for
+from memories.database.locks import exclusive
+from memories.identity.caller import Caller, build_caller
 from memories.models import Batch
 from memories.writing.undo import undo as undo_change
 
@@ -34,7 +34,7 @@ SLICE_S = 0.8  # how long one request works before it shows how far it is
 
 
 @dataclass(frozen=True)
-class Words:
+class ActionInput:
     """What was said with an act: why, and what was chosen where the act offers a choice."""
 
     note: str = ""
@@ -42,43 +42,43 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Act:
+class BulkAction:
     """`do` is a service call for one row, without network or inference unless it `is_slow`; `inverse` names the act
     that takes it back."""
 
     says: str
-    do: Callable[[Caller, UUID, Words], object]
+    do: Callable[[Caller, UUID, ActionInput], object]
     inverse: str = ""
     kind: str = "memory"
     is_slow: bool = False  # each row is carried out outside of the batch's transaction
 
 
-def _taken_back(change: str) -> Act:
-    return Act("Back as it was", lambda c, pk, words: undo_change(caller=c, record_id=pk, change=change))
+def _taken_back(change: str) -> BulkAction:
+    return BulkAction("Back as it was", lambda c, pk, words: undo_change(caller=c, record_id=pk, change=change))
 
 
-ACTS: Registry[Act] = Registry("acts in bulk")
-MEMORY_ACTS: dict[str, Act] = {
-    "forget": Act(
+BULK_ACTIONS: Registry[BulkAction] = Registry("acts in bulk")
+MEMORY_ACTIONS: dict[str, BulkAction] = {
+    "forget": BulkAction(
         "Forgotten", lambda c, pk, words: services.forget(caller=c, record_id=pk, reason=words.note), "undo_forget"
     ),
-    "restore": Act(
+    "restore": BulkAction(
         "Restored", lambda c, pk, words: services.restore(caller=c, record_id=pk, reason=words.note), "undo_restore"
     ),
-    "verify": Act(
+    "verify": BulkAction(
         "Still true", lambda c, pk, words: services.verify(caller=c, record_id=pk, note=words.note), "undo_verify"
     ),
-    "share": Act(
+    "share": BulkAction(
         "Shared",
         lambda c, pk, words: services.share(caller=c, record_id=pk, visibility=words.choice, reason=words.note),
         "undo_share",
     ),
-    "reassign": Act(
+    "reassign": BulkAction(
         "Moved to another persona",
         lambda c, pk, words: services.reassign(caller=c, record_id=pk, persona=words.choice, reason=words.note),
         "undo_reassign",
     ),
-    "correct": Act(
+    "correct": BulkAction(
         "Corrected",
         lambda c, pk, words: services.supersede(caller=c, record_id=pk, content=words.choice, reason=words.note),
         is_slow=True,
@@ -97,24 +97,26 @@ def start(
     back_to: str = "",
 ) -> Batch:
     """Keeps what is to be done and does the first slice."""
-    check_choice("act", act, ACTS)
-    note = checked(Reason, note, "note")
-    ids = sorted({checked(Id, pk, "ids") for pk in unit_ids})  # in one order everywhere: none wait in a circle
+    check_choice("act", act, BULK_ACTIONS)
+    note = validate(Reason, note, "note")
+    ids = sorted({validate(Id, pk, "ids") for pk in unit_ids})  # in one order everywhere: none wait in a circle
     if not ids:
         raise Invalid("is empty: nothing was chosen", field="ids", allowed=f"1 to {MAX_UNITS:,}")
     check_count("ids", ids, MAX_UNITS)
-    return _begin(caller, _save(caller, act, ids, Words(note, choice), back_to, None))
+    return _begin(caller, _save(caller, act, ids, ActionInput(note, choice), back_to, None))
 
 
 def _begin(caller: Caller, batch: Batch) -> Batch:
     """The first slice at once; a worker does what is left, whether or not somebody looks on."""
-    batch = go_on(caller=caller, batch_id=batch.pk)
+    batch = resume(caller=caller, batch_id=batch.pk)
     if batch.finished_at is None:
         transaction.on_commit(partial(async_task, "memories.tasks.finish_batch", batch.pk.hex))
     return batch
 
 
-def _save(caller: Caller, act: str, ids: Sequence[UUID], words: Words, back_to: str, undoes: Batch | None) -> Batch:
+def _save(
+    caller: Caller, act: str, ids: Sequence[UUID], words: ActionInput, back_to: str, undoes: Batch | None
+) -> Batch:
     return Batch.objects.create(
         created_by=caller.email,
         persona=caller.persona,
@@ -127,9 +129,9 @@ def _save(caller: Caller, act: str, ids: Sequence[UUID], words: Words, back_to: 
     )
 
 
-def find(*, caller: Caller, batch_id: UUID | str) -> Batch:
+def get_batch(*, caller: Caller, batch_id: UUID | str) -> Batch:
     """One's own; nobody else's."""
-    pk = checked(Id, batch_id, "batch_id")
+    pk = validate(Id, batch_id, "batch_id")
     batch = Batch.objects.select_related("undoes").filter(pk=pk, created_by=caller.email).first()
     if batch is None:
         raise NotFound("no such batch of yours", field="batch_id")
@@ -143,22 +145,22 @@ def owned_by(caller: Caller) -> QuerySet[Batch]:
 
 def finish(batch_id: UUID | str) -> None:
     """In a worker: goes on as the person who started it, with the rights of now, until it is done."""
-    batch = Batch.objects.filter(pk=checked(Id, batch_id, "batch_id"), finished_at=None).first()
+    batch = Batch.objects.filter(pk=validate(Id, batch_id, "batch_id"), finished_at=None).first()
     person = batch and get_user_model().objects.filter(email=batch.created_by).first()
     if batch is None or person is None:
         return
-    caller = caller_for(person, door="worker", persona=batch.persona)  # type: ignore[arg-type]  # it satisfies Person
+    caller = build_caller(person, channel="worker", persona=batch.persona)  # type: ignore[arg-type]  # it satisfies Person
     while batch.finished_at is None:
-        batch = go_on(caller=caller, batch_id=batch.pk)
+        batch = resume(caller=caller, batch_id=batch.pk)
 
 
-def go_on(*, caller: Caller, batch_id: UUID | str) -> Batch:
+def resume(*, caller: Caller, batch_id: UUID | str) -> Batch:
     """Does the next slice. Rows and their outcomes are saved together, so that a kill loses or repeats nothing."""
-    batch = find(caller=caller, batch_id=batch_id)
+    batch = get_batch(caller=caller, batch_id=batch_id)
     deadline = time.monotonic() + SLICE_S
     while batch.finished_at is None and time.monotonic() < deadline:
         try:
-            batch = _step(caller, batch) if ACTS[batch.act].is_slow else _slice(caller, batch)
+            batch = _step(caller, batch) if BULK_ACTIONS[batch.act].is_slow else _slice(caller, batch)
         except OperationalError as error:  # somebody else was chosen to go on: the slice is undone, and done again
             if getattr(error.__cause__, "sqlstate", "") != DEADLOCK:
                 raise
@@ -180,7 +182,7 @@ def _step(caller: Caller, batch: Batch) -> Batch:
     """The next row of an act that waits for other systems: one at a time, and outside of a transaction. A row whose
     outcome was lost with its process is asked again: applying what is applied is no fault, other acts refuse it."""
     try:
-        with alone("batch", batch.pk, Conflict("is at work elsewhere", field="batch_id")):
+        with exclusive("batch", batch.pk, Conflict("is at work elsewhere", field="batch_id")):
             batch = Batch.objects.get(pk=batch.pk)
             position = len(batch.outcomes)
             if position < len(batch.unit_ids):
@@ -195,7 +197,7 @@ def _step(caller: Caller, batch: Batch) -> Batch:
 
 
 def _act_on(caller: Caller, batch: Batch, unit: UUID) -> str:
-    act, words = ACTS[batch.act], Words(batch.note, batch.choice)
+    act, words = BULK_ACTIONS[batch.act], ActionInput(batch.note, batch.choice)
     try:
         with nullcontext() if act.is_slow else transaction.atomic():
             act.do(caller, unit, words)
@@ -206,8 +208,8 @@ def _act_on(caller: Caller, batch: Batch, unit: UUID) -> str:
 
 def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
     """A batch of the inverse act over what was done, once."""
-    batch = find(caller=caller, batch_id=batch_id)
-    inverse = ACTS[batch.act].inverse
+    batch = get_batch(caller=caller, batch_id=batch_id)
+    inverse = BULK_ACTIONS[batch.act].inverse
     if not inverse:
         raise Conflict("can't be undone", field="batch_id")
     if batch.finished_at is None:
@@ -216,7 +218,7 @@ def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
         Batch.objects.select_for_update().get(pk=batch.pk)
         if Batch.objects.filter(undoes=batch).exists():
             raise Conflict("was undone already", field="batch_id")
-        back = _save(caller, inverse, completed_units(batch), Words(), batch.back_to, batch)
+        back = _save(caller, inverse, completed_units(batch), ActionInput(), batch.back_to, batch)
     return _begin(caller, back)
 
 

@@ -18,7 +18,7 @@ from memories.operations import Remember
 from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
-from memories.writing.duplicates import key_of, locked_twins
+from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import save_many
 
 TOGETHER = 200  # memories of one transaction
@@ -33,8 +33,8 @@ def remember_many(*, caller: Caller, facts: Sequence[Mapping[str, Any]]) -> list
     """
     if not caller.email:
         raise Forbidden("this connection has no identity, so nothing can be owned")
-    asks = [_read(number, fact) for number, fact in enumerate(facts)]
-    parts = [asks[start : start + TOGETHER] for start in range(0, len(asks), TOGETHER)]
+    operations = [_read(number, fact) for number, fact in enumerate(facts)]
+    parts = [operations[start : start + TOGETHER] for start in range(0, len(operations), TOGETHER)]
     answers: list[tuple[MemoryRecord, bool]] = []
     with ThreadPoolExecutor(1, thread_name_prefix="encoder") as ahead:  # one part is encoded while another is saved
         encodings = deque(ahead.submit(_encoded, part) for part in parts[:AHEAD])
@@ -53,18 +53,18 @@ def _read(number: int, fact: Mapping[str, Any]) -> Remember:
 
 
 def _keep(
-    caller: Caller, asks: Sequence[Remember], encoded: Sequence[passages.Encoded], model: str
+    caller: Caller, operations: Sequence[Remember], encoded: Sequence[passages.Encoded], model: str
 ) -> list[tuple[MemoryRecord, bool]]:
-    languages = [ask.language or language_of(ask.content) for ask in asks]
+    languages = [operation.language or language_of(operation.content) for operation in operations]
     answers: list[tuple[MemoryRecord, bool]] = []
     news: list[tuple[MemoryRecord, Stamped | None]] = []
     with transaction.atomic():
-        record_of = locked_twins(caller, [ask.content for ask in asks])
-        for position, ask in enumerate(asks):
-            key = key_of(ask.content)
+        record_of = lock_duplicates(caller, [operation.content for operation in operations])
+        for position, operation in enumerate(operations):
+            key = normalized_key(operation.content)
             record = record_of.get(key)
             if record is None:
-                fields = ask.values() | {"language": languages[position]}
+                fields = operation.values() | {"language": languages[position]}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
                 news.append((record, Stamped(encoded[position], model) if encoded else None))
             answers.append((record, key in record_of))
@@ -75,8 +75,8 @@ def _keep(
     return answers
 
 
-def _encoded(asks: Sequence[Remember]) -> tuple[list[passages.Encoded], str]:
+def _encoded(operations: Sequence[Remember]) -> tuple[list[passages.Encoded], str]:
     try:
-        return passages.encode([ask.content for ask in asks], waiting=embedding.Waiting.BATCH)
+        return passages.encode([operation.content for operation in operations], waiting=embedding.Waiting.BATCH)
     except embedding.EmbedderUnavailable:
         return [], ""

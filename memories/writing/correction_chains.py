@@ -10,7 +10,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from memories.contract.fields import Id
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.writing.revision import locked, revised
@@ -18,13 +18,13 @@ from memories.writing.revision import locked, revised
 
 def locked_with_predecessor(caller: Caller, record_id: UUID | str) -> tuple[MemoryRecord, MemoryRecord | None]:
     """The record and what it corrects, both locked, older first as everywhere: so nobody waits in a circle."""
-    pk = checked(Id, record_id, "id")
+    pk = validate(Id, record_id, "id")
     before = MemoryRecord.objects.filter(successors=pk).values("pk")
     old = MemoryRecord.objects.select_for_update().filter(pk__in=before).first()
     return locked(caller, pk), old
 
 
-def living_successor(record: MemoryRecord) -> MemoryRecord | None:
+def active_correction(record: MemoryRecord) -> MemoryRecord | None:
     """What corrects the record today: its successor, or that one's where it was forgotten."""
     links, visited_ids = [record.pk], {record.pk}
     while links:
@@ -37,7 +37,7 @@ def living_successor(record: MemoryRecord) -> MemoryRecord | None:
     return None
 
 
-def make_active(record: MemoryRecord) -> None:
+def activate(record: MemoryRecord) -> None:
     record.status, record.stale_reason, record.stale_at = Status.ACTIVE, "", None
     record.superseded_by, record.superseded_at, record.purge_after = None, None, None
 
@@ -46,7 +46,7 @@ def mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
     old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, new.pk, new.created_at
 
 
-def close_the_gap(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
+def relink_neighbours(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
     """What was before and after a record that is about to be erased. What nothing corrects any more is archived
     and not believed again: it had been found wrong."""
     after = MemoryRecord.objects.select_for_update().filter(supersedes=record).exclude(status=Status.ARCHIVED).first()
@@ -62,7 +62,7 @@ def close_the_gap(caller: Caller, record: MemoryRecord, old: MemoryRecord | None
             old.status, old.superseded_by, old.superseded_at = Status.ARCHIVED, None, None
 
 
-def take_place(*, caller: Caller, record: MemoryRecord, predecessor_id: UUID) -> bool:
+def supersede_with(*, caller: Caller, record: MemoryRecord, predecessor_id: UUID) -> bool:
     """Makes the locked, active `record` the successor of a living memory; False if that one is gone or was
     corrected otherwise meanwhile. A chain can't become a circle: what has no successor is nobody's predecessor."""
     old = MemoryRecord.objects.select_for_update().filter(pk=predecessor_id).first()
@@ -75,12 +75,12 @@ def take_place(*, caller: Caller, record: MemoryRecord, predecessor_id: UUID) ->
     return True
 
 
-def give_place_back(*, caller: Caller, record: MemoryRecord) -> None:
+def reactivate_predecessor(*, caller: Caller, record: MemoryRecord) -> None:
     """Undoes take_place: the predecessor of the locked record is active again."""
     old = record.supersedes_id and MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
     if not old or old.superseded_by != record.pk:
         return
     with revised(caller, old, "restore", "its correction was rolled back"):
-        make_active(old)
+        activate(old)
     with revised(caller, record, "roll_back", ""):
         record.supersedes = None

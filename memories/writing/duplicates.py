@@ -14,22 +14,25 @@ LOCKS = """
         SELECT DISTINCT hashtextextended(t, 0) AS h FROM unnest(%(turnstiles)s::text[]) AS t ORDER BY h
     ) locks"""
 # An owner's living facts of some texts in a persona, the first one of a text last.
-TWINS = f"""
+DUPLICATES_SQL = f"""
     created_by = %(owner)s AND persona = %(persona)s AND tier = '' AND status IN ('active', 'stale')
     AND content_key = ANY(ARRAY(
         SELECT {ContentKey.template % {"expressions": "t"}} FROM unnest(%(texts)s::text[]) AS t
     )) ORDER BY created_at DESC"""  # noqa: S608 - our own template
 
 
-def key_of(text: str) -> str:
+def normalized_key(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def locked_twins(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRecord]:
+def lock_duplicates(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRecord]:
     """The living records of this owner and persona with one of these texts, by their key; concurrent callers wait for
     each other, in one order."""
-    prepared_statements.rows(LOCKS, {"turnstiles": sorted({f"{caller.email} {key_of(text)}" for text in texts})})
+    prepared_statements.rows(
+        LOCKS, {"turnstiles": sorted({f"{caller.email} {normalized_key(text)}" for text in texts})}
+    )
     values = {"owner": caller.email, "persona": caller.persona, "texts": list(texts)}
     return {
-        key_of(row.content): row for row in prepared_statements.instances(MemoryRecord, TWINS, values, defer=["search"])
+        normalized_key(row.content): row
+        for row in prepared_statements.instances(MemoryRecord, DUPLICATES_SQL, values, defer=["search"])
     }

@@ -11,19 +11,19 @@ from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 from memories.models import Batch, Feedback, IndexJob, MemoryRecord, MemoryRevision, Tombstone
 from memories.operations import Erase
-from memories.writing.correction_chains import close_the_gap, locked_with_predecessor
+from memories.writing.correction_chains import locked_with_predecessor, relink_neighbours
 
 QUOTED_FROM = 10  # characters: a shorter text is a word, which others may have used for themselves
 
 
 @carries_out(Erase)
-def erase(ask: Erase, *, caller: Caller) -> Tombstone:
+def erase(operation: Erase, *, caller: Caller) -> Tombstone:
     """Removes a text for good, and what others copied or quoted of it. Only the fact that it was erased stays. The
     chain closes over the gap. Raises Invalid without `confirm`, Conflict while it stands in the catalog."""
-    if not ask.confirm:
+    if not operation.confirm:
         raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
     with transaction.atomic():
-        record, old = locked_with_predecessor(caller, ask.record_id)
+        record, old = locked_with_predecessor(caller, operation.record_id)
         for review in extensions.REVIEWS.values():
             review.check_erase(record)
         texts = texts_of(record)
@@ -32,7 +32,7 @@ def erase(ask: Erase, *, caller: Caller) -> Tombstone:
             record_id=record.pk,
             defaults={"created_by": record.created_by, "persona": record.persona, "erased_by": caller.email},
         )
-        close_the_gap(caller, record, old)
+        relink_neighbours(caller, record, old)
         _forget_quotations(record, old, texts)
         for copies in extensions.COPIES.values():
             copies.erase(record.pk, texts)

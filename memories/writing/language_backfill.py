@@ -10,7 +10,7 @@ from memories.retrieval.language import language_of
 TOGETHER = 500
 
 
-def tell_languages() -> int:
+def backfill_languages() -> int:
     """Tells the language of each memory that has none, from its text; returns how many have one now."""
     rows = MemoryRecord.objects.filter(language="").values_list("pk", "content")
     count = 0

@@ -25,12 +25,12 @@ REASON = "pruned"
 
 
 @carries_out(PruneNotes)
-def prune(ask: PruneNotes, *, caller: Caller) -> list[MemoryRecord]:
+def prune(operation: PruneNotes, *, caller: Caller) -> list[MemoryRecord]:
     """Archives the caller's notes that are due, and returns them; with dry_run, those that would be. Insights, members
     of correction chains, and what is shared, verified or marked as useful stay."""
     with transaction.atomic():
-        due = _due(caller, ask)
-        if not ask.dry_run:
+        due = _due(caller, operation)
+        if not operation.dry_run:
             purge_after = timezone.now() + timedelta(days=settings.SOFT_DELETE_PURGE_DAYS)
             for record in due:
                 with revised(caller, record, "forget", REASON):
@@ -42,20 +42,20 @@ def examples(records: Sequence[MemoryRecord]) -> list[str]:
     return [f"{record.pk.hex}: {record.content[:80]}" for record in records[:EXAMPLES]]
 
 
-def _due(caller: Caller, ask: PruneNotes) -> list[MemoryRecord]:
+def _due(caller: Caller, operation: PruneNotes) -> list[MemoryRecord]:
     liked = Feedback.objects.filter(record=OuterRef("pk"), verdict=Verdict.USEFUL)
     rows = (
         MemoryRecord.objects.visible_to(caller)
         .facts()
         .filter(created_by=caller.email, source=Source.NOTE, status=Status.ACTIVE, visibility=Visibility.PRIVATE)
         .filter(supersedes__isnull=True, superseded_by__isnull=True, last_verified_at__isnull=True)
-        .filter(created_at__lte=timezone.now() - timedelta(days=ask.days))
+        .filter(created_at__lte=timezone.now() - timedelta(days=operation.days))
         .filter(~Exists(liked))
         .order_by("-access_count", "-last_accessed_at", "-created_at")
         .defer("search")
     )
-    notes = [note for note in rows.select_for_update(of=("self",))[:MAX_NOTES] if _is_free(note)][ask.keep :]
-    return _repeated(caller, notes) if ask.near_duplicates else notes
+    notes = [note for note in rows.select_for_update(of=("self",))[:MAX_NOTES] if _is_free(note)][operation.keep :]
+    return _repeated(caller, notes) if operation.near_duplicates else notes
 
 
 def _is_free(note: MemoryRecord) -> bool:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from memories import extensions
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.fields import Id, Reason
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.database import prepared_statements
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
@@ -31,22 +31,22 @@ READERS = {"visibility", "persona", "created_by"}
 WIDTH: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.PERSONA: 1, Visibility.EVERYONE: 2}
 
 
-def may_decide(caller: Caller, record: MemoryRecord) -> bool:
+def can_review(caller: Caller, record: MemoryRecord) -> bool:
     """Whether the caller decides what becomes of a memory that went stale: its owner, an admin, or a curator of its
     persona unless it is private."""
-    if caller.acts_for(record.created_by):
+    if caller.can_edit_for(record.created_by):
         return True
     shared = record.visibility != Visibility.PRIVATE
-    return record.status == Status.STALE and shared and caller.curates_for(record.persona)
+    return record.status == Status.STALE and shared and caller.can_review_for(record.persona)
 
 
 def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> MemoryRecord:
     """The record, locked for change, if the caller sees it and may change it; with `deciding`, what curators decide."""
-    pk = checked(Id, record_id, "id")
+    pk = validate(Id, record_id, "id")
     record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
     if record is None:
         raise NotFound("no such memory", field="id")
-    if not (may_decide(caller, record) if deciding else caller.acts_for(record.created_by)):
+    if not (can_review(caller, record) if deciding else caller.can_edit_for(record.created_by)):
         raise Forbidden("belongs to somebody else: only its owner or an admin can change it", field="id")
     return record
 
@@ -60,7 +60,7 @@ def revised(
     Nothing changed, nothing written. A new text drops the old text's vector; what it speaks of is grounded anew, and
     where fewer people may read it than before, copies follow.
     """
-    reason = checked(Reason, reason, "reason")
+    reason = validate(Reason, reason, "reason")
     columns = [f for f in record._meta.concrete_fields if not f.generated]
     before = {f.attname: getattr(record, f.attname) for f in columns}
     yield

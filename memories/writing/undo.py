@@ -10,7 +10,7 @@ from django.utils import timezone
 from memories import extensions
 from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.writing.revision import revised, value_of
@@ -23,7 +23,7 @@ STATE = (
 
 def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
     """Takes back the caller's own last change of this kind. Raises Conflict if something else happened since."""
-    pk = checked(Id, record_id, "id")
+    pk = validate(Id, record_id, "id")
     with transaction.atomic():
         record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
         if record is None:

@@ -21,7 +21,7 @@ from django.utils.http import urlsafe_base64_encode
 from analysis import copies
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Text
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.writing.ownership import move_ownership
@@ -38,7 +38,7 @@ def invite(
 ) -> tuple[User, str, bool]:
     """A new account without password: the account, the link that sets one, and whether it was sent by e-mail."""
     _require_admin(caller)
-    address = checked(Annotated[str, Text(3, 254)], email, "email").lower()
+    address = validate(Annotated[str, Text(3, 254)], email, "email").lower()
     try:
         validate_email(address)
     except ValidationError:
@@ -48,7 +48,7 @@ def invite(
         raise NotFound(f"there is no persona {sorted(missing)[0]!r}", field="personas")
     try:
         with transaction.atomic():
-            user = User.objects.create_user(address, None, name=checked(Annotated[str, Text(0, 120)], name, "name"))
+            user = User.objects.create_user(address, None, name=validate(Annotated[str, Text(0, 120)], name, "name"))
             set_personas(user, rows)
             give_rights(user, rights)
     except IntegrityError:
@@ -117,7 +117,7 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
     )
 
 
-def hand_over(*, caller: Caller, person: User, to: str) -> int:
+def offboard(*, caller: Caller, person: User, to: str) -> int:
     """Somebody leaves: the memories go to a colleague, tokens end, the account is switched off. Returns how many
     memories moved; `take_back` moves them back."""
     _require_admin(caller)
@@ -128,30 +128,30 @@ def hand_over(*, caller: Caller, person: User, to: str) -> int:
         raise Conflict("is yourself: ask another admin", field="person")
     with transaction.atomic():
         moved = move_ownership(caller=caller, old=person.email, new=heir.email)
-        switch_off(caller=caller, person=person)
+        deactivate(caller=caller, person=person)
     return moved
 
 
-def heirs_of(person: User) -> list[tuple[str, int]]:
+def list_transfers(person: User) -> list[tuple[str, int]]:
     """Who has memories that this person handed over, and how many."""
     rows = MemoryRecord.objects.filter(metadata__legacy_created_by=person.email).exclude(created_by=person.email)
     return list(rows.order_by().values_list("created_by").annotate(n=Count("pk")).order_by("created_by"))
 
 
-def take_back(*, caller: Caller, person: User) -> int:
+def undo_offboarding(*, caller: Caller, person: User) -> int:
     """Undoes a hand-over: the memories come back, and the account works again; tokens have to be made anew. Returns how
     many memories moved."""
     _require_admin(caller)
     with transaction.atomic():
-        heirs = heirs_of(person)
+        heirs = list_transfers(person)
         if not heirs:
             raise Conflict("has handed nothing over that others still hold", field="person")
         moved = sum(move_ownership(caller=caller, old=heir, new=person.email) for heir, _ in heirs)
-        switch_on(caller=caller, person=person)
+        activate(caller=caller, person=person)
     return moved
 
 
-def switch_off(*, caller: Caller, person: User) -> None:
+def deactivate(*, caller: Caller, person: User) -> None:
     """Ends sign-in and tokens at once; what the person wrote stays."""
     _require_admin(caller)
     if person.email == caller.email:
@@ -161,14 +161,14 @@ def switch_off(*, caller: Caller, person: User) -> None:
         revoke_all(caller=caller, user=person)
 
 
-def switch_on(*, caller: Caller, person: User) -> None:
+def activate(*, caller: Caller, person: User) -> None:
     _require_admin(caller)
     User.objects.filter(pk=person.pk).update(is_active=True)
 
 
 def end_sessions(*, caller: Caller, person: User) -> None:
     """Signs the person out in every browser at once; for oneself, or by an admin."""
-    if not caller.acts_for(person.email):
+    if not caller.can_edit_for(person.email):
         raise Forbidden("only an admin ends the sessions of others")
     User.objects.filter(pk=person.pk).update(session_generation=F("session_generation") + 1)
     person.refresh_from_db()

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 
 from memories.contract.errors import Conflict
 from memories.contract.fields import Text
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memory_project.models import SavedView, User
 
@@ -19,7 +19,7 @@ PASSING = ("after", "page", "as_of")  # where one was in the list, which is no p
 
 def save(*, caller: Caller, name: str, page: str, query: str) -> SavedView:
     """Keeps the filters of a list under a name. Raises Conflict for a name that is taken, or one view too many."""
-    name = checked(Annotated[str, Text(1, 60)], name, "name")
+    name = validate(Annotated[str, Text(1, 60)], name, "name")
     person = User.objects.get(email=caller.email)
     pairs = [(key, value) for key, value in parse_qsl(query) if key not in PASSING]
     if person.saved_views.count() >= MOST:

@@ -16,8 +16,8 @@ from rest_framework.request import Request
 
 from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
 from memories.contract.fields import Text
-from memories.contract.operations import checked
-from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller, caller_for
+from memories.contract.operations import validate
+from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller, build_caller
 from memory_project.models import ApiToken, User
 
 PREFIX = "cpl_"
@@ -40,21 +40,21 @@ def create_token(
     writes_per_day: int | None = None,
 ) -> tuple[ApiToken, str]:
     """A new token of this person, and its text, which is not kept. For oneself, or by an admin for others."""
-    if not caller.acts_for(user.email):
+    if not caller.can_edit_for(user.email):
         raise Forbidden("only an admin makes tokens for others")
     if rights and not caller.is_admin:
         raise Forbidden("only an admin gives rights to a token", field="rights")
     for right in rights:
         check_choice("rights", right, RIGHTS)
-    caller_for(user, door="token", persona=persona)  # refuses a persona that the person does not hold
+    build_caller(user, channel="token", persona=persona)  # refuses a persona that the person does not hold
     if graph:
-        caller_for(user, door="token", persona=graph)
+        build_caller(user, channel="token", persona=graph)
     if expires_at and expires_at <= timezone.now():
         raise Invalid("is in the past", field="expires_at", allowed="a later time")
     text = PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
         user=user,
-        name=checked(Annotated[str, Text(1, 120)], name, "name"),
+        name=validate(Annotated[str, Text(1, 120)], name, "name"),
         persona=persona,
         rights=list(rights),
         prefix=text[:10],
@@ -85,7 +85,7 @@ def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
 
 def revoke_all(*, caller: Caller, user: User) -> int:
     """Ends every token of a person at once; returns how many were in use."""
-    if not caller.acts_for(user.email):
+    if not caller.can_edit_for(user.email):
         raise Forbidden("only an admin revokes the tokens of others")
     ended: int = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
     return ended

@@ -76,7 +76,7 @@ def record(
     response_chars: int,
     code: str = "",
     message: str = "",
-    door: str = "",
+    channel: str = "",
     email: str = "",
     context_ms: float = 0.0,
     shown_ids: Sequence[UUID] = (),
@@ -87,7 +87,7 @@ def record(
     event = AuditEvent(
         email=caller.email if caller else email[:254],
         persona=caller.persona if caller else "",
-        door=door or (caller.door if caller else "mcp"),
+        channel=channel or (caller.channel if caller else "mcp"),
         tool=tool[:100],
         outcome=outcome,
         code=code,

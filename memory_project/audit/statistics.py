@@ -31,7 +31,7 @@ class CallFilter:
 
     person: str = ""
     tool: str = ""
-    door: str = ""
+    channel: str = ""
     outcome: str = ""
     span: str = "week"
 
@@ -45,7 +45,7 @@ class CallFilter:
         return cls(
             person=fixed.get("person", read("person")),
             tool=read("tool"),
-            door=read("door"),
+            channel=read("channel"),
             outcome=outcome if outcome in AuditEvent.Outcome.values else "",
             span=span if span in SPANS else "week",
         )
@@ -56,11 +56,11 @@ class CallFilter:
 
     def rows(self) -> QuerySet[AuditEvent]:
         rows = AuditEvent.objects.filter(at__gte=self.since)
-        exact = {"email": self.person, "tool": self.tool, "door": self.door, "outcome": self.outcome}
+        exact = {"email": self.person, "tool": self.tool, "channel": self.channel, "outcome": self.outcome}
         return rows.filter(**{name: value for name, value in exact.items() if value})
 
     def params(self) -> dict[str, str]:
-        values = {name: str(getattr(self, name)) for name in ("person", "tool", "door", "outcome", "span")}
+        values = {name: str(getattr(self, name)) for name in ("person", "tool", "channel", "outcome", "span")}
         return {name: value for name, value in values.items() if value}
 
 

@@ -23,7 +23,7 @@ from knowledge.changesets.apply import apply
 from knowledge.insights.lifecycle import capture
 from knowledge.review import decisions
 from memories import services
-from memories.identity.caller import Caller, caller_for, operator
+from memories.identity.caller import Caller, build_caller, system_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.retrieval import term_statistics
 from memory_project.models import User
@@ -88,7 +88,7 @@ def make_people() -> dict[str, User]:
 
 def make_memories(people: dict[str, User]) -> Iterator[bool]:
     """Writes line by line; yields whether each was new."""
-    callers = {login: caller_for(user, door="demo") for login, user in people.items()}
+    callers = {login: build_caller(user, channel="demo") for login, user in people.items()}
     rows = [json.loads(line) for line in (FOLDER / "memories.jsonl").read_text().splitlines()]
     records = {
         record.metadata[MARK]: record
@@ -114,7 +114,7 @@ def load_demo_catalog() -> int:
 
 def make_insights(people: dict[str, User]) -> int:
     """Proposals in every state of review. Those that are there are left as they are."""
-    callers = {login: caller_for(user, door="demo") for login, user in people.items()}
+    callers = {login: build_caller(user, channel="demo") for login, user in people.items()}
     curator, new = callers["priya"], 0
     for row in json.loads((FOLDER / "insights.json").read_text()):
         captured = capture(
@@ -146,7 +146,7 @@ def make_insights(people: dict[str, User]) -> int:
 def read_old_news(people: dict[str, User]) -> None:
     """Seven months came at once: all but the newest news were read long ago."""
     for user in people.values():
-        caller = caller_for(user, door="demo")
+        caller = build_caller(user, channel="demo")
         for pk in user.notifications.order_by("-at", "-pk").values_list("pk", flat=True)[NEWS:]:
             inbox.mark_read(caller=caller, notice_id=pk)
 
@@ -155,7 +155,7 @@ def make_analyses(people: dict[str, User]) -> int:
     """An analysis of one's own memories, with findings that stay; left alone where there is one."""
     count = 0
     for login in ("maya", "sam"):
-        caller = caller_for(people[login], door="demo")
+        caller = build_caller(people[login], channel="demo")
         if Session.objects.owned_by(caller).filter(analysis_id=ANALYSIS).exists():
             continue
         ingest(caller=caller, analysis_id=ANALYSIS, model="memory", ingest_all=True, per_page=100)
@@ -187,7 +187,7 @@ def _write(caller: Caller, row: dict[str, Any], number: int, keyed_records: dict
     else:
         record = services.remember(caller=caller, source=row.get("source", "user"), **fields).record
     if reason := row.get("stale"):
-        services.mark_stale(caller=operator(), record_id=record.pk, reason=reason)
+        services.mark_stale(caller=system_caller(), record_id=record.pk, reason=reason)
     if row.get("forgotten"):
         services.forget(caller=caller, record_id=record.pk, reason="no longer of use")
     if row.get("verified"):

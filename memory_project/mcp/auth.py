@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memories.contract.errors import DomainError, Forbidden
 from memories.database import connections
-from memories.identity.caller import Caller, Limit, caller_for
+from memories.identity.caller import Caller, Limit, build_caller
 from memory_project.accounts.tokens import bearer, find_token
 from memory_project.mcp.toolsets import DENIED_KEY
 
@@ -61,9 +61,9 @@ def caller_with(text: str, session: str = "") -> Caller | None:
         token = find_token(text)
         if token is None:
             return None
-        return caller_for(
+        return build_caller(
             token.user,
-            door="mcp-http",
+            channel="mcp-http",
             persona=token.persona,
             rights=frozenset(token.rights),
             session=session[:MAX_SESSION] if session.isprintable() else "",

@@ -17,7 +17,7 @@ from memories.database import connections
 from memories.identity.caller import Caller
 from memory_project import audit
 from memory_project.mcp.auth import caller_of_request
-from memory_project.mcp.responses import Beside, outcome
+from memory_project.mcp.responses import AttachedContent, outcome
 from memory_project.mcp.workers import Running, in_thread
 from memory_project.web.fair_queue import ToolGate
 
@@ -77,7 +77,7 @@ class IdentifiedServer(MCPServer[Any]):
         answer: Mapping[str, Any],
         error: DomainError | None,
         duration_ms: float,
-        beside: Beside | None = None,
+        beside: AttachedContent | None = None,
         *,
         only_read: bool = False,
     ) -> None:

@@ -18,7 +18,7 @@ def reference(tools: Sequence[Tool]) -> str:
 def _section(tool: Tool) -> Iterator[str]:
     yield f"### {tool.name}\n"
     yield " ".join(tool.description.split()) + "\n"
-    yield f"| {tool.chooser or 'with'} | takes | does |"
+    yield f"| {tool.selector or 'with'} | takes | does |"
     yield "|---|---|---|"
     earlier_notes: set[str] = set()
     for choice in tool.choices:

@@ -92,7 +92,7 @@ def read(caller: Caller, uri: str, tools: Collection[str]) -> dict[str, Any]:
     return kind.read(caller, key)
 
 
-def stamp(caller: Caller, uri: str, tools: Collection[str]) -> str:
+def fingerprint(caller: Caller, uri: str, tools: Collection[str]) -> str:
     """What is another text once the resource may have changed for this caller; "" for what is not theirs to read."""
     try:
         kind, key = _kind_of(uri)
@@ -101,7 +101,7 @@ def stamp(caller: Caller, uri: str, tools: Collection[str]) -> str:
         return ""
 
 
-def stamp_of_list(caller: Caller, tools: Collection[str]) -> str:
+def list_fingerprint(caller: Caller, tools: Collection[str]) -> str:
     return " ".join(str(link.uri) for link in resources_of(caller, tools))
 
 
@@ -123,7 +123,7 @@ def _memory(caller: Caller, key: str) -> dict[str, Any]:
 
 def _entity(caller: Caller, key: str) -> dict[str, Any]:
     urn = urn_of(key)
-    knowledge = memory_context.known_of(caller, [urn], "", limit=memory_context.CANDIDATES)
+    knowledge = memory_context.memories_for_entities(caller, [urn], "", limit=memory_context.CANDIDATES)
     return {
         "entity": evidence.of_entity(catalogs.readable(), urn),
         "memories": [entry.shape() for entry in knowledge.entries],

@@ -115,8 +115,8 @@ class ReadingServer(IdentifiedServer):
         """With the eyes that the caller has now."""
         with connections.session():
             caller = self._caller(request)
-            stamp_of = partial(resources.stamp, caller, tools=self.offered)
-            return {subscriptions.LIST: resources.stamp_of_list(caller, self.offered)} | {
+            stamp_of = partial(resources.fingerprint, caller, tools=self.offered)
+            return {subscriptions.LIST: resources.list_fingerprint(caller, self.offered)} | {
                 uri: stamp_of(uri) for uri in uris
             }
 

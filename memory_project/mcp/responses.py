@@ -16,7 +16,7 @@ from mcp.types import CallToolResult, ContentBlock, TextContent
 
 from memories.contract.budget import fit, fit_text
 from memories.contract.errors import DomainError
-from memories.contract.tools import COMPANIONS, FAILURES, Answer, Call, Companion
+from memories.contract.tools import COMPANIONS, FAILURES, Call, ContextBlock, ToolResponse
 from memories.identity.caller import Caller
 from memory_project.models import AuditEvent
 
@@ -26,7 +26,7 @@ CONTEXT_KEY = "commonplace/memory_context"  # in a call's _meta; false: nothing 
 
 
 @dataclass(frozen=True)
-class Beside:
+class AttachedContent:
     """What goes along with an answer, and what it cost."""
 
     texts: Sequence[str] = ()
@@ -34,10 +34,10 @@ class Beside:
     took_ms: float = 0.0
 
 
-def companions_of(caller: Caller, call: Call) -> Beside:
+def attached_content(caller: Caller, call: Call) -> AttachedContent:
     """What the companions say of a call; one that fails is logged, and the answer goes without it."""
     started = time.perf_counter()
-    entries: list[Companion] = []
+    entries: list[ContextBlock] = []
     for name, companion in COMPANIONS.items():
         try:
             if entry := companion(caller, call):
@@ -46,10 +46,10 @@ def companions_of(caller: Caller, call: Call) -> Beside:
             log.exception("%s could not go along with %s", name, call.tool)
     texts = [json.dumps(entry.data, ensure_ascii=False) for entry in entries]
     record_ids = [pk for entry in entries for pk in entry.record_ids]
-    return Beside(texts, record_ids, (time.perf_counter() - started) * 1000)
+    return AttachedContent(texts, record_ids, (time.perf_counter() - started) * 1000)
 
 
-def tell_of_failure(caller: Caller, call: Call, error: DomainError) -> None:
+def report_failure(caller: Caller, call: Call, error: DomainError) -> None:
     """A listener that fails itself is logged; the call's own fault is what the client hears."""
     for name, listen in FAILURES.items():
         try:
@@ -65,7 +65,9 @@ def asks_for_context(context: Context[Any, Any] | None) -> bool:
     return given_meta.get(CONTEXT_KEY) is not False
 
 
-def as_result(answer: Answer[Any], *, structured: bool, beside: Beside = Beside()) -> CallToolResult:
+def as_result(
+    answer: ToolResponse[Any], *, structured: bool, beside: AttachedContent = AttachedContent()
+) -> CallToolResult:
     """The answer within its budget: as text, and as data unless it is a refusal; what goes along is a text of its own,
     and the data stay within their schema."""
     fitting = dict(answer.data) if answer.whole else fit(dict(answer.data))

@@ -25,8 +25,8 @@ from starlette.types import ASGIApp
 
 from knowledge.graph import anthropic
 from memories.contract import progress
-from memories.contract.errors import DomainError, Forbidden, NotFound, of_database
-from memories.contract.tools import TOOLS, Answer, Call, Tool
+from memories.contract.errors import DomainError, Forbidden, NotFound, from_database_error
+from memories.contract.tools import TOOLS, Call, Tool, ToolResponse
 from memories.database import connections
 from memories.identity.caller import Caller
 from memory_project import __version__, rate_limits
@@ -35,14 +35,14 @@ from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.authenticated_server import Identify
 from memory_project.mcp.resources_and_prompts import ReadingServer
 from memory_project.mcp.responses import (
-    Beside,
+    AttachedContent,
     Cancelled,
     InternalError,
     as_result,
     asks_for_context,
-    companions_of,
+    attached_content,
+    report_failure,
     tell_client,
-    tell_of_failure,
 )
 from memory_project.mcp.tool_list_cache import offers
 from memory_project.mcp.toolsets import ChooseTools
@@ -67,7 +67,7 @@ class CommonplaceServer(ReadingServer):
     def __init__(self, toolsets: Sequence[str], identify: Identify | None, profile: str = "") -> None:
         tools = anthropic.tools() if profile == ANTHROPIC else enabled_tools(toolsets)
         self.offered = {tool.name: tool for tool in tools}
-        self.by_other_name = {name: tool for tool in tools for name in tool.other_names}
+        self.by_other_name = {name: tool for tool in tools for name in tool.aliases}
         super().__init__(identify, instructions=INSTRUCTIONS, version=__version__, middleware=[self._hide_denied_tools])
         if "capture_insight" in self.offered:
             for prompt in prompts.BUILT_IN:
@@ -89,7 +89,7 @@ class CommonplaceServer(ReadingServer):
         """Tools that this caller may use, and that have something to work on."""
         tools = [tool for tool in self.offered.values() if caller.may_use(tool.name)]
         with connections.session():
-            return {tool.name for tool in tools if tool.is_useful(caller)}
+            return {tool.name for tool in tools if tool.is_listed_for(caller)}
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -112,7 +112,7 @@ class CommonplaceServer(ReadingServer):
         answer = {"error": refused.message, "code": refused.code}
         with connections.session():
             self.audit(caller, name, arguments, answer, refused, 0.0)
-        return as_result(Answer(answer, is_error=True), structured=False)
+        return as_result(ToolResponse(answer, is_error=True), structured=False)
 
     def _call(
         self,
@@ -131,16 +131,16 @@ class CommonplaceServer(ReadingServer):
     ) -> CallToolResult:
         started = time.perf_counter()
         error: DomainError | None = None
-        answer: Answer[Any] = Answer({})
-        beside = Beside()
+        answer: ToolResponse[Any] = ToolResponse({})
+        beside = AttachedContent()
         try:
             answer = self._try(name, arguments, caller)
             if wants_context and not answer.is_error:
-                beside = companions_of(caller, Call(name, arguments, answer.data))
+                beside = attached_content(caller, Call(name, arguments, answer.data))
         except DomainError as refused:
             error = Cancelled("the client did not wait for the answer") if running.is_stopped else refused
-            answer = Answer({"error": error.message, "code": error.code}, is_error=True)
-            tell_of_failure(caller, Call(name, arguments, answer.data), error)
+            answer = ToolResponse({"error": error.message, "code": error.code}, is_error=True)
+            report_failure(caller, Call(name, arguments, answer.data), error)
         except BaseException:
             error = Cancelled("the client did not wait for the answer")
             raise
@@ -152,7 +152,7 @@ class CommonplaceServer(ReadingServer):
             self.audit(signature, name, texts, data, error, duration_ms, beside, only_read=only_read)
         return as_result(answer, structured=error is None, beside=beside)
 
-    def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> Answer[Any]:
+    def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> ToolResponse[Any]:
         tool = self.offered.get(name) or self.by_other_name.get(name)
         if tool is None:
             raise NotFound(f"there is no tool {name!r}", allowed=", ".join(sorted(self.offered)))
@@ -161,11 +161,11 @@ class CommonplaceServer(ReadingServer):
         try:
             rate_limits.check(caller, writes=not tool.hints.read_only)
             answer = tool(caller, **arguments)
-            return answer if isinstance(answer, Answer) else Answer(answer)
+            return answer if isinstance(answer, ToolResponse) else ToolResponse(answer)
         except DomainError:
             raise
         except Exception as error:
-            if refused := of_database(error):
+            if refused := from_database_error(error):
                 log.warning("%s: %s", name, type(error).__name__)  # its text may hold what was to be stored
                 raise refused from None
             raise internal_error(name) from None

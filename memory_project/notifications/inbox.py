@@ -15,8 +15,8 @@ from django_q.tasks import async_task
 
 from knowledge.models import Insight
 from memories.contract.errors import Forbidden, Invalid
-from memories.contract.urls import link_to
-from memories.identity.caller import Caller, caller_for
+from memories.contract.urls import url_for
+from memories.identity.caller import Caller, build_caller
 from memories.models import MemoryRecord
 from memory_project import notifications
 from memory_project.models import Notification, User
@@ -78,7 +78,7 @@ def notify(kind: str, people: Iterable[str], *, record_id: UUID, by: str) -> Non
             transaction.on_commit(partial(async_task, "memory_project.tasks.mail_notification", notice.pk))
 
 
-def hear_review(kind: str, insight: Insight, by: str, notes: str, people: list[str]) -> None:
+def on_review_event(kind: str, insight: Insight, by: str, notes: str, people: list[str]) -> None:
     """knowledge.review.events.Listener."""
     if kind in KINDS:
         notify(kind, people, record_id=insight.pk, by=by)
@@ -90,12 +90,12 @@ def hear_review(kind: str, insight: Insight, by: str, notes: str, people: list[s
         notify("mentioned", readers, record_id=insight.pk, by=by)
 
 
-def hear_stale(record: MemoryRecord, caller: Caller) -> None:
+def on_stale(record: MemoryRecord, caller: Caller) -> None:
     """memories.extensions.STALE_LISTENERS: its owner is told, unless it was the owner who said so."""
     notify("stale", [record.created_by], record_id=record.pk, by=caller.email)
 
 
-def hear_mentions(record: MemoryRecord, is_new: bool) -> None:
+def notify_mentions(record: MemoryRecord, is_new: bool) -> None:
     """memories.extensions.GROUNDS: people named in a text that they may read."""
     if "@" not in record.content:
         return
@@ -116,7 +116,7 @@ class InboxCopies:
         """Texts are read where they are shown, with the reader's eyes."""
 
 
-def of(caller: Caller) -> QuerySet[Notification]:
+def notifications_for(caller: Caller) -> QuerySet[Notification]:
     """One's own entries."""
     return Notification.objects.filter(person__email=caller.email)
 
@@ -125,7 +125,7 @@ def unread(person_id: int) -> QuerySet[Notification]:
     return Notification.objects.filter(person_id=person_id, read_at=None)
 
 
-def entries_of(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
+def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
     """These entries with what they are about, as far as the caller may see it now."""
     ids = [row.record_id for row in rows]
     texts = dict(MemoryRecord.objects.visible_to(caller).filter(pk__in=ids).values_list("pk", "content"))
@@ -137,7 +137,7 @@ def entries_of(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
             by=row.by,
             says=KINDS[row.kind].says,
             text=texts.get(row.record_id, ""),
-            link=link_to(KINDS[row.kind].page, row.record_id.hex) if row.record_id in texts else "",
+            link=url_for(KINDS[row.kind].page, row.record_id.hex) if row.record_id in texts else "",
             is_new=row.read_at is None,
         )
         for row in rows
@@ -147,7 +147,7 @@ def entries_of(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
 
 def mark_read(*, caller: Caller, notice_id: int | None = None) -> int:
     """One's own entry, or all of one's own; returns how many were unread."""
-    rows = of(caller).filter(read_at=None)
+    rows = notifications_for(caller).filter(read_at=None)
     return (rows.filter(pk=notice_id) if notice_id else rows).update(read_at=timezone.now())
 
 
@@ -167,10 +167,10 @@ def mail_one(notice_id: int) -> bool:
     if row is None:
         return False
     try:
-        caller = caller_for(row.person, door="mail")
+        caller = build_caller(row.person, channel="mail")
     except Forbidden:
         return False
-    entries = entries_of(caller, [row])
+    entries = entries_for(caller, [row])
     if not entries or not entries[0].link:
         return False
     context = {"notice": entries[0], "person": row.person}

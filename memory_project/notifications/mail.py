@@ -16,7 +16,7 @@ from knowledge.insights import queries as curation
 from knowledge.models import Decision, Insight
 from memories import queries
 from memories.contract.errors import Forbidden
-from memories.identity.caller import Caller, caller_for, operator
+from memories.identity.caller import Caller, build_caller, system_caller
 from memories.retrieval.recall import Filters, in_scope
 from memory_project import audit, notifications
 from memory_project.models import AuditEvent, User
@@ -52,7 +52,7 @@ def _digest_to(person: User) -> bool:
     if person.notify.get(inbox.DIGEST) == "none":
         return False
     try:
-        caller = caller_for(person, door="mail")
+        caller = build_caller(person, channel="mail")
     except Forbidden:
         return False
     context = digest_of(caller)
@@ -71,7 +71,7 @@ def digest_of(caller: Caller) -> dict[str, Any]:
     return {
         "new_count": queries.capped_count(new),
         "new": list(new.defer("search").order_by("-created_at")[:NEW_SHOWN]),
-        "stale_count": queries.capped_count(queries.mine_to_review(caller)),
+        "stale_count": queries.capped_count(queries.reviewable_stale(caller)),
         "decided": list(curation.proposed_by(caller).filter(reviewed_at__gte=week)[:10]),
         "waiting_count": queries.capped_count(waiting),
     }
@@ -82,12 +82,12 @@ def alert_about_reviews() -> str:
     if not notifications.is_on() or not settings.REVIEW_ALERT_HOURS:
         return "off"
     limit = timezone.now() - timedelta(hours=settings.REVIEW_ALERT_HOURS)
-    late = curation.waiting(operator()).filter(record__created_at__lt=limit)
+    late = curation.waiting(system_caller()).filter(record__created_at__lt=limit)
     if not late.exists() or _sent_since(ALERT, timezone.now() - timedelta(days=1)):
         return "not due"
     count = 0
     for person in User.objects.filter(is_active=True, is_staff=True):
-        caller = caller_for(person, door="mail")
+        caller = build_caller(person, channel="mail")
         if not curation.may_curate(caller):
             continue
         insights = curation.waiting(caller).filter(record__created_at__lt=limit)
@@ -98,7 +98,7 @@ def alert_about_reviews() -> str:
     return f"{count} sent"
 
 
-def tell_overturned(insight: Insight, decision: Decision) -> int:
+def notify_overturned(insight: Insight, decision: Decision) -> int:
     """Whoever approved and whoever wrote it; returns to how many people it was sent."""
     people = {decision.overturns, insight.record.created_by} - {decision.by}
     context = {"insight": insight, "decision": decision}
@@ -106,8 +106,8 @@ def tell_overturned(insight: Insight, decision: Decision) -> int:
     return sum(notifications.send([address], subject, "mail/overturned.txt", context) for address in sorted(people))
 
 
-def overturned(insight: Insight, decision: Decision) -> None:
-    transaction.on_commit(partial(tell_overturned, insight, decision))
+def on_overturned(insight: Insight, decision: Decision) -> None:
+    transaction.on_commit(partial(notify_overturned, insight, decision))
 
 
 def _sent_since(name: str, moment: Any) -> bool:
@@ -116,7 +116,7 @@ def _sent_since(name: str, moment: Any) -> bool:
 
 def _note(name: str, arguments: dict[str, Any]) -> None:
     audit.record(
-        caller=operator(),
+        caller=system_caller(),
         tool=name,
         outcome=AuditEvent.Outcome.OK,
         duration_ms=0,

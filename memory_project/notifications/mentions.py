@@ -7,7 +7,7 @@ import re
 from django.db.models import Q
 
 from memories.contract.errors import Forbidden
-from memories.identity.caller import Caller, caller_for
+from memories.identity.caller import Caller, build_caller
 from memory_project.models import User
 
 MENTION = re.compile(r"(?<![\w@.])@([\w.+-]{1,64}(?:@[\w-]{1,60}(?:\.[\w-]{1,60}){1,4})?)")
@@ -24,7 +24,7 @@ def people_mentioned(text: str) -> list[tuple[str, Caller]]:
         if len(matches) != 1:
             continue
         try:
-            people.append((matches[0].email, caller_for(matches[0], door="notice")))
+            people.append((matches[0].email, build_caller(matches[0], channel="notice")))
         except Forbidden:
             continue
     return people

@@ -19,7 +19,7 @@ from knowledge.insights import queries as curation
 from memories import queries
 from memories.contract.errors import Forbidden, Invalid
 from memories.database import connections
-from memories.identity.caller import Caller, operator
+from memories.identity.caller import Caller, system_caller
 from memories.models import Persona, Status
 from memories.outbox import bounded_http
 from memories.retrieval.recall import Filters, in_scope
@@ -60,7 +60,7 @@ def public_address(host: str) -> str:
 
 def save(*, caller: Caller, persona: Persona, url: str, is_on: bool = True) -> Webhook:
     """Sets a persona's webhook up; operators do."""
-    if not caller.operates:
+    if not caller.is_operator:
         raise Forbidden("only an operator sets webhooks up")
     defaults = {"url": check_url(url), "is_on": is_on, "last_error": ""}
     return Webhook.objects.update_or_create(persona=persona, defaults=defaults)[0]
@@ -68,7 +68,7 @@ def save(*, caller: Caller, persona: Persona, url: str, is_on: bool = True) -> W
 
 def counts(persona: str) -> dict[str, int]:
     """What waits in one persona."""
-    everything = operator()
+    everything = system_caller()
     return queries.capped_counts(
         waiting=curation.waiting(everything).filter(record__persona=persona),
         approved=curation.backlog(everything).filter(record__persona=persona),

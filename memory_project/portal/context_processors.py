@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
 from memories import queries
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memory_project.models import SavedView
 from memory_project.notifications import inbox
 from memory_project.portal.search import saved_views
@@ -42,7 +42,7 @@ class Navigation:
         waiting = curation.waiting(self.caller) if self.may_curate else Insight.objects.none()
         return queries.capped_counts(
             waiting=waiting,
-            stale=queries.mine_to_review(self.caller),
+            stale=queries.reviewable_stale(self.caller),
             unread=inbox.unread(self.person_id),
             backlog=curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
             **{
@@ -86,5 +86,5 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {}
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     return {"caller": caller, "nav": Navigation(caller, user.pk)}

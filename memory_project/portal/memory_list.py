@@ -17,7 +17,7 @@ from knowledge.models import Insight, InsightState
 from memories import queries
 from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE, Moment
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Tier
@@ -160,7 +160,7 @@ class Browse:
         ]
 
     def _search(self) -> Result:
-        then = checked(Moment, self.as_of, "as_of") if self.as_of else None
+        then = validate(Moment, self.as_of, "as_of") if self.as_of else None
         answer = recall(caller=self.caller, query=self.q, filters=self.filters, as_of=then, limit=BEST)
         records = [hit.record for hit in answer.hits]
         counts: dict[str, list[tuple[str, int | None]]] = {

@@ -28,7 +28,7 @@ def steps(request: HttpRequest, caller: Caller) -> list[Step]:
     counts = queries.capped_counts(
         memories=MemoryRecord.objects.filter(created_by=caller.email),
         tokens=ApiToken.objects.filter(user__email=caller.email),
-        calls=AuditEvent.objects.filter(email=caller.email, door__startswith="mcp"),
+        calls=AuditEvent.objects.filter(email=caller.email, channel__startswith="mcp"),
     )
     todo = [
         Step("Find something: press / and ask", "my-knowledge", bool(request.session.get(SEARCHED))),

@@ -27,5 +27,5 @@ def grant(role: str) -> None:
 
 
 def statements(quoted_role: str, server_version: int) -> list[str]:
-    maintain = f"GRANT MAINTAIN ON {', '.join(LOADED)} TO {quoted_role}"
-    return [GRANTS.format(role=quoted_role), *([maintain] if server_version >= MAINTAIN_SINCE else [])]
+    analyze_tables = f"GRANT MAINTAIN ON {', '.join(LOADED)} TO {quoted_role}"
+    return [GRANTS.format(role=quoted_role), *([analyze_tables] if server_version >= MAINTAIN_SINCE else [])]

@@ -9,13 +9,13 @@ from django.db import DatabaseError
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from memories.contract.errors import DomainError, Invalid, LimitReached, of_database
+from memories.contract.errors import DomainError, Invalid, LimitReached, from_database_error
 
 
 def answer_error(error: Exception, context: dict[str, Any]) -> Response | None:
     """Every error as {"error", "code"}, as the MCP tools answer it."""
     if isinstance(error, DatabaseError):
-        error = of_database(error) or error
+        error = from_database_error(error) or error
     if isinstance(error, RecursionError):
         error = Invalid("the body is nested too deep")
     if isinstance(error, UnicodeError):

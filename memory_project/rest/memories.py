@@ -12,11 +12,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from memories import queries, responses, services
-from memories.contract.budget import within_budget
+from memories.contract.budget import fit_items
 from memories.contract.errors import Forbidden, Invalid
 from memories.contract.operations import Operation
 from memories.history import chain, history
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.operations import ListMemories, RecallMemories, Remember, Supersede
 from memories.responses import PageShape, RecallShape
 from memories.retrieval.recall import recall
@@ -28,7 +28,7 @@ Ask = TypeVar("Ask", bound=Operation)
 
 def caller_using(request: Request, tool: str) -> Caller:
     """The caller, if the persona may use the tool whose twin this address is."""
-    caller = caller_of(request, door="rest")
+    caller = caller_from_request(request, channel="rest")
     if not caller.may_use(tool):
         raise Forbidden(f"the persona {caller.persona!r} may not use {tool}")
     return caller
@@ -48,8 +48,10 @@ class Memories(APIView):
     @extend_schema(operation_id="list_memories", parameters=query_of(ListMemories), responses=answers(PageShape))
     def get(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
-        ask = read_operation(ListMemories, request)
-        return Response(responses.page_shape(queries.listing(caller, ask), ask.limit, ask.offset))
+        operation = read_operation(ListMemories, request)
+        return Response(
+            responses.page_shape(queries.list_memories(caller, operation), operation.limit, operation.offset)
+        )
 
     @extend_schema(operation_id="remember", request=body_of(Remember), responses=answers(KeptShape, 200, 201))
     def post(self, request: Request) -> Response:
@@ -71,7 +73,7 @@ class OneMemory(APIView):
     def get(self, request: Request, record_id: UUID) -> Response:
         caller = caller_using(request, "memory_manage")
         record = queries.get(caller, record_id)
-        changes, omitted = within_budget([responses.change_shape(change) for change in history(caller, record)])
+        changes, omitted = fit_items([responses.change_shape(change) for change in history(caller, record)])
         body: OneMemoryShape = {
             "memory": responses.memory_shape(record),
             "chain": [responses.memory_shape(link) for link in chain(caller, record)],
@@ -107,5 +109,5 @@ class RecallMemory(APIView):
     @extend_schema(operation_id="recall", request=body_of(RecallMemories), responses=answers(RecallShape))
     def post(self, request: Request) -> Response:
         caller = caller_using(request, "memory_recall")
-        ask = read_operation(RecallMemories, request)
-        return Response(responses.recall_shape(recall(ask, caller=caller), explain=ask.explain))
+        operation = read_operation(RecallMemories, request)
+        return Response(responses.recall_shape(recall(operation, caller=caller), explain=operation.explain))

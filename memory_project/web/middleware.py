@@ -15,9 +15,9 @@ from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from memories.contract.errors import Degraded, DomainError, LimitReached, of_database
+from memories.contract.errors import Degraded, DomainError, LimitReached, from_database_error
 from memories.database import connections
-from memories.identity.caller import caller_of
+from memories.identity.caller import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
 from memory_project.portal.error_labels import for_people
@@ -60,7 +60,7 @@ def in_turn(get_response: GetResponse) -> GetResponse:
             user = request.user
             is_signed_in = user.is_authenticated  # asks the database
         except DatabaseError as error:
-            away = of_database(error) or Degraded("the database did not answer; try again")
+            away = from_database_error(error) or Degraded("the database did not answer; try again")
             return fault(request, away.message, away.code, away.status)
         person = getattr(user, "email", "") if is_signed_in else request.headers.get("authorization", "")
         if not person:
@@ -131,7 +131,7 @@ def audited(get_response: GetResponse) -> GetResponse:
 def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) -> None:
     match, is_api = request.resolver_match, request.path.startswith("/api/")
     assert match is not None  # there was an answer
-    door = "rest" if is_api else "admin" if match.app_name == "admin" else "portal"
+    channel = "rest" if is_api else "admin" if match.app_name == "admin" else "portal"
     verb = (request.method or "").lower() if is_api else str(match.kwargs.get("act", ""))
     answer = getattr(response, "data", None) if is_api else None
     record_id = str(match.kwargs.get("record_id") or match.kwargs.get("insight_id") or "")
@@ -139,8 +139,8 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
     is_signed_in = user is not None and user.is_authenticated and user.is_active
     is_fault = isinstance(answer, Mapping) and response.status_code >= 400
     audit.record(
-        caller=caller_of(request, door=door) if is_signed_in else None,
-        tool=".".join(part for part in (door, match.url_name or "page", verb) if part),
+        caller=caller_from_request(request, channel=channel) if is_signed_in else None,
+        tool=".".join(part for part in (channel, match.url_name or "page", verb) if part),
         outcome=_outcome(response.status_code, is_api),
         code=str(answer.get("code", "")) if is_fault and answer else "",
         duration_ms=duration_ms,
@@ -148,7 +148,7 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
         answer=_ids(answer) or {"id": record_id},
         request_chars=int(request.headers.get("Content-Length") or 0),
         response_chars=len(response.content) if not response.streaming else 0,
-        door=door,
+        channel=channel,
         only_read=request.method in ("GET", "HEAD", "OPTIONS"),
     )
 
@@ -190,7 +190,7 @@ class domain_errors:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        error = exception if isinstance(exception, DomainError) else of_database(exception)
+        error = exception if isinstance(exception, DomainError) else from_database_error(exception)
         if error is None:
             return None
         page = request.POST.get("next", "") if request.method == "POST" and error.status not in (404, 503) else ""

@@ -168,8 +168,8 @@ def test_nobody_else_acts_or_resumes(api: Api, alice: Caller, bob: Caller, ada: 
         with pytest.raises(NotFound):
             actions.resume(caller=stranger, action_id=result.action.pk)
     with pytest.raises(NotFound):
-        actions.find(bob, result.action.pk)
-    assert actions.find(ada, result.action.pk).pk == result.action.pk  # an admin sees what was done
+        actions.get_action(bob, result.action.pk)
+    assert actions.get_action(ada, result.action.pk).pk == result.action.pk  # an admin sees what was done
 
 
 def test_on_whose_behalf_it_is_done(api: Api, alice: Caller) -> None:
@@ -212,9 +212,9 @@ django.setup()
 from django.db import connection
 connection.settings_dict["NAME"] = sys.argv[1]
 from analysis import actions
-from memories.identity.caller import caller_for
+from memories.identity.caller import build_caller
 from memory_project.models import User
-caller = caller_for(User.objects.get(email="alice@example.org"), door="test")
+caller = build_caller(User.objects.get(email="alice@example.org"), door="test")
 actions.act(caller=caller, analysis_id="audit", model="book", action=sys.argv[2],
             attributes={"status": "unread"}, where={"status": "reading"})
 """

@@ -115,7 +115,7 @@ def test_a_field_that_no_record_holds_is_an_error_in_every_mode(alice: Caller, h
     session = hold([{"id": 1, "rating": 5, "at": "2026-01-01"}])
     selection = scope(session, "", None)
     near = {"field": "att", "origin": "2026-01-01", "window": "1 day"}
-    for ask in (
+    for operation in (
         lambda: scope(session, "", {"ratign": 5}),
         lambda: scope(session, "", {"$or": [{"rating": 1}, {"$not": {"ratign": {"$gt": 2}}}]}),
         lambda: query.filtered(selection, sort="-ratign"),
@@ -129,15 +129,15 @@ def test_a_field_that_no_record_holds_is_an_error_in_every_mode(alice: Caller, h
         ),
     ):
         with pytest.raises(Invalid, match="is a field of no book record here; allowed: at, id, rating"):
-            ask()
+            operation()
     assert query.filtered(scope(session, "", {"gone_at": {"$exists": False}})).total == 1
 
 
 def test_sums_are_exact(alice: Caller, hold: Hold) -> None:
     session = hold([{"id": 1, "kind": "a", "cents": 9_229_771}, {"id": 2, "kind": "a", "cents": 2**60}])
     metrics = [{"op": "sum", "field": "cents"}, {"op": "avg", "field": "cents"}]
-    ask = Aggregate.read({"analysis_id": "audit", "group_by": "kind", "metrics": metrics, "top_n": 10})
-    answer = rendering.aggregate_answer(scope(session, "", {"id": 1}), ask)
+    operation = Aggregate.read({"analysis_id": "audit", "group_by": "kind", "metrics": metrics, "top_n": 10})
+    answer = rendering.aggregate_answer(scope(session, "", {"id": 1}), operation)
     assert "sum(cents)=9229771, avg(cents)=9229771" in answer.text
     (group,) = query.aggregate(scope(session, "", None), "kind", metrics=metrics).groups
     assert group.metrics["sum(cents)"] == 9_229_771 + 2**60
@@ -151,14 +151,14 @@ def test_a_group_is_a_field_or_one_object(hold: Hold) -> None:
 
 def test_a_declared_association_is_kept_when_it_is_asked_for(api: Api, alice: Caller) -> None:
     ingest(caller=alice, analysis_id="a", model="book", fields=["author"], per_page=1)
-    (row,) = query.filtered(scope(sessions.find(alice, "a"), "", None)).rows
+    (row,) = query.filtered(scope(sessions.get_session(alice, "a"), "", None)).rows
     assert set(row) == {"id", "author_id", "author_name"}
 
 
 def test_a_word_of_the_query_passes_the_threshold(alice: Caller) -> None:
     items = [{"finding": "12 books rated 1: worth a re-read"}, {"finding": "x", "category": "quality_issue"}]
     findings.store(caller=alice, analysis_id="a", findings=[*items, {"finding": "Authors come twice a day"}])
-    result = findings.search(sessions.find(alice, "a"), "issues with rating or quality", threshold=0.99)
+    result = findings.search(sessions.get_session(alice, "a"), "issues with rating or quality", threshold=0.99)
     assert {hit.finding.finding for hit in result.hits} == {"12 books rated 1: worth a re-read", "x"}
 
 
@@ -201,7 +201,7 @@ def test_an_action_that_broke_off_is_named_before_it_is_repeated(api: Api, alice
         actions.act(**arguments, confirm=early)  # a token from before it broke off knows nothing of it
     preview = actions.dry_run(**again)
     assert [action.pk for action in preview.interrupted] == [result.action.pk]
-    with locks.alone("action", result.action.pk, Conflict("busy")):
+    with locks.exclusive("action", result.action.pk, Conflict("busy")):
         assert actions.dry_run(**again).interrupted == []  # it is under way, which is no break
     assert actions.resume(caller=alice, action_id=result.action.pk).counts == {"succeeded": 24}
     assert actions.dry_run(**again).interrupted == []

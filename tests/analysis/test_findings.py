@@ -28,16 +28,16 @@ def store(caller: Caller, *items: dict[str, Any], **options: Any) -> list[Findin
 def test_findings_are_found_by_meaning_in_their_own_session(alice: Caller, bob: Caller) -> None:
     store(alice, ONE, TWO)
     store(bob, {"finding": "Completed books rated 1 are Bob’s."})
-    result = findings.search(sessions.find(alice, "audit"), "completed books rated 1 outliers", threshold=0.1)
+    result = findings.search(sessions.get_session(alice, "audit"), "completed books rated 1 outliers", threshold=0.1)
     assert result.hits[0].finding.finding == ONE["finding"]
     assert {hit.finding.session.owner for hit in result.hits} == {"alice@example.org"}
-    narrowed = findings.search(sessions.find(alice, "audit"), "books", category="pattern", threshold=-1)
+    narrowed = findings.search(sessions.get_session(alice, "audit"), "books", category="pattern", threshold=-1)
     assert [hit.finding.category for hit in narrowed.hits] == ["pattern"]
 
 
 def test_the_threshold_comes_before_the_limit(alice: Caller) -> None:
     store(alice, *[{"finding": f"Completed books number {n}."} for n in range(20)], ONE)
-    session = sessions.find(alice, "audit")
+    session = sessions.get_session(alice, "audit")
     everything = findings.search(session, "completed books", threshold=-1, top_k=200)
     least = everything.hits[9].similarity
     result = findings.search(session, "completed books", threshold=least, top_k=5)
@@ -47,14 +47,14 @@ def test_the_threshold_comes_before_the_limit(alice: Caller) -> None:
 
 def test_without_embedder_words_find_them_and_it_says_so(alice: Caller, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
-    embedding.forget()
+    embedding.reset()
     _, note = findings.store(caller=alice, analysis_id="audit", findings=[ONE, TWO])
     assert "until its vector is computed" in note
-    result = findings.search(sessions.find(alice, "audit"), "outliers")
+    result = findings.search(sessions.get_session(alice, "audit"), "outliers")
     assert (result.degraded, result.ranking, len(result.hits)) == (True, "lexical", 1)
     assert IndexJob.objects.filter(source_kind="finding").count() == 2
     settings.EMBEDDING_PROVIDER = "deterministic"
-    embedding.forget()
+    embedding.reset()
     assert indexing.run_batch("test") == (2, 0)
     assert FindingPassage.objects.count() == 2
 
@@ -63,9 +63,9 @@ def test_ephemeral_findings_go_and_persistent_ones_stay(alice: Caller) -> None:
     store(alice, ONE)
     store(alice, TWO, persistent=True)
     Finding.objects.filter(persistent=False).update(expires_at=timezone.now() - timedelta(seconds=1))
-    session = sessions.find(alice, "audit")
+    session = sessions.get_session(alice, "audit")
     assert [row.finding for row in findings.living(session)] == [TWO["finding"]]
-    assert sessions.sweep() == 1
+    assert sessions.delete_expired_sessions() == 1
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_bad_findings_are_named_and_none_is_kept(alice: Caller, items: Any, fiel
 
 def test_a_finding_is_its_owner_s(alice: Caller, bob: Caller) -> None:
     (row,) = store(alice, ONE)
-    assert findings.find(alice, row.pk).pk == row.pk
+    assert findings.get_finding(alice, row.pk).pk == row.pk
     with pytest.raises(NotFound):
-        findings.find(bob, row.pk)
+        findings.get_finding(bob, row.pk)
 
 
 # -- page summaries --------------------------------------------------------------------------------------------------
@@ -130,6 +130,6 @@ def test_a_long_finding_is_found_by_a_sentence_anywhere_in_it(alice: Caller) -> 
     store(
         alice, *({"finding": text, "category": "supply"} for text in texts), {"finding": filler, "category": "supply"}
     )
-    hits = findings.search(sessions.find(alice, "audit"), sentence).hits
+    hits = findings.search(sessions.get_session(alice, "audit"), sentence).hits
     assert {hit.finding.finding for hit in hits[:3]} == {text.strip() for text in texts}
     assert all(hit.similarity > 0.7 for hit in hits)  # of its passage; of the whole text it is .47

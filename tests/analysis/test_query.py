@@ -331,7 +331,7 @@ def test_a_session_is_its_owner_s_alone(alice: Caller, bob: Caller, ada: Caller,
     hold(ODD)
     for stranger in (bob, ada):  # not even an admin queries it
         with pytest.raises(NotFound):
-            sessions.find(stranger, "audit")
+            sessions.get_session(stranger, "audit")
         assert sessions.clear(caller=stranger, analysis_id="audit") == (0, 0)
     assert IngestedRecord.objects.count() == 8
     assert sessions.clear(caller=alice, analysis_id="audit") == (8, 0)
@@ -342,4 +342,4 @@ def test_expired_records_are_neither_seen_nor_kept(alice: Caller, hold: Hold) ->
     IngestedRecord.objects.filter(record_id="1").update(expires_at=session.created_at)
     assert sessions.models_of(session) == {"book": 7}
     assert 1 not in matching_ids(session, {"id": {"$gte": 0}})
-    assert sessions.sweep() == 1
+    assert sessions.delete_expired_sessions() == 1

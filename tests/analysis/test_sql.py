@@ -53,8 +53,8 @@ def test_a_question_is_answered_with_columns_and_rows(alice: Caller, warehouse: 
 def test_a_source_is_asked_by_its_personas_alone(
     alice: Caller, olga: Caller, ada: Caller, warehouse: DeclaredSource
 ) -> None:
-    assert query_sql.has_use is not None
-    assert [query_sql.has_use(caller) for caller in (alice, olga, ada)] == [True, False, True]
+    assert query_sql.is_available is not None
+    assert [query_sql.is_available(caller) for caller in (alice, olga, ada)] == [True, False, True]
     with pytest.raises(Invalid, match="none is declared for you"):
         query_sql(olga, sql="SELECT 1")
     with pytest.raises(Invalid, match="'shop' is unknown"):

@@ -153,7 +153,7 @@ def test_the_pages_show_what_was_found_and_done_to_their_owner(
     ingest(caller=alice, analysis_id="audit", model="book", ingest_all=True)
     findings.store(caller=alice, analysis_id="audit", findings=[{"finding": "Few books are unread.", "category": "x"}])
     action = Action.objects.create(owner=alice.email, analysis_id="audit", model="book", kind="delete")
-    session = sessions.find(alice, "audit")
+    session = sessions.get_session(alice, "audit")
     owner_browser = browser(alice_user)
     assert "audit" in owner_browser.get(reverse("analyses")).content.decode()
     with django_assert_max_num_queries(26):  # two for each of the six distributions

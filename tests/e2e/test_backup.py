@@ -41,17 +41,17 @@ def python(home: Path, code: str) -> str:
 
 SETUP = f"""
 from memories import services
-from memories.identity.caller import caller_for
+from memories.identity.caller import build_caller
 from memory_project.models import User
 user = User.objects.create_user("alice@example.org", "a long password")
-caller = caller_for(user, door="test")
+caller = build_caller(user, door="test")
 for text in ({SECRET!r}, {FACT!r}):
     print(services.remember(caller=caller, content=text).record.pk)
 """
 ERASE = """
 from memories.writing import erasure
-from memories.identity.caller import operator
-erasure.erase(caller=operator(), record_id={pk!r}, confirm=True)
+from memories.identity.caller import system_caller
+erasure.erase(caller=system_caller(), record_id={pk!r}, confirm=True)
 """
 TEXTS = "from memories.models import MemoryRecord as R; print(sorted(R.objects.values_list('content', flat=True)))"
 

@@ -110,7 +110,7 @@ def content_of(answer: Any) -> dict[str, Any]:
     return dict(json.loads(answer.content[0].text) if answer.is_error else answer.structured_content)
 
 
-def ask(answers: Coroutine[Any, Any, list[Any]]) -> list[Any]:
+def operation(answers: Coroutine[Any, Any, list[Any]]) -> list[Any]:
     """In a thread of its own: a browser’s driver may run an event loop in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, answers).result()
@@ -119,7 +119,7 @@ def ask(answers: Coroutine[Any, Any, list[Any]]) -> list[Any]:
 def test_one_person_s_calls_wait_and_leave_room_for_others(served: Served) -> None:
     answers: list[Any] = []
     question = {"query": "do refunds count?"}
-    crowd = threading.Thread(target=lambda: answers.extend(ask(calls(served, PEOPLE[0], 12, question))))
+    crowd = threading.Thread(target=lambda: answers.extend(operation(calls(served, PEOPLE[0], 12, question))))
     crowd.start()
     deadline = time.monotonic() + 60
     waits: list[float] = []
@@ -136,14 +136,14 @@ def test_one_person_s_calls_wait_and_leave_room_for_others(served: Served) -> No
     assert "let some of them end" in refused[0]["error"]
     successes = [content_of(answer) for answer in answers if not answer.is_error]
     assert all(answer["degraded"] and answer["ranking"] == "lexical" for answer in successes)
-    neighbour_answers = ask(calls(served, PEOPLE[1], 1, {"query": "x", "strategy": "lexical"}))
+    neighbour_answers = operation(calls(served, PEOPLE[1], 1, {"query": "x", "strategy": "lexical"}))
     assert not neighbour_answers[0].is_error
 
 
 def test_an_embedder_that_hangs_is_not_asked_again_and_health_says_so(served: Served) -> None:
-    ask(calls(served, PEOPLE[1], 3, {"query": "do refunds count?"}))
+    operation(calls(served, PEOPLE[1], 3, {"query": "do refunds count?"}))
     started = time.monotonic()
-    (answer,) = ask(calls(served, PEOPLE[1], 1, {"query": "do refunds count?"}))
+    (answer,) = operation(calls(served, PEOPLE[1], 1, {"query": "do refunds count?"}))
     assert content_of(answer)["degraded"]
     status, body, _ = served.health()
     assert (status, body["embeddings"], body["degraded"]) == (200, "away", True)

@@ -63,17 +63,17 @@ class Agent:
     token: str
 
     def __call__(self, tool: str, **arguments: Any) -> Any:
-        result = self.ask(tool, **arguments)
+        result = self.operation(tool, **arguments)
         assert not result.is_error, result.content[0].text
         return result.structured_content
 
     def beside(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """What came along with the answer, unasked."""
-        result = self.ask(tool, **arguments)
+        result = self.operation(tool, **arguments)
         assert not result.is_error, result.content[0].text
         return dict(json.loads(result.content[1].text)) if len(result.content) > 1 else {}
 
-    def ask(self, tool: str, **arguments: Any) -> Any:
+    def operation(self, tool: str, **arguments: Any) -> Any:
         return self._run(lambda client: client.call_tool(tool, arguments))
 
     def read(self, uri: str) -> Any:

@@ -13,9 +13,9 @@ from django.contrib.auth.models import Group, Permission
 from knowledge import catalog as catalogs
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import CatalogPort
+from knowledge.catalog.interface import Catalog
 from knowledge.models import CatalogAspect
-from memories.identity.caller import Caller, caller_for
+from memories.identity.caller import Caller, build_caller
 from memories.models import Persona
 from memory_project.models import User
 from tests.conftest import person
@@ -104,7 +104,7 @@ def cora_user(personas: dict[str, Persona], curators: Group) -> User:
 @pytest.fixture
 def cora(cora_user: User) -> Caller:
     """A curator of the persona sales."""
-    return caller_for(cora_user, door="test")
+    return build_caller(cora_user, channel="test")
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def datahub(settings: Any) -> Iterator[Faults]:
 
 
 @pytest.fixture(params=["local", "datahub"])
-def either_catalog(request: pytest.FixtureRequest, transactional_db: None, settings: Any) -> Iterator[CatalogPort]:
+def either_catalog(request: pytest.FixtureRequest, transactional_db: None, settings: Any) -> Iterator[Catalog]:
     """One test, both catalogs."""
     if request.param == "local":
         fill_catalog()
@@ -137,7 +137,7 @@ def either_catalog(request: pytest.FixtureRequest, transactional_db: None, setti
 
 
 @pytest.fixture
-def lived_in(either_catalog: CatalogPort) -> CatalogPort:
+def lived_in(either_catalog: Catalog) -> Catalog:
     """The catalog with a tag, a term, a document, a property and an incident to take away."""
     for name in ("retention", "owner.team"):
         kind = {"valueType": "urn:li:dataType:datahub.string", "entityTypes": ["urn:li:entityType:datahub.dataset"]}

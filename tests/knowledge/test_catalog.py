@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from knowledge.catalog import entity_view
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import CatalogPort, CatalogUnavailable, Run, Write
+from knowledge.catalog.interface import Catalog, CatalogUnavailable, Run, Write
 from knowledge.catalog.json_patch import ABSENT, equal, from_pointer, patched, pointer, value_at
 from knowledge.catalog.metadata_files import aspect_name
 from knowledge.catalog.projections import rebuild
@@ -28,14 +28,14 @@ RUN = Run("cs-test", "cora@example.org", {"changeset": "1"})
 TAG = "urn:li:tag:PII"
 
 
-def at(catalog: CatalogPort, aspect: str, *path: str, urn: str = ORDERS) -> Any:
+def at(catalog: Catalog, aspect: str, *path: str, urn: str = ORDERS) -> Any:
     return value_at(aspect, catalog.read([urn], [aspect])[urn][aspect].value, path)
 
 
 # -- the contract -----------------------------------------------------------------------------------------
 
 
-def test_read_tells_absent_from_empty(either_catalog: CatalogPort) -> None:
+def test_read_tells_absent_from_empty(either_catalog: Catalog) -> None:
     read = either_catalog.read([ORDERS, "urn:li:dataset:nowhere"], ["datasetProperties", "globalTags"])
     assert read[ORDERS]["datasetProperties"].value == {
         "name": "sales.orders", "qualifiedName": "sales.orders", "description": "Table sales.orders.",
@@ -70,7 +70,7 @@ def test_read_tells_absent_from_empty(either_catalog: CatalogPort) -> None:
     ],
 )
 def test_a_write_lands_at_its_path_and_is_undone_there(
-    either_catalog: CatalogPort, aspect: str, path: tuple[str, ...], value: Any
+    either_catalog: Catalog, aspect: str, path: tuple[str, ...], value: Any
 ) -> None:
     before = either_catalog.read([ORDERS], [aspect])[ORDERS][aspect].value
     either_catalog.write(Write(ORDERS, aspect, path, "add", value), RUN)
@@ -81,7 +81,7 @@ def test_a_write_lands_at_its_path_and_is_undone_there(
         assert equal(either_catalog.read([ORDERS], [aspect])[ORDERS][aspect].value, before)
 
 
-def test_other_elements_are_left_as_they_are(either_catalog: CatalogPort) -> None:
+def test_other_elements_are_left_as_they_are(either_catalog: Catalog) -> None:
     for tag in ("a", "b", "c"):
         either_catalog.write(
             Write(ORDERS, "globalTags", ("tags", f"urn:li:tag:{tag}"), "add", {"tag": f"urn:li:tag:{tag}"}), RUN
@@ -90,7 +90,7 @@ def test_other_elements_are_left_as_they_are(either_catalog: CatalogPort) -> Non
     assert [tag["tag"] for tag in at(either_catalog, "globalTags", "tags")] == ["urn:li:tag:a", "urn:li:tag:c"]
 
 
-def test_twenty_writers_at_once_lose_nothing(either_catalog: CatalogPort) -> None:
+def test_twenty_writers_at_once_lose_nothing(either_catalog: Catalog) -> None:
     def write(n: int) -> None:
         try:
             tag, url = f"urn:li:tag:t{n}", f"https://wiki/{n}"
@@ -110,19 +110,19 @@ def test_twenty_writers_at_once_lose_nothing(either_catalog: CatalogPort) -> Non
     assert len(at(either_catalog, "institutionalMemory", "elements")) == 6
 
 
-def test_existing_leaves_out_the_soft_deleted(either_catalog: CatalogPort) -> None:
+def test_existing_leaves_out_the_soft_deleted(either_catalog: Catalog) -> None:
     assert either_catalog.existing([ORDERS, MART, "urn:li:dataset:nowhere"]) == {ORDERS, MART}
     either_catalog.write(Write(MART, "status", ("removed",), "add", True), RUN)
     assert either_catalog.existing([ORDERS, MART]) == {ORDERS}
 
 
-def test_search_finds_names_and_descriptions(either_catalog: CatalogPort) -> None:
+def test_search_finds_names_and_descriptions(either_catalog: Catalog) -> None:
     assert [match.urn for match in either_catalog.search("refunds", types=["dataset"])] == [REFUNDS]
     assert [match.name for match in either_catalog.search("net revenue", types=["glossaryTerm"])] == ["Net revenue"]
     assert either_catalog.search("nothing like this") == []
 
 
-def test_lineage_is_bounded_by_hops_in_both_directions(either_catalog: CatalogPort) -> None:
+def test_lineage_is_bounded_by_hops_in_both_directions(either_catalog: Catalog) -> None:
     far = "urn:li:dataset:(urn:li:dataPlatform:snowflake,report,PROD)"
     put(far, "upstreamLineage", {"upstreams": [upstream(MART)]})
     down = either_catalog.lineage(ORDERS, direction="downstream", hops=2, limit=10)
@@ -138,7 +138,7 @@ def tag_write(name: str = TAG) -> Write:
     return Write(ORDERS, "globalTags", ("tags", name), "add", {"tag": name})
 
 
-def datahub() -> CatalogPort:
+def datahub() -> Catalog:
     return DataHubCatalog.configured()
 
 
@@ -250,7 +250,7 @@ def test_class_names_become_aspect_names() -> None:
 
 def test_columns_are_found_by_exact_and_by_simple_path(small_catalog: None) -> None:
     read = LocalCatalog().read([ORDERS], entity_view.ASPECTS)[ORDERS]
-    entity = entity_view.of(ORDERS, {name: aspect.value for name, aspect in read.items() if aspect.value})
+    entity = entity_view.parse_entity(ORDERS, {name: aspect.value for name, aspect in read.items() if aspect.value})
     assert [match.path for name in ("customer.id", V2_COLUMN) if (match := entity.column(name))] == [V2_COLUMN] * 2
     assert entity.column("customer") is None
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import CatalogPort, Run, Write
+from knowledge.catalog.interface import Catalog, Run, Write
 from knowledge.catalog.json_patch import canonical, value_at
 from knowledge.catalog.metadata_files import as_proposals
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply as apply_changes
-from knowledge.changesets.apply import find, resume
+from knowledge.changesets.apply import get_changeset, resume
 from knowledge.changesets.apply import preview as preview_changes
 from knowledge.changesets.change_request import CHANGE_TYPES
 from knowledge.insights.lifecycle import capture
@@ -36,7 +36,7 @@ def test_every_change_type_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_change_is_applied_and_taken_back(name: str, lived_in: CatalogPort, alice: Caller, cora: Caller) -> None:
+def test_a_change_is_applied_and_taken_back(name: str, lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     before = snapshot()
     result = apply(alice, cora, CASES[name])
     assert result.changeset.state == ChangesetState.APPLIED, result.changeset.error
@@ -51,9 +51,7 @@ def test_a_change_is_applied_and_taken_back(name: str, lived_in: CatalogPort, al
     assert snapshot() == before
 
 
-def test_several_changes_of_one_path_go_back_to_the_first_state(
-    lived_in: CatalogPort, alice: Caller, cora: Caller
-) -> None:
+def test_several_changes_of_one_path_go_back_to_the_first_state(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     before = snapshot()
     texts = [change("update_description", detail=f"Version {n}.") for n in range(3)]
     result = apply(alice, cora, *texts, change("add_tag", detail="New"), change("remove_tag", detail="New"))
@@ -127,7 +125,7 @@ def test_analysts_apply_nothing_and_outsiders_find_nothing(
     with pytest.raises(Forbidden):
         rollback.roll_back(caller=alice, changeset_id=result.changeset.pk)
     with pytest.raises(NotFound):
-        find(olga, result.changeset.pk)
+        get_changeset(olga, result.changeset.pk)
 
 
 # -- all or nothing before anything is sent -----------------------------------------------------------------------
@@ -215,7 +213,7 @@ def test_a_changeset_is_exported_as_proposals_and_replayed(
 
 
 def test_replaying_through_the_adapter_writes_only_what_is_missing(
-    lived_in: CatalogPort, alice: Caller, cora: Caller
+    lived_in: Catalog, alice: Caller, cora: Caller
 ) -> None:
     result = apply(alice, cora, CASES["add_tag"], CASES["set_domain"])
     after = snapshot()

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from knowledge import catalog as catalogs
-from knowledge.catalog.interface import CatalogPort, Run, Write
+from knowledge.catalog.interface import Catalog, Run, Write
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply as apply_changes
 from knowledge.changesets.apply import resume
@@ -27,9 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 # -- others write too ----------------------------------------------------------------------------------------
 
 
-def test_roll_back_stops_where_others_have_changed_the_value(
-    lived_in: CatalogPort, alice: Caller, cora: Caller
-) -> None:
+def test_roll_back_stops_where_others_have_changed_the_value(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     result = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
     lived_in.write(Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now."), Run("ui", "x"))
     preview = rollback.roll_back_preview(caller=cora, changeset_id=result.changeset.pk)
@@ -46,9 +44,7 @@ def test_roll_back_stops_where_others_have_changed_the_value(
     assert "Mine now." in snapshot()
 
 
-def test_other_elements_written_since_are_kept_by_a_roll_back(
-    lived_in: CatalogPort, alice: Caller, cora: Caller
-) -> None:
+def test_other_elements_written_since_are_kept_by_a_roll_back(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     result = apply(alice, cora, CASES["add_tag"])
     lived_in.write(
         Write(ORDERS, "globalTags", ("tags", "urn:li:tag:ui"), "add", {"tag": "urn:li:tag:ui"}), Run("ui", "x")
@@ -94,7 +90,7 @@ def test_two_curators_at_once_one_wins_and_the_other_is_told(
 
 
 def test_twenty_applies_at_once_on_one_entity_lose_nothing(
-    either_catalog: CatalogPort, alice: Caller, cora: Caller
+    either_catalog: Catalog, alice: Caller, cora: Caller
 ) -> None:
     bound = [approved(alice, cora) for _ in range(20)]
     results = together(

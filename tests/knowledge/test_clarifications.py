@@ -17,7 +17,7 @@ from knowledge.models import Insight
 from knowledge.review import clarifications, decisions
 from knowledge.review.queue import Queue
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller, caller_for
+from memories.identity.caller import Caller, build_caller
 from memories.models import Persona
 from memory_project.models import User
 from tests.conftest import person
@@ -43,7 +43,7 @@ def colleague(personas: dict[str, Persona], curators: Group) -> User:
 def test_a_question_waits_for_its_author_and_the_answer_for_a_curator(
     alice: Caller, cora: Caller, insight: Insight
 ) -> None:
-    clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Since when?")
+    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
     assert list(queries.waiting(cora)) == []
     assert list(queries.awaiting_authors(cora)) == [insight]
     assert list(clarifications.open_questions(alice)) == [insight]
@@ -61,12 +61,12 @@ def test_who_may_ask_and_who_may_answer(
 ) -> None:
     for caller, error in ((bob, Forbidden), (olga, Forbidden), (alice, Forbidden)):
         with pytest.raises(error):
-            clarifications.need_more(caller=caller, insight_id=insight.pk, notes="Why?")
+            clarifications.request_changes(caller=caller, insight_id=insight.pk, notes="Why?")
     with pytest.raises(Invalid, match="needs to know"):
-        clarifications.need_more(caller=cora, insight_id=insight.pk, notes="  ")
+        clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="  ")
     with pytest.raises(Conflict, match="no open question"):
         clarifications.answer(caller=alice, insight_id=insight.pk, notes="Nobody asked.")
-    clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Why?")
+    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Why?")
     for outsider in (bob, olga):
         with pytest.raises(NotFound):
             clarifications.answer(caller=outsider, insight_id=insight.pk, notes="Because.")
@@ -74,10 +74,10 @@ def test_who_may_ask_and_who_may_answer(
 
 
 def test_a_decision_closes_the_question(alice: Caller, cora: Caller, insight: Insight) -> None:
-    clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Why?")
+    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Why?")
     decisions.approve(caller=cora, insight_id=insight.pk)
     with pytest.raises(Conflict, match="approved already"):
-        clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Still: why?")
+        clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Still: why?")
     assert list(clarifications.open_questions(alice)) == []
     decisions.undo_review(caller=cora, insight_id=insight.pk)
     assert list(queries.waiting(cora)) == [insight]
@@ -96,7 +96,7 @@ def test_the_author_s_agent_hears_of_it_and_answers(alice: Caller, bob: Caller, 
 
 
 def test_the_author_answers_in_the_browser(alice_user: User, alice: Caller, cora: Caller, insight: Insight) -> None:
-    clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Since <when>?")
+    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since <when>?")
     client = Client()
     client.force_login(alice_user)
     page = client.get(reverse("my-insights")).content.decode()
@@ -113,9 +113,9 @@ def test_a_colleague_is_asked_who_may_decide_it(
     olga_user.groups.add(curators)  # of another persona
     for email in ("bob@example.org", "olga@example.org", "nobody@example.org", ""):
         with pytest.raises(NotFound, match="can't decide"):
-            clarifications.hand_over(caller=cora, insight_id=insight.pk, to=email)
-    clarifications.hand_over(caller=cora, insight_id=insight.pk, to="Carl@example.org ", notes="you know tills")
-    carl = caller_for(colleague, door="test")
+            clarifications.reassign(caller=cora, insight_id=insight.pk, to=email)
+    clarifications.reassign(caller=cora, insight_id=insight.pk, to="Carl@example.org ", notes="you know tills")
+    carl = build_caller(colleague, channel="test")
     assert Queue(carl, assignee="me").ids() == [insight.pk]
     assert Queue(cora, assignee="me").ids() == []
     assert Queue(cora, assignee="nobody").ids() == []

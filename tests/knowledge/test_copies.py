@@ -91,7 +91,7 @@ def copied(alice: Caller, bob: Caller) -> MemoryRecord:
 def test_a_memory_made_private_leaves_other_people_s_analyses(alice: Caller, bob: Caller, copied: MemoryRecord) -> None:
     services.share(caller=alice, record_id=copied.pk, visibility="private")
     assert copies(bob) == ["Bob’s own knowledge."]
-    assert not Finding.objects.filter(session=sessions.find(bob, "b"), finding__contains="margin").exists()
+    assert not Finding.objects.filter(session=sessions.get_session(bob, "b"), finding__contains="margin").exists()
 
 
 def test_a_memory_whose_owner_moved_follows_its_reader(

@@ -16,7 +16,7 @@ from knowledge.insights.lifecycle import capture
 from knowledge.models import Changeset
 from knowledge.review import decisions
 from memories import services
-from memories.identity.caller import Caller, operator
+from memories.identity.caller import Caller, system_caller
 from memories.models import Batch, MemoryRecord
 from memories.writing import feedback
 from memory_project.models import User
@@ -56,14 +56,14 @@ def applied(alice: Caller, cora: Caller) -> Changeset:
 def about_status(caller: Caller, content: str = "The status closed includes cancelled orders.") -> MemoryRecord:
     related = [{"urn": ORDERS, "column": "status", "relevance": "what it is about"}]
     record = services.remember(caller=caller, content=content, entity_urns=[ORDERS], related_columns=related).record
-    baselines.ground([record.pk])
+    baselines.take_baselines([record.pk])
     return record
 
 
 def drop_status() -> None:
     fields = [column("amount", "NUMBER"), column("state")]
     LocalCatalog().put(ORDERS, "schemaMetadata", {"schemaName": "sales.orders", "fields": fields}, {})
-    comparison.sweep(100)
+    comparison.check_all_entities(100)
 
 
 def test_the_stale_review_says_what_changed_and_decides(alice: Caller, alice_user: User) -> None:
@@ -262,7 +262,7 @@ def test_pages_ask_a_bounded_number_of_queries(
         record = about_status(alice, f"Fact {n} about the status of orders.")
         services.supersede(caller=alice, record_id=record.pk, content=f"Corrected fact {n} about the orders.")
         services.mark_stale(
-            caller=operator(), record_id=about_status(alice, f"Stale {n} on orders.").pk, reason=f"r{n}"
+            caller=system_caller(), record_id=about_status(alice, f"Stale {n} on orders.").pk, reason=f"r{n}"
         )
     changeset = applied(alice, cora)
     client = browser(cora_user)

@@ -55,7 +55,7 @@ def test_a_column_that_goes_makes_only_the_memory_naming_it_stale(small_catalog:
     neighbour = about(alice, "Status 7 means that it was returned.", "status")
     general = about(alice, "Orders come in with two days of delay.")
     schema(column("status"))
-    swept = comparison.sweep(50)
+    swept = comparison.check_all_entities(50)
     assert (swept.checked, swept.stale) == (3, 1)
     assert status(names_it) == (Status.STALE, "sales.orders: the column amount was removed")
     assert status(neighbour)[0] == status(general)[0] == Status.ACTIVE
@@ -76,7 +76,7 @@ def test_a_column_that_changes_is_told_with_the_old_and_the_new(
 ) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(after, column("status"))
-    comparison.sweep(50)
+    comparison.check_all_entities(50)
     assert reason in status(record)[1]
 
 
@@ -87,14 +87,14 @@ def test_a_deprecation_is_told_with_its_replacement(small_catalog: None, alice: 
         "deprecation",
         {"deprecated": True, "note": "use the mart", "replacement": MART, "actor": "urn:li:corpuser:x"},
     )
-    comparison.sweep(50)
+    comparison.check_all_entities(50)
     assert status(record) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: use the mart")
 
 
 def test_what_was_said_of_a_deprecation_is_not_stale_by_it(small_catalog: None, alice: Caller) -> None:
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     record = about(alice, "Orders are deprecated in favour of the mart.")
-    comparison.sweep(50)
+    comparison.check_all_entities(50)
     assert status(record)[0] == Status.ACTIVE
 
 
@@ -102,7 +102,7 @@ def test_an_entity_that_goes_makes_stale_and_one_never_seen_does_not(small_catal
     unknown = about(alice, "A table that nobody has catalogued.", urn=ORDERS.replace("orders", "nowhere"))
     memory = about(alice, "Orders come in with two days of delay.")
     LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", True), Run("x", "x"))
-    comparison.sweep(50)
+    comparison.check_all_entities(50)
     assert status(unknown)[0] == Status.ACTIVE
     assert status(memory) == (Status.STALE, "sales.orders is no longer in the catalog")
 
@@ -111,13 +111,13 @@ def test_an_empty_catalog_says_nothing(small_catalog: None, alice: Caller) -> No
     record = about(alice, "Orders come in with two days of delay.")
     CatalogAspect.objects.all().delete()
     CatalogEntity.objects.all().delete()
-    assert "empty" in comparison.sweep(50).note
+    assert "empty" in comparison.check_all_entities(50).note
     assert status(record)[0] == Status.ACTIVE
 
 
 def test_an_outage_says_nothing(gms: Faults, alice: Caller, settings: Any) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    baselines.ground([record.pk])
+    baselines.take_baselines([record.pk])
     settings.DATAHUB_GMS_URL = "http://127.0.0.1:9"
     settings.DATAHUB_TIMEOUT_S = 0.3
     DataHubCatalog.configured.cache_clear()
@@ -129,11 +129,11 @@ def test_an_outage_says_nothing(gms: Faults, alice: Caller, settings: Any) -> No
 def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
-    comparison.sweep(50)
+    comparison.check_all_entities(50)
     assert memory_recall(alice, query="amounts gross of tax").data["count"] == 0
     assert memory_manage(alice, "review_stale")["total"] == 1
     services.verify(caller=alice, record_id=record.pk, note="it moved to the lines")
-    assert comparison.sweep(50).stale == 0
+    assert comparison.check_all_entities(50).stale == 0
     assert status(record)[0] == Status.ACTIVE
 
 
@@ -141,11 +141,11 @@ def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) ->
 def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice: Caller, way: str) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
-    comparison.sweep(50)
+    comparison.check_all_entities(50)
     act: Any = getattr(services, way)
     changed = act(caller=alice, record_id=record.pk, content="Amounts are on the order lines.")
     living = changed if isinstance(changed, MemoryRecord) else changed.record
-    assert comparison.sweep(50).stale == 0
+    assert comparison.check_all_entities(50).stale == 0
     assert status(living)[0] == Status.ACTIVE
 
 
@@ -161,10 +161,10 @@ def test_our_own_apply_leaves_the_insight_s_memory_and_no_other(
     result = apply(caller=cora, insight_ids=[insight.pk.hex], changes=changes, entity_urn=ORDERS)
     assert result.changeset.state == "applied"
     assert status(memory) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: Use the mart.")
-    assert comparison.sweep(50).stale == 0
+    assert comparison.check_all_entities(50).stale == 0
     assert status(insight.record)[0] == Status.ACTIVE
     rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
-    assert comparison.sweep(50).stale == 0
+    assert comparison.check_all_entities(50).stale == 0
     assert status(memory)[0] == Status.ACTIVE  # what had made it stale is as it was
 
 
@@ -178,9 +178,9 @@ def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Cal
             for n in range(1200)
         ]
     )
-    comparison.sweep(2000)
+    comparison.check_all_entities(2000)
     gms.requests.clear()
-    swept = comparison.sweep(1200)
+    swept = comparison.check_all_entities(1200)
     paths = [path for _, path in gms.requests if path.endswith("batchGet")]
     assert swept.checked == 1200
     assert len(paths) <= 3  # one for every 500 memories
@@ -189,9 +189,9 @@ def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Cal
 def test_the_longest_unchecked_entities_come_first(small_catalog: None, alice: Caller) -> None:
     for urn in (ORDERS, REFUNDS, MART):
         about(alice, f"A fact about {urn}.", urn=urn)
-    comparison.sweep(2)
+    comparison.check_all_entities(2)
     assert EntityState.objects.count() == 2
-    comparison.sweep(1)
+    comparison.check_all_entities(1)
     assert EntityState.objects.count() == 3
 
 
@@ -200,9 +200,9 @@ def test_an_unchanged_entity_costs_no_comparison(
 ) -> None:
     for n in range(200):
         about(alice, f"Fact number {n} about orders.")
-    comparison.sweep(50)
+    comparison.check_all_entities(50)
     with django_assert_max_num_queries(12):
-        assert comparison.sweep(50).checked == 200
+        assert comparison.check_all_entities(50).checked == 200
 
 
 # -- hints, and other catalogs ------------------------------------------------------------------------------
@@ -222,11 +222,11 @@ def test_a_column_that_the_text_names_leaves_a_hint(
 ) -> None:
     record = about(alice, text)
     schema(column("amount", "NUMBER"), column(V2_COLUMN))
-    swept = comparison.sweep(50)
+    swept = comparison.check_all_entities(50)
     assert (swept.stale, status(record)[0]) == (0, Status.ACTIVE)
     hit = memory_recall(alice, query=text).data["memories"][0]
     assert ("the column status was removed" in hit.get("to_verify", "")) is has_hint
-    assert (record in list(stale_review.second_looks(alice))) is has_hint
+    assert (record in list(stale_review.needs_verification(alice))) is has_hint
     services.verify(caller=alice, record_id=record.pk)
     assert "to_verify" not in memory_recall(alice, query=text).data["memories"][0]
 
@@ -250,7 +250,7 @@ def test_another_catalog_knows_nothing_of_what_was_seen_in_this_one(
     with datahub(settings):
         for key in [key for key in Handler.store.versions if key[0] == MART]:
             del Handler.store.versions[key]  # the other catalog has never had it
-        assert comparison.sweep(50).stale == 0
+        assert comparison.check_all_entities(50).stale == 0
         assert comparison.check_entities([MART]).stale == 0
     assert status(only_here)[0] == Status.ACTIVE
 
@@ -270,7 +270,7 @@ def test_curators_decide_stale_memories_of_their_personas(
     with pytest.raises(Forbidden):
         getattr(services, act)(caller=cora, record_id=record.pk, **arguments)  # not while it is active
     schema(column("status"))
-    comparison.sweep(50)
+    comparison.check_all_entities(50)
     outsider = replace(cora, email="otto@example.org", personas=frozenset({"supply"}))
     with pytest.raises((Forbidden, NotFound)):
         getattr(services, act)(caller=outsider, record_id=record.pk, **arguments)
@@ -282,7 +282,7 @@ def test_a_private_stale_memory_is_its_owner_s_alone(small_catalog: None, alice:
     record = about(alice, "Amounts are gross of tax.", "amount")
     services.share(caller=alice, record_id=record.pk, visibility="private")
     schema(column("status"))
-    comparison.sweep(50)
+    comparison.check_all_entities(50)
     with pytest.raises(NotFound):
         services.verify(caller=cora, record_id=record.pk)
 
@@ -337,7 +337,7 @@ def test_lineage_of_columns_is_shown_where_known(small_catalog: None, alice: Cal
 
 def test_an_event_makes_stale_within_seconds(gms: Faults, alice: Caller) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    baselines.ground([record.pk])
+    baselines.take_baselines([record.pk])
     assert follow_once(wait_s=1).checked == 0  # the first poll finds out where the stream ends
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     threading.Timer(0.3, gms.events.append, [ORDERS]).start()
@@ -351,12 +351,12 @@ def test_an_event_makes_stale_within_seconds(gms: Faults, alice: Caller) -> None
 
 def test_events_that_could_not_be_dealt_with_come_again(gms: Faults, alice: Caller, monkeypatch: Any) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    baselines.ground([record.pk])
+    baselines.take_baselines([record.pk])
     follow_once(wait_s=1)
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     gms.events.append(ORDERS)
     with monkeypatch.context() as patch:
-        patch.setattr(comparison, "check_entities", lambda urns: comparison.Swept(note="the catalog is away"))
+        patch.setattr(comparison, "check_entities", lambda urns: comparison.CheckReport(note="the catalog is away"))
         follow_once(wait_s=1)
     assert status(record)[0] == Status.ACTIVE
     follow_once(wait_s=1)

@@ -42,11 +42,11 @@ def test_plain_memories_never_enter_the_queue(alice: Caller, cora: Caller, fact:
 
 
 def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, curators: Any, personas: Any) -> None:
-    from memories.identity.caller import caller_for
+    from memories.identity.caller import build_caller
 
     user = person("carl@example.org", personas["supply"])
     user.groups.add(curators)
-    carl = caller_for(type(user).objects.get(pk=user.pk), door="test")
+    carl = build_caller(type(user).objects.get(pk=user.pk), channel="test")
     assert "curate" in carl.rights
     assert not queries.waiting(carl).exists()
     with pytest.raises(NotFound):

@@ -13,15 +13,15 @@ from django.utils import timezone
 from analysis.models import DeclaredSource
 from knowledge.changesets.apply import apply
 from knowledge.context import memory_context
-from knowledge.context.memory_context import accompany
+from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import stale_review
 from knowledge.insights import entity_linking
 from knowledge.insights.lifecycle import capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.tools import Call
-from memories.identity.caller import Caller, caller_for
-from memories.models import MemoryRecord, Persona, Showing
+from memories.identity.caller import Caller, build_caller
+from memories.models import Impression, MemoryRecord, Persona
 from memories.retrieval import impressions
 from memories.writing import feedback
 from memory_project import retention
@@ -43,7 +43,7 @@ def on(caller: Caller, connection: str) -> Caller:
 
 
 def texts_beside(caller: Caller, call: Call = LOOK) -> list[str]:
-    companion = accompany(caller, call)
+    companion = attach_memories(caller, call)
     return [entry["content"] for entry in companion.data["memory_context"]] if companion else []
 
 
@@ -107,7 +107,7 @@ def test_a_call_speaks_of_what_its_arguments_and_its_answer_name() -> None:
 
 def test_a_colleague_s_memory_comes_unasked_with_its_author(alice: Caller, bob: Caller, olga: Caller) -> None:
     record = remember(alice, "Orders leave out refunds since May.", category="business_context")
-    companion = accompany(bob, LOOK)
+    companion = attach_memories(bob, LOOK)
     assert companion is not None
     (entry,) = companion.data["memory_context"]
     assert entry == {
@@ -120,8 +120,8 @@ def test_a_colleague_s_memory_comes_unasked_with_its_author(alice: Caller, bob: 
         "created_at": record.created_at.isoformat(),
         "why": "about sales.orders",
     }
-    assert accompany(olga, LOOK) is None
-    assert accompany(bob, Call("memory_recall", {"query": ORDERS}, {})) is None
+    assert attach_memories(olga, LOOK) is None
+    assert attach_memories(bob, Call("memory_recall", {"query": ORDERS}, {})) is None
     assert texts_beside(bob, Call("query_sql", {"sql": "select 1 from sales.orders"}, {})) == [entry["content"]]
 
 
@@ -145,7 +145,7 @@ def test_what_waits_or_is_stale_is_counted_and_applied_comes_first(
     services.mark_stale(caller=alice, record_id=stale.pk, reason="a column went")
     proposal = {"category": "data_quality", "entity_urns": [ORDERS]}
     insight = capture(caller=alice, insight_text="Closed orders include cancelled ones.", **proposal).insight
-    companion = accompany(alice, LOOK)
+    companion = attach_memories(alice, LOOK)
     assert companion is not None
     assert texts_beside(alice) == ["An ordinary fact about orders."]
     assert companion.data["not_shown"] == {"stale": 1, "waiting_for_review": 1}
@@ -161,7 +161,7 @@ def test_lineage_neighbours_come_after_the_entity_itself(alice: Caller, bob: Cal
     remember(alice, "The mart is built at night.", entity_urns=[MART])
     call = Call("catalog_entity", {"urn": MART}, {})
     assert texts_beside(bob, call) == ["The mart is built at night.", "Refunds come a day late."]
-    companion = accompany(bob, call)
+    companion = attach_memories(bob, call)
     assert companion is not None
     assert companion.data["memory_context"][1]["why"] == "about sales.refunds, one step of lineage away"
 
@@ -171,7 +171,7 @@ def test_the_nearest_to_the_question_comes_first_and_bounds_hold(alice: Caller, 
         remember(alice, f"Fact {number} about orders and their shipping, {'é' * 200}")
     remember(alice, "Cancellation codes of orders are kept in status.")
     call = Call("query_sql", {"sql": "select status, cancellation from sales.orders"}, {})
-    companion = accompany(bob, call)
+    companion = attach_memories(bob, call)
     assert companion is not None
     entries = companion.data["memory_context"]
     assert entries[0]["content"] == "Cancellation codes of orders are kept in status."
@@ -195,11 +195,11 @@ def test_a_memory_comes_once_an_hour_on_a_connection_then_by_reference(alice: Ca
     record = remember(alice, "Orders leave out refunds since May.")
     laptop, phone = on(bob, "token 1"), on(bob, "token 2")
     assert texts_beside(laptop) == [record.content]
-    again = accompany(laptop, LOOK)
+    again = attach_memories(laptop, LOOK)
     assert again is not None
     assert (again.data["memory_context"], again.data["shown_before"]) == ([], [record.pk.hex])
     assert texts_beside(phone) == [record.content]
-    Showing.objects.update(at=timezone.now() - timedelta(hours=2))
+    Impression.objects.update(at=timezone.now() - timedelta(hours=2))
     assert texts_beside(laptop) == [record.content]
 
 
@@ -208,15 +208,15 @@ def test_what_has_changed_or_gone_stale_comes_again_marked(alice: Caller, bob: C
     record = remember(alice, "Orders leave out refunds since May.")
     texts_beside(laptop)
     services.revise(caller=alice, record_id=record.pk, content="Orders leave out refunds since June.")
-    companion = accompany(laptop, LOOK)
+    companion = attach_memories(laptop, LOOK)
     assert companion is not None
     assert companion.data["memory_context"][0]["why"].startswith("changed since it was shown")
     services.mark_stale(caller=alice, record_id=record.pk, reason="a column was removed")
-    companion = accompany(laptop, LOOK)
+    companion = attach_memories(laptop, LOOK)
     assert companion is not None
     (entry,) = companion.data["memory_context"]
     assert (entry["content"], entry["why"]) == ("", "went stale since it was shown: a column was removed")
-    later = accompany(laptop, LOOK)
+    later = attach_memories(laptop, LOOK)
     assert later is not None
     assert later.data["memory_context"] == []  # said once
 
@@ -227,8 +227,8 @@ def test_its_owner_learns_how_it_served(alice: Caller, bob: Caller) -> None:
         texts_beside(on(bob, f"token {number}"))
     feedback.mark(caller=bob, record_id=record.pk, verdict="useful")
     assert impressions.counts([record.pk]) == {record.pk: 3}
-    assert impressions.use_of(record) == impressions.Use(showings=3, people=1, useful=1)
-    Showing.objects.update(at=timezone.now() - timedelta(days=31))
+    assert impressions.usage_of(record) == impressions.Usage(impressions=3, people=1, useful=1)
+    Impression.objects.update(at=timezone.now() - timedelta(days=31))
     assert retention.delete_expired_rows() == {"memory_showings": 3}
 
 
@@ -238,10 +238,10 @@ def test_its_owner_learns_how_it_served(alice: Caller, bob: Caller) -> None:
 def test_it_is_switched_off_by_setting_and_persona(alice: Caller, bob: Caller, bob_user: User, settings: Any) -> None:
     remember(alice, "Orders leave out refunds since May.")
     settings.MEMORY_CONTEXT = False
-    assert accompany(bob, LOOK) is None
+    assert attach_memories(bob, LOOK) is None
     settings.MEMORY_CONTEXT = True
     Persona.objects.filter(name="sales").update(memory_context=False)
-    assert accompany(caller_for(bob_user, door="test"), LOOK) is None
+    assert attach_memories(build_caller(bob_user, channel="test"), LOOK) is None
 
 
 def test_after_the_deadline_the_answer_goes_out_without(
@@ -256,9 +256,9 @@ def test_after_the_deadline_the_answer_goes_out_without(
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_sleep(5)")
 
-    monkeypatch.setattr(memory_context, "known_of", slow)
+    monkeypatch.setattr(memory_context, "memories_for_entities", slow)
     started = time.monotonic()
-    companion = accompany(bob, LOOK)
+    companion = attach_memories(bob, LOOK)
     assert time.monotonic() - started < 4
     assert companion is not None
     assert (companion.data["memory_context"], "30 ms" in companion.data["note"]) == ([], True)
@@ -273,7 +273,7 @@ def test_one_look_costs_a_fixed_number_of_queries(
     call = Call("catalog_entity", {"urns": [ORDERS, MART, REFUNDS], "q": "shipping of orders"}, {})
     with django_assert_max_num_queries(16):
         assert texts_beside(on(bob, "token 1"), call)
-    assert json.dumps(accompany(on(bob, "token 2"), call).data)  # type: ignore[union-attr]
+    assert json.dumps(attach_memories(on(bob, "token 2"), call).data)  # type: ignore[union-attr]
 
 
 def test_what_nobody_meets_is_asked_about(alice: Caller, bob: Caller) -> None:
@@ -283,7 +283,7 @@ def test_what_nobody_meets_is_asked_about(alice: Caller, bob: Caller) -> None:
     long_ago = timezone.now() - timedelta(days=100)
     MemoryRecord.objects.filter(pk__in=[met.pk, unmet.pk]).update(created_at=long_ago)
     assert stale_review.looks(alice, 20) == []  # memories have come along for too short a time to tell
-    Showing.objects.update(at=timezone.now() - timedelta(days=20))
+    Impression.objects.update(at=timezone.now() - timedelta(days=20))
     (look,) = stale_review.looks(alice, 20)
     assert (look.record.pk, "worth keeping" in look.hint) == (unmet.pk, True)
     assert stale_review.looks(bob, 20) == []

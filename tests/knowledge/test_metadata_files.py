@@ -156,7 +156,7 @@ def test_loading_checks_at_once_what_changed(small_catalog: None, alice: Caller)
     by_text = services.remember(
         caller=alice, content="The status of orders is set at night.", entity_urns=[ORDERS]
     ).record
-    comparison.sweep(100)
+    comparison.check_all_entities(100)
     count = load(record(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("total", "NUMBER")])))
     assert count.stale == 1
     assert MemoryRecord.objects.get(pk=by_column.pk).status == "stale"
@@ -172,11 +172,11 @@ def test_a_catalog_of_another_kind_makes_nothing_stale(
     from knowledge import catalog as catalogs
 
     record_ = services.remember(caller=alice, content="Amounts are with tax.", entity_urns=[ORDERS]).record
-    comparison.sweep(100)
+    comparison.check_all_entities(100)
     monkeypatch.setattr(catalogs, "identity", lambda: "datahub http://elsewhere")
     CatalogAspect.objects.all().delete()
     put(MART, "datasetProperties", {"name": "mart"})
-    assert comparison.sweep(100).stale == 0
+    assert comparison.check_all_entities(100).stale == 0
     assert MemoryRecord.objects.get(pk=record_.pk).status == "active"
 
 
@@ -185,7 +185,7 @@ def test_applying_a_deprecation_leaves_others_memories_to_the_comparison(
 ) -> None:
     """The insight that it came from is not stale by it; what others believe of the entity is."""
     other_memory = services.remember(caller=bob, content="Orders are loaded at night.", entity_urns=[ORDERS]).record
-    comparison.sweep(100)
+    comparison.check_all_entities(100)
     applied = apply(alice, cora, change("deprecate", "", "use the mart"))
     own_memory = MemoryRecord.objects.get(pk=applied.changeset.insight_ids[0])
     other_memory.refresh_from_db()

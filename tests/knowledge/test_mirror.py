@@ -60,7 +60,7 @@ def test_reading_goes_on_and_says_how_old_it_is(gms: Faults, alice: Caller, away
         alice, category="correction", insight_text="Orders are late on Mondays.", entity_urns=[ORDERS]
     )
     assert captured["evidence"]["degraded"] is True
-    assert "from the copy of" in comparison.sweep(10).note
+    assert "from the copy of" in comparison.check_all_entities(10).note
 
 
 def test_without_a_copy_an_outage_is_one(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:

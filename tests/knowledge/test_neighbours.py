@@ -11,7 +11,7 @@ from django.core.cache import cache
 
 from knowledge.catalog import mirror, neighbours
 from knowledge.catalog.datahub import DataHubCatalog
-from knowledge.context.memory_context import LINEAGE_UNKNOWN, accompany
+from knowledge.context.memory_context import LINEAGE_UNKNOWN, attach_memories
 from memories import services
 from memories.contract.tools import Call
 from memories.identity.caller import Caller
@@ -30,9 +30,9 @@ def nothing_learned() -> Iterator[None]:
 
 
 def test_what_is_near_is_learned_once(gms: Faults) -> None:
-    assert neighbours.of([MART]) == []
+    assert neighbours.neighbours_of([MART]) == []
     assert neighbours.learn([MART], patience_s=5.0)
-    assert sorted(neighbours.of([MART])) == sorted([ORDERS, REFUNDS])
+    assert sorted(neighbours.neighbours_of([MART])) == sorted([ORDERS, REFUNDS])
     count = len(gms.requests)
     assert neighbours.learn([MART], patience_s=5.0)
     assert len(gms.requests) == count
@@ -43,7 +43,7 @@ def test_a_neighbour_s_memory_comes_along_from_a_datahub_without_a_copy(
 ) -> None:
     settings.MEMORY_CONTEXT_MS = 10_000
     services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS])
-    companion = accompany(bob, LOOK)
+    companion = attach_memories(bob, LOOK)
     assert companion
     assert companion.data["memory_context"][0]["why"].endswith("one step of lineage away")
     assert "note" not in companion.data
@@ -57,7 +57,7 @@ def test_nobody_waits_for_a_slow_datahub_and_the_next_call_has_it(
     services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS])
     DataHubCatalog.configured().existing([MART])  # the SDK is imported, and knows its server
     gms.delay_s = 0.5
-    first = accompany(bob, LOOK)
+    first = attach_memories(bob, LOOK)
     assert first
     assert ([entry["content"] for entry in first.data["memory_context"]], first.data["note"]) == (
         ["Marts are built at noon."],
@@ -67,7 +67,7 @@ def test_nobody_waits_for_a_slow_datahub_and_the_next_call_has_it(
     deadline = time.monotonic() + 10
     while not neighbours.learn([MART], patience_s=1.0) and time.monotonic() < deadline:
         time.sleep(0.1)
-    second = accompany(bob, LOOK)
+    second = attach_memories(bob, LOOK)
     assert second
     assert "Orders close at ten." in [entry["content"] for entry in second.data["memory_context"]]
 
@@ -77,7 +77,7 @@ def test_a_datahub_that_is_away_is_not_asked_again_at_once(gms: Faults, settings
     settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
     assert not neighbours.learn([MART], patience_s=20.0)
     started = time.monotonic()
-    assert neighbours.of([MART]) == []
+    assert neighbours.neighbours_of([MART]) == []
     assert not neighbours.learn([MART], patience_s=20.0)
     assert time.monotonic() - started < 0.2
 
@@ -86,4 +86,4 @@ def test_the_copy_is_enough(gms: Faults) -> None:
     list(mirror.mirror(DataHubCatalog.configured()))
     count = len(gms.requests)
     assert neighbours.is_known([MART])
-    assert (sorted(neighbours.of([MART])), len(gms.requests)) == (sorted([ORDERS, REFUNDS]), count)
+    assert (sorted(neighbours.neighbours_of([MART])), len(gms.requests)) == (sorted([ORDERS, REFUNDS]), count)

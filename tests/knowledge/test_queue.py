@@ -13,7 +13,7 @@ from django.utils import timezone
 from knowledge.changesets import suggested
 from knowledge.insights.contradiction import contradiction
 from knowledge.insights.lifecycle import capture, set_replaced
-from knowledge.insights.similar_claims import nearest_claims
+from knowledge.insights.similar_claims import closest_memories
 from knowledge.models import Insight
 from knowledge.review import decisions
 from knowledge.review.queue import Queue
@@ -21,7 +21,7 @@ from memories import services
 from memories.contract.errors import Conflict, NotFound
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
-from memories.retrieval.near_duplicates import alike
+from memories.retrieval.near_duplicates import group_near_duplicates
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS
 
@@ -74,9 +74,9 @@ def test_near_duplicates_stand_together(settings: Any, alice: Caller, bob: Calle
     )
     rows = [propose(alice, text) for text in texts]
     settings.NEAR_DUPLICATE_COSINE = 0.5
-    assert [len(group) for group in alike([row.pk for row in rows], threshold=0.5)] == [2, 1]
+    assert [len(group) for group in group_near_duplicates([row.pk for row in rows], threshold=0.5)] == [2, 1]
     assert Queue(cora).groups() == [[rows[0].pk, rows[2].pk], [rows[1].pk]]
-    assert alike([], threshold=0.5) == []
+    assert group_near_duplicates([], threshold=0.5) == []
 
 
 def test_a_decision_takes_its_near_duplicates_along_and_undo_brings_them_back(
@@ -94,14 +94,14 @@ def test_the_nearest_claim_is_what_the_curator_may_see(alice: Caller, olga: Call
     services.remember(caller=olga, content="The till export runs at 8 in the morning.")
     waiting = propose(alice, "The till export runs at 9 in the morning.")
     propose(alice, "The till export runs at 9 in the morning, daily.")  # no claim yet
-    claim = nearest_claims(cora, [waiting])[waiting.pk]
+    claim = closest_memories(cora, [waiting])[waiting.pk]
     assert (claim.record.pk, claim.conflict) == (older.pk, "9 against 6")
     MemoryRecord.objects.filter(pk=older.pk).update(entity_urns=[ORDERS])
     late_tills = [propose(alice, f"Till {number} is closed late in Ghent.") for number in range(3)]
-    in_a_list = nearest_claims(cora, [waiting, *late_tills])  # compared with what is known of the same entities
+    in_a_list = closest_memories(cora, [waiting, *late_tills])  # compared with what is known of the same entities
     assert in_a_list[waiting.pk].record.pk == older.pk
     MemoryRecord.objects.filter(pk=older.pk).update(entity_urns=[MART])
-    assert waiting.pk not in nearest_claims(cora, [waiting, *late_tills])
+    assert waiting.pk not in closest_memories(cora, [waiting, *late_tills])
 
 
 @pytest.mark.parametrize(

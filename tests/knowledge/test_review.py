@@ -16,7 +16,7 @@ from knowledge.insights import queries
 from knowledge.insights.lifecycle import capture
 from knowledge.models import Changeset, Insight
 from knowledge.review import decisions
-from knowledge.review.queue import Place, Queue
+from knowledge.review.queue import Queue, QueuePosition
 from memories import services
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
@@ -159,7 +159,7 @@ def test_the_queue_wraps_and_narrows(alice: Caller, cora: Caller) -> None:
     assert [queue.locate(row).number for row in rows] == [1, 2, 3, 4]
     assert queue.locate(rows[-1]).next_id == rows[0].pk
     assert Queue(cora, entity=MART).locate().total == 2
-    assert Queue(cora, category="correction").locate() == Place(0, 0)
+    assert Queue(cora, category="correction").locate() == QueuePosition(0, 0)
 
 
 def test_equal_cases_are_decided_together_and_undone_together(alice: Caller, desk: Client, cora: Caller) -> None:
@@ -374,8 +374,8 @@ def test_no_act_leads_elsewhere(alice: Caller, alice_user: User, page: str) -> N
 def test_every_change_in_the_browser_is_audited_without_its_text(alice: Caller, desk: Client) -> None:
     insight = propose(alice)
     decide(desk, insight, "reject", note="a telling note")
-    event = AuditEvent.objects.get(door="portal", tool__startswith="portal")
-    assert (event.email, event.door, event.tool) == ("cora@example.org", "portal", "portal.review-decide.reject")
+    event = AuditEvent.objects.get(channel="portal", tool__startswith="portal")
+    assert (event.email, event.channel, event.tool) == ("cora@example.org", "portal", "portal.review-decide.reject")
     assert event.record_ids == [insight.pk]
     assert "telling" not in str(event.arguments)
     assert browser_answer_is_private(desk)

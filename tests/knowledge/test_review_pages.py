@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from knowledge.freshness import comparison
 from memories import services
-from memories.identity.caller import Caller, operator
+from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord
 from memory_project.models import ApiToken, AuditEvent, User
 
@@ -195,7 +195,7 @@ def test_forget_restore_verify_share_erase(alice_user: User, fact: MemoryRecord)
         client.post(act(fact, name), fields)
         fact.refresh_from_db()
         assert getattr(fact, column) == value
-    services.mark_stale(caller=operator(), record_id=fact.pk, reason="a column went")
+    services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="a column went")
     assert "a column went" in text(client, reverse("memory", args=[fact.pk]))
     client.post(act(fact, "verify"))
     fact.refresh_from_db()
@@ -226,7 +226,7 @@ def test_connect_sees_the_first_call_arrive(alice_user: User) -> None:
     client = browser(alice_user)
     assert "Waiting" in text(client, "/connect/first-call/?since=2026-01-01T00:00:00Z")
     AuditEvent.objects.create(
-        email=alice_user.email, door="mcp-http", tool="memory_recall", outcome="ok", duration_ms=3
+        email=alice_user.email, channel="mcp-http", tool="memory_recall", outcome="ok", duration_ms=3
     )
     assert "memory_recall" in text(client, "/connect/first-call/?since=2026-01-01T00:00:00Z")
     assert "Waiting" in text(client, "/connect/first-call/?since=2999-01-01T00:00:00Z")

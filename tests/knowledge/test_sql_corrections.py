@@ -30,8 +30,8 @@ def laptop(alice: Caller, settings: Any) -> Caller:
 
 
 def test_the_correction_waits_for_a_curator_with_both_statements(laptop: Caller, cora: Caller, bob: Caller) -> None:
-    sql_corrections.hear_failure(laptop, WRONG, FAULT)
-    companion = sql_corrections.put_right(laptop, RIGHT)
+    sql_corrections.on_call_failed(laptop, WRONG, FAULT)
+    companion = sql_corrections.propose_correction(laptop, RIGHT)
     assert companion is not None
     insight = Insight.objects.get()
     assert companion.data["captured_insight"] == insight.pk.hex
@@ -41,7 +41,7 @@ def test_the_correction_waits_for_a_curator_with_both_statements(laptop: Caller,
     )  # fmt: skip
     for part in (WRONG.arguments["sql"], RIGHT.arguments["sql"], "column revenue does not exist"):
         assert part in record.content
-    assert sql_corrections.put_right(laptop, RIGHT) is None  # once
+    assert sql_corrections.propose_correction(laptop, RIGHT) is None  # once
     assert not Insight.objects.visible_to(bob).exists()
     assert Insight.objects.visible_to(cora).exists()
 
@@ -51,19 +51,19 @@ def test_the_correction_waits_for_a_curator_with_both_statements(laptop: Caller,
 )
 def test_a_fault_that_is_not_the_statement_s_teaches_nothing(laptop: Caller, error: DomainError) -> None:
     error.code = "forbidden" if isinstance(error, Forbidden) else "internal"
-    sql_corrections.hear_failure(laptop, WRONG, error)
-    assert sql_corrections.put_right(laptop, RIGHT) is None
+    sql_corrections.on_call_failed(laptop, WRONG, error)
+    assert sql_corrections.propose_correction(laptop, RIGHT) is None
 
 
 def test_only_the_same_connection_within_minutes_and_a_like_statement(laptop: Caller, settings: Any) -> None:
-    sql_corrections.hear_failure(laptop, WRONG, FAULT)
-    assert sql_corrections.put_right(replace(laptop, connection="token 2"), RIGHT) is None
-    assert sql_corrections.put_right(laptop, Call("query_sql", {"sql": "SHOW TABLES"}, {})) is None
-    assert sql_corrections.put_right(laptop, WRONG) is None  # the same statement, which works now
+    sql_corrections.on_call_failed(laptop, WRONG, FAULT)
+    assert sql_corrections.propose_correction(replace(laptop, connection="token 2"), RIGHT) is None
+    assert sql_corrections.propose_correction(laptop, Call("query_sql", {"sql": "SHOW TABLES"}, {})) is None
+    assert sql_corrections.propose_correction(laptop, WRONG) is None  # the same statement, which works now
     FailedCall.objects.update(at=timezone.now() - timedelta(minutes=16))
-    assert sql_corrections.put_right(laptop, RIGHT) is None
+    assert sql_corrections.propose_correction(laptop, RIGHT) is None
     assert retention.delete_expired_rows() == {"failed_calls": 1}
     settings.CAPTURE_FROM_FAILURE = False
-    sql_corrections.hear_failure(laptop, WRONG, FAULT)
+    sql_corrections.on_call_failed(laptop, WRONG, FAULT)
     assert not FailedCall.objects.exists()
     assert not Insight.objects.exists()

@@ -47,9 +47,9 @@ def test_a_long_one_goes_on_slice_by_slice(alice: Caller, monkeypatch: pytest.Mo
     clock = iter([0.0, 0.0, 9.0] * 9)
     monkeypatch.setattr(bulk_actions, "SLICE_S", 1)
     monkeypatch.setattr("memories.writing.bulk_actions.time.monotonic", lambda: next(clock))
-    assert len(bulk_actions.go_on(caller=alice, batch_id=batch.pk).outcomes) == 2
-    assert len(bulk_actions.go_on(caller=alice, batch_id=batch.pk).outcomes) == 4
-    result = bulk_actions.go_on(caller=alice, batch_id=batch.pk)
+    assert len(bulk_actions.resume(caller=alice, batch_id=batch.pk).outcomes) == 2
+    assert len(bulk_actions.resume(caller=alice, batch_id=batch.pk).outcomes) == 4
+    result = bulk_actions.resume(caller=alice, batch_id=batch.pk)
     assert result.finished_at
     assert statuses(rows) == {"archived"}
 
@@ -59,12 +59,12 @@ def test_a_failure_between_rows_leaves_rows_and_outcomes_together(
 ) -> None:
     rows = remembered(alice, 3)
 
-    def breaks(caller: Caller, unit: uuid.UUID, words: bulk_actions.Words) -> Any:
+    def breaks(caller: Caller, unit: uuid.UUID, words: bulk_actions.ActionInput) -> Any:
         if unit == rows[2].pk:
             raise RuntimeError("the power went")
         return services.forget(caller=caller, record_id=unit)
 
-    monkeypatch.setitem(bulk_actions.ACTS, "forget", bulk_actions.Act("Forgotten", breaks, "restore"))
+    monkeypatch.setitem(bulk_actions.BULK_ACTIONS, "forget", bulk_actions.BulkAction("Forgotten", breaks, "restore"))
     with pytest.raises(RuntimeError):
         bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
     assert Batch.objects.get().outcomes == []
@@ -73,7 +73,7 @@ def test_a_failure_between_rows_leaves_rows_and_outcomes_together(
 
 def test_others_do_not_find_it(alice: Caller, olga: Caller) -> None:
     batch = bulk_actions.start(caller=alice, act="verify", unit_ids=[row.pk for row in remembered(alice, 1)])
-    for act in (bulk_actions.find, bulk_actions.go_on, bulk_actions.undo):
+    for act in (bulk_actions.get_batch, bulk_actions.resume, bulk_actions.undo):
         with pytest.raises(NotFound):
             act(caller=olga, batch_id=batch.pk)
 

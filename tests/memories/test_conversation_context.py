@@ -151,14 +151,14 @@ def test_conversations_of_one_name_are_as_many_as_their_owners(alice: Caller, bo
     chatter(bob)
     reply = Turn("Ben", "In a hut beside a lake.", AT, 1)
     (turn,) = store_turns(caller=bob, conversation_id="one", turns=[reply], tier="ltm", visibility="persona")
-    ask = {"query": "holidays Norway hut", "limit": 50}
-    before = {hit.record: hit.score for hit in recall(caller=bob, **ask).hits}[turn]
+    operation = {"query": "holidays Norway hut", "limit": 50}
+    before = {hit.record: hit.score for hit in recall(caller=bob, **operation).hits}[turn]
     begin = Turn("Ann", "The lake begins here, and the sky.", AT, 0)
     store_turns(caller=alice, conversation_id="one", turns=[begin], tier="ltm", visibility="persona")
-    after = next(hit for hit in recall(caller=bob, **ask).hits if hit.record == turn)
+    after = next(hit for hit in recall(caller=bob, **operation).hits if hit.record == turn)
     opening = Turn("Ann", "The lake begins here, and the sky.", AT, 0)
     store_turns(caller=bob, conversation_id="one", turns=[opening], tier="ltm", visibility="persona")
-    joined = next(hit for hit in recall(caller=bob, **ask).hits if hit.record == turn)
+    joined = next(hit for hit in recall(caller=bob, **operation).hits if hit.record == turn)
     assert (after.score == pytest.approx(before, abs=0.02), joined.score == pytest.approx(after.score, abs=0.001)) == (
         True,
         False,

@@ -24,10 +24,10 @@ def test_one_reader_s_word_takes_it_from_that_reader_alone(alice: Caller, bob: C
     fact.refresh_from_db()
     assert fact.status == "active"
     assert (recalled(bob), recalled(alice)) == ([], [fact.content])
-    assert list(stale_review.second_looks(alice)) == [fact]  # its owner is asked
-    assert not stale_review.second_looks(bob).exists()
+    assert list(stale_review.needs_verification(alice)) == [fact]  # its owner is asked
+    assert not stale_review.needs_verification(bob).exists()
     services.verify(caller=alice, record_id=fact.pk)
-    assert not stale_review.second_looks(alice).exists()
+    assert not stale_review.needs_verification(alice).exists()
 
 
 @pytest.mark.parametrize("second", ["owner", "curator", "reader"])

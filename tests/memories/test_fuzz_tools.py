@@ -35,8 +35,8 @@ def calls(draw: Any) -> tuple[str, dict[str, Any]]:
     arguments = draw(st.dictionaries(st.sampled_from(sorted(takes) or ["x"]), values, max_size=6))
     for name in draw(st.lists(st.sampled_from(sorted(takes) or ["x"]), max_size=4)):
         arguments[name] = draw(plausible(takes.get(name, {})))
-    if offer.chooser:
-        arguments[offer.chooser] = choice
+    if offer.selector:
+        arguments[offer.selector] = choice
     return offer.name, arguments
 
 

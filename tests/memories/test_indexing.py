@@ -144,13 +144,13 @@ def test_embed_closes_all_gaps_in_the_foreground(gap: MemoryRecord, fact: Memory
 @pytest.mark.django_db(transaction=True)
 def test_embed_changes_the_dimension(fact: MemoryRecord, settings: Any) -> None:
     settings.EMBEDDING_DIMENSIONS = 64
-    embedding.forget()
+    embedding.reset()
     call_command("embed", dimension=64, quiet=True)
     fact.refresh_from_db()
     assert len(Passage.objects.get(record=fact).vector) == 64
     call_command("makemigrations", check=True, dry_run=True, verbosity=0)
     settings.EMBEDDING_DIMENSIONS = 384
-    embedding.forget()
+    embedding.reset()
     call_command("embed", dimension=384, quiet=True)
 
 

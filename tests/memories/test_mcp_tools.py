@@ -8,7 +8,7 @@ import pytest
 
 from memories import services
 from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller, operator
+from memories.identity.caller import Caller, system_caller
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord
 
@@ -64,7 +64,7 @@ def test_update_validates_and_can_set_the_columns(alice: Caller) -> None:
 
 def test_the_whole_life_of_a_memory(alice: Caller) -> None:
     id = remember(alice)
-    services.mark_stale(caller=operator(), record_id=id, reason="a column went")
+    services.mark_stale(caller=system_caller(), record_id=id, reason="a column went")
     stale = memory_manage(alice, "review_stale")
     assert [(r["id"], r["stale_reason"]) for r in stale["records"]] == [(id, "a column went")]
     assert memory_manage(alice, "verify", id=id, note="looked")["status"] == "active"
@@ -95,7 +95,7 @@ def test_lists_are_scoped_filtered_and_paged(alice: Caller, bob: Caller, olga: C
 
 
 def test_the_stale_review_is_scoped_too(alice: Caller, olga: Caller, ada: Caller) -> None:
-    services.mark_stale(caller=operator(), record_id=remember(alice), reason="gone")
+    services.mark_stale(caller=system_caller(), record_id=remember(alice), reason="gone")
     assert memory_manage(olga, "review_stale")["total"] == 0
     assert memory_manage(ada, "review_stale")["total"] == 1
 

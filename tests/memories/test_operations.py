@@ -10,8 +10,8 @@ from pydantic import Field
 
 from memories.contract.errors import Invalid
 from memories.contract.fields import Columns, Content, Id, JsonObject, OneOf, Page, Tags, Urns, if_any
-from memories.contract.operations import Operation, carries_out, checked
-from memories.contract.tools import Answer, Tool
+from memories.contract.operations import Operation, carries_out, validate
+from memories.contract.tools import Tool, ToolResponse
 from memories.identity.caller import Caller
 from memory_project.mcp.server import enabled_tools
 
@@ -42,15 +42,15 @@ class Drop(Operation):
     colour: Annotated[str, OneOf(["red", "green"])]
 
 
-def keep(caller: Caller, ask: Keep) -> Answer[dict[str, Any]]:
-    return Answer({"kept": ask.content}, text=f"kept {ask.content}")
+def keep(caller: Caller, operation: Keep) -> ToolResponse[dict[str, Any]]:
+    return ToolResponse({"kept": operation.content}, text=f"kept {operation.content}")
 
 
-def drop(caller: Caller, ask: Drop) -> dict[str, Any]:
-    return {"dropped": ask.colour}
+def drop(caller: Caller, operation: Drop) -> dict[str, Any]:
+    return {"dropped": operation.colour}
 
 
-tool = Tool("things", "memory", "Things", "Keep or drop.", {"keep": keep, "drop": drop}, chooser="command")
+tool = Tool("things", "memory", "Things", "Keep or drop.", {"keep": keep, "drop": drop}, selector="command")
 
 
 @pytest.mark.parametrize(
@@ -82,26 +82,35 @@ def test_the_first_fault_is_named_with_what_is_allowed(arguments: dict[str, Any]
 
 
 def test_what_is_read_is_clean() -> None:
-    ask = Keep.read({"record_id": ID, "text": "  Long enough. ", "tags": ["a", "a", " "], "limit": 99, "successor": ""})
-    assert (ask.content, ask.tags, ask.limit, ask.successor) == ("Long enough.", ["a"], 50, None)
-    assert ask.stated_values("content", "colour") == {"content": "Long enough."}
+    operation = Keep.read(
+        {"record_id": ID, "text": "  Long enough. ", "tags": ["a", "a", " "], "limit": 99, "successor": ""}
+    )
+    assert (operation.content, operation.tags, operation.limit, operation.successor) == (
+        "Long enough.",
+        ["a"],
+        50,
+        None,
+    )
+    assert operation.explicit_values("content", "colour") == {"content": "Long enough."}
 
 
 def test_a_service_takes_the_operation_or_its_fields() -> None:
     @carries_out(Keep)
-    def keeping(ask: Keep, *, loudly: bool) -> str:
-        return ask.content.upper() if loudly else ask.content
+    def keeping(operation: Keep, *, loudly: bool) -> str:
+        return operation.content.upper() if loudly else operation.content
 
-    ask = Keep.read({"id": ID, "content": "Long enough."})
-    assert keeping(ask, loudly=True) == keeping(record_id=ID, content="Long enough.", loudly=True) == "LONG ENOUGH."
+    operation = Keep.read({"id": ID, "content": "Long enough."})
+    assert (
+        keeping(operation, loudly=True) == keeping(record_id=ID, content="Long enough.", loudly=True) == "LONG ENOUGH."
+    )
     with pytest.raises(Invalid, match="content: has 5 characters"):
         keeping(record_id=ID, content="short", loudly=False)
 
 
 def test_a_single_value_is_checked_as_a_field_would_be() -> None:
-    assert checked(Tags, ["a", "a"], "tags") == ["a"]
+    assert validate(Tags, ["a", "a"], "tags") == ["a"]
     with pytest.raises(Invalid, match="since: is missing; allowed: text of 10 to 4000"):
-        checked(Content, "", "since")
+        validate(Content, "", "since")
 
 
 # -- tools ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.action_execution import NAMES
 from analysis.models import Action, ActionItem, Outcome
-from memories.outbox.delivery import Fate, Ledger, Result, Sight, Stage, carry_out
+from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result, deliver
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,12 +27,12 @@ class Shelf:
     refused: set[str] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
     writes: list[str] = field(default_factory=list)
-    looks_first: bool = False
+    checks_remote_first: bool = False
 
-    def look(self, item: ActionItem, was_begun: bool) -> tuple[Sight, str]:
+    def look(self, item: ActionItem, was_begun: bool) -> tuple[RemoteState, str]:
         if item.record_id in self.moved:
-            return Sight.OTHERWISE, "somebody took it"
-        return (Sight.AS_ASKED if item.record_id in self.items else Sight.AS_BEFORE), ""
+            return RemoteState.OTHERWISE, "somebody took it"
+        return (RemoteState.AS_ASKED if item.record_id in self.items else RemoteState.AS_BEFORE), ""
 
     def send(self, item: ActionItem) -> Result:
         assert ActionItem.objects.get(pk=item.pk).outcome == Outcome.SENDING  # its intent is saved by now
@@ -42,10 +42,14 @@ class Shelf:
         self.items.add(item.record_id)
         if item.record_id in self.silent:
             raise NoAnswerError
-        return Result(Fate.LANDED)
+        return Result(DeliveryStatus.LANDED)
 
-    def fate_of(self, item: ActionItem, error: Exception, stage: Stage) -> Result:
-        fate = Fate.UNKNOWN if isinstance(error, NoAnswerError) and stage == Stage.SENDING else Fate.FAILED
+    def status_of_error(self, item: ActionItem, error: Exception, stage: Phase) -> Result:
+        fate = (
+            DeliveryStatus.UNKNOWN
+            if isinstance(error, NoAnswerError) and stage == Phase.SENDING
+            else DeliveryStatus.FAILED
+        )
         return Result(fate, str(error))
 
     def note(self, item: ActionItem, result: Result) -> None:
@@ -58,10 +62,10 @@ def action() -> Action:
     return Action.objects.create(owner="alice@example.org", analysis_id="audit", model="book", kind="update")
 
 
-def ledger(action: Action, *names: str) -> Ledger:
+def ledger(action: Action, *names: str) -> DeliveryQueue:
     for name in names:
         ActionItem.objects.create(action=action, record_id=name)
-    return Ledger(action.items.all(), "id", NAMES)
+    return DeliveryQueue(action.items.all(), "id", NAMES)
 
 
 def outcomes(action: Action) -> dict[str, str]:
@@ -70,7 +74,7 @@ def outcomes(action: Action) -> dict[str, str]:
 
 def test_each_item_gets_its_fate_in_order(action: Action) -> None:
     shelf = Shelf(refused={"b"}, silent={"c"})
-    handled = [item.record_id for item in carry_out(ledger(action, "a", "b", "c", "d"), shelf)]
+    handled = [item.record_id for item in deliver(ledger(action, "a", "b", "c", "d"), shelf)]
     assert handled == ["a", "b", "c", "d"]
     assert outcomes(action) == {"a": "succeeded", "b": "failed", "c": "unknown", "d": "succeeded"}
 
@@ -78,27 +82,27 @@ def test_each_item_gets_its_fate_in_order(action: Action) -> None:
 def test_a_retry_repeats_what_failed_and_looks_at_what_is_unknown(action: Action) -> None:
     shelf = Shelf(refused={"a"}, silent={"b", "c"})
     entries = ledger(action, "a", "b", "c")
-    list(carry_out(entries, shelf))
+    list(deliver(entries, shelf))
     shelf.refused, shelf.moved = set(), {"c"}
     shelf.writes.clear()
     entries.retry()
-    list(carry_out(entries, shelf))
+    list(deliver(entries, shelf))
     assert shelf.writes == ["a"]  # b had landed, and c is for a person to look at
     assert outcomes(action) == {"a": "succeeded", "b": "succeeded", "c": "unknown"}
 
 
 def test_looking_first_leaves_alone_what_is_so_or_was_moved(action: Action) -> None:
-    shelf = Shelf(items={"a"}, moved={"b"}, looks_first=True)
-    list(carry_out(ledger(action, "a", "b", "c"), shelf))
+    shelf = Shelf(items={"a"}, moved={"b"}, checks_remote_first=True)
+    list(deliver(ledger(action, "a", "b", "c"), shelf))
     assert (shelf.writes, outcomes(action)) == (["c"], {"a": "succeeded", "b": "drifted", "c": "succeeded"})
 
 
 def test_who_stops_listening_ends_the_work_and_nothing_is_lost(action: Action) -> None:
     shelf = Shelf()
     entries = ledger(action, *"abcdef")
-    work: Iterator[ActionItem] = carry_out(entries, shelf)
+    work: Iterator[ActionItem] = deliver(entries, shelf)
     assert next(work).record_id == "a"
     work.close()  # type: ignore[attr-defined]  # it is a generator
     assert (shelf.writes, set(outcomes(action).values())) == (["a"], {"succeeded", "planned"})
-    list(carry_out(entries, shelf))
+    list(deliver(entries, shelf))
     assert shelf.writes == [*"abcdef"]

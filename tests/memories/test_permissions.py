@@ -7,8 +7,8 @@ from django.contrib.auth.models import Group
 from django.db import connection
 
 from memories.contract.errors import Forbidden
-from memories.identity.caller import PERMISSIONS, caller_for
-from memories.identity.permissions import standing_of
+from memories.identity.caller import PERMISSIONS, build_caller
+from memories.identity.permissions import load_user_access
 from memories.models import Persona, PersonaMembership
 from memory_project.accounts import people
 from memory_project.models import User
@@ -17,36 +17,36 @@ pytestmark = pytest.mark.django_db
 
 
 def test_rights_come_from_groups_and_from_the_person(alice_user: User) -> None:
-    assert caller_for(alice_user, door="test").rights == frozenset()
+    assert build_caller(alice_user, channel="test").rights == frozenset()
     people.give_rights(alice_user, ["curator"])
-    assert caller_for(alice_user, door="test").rights == {"curate"}
+    assert build_caller(alice_user, channel="test").rights == {"curate"}
     permission = Group.objects.get(name="Curators").permissions.get(codename="curate")
     people.give_rights(alice_user, [])
-    assert caller_for(alice_user, door="test").rights == frozenset()
+    assert build_caller(alice_user, channel="test").rights == frozenset()
     alice_user.user_permissions.add(permission)
-    assert caller_for(alice_user, door="test").rights == {"curate"}
+    assert build_caller(alice_user, channel="test").rights == {"curate"}
 
 
 def test_what_changed_counts_at_once_whatever_the_object_says(alice_user: User) -> None:
     User.objects.filter(pk=alice_user.pk).update(is_active=False)
     with pytest.raises(Forbidden, match="switched off"):
-        caller_for(alice_user, door="test")
+        build_caller(alice_user, channel="test")
     number = alice_user.pk
     User.objects.filter(pk=number).delete()
-    assert standing_of(number, PERMISSIONS) is None
+    assert load_user_access(number, PERMISSIONS) is None
     with pytest.raises(Forbidden, match="not there any more"):
-        caller_for(alice_user, door="test")
+        build_caller(alice_user, channel="test")
 
 
 def test_the_default_persona_is_held_by_who_was_given_none(alice_user: User) -> None:
     PersonaMembership.objects.filter(user=alice_user).delete()
     fallback = Persona.default().name
-    caller = caller_for(alice_user, door="test")
+    caller = build_caller(alice_user, channel="test")
     assert (caller.persona, caller.personas) == (fallback, frozenset({fallback}))
 
 
 def test_a_column_of_a_newer_version_does_no_harm(alice_user: User) -> None:
-    before = caller_for(alice_user, door="test")
+    before = build_caller(alice_user, channel="test")
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE memories_persona ADD COLUMN colour text")
-    assert caller_for(alice_user, door="test") == before
+    assert build_caller(alice_user, channel="test") == before

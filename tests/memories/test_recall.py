@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memories import services
 from memories.contract.errors import Invalid
 from memories.database.queryset_sql import condition
-from memories.identity.caller import Caller, operator
+from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord, Passage, Status
 from memories.operations import STRATEGIES
 from memories.retrieval import ranking, term_statistics
@@ -99,7 +99,7 @@ def test_entity_recall_needs_no_query_and_honours_stale(alice: Caller, library: 
         library["refunds"],
         library["tax"],
     }
-    services.mark_stale(caller=operator(), record_id=library["tax"].pk, reason="changed")
+    services.mark_stale(caller=system_caller(), record_id=library["tax"].pk, reason="changed")
     assert records_of(recall(caller=alice, entity_urns=[ORDERS], strategy="entity")) == [library["refunds"]]
     with_stale = recall(caller=alice, entity_urns=[ORDERS], strategy="entity", include_stale=True)
     assert set(records_of(with_stale)) == {library["refunds"], library["tax"]}

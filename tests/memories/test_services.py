@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller, operator
+from memories.identity.caller import Caller, system_caller
 from memories.models import IndexJob, MemoryRecord, MemoryRevision, Passage, Status, Tombstone, Visibility
 from memories.writing import erasure, ownership
 from memory_project.models import AuditEvent
@@ -303,14 +303,14 @@ def test_the_database_refuses_a_fork_and_a_stale_row_without_reason(alice: Calle
 
 
 def test_stale_is_not_the_end(alice: Caller, fact: MemoryRecord) -> None:
-    services.mark_stale(caller=operator(), record_id=fact.pk, reason="the column refund_id was removed")
+    services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="the column refund_id was removed")
     fact.refresh_from_db()
     assert (fact.status, fact.stale_reason) == (Status.STALE, "the column refund_id was removed")
     services.verify(caller=alice, record_id=fact.pk, note="looked at it")
     fact.refresh_from_db()
     assert (fact.status, fact.stale_reason, fact.stale_at) == (Status.ACTIVE, "", None)
     assert fact.last_verified_at is not None
-    services.mark_stale(caller=operator(), record_id=fact.pk, reason="again")
+    services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="again")
     services.revise(caller=alice, record_id=fact.pk, content="Revenue excludes refunds since May.")
     assert status(fact) == Status.ACTIVE
 
@@ -318,7 +318,7 @@ def test_stale_is_not_the_end(alice: Caller, fact: MemoryRecord) -> None:
 def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> None:
     services.revise(caller=alice, record_id=fact.pk, content="The secret salary list is here.")
     event = AuditEvent.objects.create(
-        door="mcp",
+        channel="mcp",
         tool="memory_manage",
         outcome="ok",
         duration_ms=1,

@@ -10,7 +10,7 @@ from django.db import connection
 
 from memories import services, tasks
 from memories.contract.errors import Conflict
-from memories.database.locks import alone
+from memories.database.locks import exclusive
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Passage
 from memories.retrieval import near_duplicates, vector_index
@@ -72,7 +72,7 @@ def test_what_an_interrupted_build_left_is_in_nobody_s_way(library: list[MemoryR
 
 
 def test_one_process_builds_at_a_time(library: list[MemoryRecord]) -> None:
-    with alone("vector index", UUID(int=0), Conflict("a test holds it")):
+    with exclusive("vector index", UUID(int=0), Conflict("a test holds it")):
         assert tasks.train_vector_index() == "another process builds the vector index"
     assert lists_of() == []
 

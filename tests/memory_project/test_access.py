@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memories.contract.errors import Forbidden
-from memories.identity.caller import caller_for, operator
+from memories.identity.caller import build_caller, system_caller
 from memory_project import demo
 from memory_project.accounts import exposure, people
 from memory_project.accounts.tokens import create_token
@@ -68,7 +68,7 @@ def test_the_admin_has_no_sign_in_of_its_own(alice_user: User) -> None:
 
 def test_other_sessions_and_tokens_end_in_one_place(alice_user: User) -> None:
     this_browser, other_browser = browser(alice_user), browser(alice_user)
-    create_token(caller=operator(), user=alice_user, name="laptop")
+    create_token(caller=system_caller(), user=alice_user, name="laptop")
     assert this_browser.post(reverse("account"), {"act": "end", "revoke_tokens": "on"}).status_code == 302
     assert this_browser.get(reverse("account")).status_code == 200
     assert other_browser.get(reverse("account")).status_code == 302
@@ -77,7 +77,7 @@ def test_other_sessions_and_tokens_end_in_one_place(alice_user: User) -> None:
 
 @pytest.mark.parametrize(("form", "revoked"), [({}, False), ({"revoke_tokens": "on"}, True)])
 def test_a_new_password_offers_to_revoke_tokens(alice_user: User, form: dict[str, str], revoked: bool) -> None:
-    create_token(caller=operator(), user=alice_user, name="laptop")
+    create_token(caller=system_caller(), user=alice_user, name="laptop")
     client = browser(alice_user)
     assert "Revoke my 1 API token too" in " ".join(client.get(reverse("account")).content.decode().split())
     words = {"old_password": "a long password", "new_password1": "blue heron lake", "new_password2": "blue heron lake"}
@@ -87,12 +87,12 @@ def test_a_new_password_offers_to_revoke_tokens(alice_user: User, form: dict[str
 
 def test_an_admin_ends_what_somebody_else_has_open(ada_user: User, alice_user: User, bob_user: User) -> None:
     alice_browser = browser(alice_user)
-    create_token(caller=operator(), user=alice_user, name="laptop")
+    create_token(caller=system_caller(), user=alice_user, name="laptop")
     browser(ada_user).post(reverse("admin:person-act", args=[alice_user.pk, "end-access"]))
     assert alice_browser.get(reverse("account")).status_code == 302
     assert ApiToken.objects.get().revoked_at
     with pytest.raises(Forbidden):
-        people.end_sessions(caller=caller_for(bob_user, door="test"), person=alice_user)
+        people.end_sessions(caller=build_caller(bob_user, channel="test"), person=alice_user)
 
 
 def test_the_reset_mail_leads_to_our_own_address(alice_user: User, settings: object) -> None:

@@ -32,7 +32,7 @@ def browser(user: User) -> Client:
 def event(**values: Any) -> AuditEvent:
     fields = {
         "email": "alice@example.org",
-        "door": "mcp-http",
+        "channel": "mcp-http",
         "tool": "memory_recall",
         "outcome": "ok",
         "duration_ms": 10,

@@ -10,7 +10,7 @@ from django.utils import timezone
 from drf_spectacular.validation import validate_schema
 
 from memories.contract.errors import Forbidden, Invalid
-from memories.identity.caller import Caller, operator
+from memories.identity.caller import Caller, system_caller
 from memories.models import Dimension, MemoryRecord, Persona, Status
 from memory_project.accounts.tokens import create_token, find_token, revoke_token
 from memory_project.models import ApiToken, User
@@ -21,7 +21,7 @@ LIST, RECALL = "/api/v1/memories/", "/api/v1/memories/recall/"
 
 def client(user: User, **fields: Any) -> Client:
     return Client(
-        headers={"authorization": f"Bearer {create_token(caller=operator(), user=user, name='t', **fields)[1]}"}
+        headers={"authorization": f"Bearer {create_token(caller=system_caller(), user=user, name='t', **fields)[1]}"}
     )
 
 
@@ -135,7 +135,7 @@ def test_tokens_are_for_oneself_a_held_persona_and_no_rights(alice: Caller, alic
     with pytest.raises(Forbidden):
         create_token(caller=alice, user=alice_user, name="x", rights=["act_for_users"])
     with pytest.raises(Invalid):
-        create_token(caller=operator(), user=alice_user, name="x", rights=["fly"])
+        create_token(caller=system_caller(), user=alice_user, name="x", rights=["fly"])
     with pytest.raises(Invalid):
         create_token(caller=alice, user=alice_user, name="")
 

@@ -21,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from memories import services
 from memories.contract.tools import COMPANIONS
-from memories.identity.caller import Caller, operator
+from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord, Persona
 from memories.writing import erasure
 from memory_project.accounts.tokens import create_token, revoke_token
@@ -148,10 +148,10 @@ def test_an_audit_that_breaks_breaks_no_answer(alice: Caller, monkeypatch: pytes
 
 
 def test_a_persona_sees_and_calls_only_what_it_may(alice_user: User) -> None:
-    from memories.identity.caller import caller_for
+    from memories.identity.caller import build_caller
 
     Persona.objects.filter(name="sales").update(tools_allow=["memory_*"], tools_deny=["memory_manage"])
-    caller = caller_for(alice_user, door="test")
+    caller = build_caller(alice_user, channel="test")
 
     async def act(client: Any) -> Any:
         tools = await client.list_tools()
@@ -215,7 +215,7 @@ def test_stdio_serves_the_person_it_was_started_for(alice_user: User) -> None:
 
     answer = asyncio.run(main())
     assert answer.structured_content["memories"][0]["created_by"] == "alice@example.org"
-    assert set(AuditEvent.objects.values_list("door", flat=True)) == {"mcp-stdio"}
+    assert set(AuditEvent.objects.values_list("channel", flat=True)) == {"mcp-stdio"}
 
 
 def test_the_audit_of_an_answered_read_survives_kill_9_and_is_reached_by_erase(
@@ -276,7 +276,7 @@ def over_http(url: str, token: str, act: Act, path: str = "", **headers: str) ->
 
 def test_http_serves_whoever_the_token_belongs_to(http: str, alice_user: User, bob_user: User, olga_user: User) -> None:
     def token(user: User) -> str:
-        return create_token(caller=operator(), user=user, name="test")[1]
+        return create_token(caller=system_caller(), user=user, name="test")[1]
 
     remember = {"command": "remember", "content": "Said over HTTP, by Alice."}
     over_http(http, token(alice_user), lambda client: client.call_tool("memory_manage", remember))
@@ -289,8 +289,8 @@ def test_http_serves_whoever_the_token_belongs_to(http: str, alice_user: User, b
     assert recalled(olga_user) == []
 
     # One server, one application: what a revoked, made-up or missing token gets, and a foreign page or host.
-    api_token, text = create_token(caller=operator(), user=alice_user, name="test")
-    revoke_token(caller=operator(), token_id=api_token.pk)
+    api_token, text = create_token(caller=system_caller(), user=alice_user, name="test")
+    revoke_token(caller=system_caller(), token_id=api_token.pk)
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     for wrong in ({"Authorization": f"Bearer {text}"}, {"Authorization": "Bearer cpl_made-up"}, {}):
         refused = httpx2.post(f"{http}/mcp", json=body, headers=wrong)
@@ -305,7 +305,7 @@ def test_http_serves_whoever_the_token_belongs_to(http: str, alice_user: User, b
 
 
 def test_http_connections_choose_their_tools(http: str, alice_user: User) -> None:
-    token = create_token(caller=operator(), user=alice_user, name="test")[1]
+    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
 
     def tools(path: str = "", **headers: str) -> set[str]:
         listing = over_http(http, token, lambda client: client.list_tools(), path, **headers)

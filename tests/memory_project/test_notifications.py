@@ -44,7 +44,7 @@ def test_author_and_curator_hear_of_each_other(
     alice: Caller, cora: Caller, alice_user: User, cora_user: User, bob_user: User
 ) -> None:
     insight = propose(alice)
-    clarifications.need_more(caller=cora, insight_id=insight.pk, notes="Since when?")
+    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
     clarifications.answer(caller=alice, insight_id=insight.pk, notes="Since March.")
     decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
     decisions.appeal(caller=alice, insight_id=insight.pk, notes="but yes")

@@ -16,7 +16,7 @@ from knowledge.insights.lifecycle import capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller, caller_for
+from memories.identity.caller import Caller, build_caller
 from memories.models import MemoryRecord
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
@@ -63,7 +63,7 @@ def test_an_invitation_by_mail(ada: Caller, mail_server: None, personas: Any) ->
     assert is_sent
     assert outbox.outbox[0].to == ["new@example.org"]
     assert link in outbox.outbox[0].body
-    assert caller_for(user, door="test").rights == frozenset()
+    assert build_caller(user, channel="test").rights == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -85,15 +85,15 @@ def test_handing_over_moves_memories_and_ends_access(
     ada: Caller, alice: Caller, alice_user: User, bob_user: User, fact: MemoryRecord
 ) -> None:
     create_token(caller=alice, user=alice_user, name="laptop")
-    assert people.hand_over(caller=ada, person=alice_user, to="Bob@example.org") == 1
+    assert people.offboard(caller=ada, person=alice_user, to="Bob@example.org") == 1
     fact.refresh_from_db()
     alice_user.refresh_from_db()
     assert (fact.created_by, alice_user.is_active) == ("bob@example.org", False)
     assert ApiToken.objects.get().revoked_at
     with pytest.raises(NotFound):
-        people.hand_over(caller=ada, person=bob_user, to="alice@example.org")  # switched off
+        people.offboard(caller=ada, person=bob_user, to="alice@example.org")  # switched off
     with pytest.raises(Conflict):
-        people.hand_over(caller=ada, person=User.objects.get(email="ada@example.org"), to="bob@example.org")
+        people.offboard(caller=ada, person=User.objects.get(email="ada@example.org"), to="bob@example.org")
 
 
 def test_membership_and_rights_are_changed_together(ada: Caller, alice_user: User) -> None:
@@ -112,9 +112,9 @@ def test_only_admins_see_to_people(alice: Caller, alice_user: User, bob_user: Us
         lambda: people.invite(caller=alice, email="new@example.org"),
         lambda: people.reset(caller=alice, person=bob_user),
         lambda: people.change(caller=alice, person=alice_user, personas=["supply"], rights=["curator"]),
-        lambda: people.hand_over(caller=alice, person=bob_user, to="alice@example.org"),
-        lambda: people.switch_off(caller=alice, person=bob_user),
-        lambda: people.switch_on(caller=alice, person=bob_user),
+        lambda: people.offboard(caller=alice, person=bob_user, to="alice@example.org"),
+        lambda: people.deactivate(caller=alice, person=bob_user),
+        lambda: people.activate(caller=alice, person=bob_user),
     ):
         with pytest.raises(Forbidden):
             act()
@@ -225,7 +225,7 @@ def test_the_digest_goes_out_once_and_on_mondays_only(
     monkeypatch.setattr("memory_project.notifications.mail.timezone.localtime", lambda: MONDAY + timedelta(days=1))
     assert mail.send_digest() == "not due"
     monkeypatch.setattr("memory_project.notifications.mail.timezone.localtime", timezone.now)
-    AuditEvent.objects.create(tool=mail.DIGEST, door="mail", outcome="ok", duration_ms=0)
+    AuditEvent.objects.create(tool=mail.DIGEST, channel="mail", outcome="ok", duration_ms=0)
     assert mail.send_digest() == "not due"
 
 
@@ -251,7 +251,7 @@ def test_who_approved_and_who_wrote_it_hear_of_a_rejection(
 ) -> None:
     people.set_personas(olga_user, list(personas.values()))
     people.give_rights(olga_user, ["curator"])
-    olga = caller_for(User.objects.get(pk=olga_user.pk), door="test")
+    olga = build_caller(User.objects.get(pk=olga_user.pk), channel="test")
     captured = capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
     decisions.approve(caller=ada, insight_id=captured.pk)
     with django_capture_on_commit_callbacks(execute=True):

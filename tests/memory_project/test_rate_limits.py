@@ -20,7 +20,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def calls(caller: Caller, *arguments: dict[str, Any]) -> list[Any]:
     async def act(client: Any) -> Any:
         return [
-            await client.call_tool("memory_recall" if "query" in ask else "memory_manage", ask) for ask in arguments
+            await client.call_tool("memory_recall" if "query" in operation else "memory_manage", operation)
+            for operation in arguments
         ]
 
     return list(as_caller(caller, act))
@@ -59,7 +60,7 @@ def test_counted_windows_go_after_two_days(alice: Caller) -> None:
 def test_the_audit_forgets_after_its_days(settings: Any) -> None:
     for age in (400, 300):
         AuditEvent.objects.create(
-            at=timezone.now() - timedelta(days=age), door="mcp", tool="x", outcome="ok", duration_ms=1
+            at=timezone.now() - timedelta(days=age), channel="mcp", tool="x", outcome="ok", duration_ms=1
         )
     settings.AUDIT_RETENTION_DAYS = 0
     assert retention.delete_expired_rows() == {}

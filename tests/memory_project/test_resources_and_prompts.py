@@ -20,7 +20,7 @@ from knowledge.context import recent_changes
 from knowledge.insights.lifecycle import capture
 from knowledge.review import decisions
 from memories import services
-from memories.identity.caller import Caller, operator
+from memories.identity.caller import Caller, system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.audit.last_seen import last_visit
 from memory_project.mcp import subscriptions
@@ -169,7 +169,7 @@ def test_over_http_a_listener_hears_too(
     http: str, alice: Caller, alice_user: User, small_catalog: None, settings: Any
 ) -> None:
     settings.RESOURCE_POLL_S = 0.1
-    token = create_token(caller=operator(), user=alice_user, name="test")[1]
+    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
 
     def propose() -> None:
         capture(caller=alice, insight_text="Refunds are late.", category="data_quality")
@@ -221,7 +221,7 @@ def test_a_visit_ends_with_a_pause(alice: Caller) -> None:
     now = timezone.now()
     assert timedelta(days=6) < now - last_visit(alice) < timedelta(days=8)
     for minutes in (200, 190, 20, 5):
-        event = AuditEvent.objects.create(email=alice.email, door="mcp", tool="x", outcome="ok", duration_ms=1)
+        event = AuditEvent.objects.create(email=alice.email, channel="mcp", tool="x", outcome="ok", duration_ms=1)
         AuditEvent.objects.filter(pk=event.pk).update(at=now - timedelta(minutes=minutes))
     assert abs(now - timedelta(minutes=190) - last_visit(alice)) < timedelta(seconds=1)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_project.secret_key import kept_secret
+from memory_project.secret_key import load_secret_key
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -54,5 +54,5 @@ def test_importing_the_settings_changes_nothing(tmp_path: Path) -> None:
 
 def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     file = tmp_path / "home" / "secret_key"
-    assert kept_secret(file) == kept_secret(file)
-    assert (len(kept_secret(file)) > 50, file.stat().st_mode & 0o777) == (True, 0o600)
+    assert load_secret_key(file) == load_secret_key(file)
+    assert (len(load_secret_key(file)) > 50, file.stat().st_mode & 0o777) == (True, 0o600)

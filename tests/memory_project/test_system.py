@@ -13,7 +13,7 @@ from analysis.models import DeclaredSource, SourceCheck
 from analysis.sources import checks
 from memories import services
 from memories.contract.errors import Conflict, Forbidden
-from memories.identity.caller import Caller, caller_for
+from memories.identity.caller import Caller, build_caller
 from memories.models import MemoryRecord, Persona
 from memory_project.accounts import people, tokens
 from memory_project.models import User, Webhook
@@ -93,7 +93,7 @@ def test_operators_see_to_the_installation_and_read_nobody_s_memories(
     }  # fmt: skip
     assert {name: client.get(reverse(name)).status_code for name in statuses} == statuses
     assert client.get(reverse("memory", args=[fact.pk])).status_code == 404
-    assert not caller_for(otto_user, door="test").is_admin
+    assert not build_caller(otto_user, channel="test").is_admin
     change = client.post(reverse("admin:memory_project_user_change", args=[otto_user.pk]), {"is_superuser": "on"})
     otto_user.refresh_from_db()
     assert (change.status_code, otto_user.is_superuser) == (403, False)
@@ -129,8 +129,8 @@ def test_a_hand_over_is_undone(
     record = services.remember(caller=alice, content="What Alice knew of refunds.").record
     his_memory = services.remember(caller=bob, content="What Bob knew all along.").record
     tokens.create_token(caller=alice, user=alice_user, name="laptop")
-    people.hand_over(caller=ada, person=alice_user, to="bob@example.org")
-    assert people.heirs_of(alice_user) == [("bob@example.org", 1)]
+    people.offboard(caller=ada, person=alice_user, to="bob@example.org")
+    assert people.list_transfers(alice_user) == [("bob@example.org", 1)]
     client = browser(ada_user)
     assert "Undo the hand-over" in client.get(reverse("admin:person", args=[alice_user.pk])).content.decode()
     client.post(reverse("admin:person-act", args=[alice_user.pk, "take-back"]))
@@ -140,9 +140,9 @@ def test_a_hand_over_is_undone(
     assert (record.created_by, his_memory.created_by) == ("alice@example.org", "bob@example.org")
     assert (alice_user.is_active, alice_user.api_tokens.get().revoked_at is not None) == (True, True)
     with pytest.raises(Conflict):
-        people.take_back(caller=ada, person=alice_user)
+        people.undo_offboarding(caller=ada, person=alice_user)
     with pytest.raises(Forbidden):
-        people.take_back(caller=bob, person=alice_user)
+        people.undo_offboarding(caller=bob, person=alice_user)
 
 
 def test_rights_are_given_and_taken(ada: Caller, alice_user: User) -> None:

@@ -50,13 +50,13 @@ class Duplicates:
 
 
 @carries_out(FindDuplicates)
-def find_duplicates(ask: FindDuplicates, *, caller: Caller) -> Duplicates:
+def find_duplicates(operation: FindDuplicates, *, caller: Caller) -> Duplicates:
     """The pairs, likest first. Raises Degraded while there are no vectors to compare."""
     graph = graphs.graph_of(caller)
-    entity = live(graph).filter(name=ask.entity_name, is_placeholder=False).first() if graph else None
+    entity = live(graph).filter(name=operation.entity_name, is_placeholder=False).first() if graph else None
     if entity is None:
-        raise not_found(ask.entity_name)
-    return pairs_of(entity, ask.threshold, ask.containment_threshold)
+        raise not_found(operation.entity_name)
+    return pairs_of(entity, operation.threshold, operation.containment_threshold)
 
 
 def pairs_of(entity: Entity, threshold: float = FLAG_COSINE, least_containment: float = FLAG_CONTAINMENT) -> Duplicates:

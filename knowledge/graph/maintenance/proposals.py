@@ -17,7 +17,7 @@ from knowledge.graph.maintenance.duplicates import Pair, pairs_of
 from knowledge.graph.models import Entity, Graph, Observation, UpkeepKind, UpkeepProposal, UpkeepState
 from memories.contract.errors import Conflict, Degraded, Forbidden, NotFound
 from memories.identity.caller import Caller
-from memories.writing.bulk_actions import Act
+from memories.writing.bulk_actions import BulkAction
 
 ENTITIES_AT_ONCE = 500  # that somebody waits for
 
@@ -133,18 +133,20 @@ def _require_admin(caller: Caller) -> None:
         raise Forbidden("only an admin decides about the graphs of others")
 
 
-ACTS = {
-    "accept_upkeep": Act(
+PROPOSAL_ACTIONS = {
+    "accept_upkeep": BulkAction(
         "Accepted",
         lambda caller, pk, words: accept(caller=caller, proposal_id=pk),
         inverse="reopen_upkeep",
         kind="upkeep",
     ),
-    "dismiss_upkeep": Act(
+    "dismiss_upkeep": BulkAction(
         "Dismissed",
         lambda caller, pk, words: dismiss(caller=caller, proposal_id=pk),
         inverse="reopen_upkeep",
         kind="upkeep",
     ),
-    "reopen_upkeep": Act("Open again", lambda caller, pk, words: reopen(caller=caller, proposal_id=pk), kind="upkeep"),
+    "reopen_upkeep": BulkAction(
+        "Open again", lambda caller, pk, words: reopen(caller=caller, proposal_id=pk), kind="upkeep"
+    ),
 }

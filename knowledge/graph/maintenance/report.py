@@ -33,14 +33,14 @@ class Findings:
 
 
 @carries_out(Report)
-def report(ask: Report, *, caller: Caller) -> Findings:
+def report(operation: Report, *, caller: Caller) -> Findings:
     graph = graphs.graph_of(caller)
     if graph is None:
         return Findings()
     observations = Observation.objects.filter(graph=graph, ended_at=None)
     entities = live(graph).filter(is_placeholder=False).defer("folded", "grams")
     counted = entities.annotate(n=Count("observations", filter=Q(observations__ended_at=None)))
-    since = timezone.now() - timedelta(days=ask.stale_days)
+    since = timezone.now() - timedelta(days=operation.stale_days)
     looked_at = Q(last_access__isnull=False, last_access__lt=since) | Q(last_access=None, created_at__lt=since)
     idle = counted.filter(looked_at, access_count__lte=MAX_USES, n__gt=0).exclude(status__in=DONE)
     splits = split_candidates(graph)

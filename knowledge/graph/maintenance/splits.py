@@ -67,18 +67,18 @@ def threshold_of(entity_type: str) -> int:
 
 
 @carries_out(AnalyzeSplit)
-def analyze(ask: AnalyzeSplit, *, caller: Caller) -> Analysis:
+def analyze(operation: AnalyzeSplit, *, caller: Caller) -> Analysis:
     graph = graphs.graph_of(caller)
-    entity = live(graph).filter(name=ask.entity_name, is_placeholder=False).first() if graph else None
+    entity = live(graph).filter(name=operation.entity_name, is_placeholder=False).first() if graph else None
     if entity is None:
-        raise not_found(ask.entity_name)
+        raise not_found(operation.entity_name)
     return analysis_of(entity)
 
 
 @carries_out(ProposeSplit)
-def propose(ask: ProposeSplit, *, caller: Caller) -> Analysis | None:
+def propose(operation: ProposeSplit, *, caller: Caller) -> Analysis | None:
     """The analysis of an entity that should be split; None where it should not."""
-    analysis = analyze(AnalyzeSplit(entity_name=ask.entity_name), caller=caller)
+    analysis = analyze(AnalyzeSplit(entity_name=operation.entity_name), caller=caller)
     return analysis if analysis.needs_split else None
 
 
@@ -96,7 +96,7 @@ def parts_of(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 @carries_out(FindSplits)
-def candidates(ask: FindSplits, *, caller: Caller) -> list[Analysis]:
+def candidates(operation: FindSplits, *, caller: Caller) -> list[Analysis]:
     """All entities that should be split, the fullest first."""
     graph = graphs.graph_of(caller)
     return split_candidates(graph) if graph else []
@@ -125,24 +125,24 @@ def analysis_of(entity: Entity) -> Analysis:
 
 
 @carries_out(ExecuteSplit)
-def execute(ask: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
+def execute(operation: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
     """Moves the approved observations to new entities, all or nothing: rows move, so that their dates and kinds stay.
     Raises Invalid for a text that the entity does not have, Conflict for a name that is taken."""
     with graphs.changing(caller) as graph:
-        entity = live(graph).filter(name=ask.entity_name, is_placeholder=False).first()
+        entity = live(graph).filter(name=operation.entity_name, is_placeholder=False).first()
         if entity is None:
-            raise not_found(ask.entity_name)
+            raise not_found(operation.entity_name)
         parent = entity
-        if ask.parent_entity_name and ask.parent_entity_name != entity.name:
-            parent = live(graph).filter(name=ask.parent_entity_name, is_placeholder=False).first()
+        if operation.parent_entity_name and operation.parent_entity_name != entity.name:
+            parent = live(graph).filter(name=operation.parent_entity_name, is_placeholder=False).first()
             if parent is None:
-                raise not_found(ask.parent_entity_name)
-        children, related = split(graph, entity, parent, ask.approved_splits)
+                raise not_found(operation.parent_entity_name)
+        children, related = split(graph, entity, parent, operation.approved_splits)
         remaining = Observation.objects.filter(entity=entity, ended_at=None).count()
     vectors.index_soon(children)
     return {
         "new_entities": [child.name for child in children],
-        "moved_observations": sum(len(set(part["observations"])) for part in ask.approved_splits),
+        "moved_observations": sum(len(set(part["observations"])) for part in operation.approved_splits),
         "relations_created": related,
         "original_observations_remaining": remaining,
     }

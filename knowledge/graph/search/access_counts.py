@@ -13,7 +13,7 @@ from django.utils import timezone
 from django_q.tasks import async_task
 
 from knowledge.graph.models import AccessDay, Entity
-from memories.database.connections import quick_commit
+from memories.database.connections import async_commit
 
 MAX_TOGETHER = 50
 COUNT_DAY = """
@@ -29,7 +29,7 @@ COUNT_PAIRS = """
 def count_later(pks: Sequence[UUID]) -> None:
     if pks:
         task = partial(async_task, "knowledge.graph.tasks.count_uses", [pk.hex for pk in pks[:MAX_TOGETHER]])
-        with quick_commit():
+        with async_commit():
             transaction.on_commit(task)
 
 

@@ -34,22 +34,22 @@ class Match:
 
 
 @carries_out(AddReflection)
-def add_reflection(ask: AddReflection, *, caller: Caller) -> Reflection:
+def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
     """Keeps a reflection. Raises Invalid for a target that does not fit, NotFound for one that is not there."""
-    check_choice("target_type", ask.target_type, TARGETS)
-    author = ask.author or settings.GRAPH_AUTHORS[0]
+    check_choice("target_type", operation.target_type, TARGETS)
+    author = operation.author or settings.GRAPH_AUTHORS[0]
     check_choice("author", author, settings.GRAPH_AUTHORS)
-    if ask.mood:
-        check_choice("mood", ask.mood, settings.GRAPH_MOODS)
+    if operation.mood:
+        check_choice("mood", operation.mood, settings.GRAPH_MOODS)
     with graphs.changing(caller) as graph:
         reflection = Reflection.objects.create(
             graph=graph,
             number=graphs.take_number(graph),
-            target_type=ask.target_type,
+            target_type=operation.target_type,
             author=author,
-            mood=ask.mood or "",
-            content=ask.content,
-            **_target(graph, ask),
+            mood=operation.mood or "",
+            content=operation.content,
+            **_target(graph, operation),
         )
     try:
         indexing.index(KIND, {reflection.pk: reflection.content})
@@ -59,32 +59,34 @@ def add_reflection(ask: AddReflection, *, caller: Caller) -> Reflection:
 
 
 @carries_out(SearchReflections)
-def search_reflections(ask: SearchReflections, *, caller: Caller) -> tuple[list[Match], str]:
+def search_reflections(operation: SearchReflections, *, caller: Caller) -> tuple[list[Match], str]:
     """The best reflections under the filters, and what is degraded."""
     graph = graphs.graph_of(caller)
     if graph is None:
         return [], ""
     rows = Reflection.objects.filter(graph=graph)
-    filters = {"author": ask.author, "mood": ask.mood, "target_type": ask.target_type}
+    filters = {"author": operation.author, "mood": operation.mood, "target_type": operation.target_type}
     rows = rows.filter(**{name: value for name, value in filters.items() if value})
     note = ""
     arms: list[list[UUID]] = []
     cosines: dict[UUID, float] = {}
     try:
-        vector, model = embedding.embed_one(ask.query)
+        vector, model = embedding.embed_one(operation.query)
     except embedding.EmbedderUnavailable as error:
         note = f"{error}; results are by words alone"
     else:
         near = rows.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector) + 0.0)
-        cosines = {pk: 1 - d for pk, d in near.order_by("distance").values_list("pk", "distance")[: 3 * ask.limit]}
+        cosines = {
+            pk: 1 - d for pk, d in near.order_by("distance").values_list("pk", "distance")[: 3 * operation.limit]
+        }
         arms.append(list(cosines))
-    arms.append(_by_words(rows, ask.query, 3 * ask.limit))
+    arms.append(_by_words(rows, operation.query, 3 * operation.limit))
     fused = fuse(arms)
     reflections = rows.defer("vector").select_related("entity", "relation").in_bulk(list(fused))
     best = max(fused.values(), default=1.0)
     matches = [Match(reflections[pk], _score(cosines.get(pk), fused[pk] / best)) for pk in fused if pk in reflections]
     matches.sort(key=lambda match: (-match.score, -match.reflection.number))
-    return matches[: ask.limit], note
+    return matches[: operation.limit], note
 
 
 def index_reflections(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
@@ -123,8 +125,8 @@ def _by_words(rows: Any, query: str, limit: int) -> list[UUID]:
     return [pk for _, pk in sorted(counted)[:limit]]
 
 
-def _target(graph: Graph, ask: AddReflection) -> dict[str, Any]:
-    kind, number, name = ask.target_type, ask.target_id, ask.entity_name
+def _target(graph: Graph, operation: AddReflection) -> dict[str, Any]:
+    kind, number, name = operation.target_type, operation.target_id, operation.entity_name
     if kind in ("session", "global"):
         if number or name:
             raise Invalid(f"is not taken for {kind}", field="target_id", allowed="no target")

@@ -33,35 +33,35 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchResult:
     matches: list[Match]
     note: str = ""
 
 
 @carries_out(SearchSemantic)
-def search_semantic(ask: SearchSemantic, *, caller: Caller) -> Answer:
+def search_semantic(operation: SearchSemantic, *, caller: Caller) -> SearchResult:
     """The best entities; with the embedder away by words alone, and it says so."""
     graph = graphs.graph_of(caller)
     if graph is None:
-        return Answer([])
-    vector, note = _vector(ask.query)
-    limit = CANDIDATES * ask.limit
+        return SearchResult([])
+    vector, note = _vector(operation.query)
+    limit = CANDIDATES * operation.limit
     near = nearest(graph, vector, limit) if vector is not None else {}
-    worded = by_words(graph, ask.query, limit)
+    worded = by_words(graph, operation.query, limit)
     fused = fuse([list(near), worded])
     entities = list(Entity.objects.filter(pk__in=list(fused)).defer("folded", "grams"))
     best = max(fused.values(), default=0.0) or 1.0
     bases = {pk: max(0.0, 1 - near[pk]) if pk in near else 0.2 + 0.6 * fused[pk] / best for pk in fused}
     scores = limbic.scores(bases, entities, _metadata_shares(entities))
     entities.sort(key=lambda entity: (-scores[entity.pk].score, entity.number))
-    nodes = queries.nodes_of(entities[: ask.limit])
+    nodes = queries.nodes_of(entities[: operation.limit])
     hybrid = bool(near and worded)
     matches = [
         Match(node, scores[node.entity.pk], near.get(node.entity.pk), fused[node.entity.pk] if hybrid else None)
         for node in nodes
     ]
     access_counts.count_later([node.entity.pk for node in nodes])
-    return Answer(matches, note)
+    return SearchResult(matches, note)
 
 
 def nearest(graph: Graph, vector: list[float], limit: int) -> dict[UUID, float]:

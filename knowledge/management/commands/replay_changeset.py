@@ -9,9 +9,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from knowledge.catalog.metadata_files import as_proposals
 from knowledge.changesets import rollback
-from knowledge.changesets.apply import find
+from knowledge.changesets.apply import get_changeset
 from memories.contract.errors import DomainError
-from memories.identity.caller import operator
+from memories.identity.caller import system_caller
 
 
 class Command(BaseCommand):
@@ -24,10 +24,10 @@ class Command(BaseCommand):
     def handle(self, *, id: str, export: Path | None, **options: Any) -> None:
         try:
             if export is None:
-                written_count, present_count = rollback.replay(caller=operator(), changeset_id=id)
+                written_count, present_count = rollback.replay(caller=system_caller(), changeset_id=id)
                 self.stdout.write(f"{written_count} values written, {present_count} were already there")
                 return
-            proposals = as_proposals(find(operator(), id).changes.filter(outcome="landed"))
+            proposals = as_proposals(get_changeset(system_caller(), id).changes.filter(outcome="landed"))
             export.write_text(json.dumps(proposals, indent=1, ensure_ascii=False))
             self.stdout.write(f"{len(proposals)} proposals in {export}")
         except DomainError as error:

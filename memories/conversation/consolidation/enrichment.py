@@ -34,7 +34,7 @@ LIKES_LOOKED_AT = 5
 
 
 @dataclass(frozen=True)
-class Like:
+class SimilarMemory:
     record: MemoryRecord
     cosine: float
 
@@ -119,7 +119,7 @@ def _evolve(record: MemoryRecord) -> None:
         )
 
 
-def older_likes(record: MemoryRecord) -> list[Like]:
+def older_likes(record: MemoryRecord) -> list[SimilarMemory]:
     """The owner's long-term memories that were stored before this one and are like it, the likest first; never
     itself."""
     vectors = list(Passage.objects.filter(record=record).order_by("start").values_list("vector", flat=True)[:1])
@@ -140,7 +140,7 @@ def older_likes(record: MemoryRecord) -> list[Like]:
     for pk, distance in near.values_list("record_id", "distance")[:LIKES_LOOKED_AT]:
         distances.setdefault(pk, float(distance))
     records = MemoryRecord.objects.defer("search").in_bulk(distances)
-    return [Like(records[pk], 1 - distance) for pk, distance in distances.items() if pk in records]
+    return [SimilarMemory(records[pk], 1 - distance) for pk, distance in distances.items() if pk in records]
 
 
 def common_words(one_text: str, other_text: str) -> float:

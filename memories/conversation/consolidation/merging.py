@@ -42,7 +42,7 @@ def dismiss(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
 
 def _open_proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:
     proposal = MergeProposal.objects.select_related("record", "target").filter(pk=proposal_id).first()
-    if proposal is None or not caller.acts_for(proposal.record.created_by):
+    if proposal is None or not caller.can_edit_for(proposal.record.created_by):
         raise NotFound("no such proposal", field="id")
     if proposal.state != MergeState.PROPOSED:
         raise Conflict(f"is {proposal.state} already", field="id")

@@ -20,7 +20,7 @@ from django.utils import timezone
 from memories import embedding
 from memories.conversation import heuristics
 from memories.conversation.turns import COMPLETED, ENRICHMENT, PENDING
-from memories.identity.caller import operator
+from memories.identity.caller import system_caller
 from memories.models import Dimension, MemoryRecord, MemoryRevision, Passage, Source, Status, Tier, Visibility
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
@@ -92,7 +92,7 @@ def forget() -> int:
     with transaction.atomic():
         records = list(due.select_for_update(skip_locked=True, of=("self",))[:500])
         for record in records:
-            with revised(operator(), record, "forget", REASON):
+            with revised(system_caller(), record, "forget", REASON):
                 record.status, record.purge_after = Status.ARCHIVED, purge_after
     return len(records)
 

@@ -12,7 +12,7 @@ from memories import extensions
 from memories.database.owner import as_owner
 from memories.models.fields import SearchText, text_search_config
 from memories.retrieval import term_statistics, vector_index
-from memories.writing.language_backfill import tell_languages
+from memories.writing.language_backfill import backfill_languages
 
 
 class Command(BaseCommand):
@@ -29,7 +29,7 @@ class Command(BaseCommand):
                 editor.remove_field(model, field)
                 editor.add_field(model, field)
                 editor.add_index(model, index)
-        count = tell_languages()
+        count = backfill_languages()
         count_of_terms = term_statistics.refresh()
         self.stdout.write(
             f"text search uses “{text_search_config()}”: {max(count_of_terms - 1, 0)} terms;"

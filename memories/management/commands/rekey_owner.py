@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.contract.errors import DomainError
-from memories.identity.caller import operator
+from memories.identity.caller import system_caller
 from memories.writing.ownership import move_ownership
 
 
@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *, old: str, new: str, **options: Any) -> None:
         try:
-            moved = move_ownership(caller=operator(), old=old, new=new)
+            moved = move_ownership(caller=system_caller(), old=old, new=new)
         except DomainError as error:
             raise CommandError(error.message) from None
         self.stdout.write(f"{moved} memories moved from {old} to {new}")

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.contract.errors import DomainError
-from memories.identity.caller import operator
+from memories.identity.caller import system_caller
 from memory_project.accounts.tokens import DEFAULT_DAYS, RIGHTS, create_token, expiry
 from memory_project.arguments import between
 from memory_project.models import User
@@ -38,7 +38,7 @@ class Command(BaseCommand):
             )
         try:
             token, text = create_token(
-                caller=operator(),
+                caller=system_caller(),
                 user=user,
                 name=name,
                 persona=persona,

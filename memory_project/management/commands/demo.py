@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from tqdm import tqdm
 
-from memories.identity.caller import caller_for
+from memories.identity.caller import build_caller
 from memory_project import demo
 from memory_project.demo import talk, warehouse
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         proposed = demo.make_insights(people)
         demo.make_analyses(people)
         for login in ("maya", "sam"):
-            caller = caller_for(people[login], door="demo")
+            caller = build_caller(people[login], channel="demo")
             talk.make_conversation(caller)
             talk.make_graph(caller)
         warehouse.make(demo.FOLDER / "catalog.json")

@@ -15,7 +15,7 @@ from django.db import DatabaseError, connection
 
 from memories import retrieval
 from memories.contract.errors import DomainError
-from memories.identity.caller import Caller, caller_for
+from memories.identity.caller import Caller, build_caller
 from memory_project.arguments import port
 from memory_project.models import User
 
@@ -86,9 +86,9 @@ class Command(BaseCommand):
             raise CommandError(f"There is no person {email!r}; the admin lists everybody under People.")
 
         def identify(request: object) -> Caller:
-            return caller_for(
+            return build_caller(
                 person,
-                door="mcp-stdio",
+                channel="mcp-stdio",
                 persona=persona,
                 session=session,
                 connection=f"stdio {session}",

@@ -14,7 +14,7 @@ from knowledge.changesets import rollback
 from knowledge.models import Insight
 from memories.contract.errors import DomainError, NotFound
 from memories.database.owner import as_owner
-from memories.identity.caller import operator
+from memories.identity.caller import system_caller
 from memories.writing import erasure
 from memory_project import backups
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
@@ -69,7 +69,7 @@ class Command(BaseCommand):
             )
 
     def erase(self, record_id: UUID) -> None:
-        caller = operator()
+        caller = system_caller()
         applied = Insight.objects.filter(pk=record_id, changeset__isnull=False).first()
         if applied is not None and applied.changeset_id:
             rollback.roll_back(caller=caller, changeset_id=applied.changeset_id, skip_conflicts=True)

@@ -13,9 +13,9 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from memories.contract.csv import inert
+from memories.contract.csv import escape_formula
 from memories.contract.paging import page
-from memories.identity.caller import caller_of
+from memories.identity.caller import caller_from_request
 from memory_project.audit import statistics
 from memory_project.models import AuditEvent
 from memory_project.portal.templatetags.charts import Point
@@ -25,7 +25,7 @@ EXPORTED = (
     "at",
     "email",
     "persona",
-    "door",
+    "channel",
     "tool",
     "outcome",
     "code",
@@ -38,7 +38,7 @@ EXPORTED = (
 @require_safe
 @login_required
 def activity(request: HttpRequest) -> HttpResponse:
-    call_filter = statistics.CallFilter.of(request.GET, person=caller_of(request, door="portal").email)
+    call_filter = statistics.CallFilter.of(request.GET, person=caller_from_request(request, channel="portal").email)
     return render(request, "operate/activity.html", _context(request, call_filter))
 
 
@@ -48,7 +48,7 @@ def audit(request: HttpRequest, **admin: Any) -> HttpResponse:
     _admins_only(request)
     call_filter = statistics.CallFilter.of(request.GET)
     context = _context(request, call_filter)
-    context["doors"] = ["mcp-http", "mcp-stdio", "portal", "admin", "mail"]
+    context["channels"] = ["mcp-http", "mcp-stdio", "portal", "admin", "mail"]
     return render(request, "operate/audit.html", {**admin, **context})
 
 
@@ -73,11 +73,11 @@ def _lines(rows: Any) -> Iterator[str]:
     writer = csv.writer(_Echo())
     yield writer.writerow(EXPORTED)
     for row in rows.iterator(chunk_size=2000):
-        yield writer.writerow([inert(value) for value in row])
+        yield writer.writerow([escape_formula(value) for value in row])
 
 
 def _admins_only(request: HttpRequest) -> None:
-    if not caller_of(request, door="admin").is_admin:
+    if not caller_from_request(request, channel="admin").is_admin:
         raise PermissionDenied
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.models import MemoryRecord
 from memories.retrieval import index_status
 from memory_project.audit import statistics
@@ -24,7 +24,7 @@ DAYS = 30
 
 
 def context(request: HttpRequest) -> dict[str, Any]:
-    caller = caller_of(request, door="admin")
+    caller = caller_from_request(request, channel="admin")
     trends = _trends(caller)
     week = [point.value for point in trends["applied"][-7:]]
     figures: dict[str, Any] = {

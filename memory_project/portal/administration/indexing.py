@@ -35,14 +35,14 @@ def indexing(request: HttpRequest, **admin: Any) -> HttpResponse:
         "took": took,
         "causes": index_status.causes(),
         "catalog_degraded": comparison.degraded(),
-        "may_act": operator_of(request).operates,
+        "may_act": operator_of(request).is_operator,
     }
     template = "operate/_indexing.html" if request.htmx else "operate/indexing.html"  # type: ignore[attr-defined]
     return render(request, template, {**admin, **context})
 
 
 @require_POST
-def act(request: HttpRequest) -> HttpResponse:
+def index_action(request: HttpRequest) -> HttpResponse:
     caller = operator_of(request)
     kind, cause = request.POST.get("kind", ""), request.POST.get("cause", "")
     match request.POST.get("act", ""):

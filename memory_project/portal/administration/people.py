@@ -14,7 +14,7 @@ from memories import queries
 from memories.contract.errors import DomainError, NotFound
 from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memory_project.accounts import people, tokens
 from memory_project.models import User
@@ -22,7 +22,7 @@ from memory_project.portal.error_labels import for_people
 
 
 @require_safe
-def listing(request: HttpRequest) -> HttpResponse:
+def people_list(request: HttpRequest) -> HttpResponse:
     admin_of(request)
     q = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:100]
     memberships = PersonaMembership.objects.select_related("persona").order_by("-is_default", "persona__name")
@@ -58,7 +58,7 @@ def invite(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-def detail(request: HttpRequest, person_id: int) -> HttpResponse:
+def person_detail(request: HttpRequest, person_id: int) -> HttpResponse:
     caller = admin_of(request)
     return _person(request, caller, _find(person_id))
 
@@ -74,14 +74,14 @@ def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") 
         "owned": queries.capped_count(MemoryRecord.objects.visible_to(caller).filter(created_by=person.email)),
         "tokens": person.api_tokens.filter(revoked_at=None)[:50],
         "colleagues": User.objects.filter(is_active=True).exclude(pk=person.pk)[:500],
-        "heirs": people.heirs_of(person),
+        "heirs": people.list_transfers(person),
         "is_self": person.email == caller.email,
     }
     return render(request, "operate/person.html", context)
 
 
 @require_POST
-def act(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
+def change_person(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
     caller, person = admin_of(request), _find(person_id)
     try:
         match act:
@@ -94,20 +94,20 @@ def act(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
                 people.change(caller=caller, person=person, personas=personas, rights=request.POST.getlist("rights"))
                 messages.success(request, "Saved.")
             case "hand-over":
-                moved = people.hand_over(caller=caller, person=person, to=request.POST.get("to", ""))
+                moved = people.offboard(caller=caller, person=person, to=request.POST.get("to", ""))
                 messages.success(request, f"{moved} memories handed over; the account is switched off.")
             case "take-back":
-                moved = people.take_back(caller=caller, person=person)
+                moved = people.undo_offboarding(caller=caller, person=person)
                 messages.success(request, f"{moved} memories are back, and the account works again.")
             case "end-access":
                 people.end_sessions(caller=caller, person=person)
                 ended = tokens.revoke_all(caller=caller, user=person)
                 messages.success(request, f"Signed out everywhere; {ended} tokens are revoked.")
             case "switch-off":
-                people.switch_off(caller=caller, person=person)
+                people.deactivate(caller=caller, person=person)
                 messages.success(request, "Switched off: sign-in and tokens end now. What was written stays.")
             case "switch-on":
-                people.switch_on(caller=caller, person=person)
+                people.activate(caller=caller, person=person)
                 messages.success(request, "Switched on again. New tokens have to be created.")
             case _:
                 raise NotFound(f"there is nothing called {act!r} to do with a person")
@@ -124,14 +124,14 @@ def _find(person_id: int) -> User:
 
 
 def admin_of(request: HttpRequest) -> Caller:
-    caller = caller_of(request, door="admin")
+    caller = caller_from_request(request, channel="admin")
     if not caller.is_admin:
         raise PermissionDenied
     return caller
 
 
 def operator_of(request: HttpRequest) -> Caller:
-    caller = caller_of(request, door="admin")
-    if not caller.operates:
+    caller = caller_from_request(request, channel="admin")
+    if not caller.is_operator:
         raise PermissionDenied
     return caller

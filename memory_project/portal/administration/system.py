@@ -77,7 +77,7 @@ def system(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-def test(request: HttpRequest) -> HttpResponse:
+def test_connection(request: HttpRequest) -> HttpResponse:
     """Asks a source for a row, or tells a channel how much waits."""
     caller = operator_of(request)
     try:

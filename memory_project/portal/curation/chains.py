@@ -12,14 +12,14 @@ from django.views.decorators.http import require_safe
 from memories import queries
 from memories.contract.paging import page
 from memories.history import chain, history, states_at
-from memories.identity.caller import caller_of
+from memories.identity.caller import caller_from_request
 
 
 @require_safe
 @login_required
-def listing(request: HttpRequest) -> HttpResponse:
+def chain_list(request: HttpRequest) -> HttpResponse:
     """The newest corrections that the caller may see, each beside what it corrected."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     current_page = page(queries.corrections(caller), request.GET.get("after", ""))
     before = queries.by_id(caller, [record.supersedes_id for record in current_page.rows])
     context = {
@@ -31,9 +31,9 @@ def listing(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def detail(request: HttpRequest, record_id: UUID) -> HttpResponse:
+def chain_detail(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """A chain as it stood after each of its changes; `at` counts the changes from the first."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     record = queries.get(caller, record_id)
     line = chain(caller, record)
     changes = history(caller, record, line)
@@ -51,7 +51,7 @@ def detail(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "last": last,
         "moment": moments[at],
         "happened": [change for change in changes if change.at == moments[at]],
-        "may_change": caller.acts_for(record.created_by),
+        "may_change": caller.can_edit_for(record.created_by),
     }
     is_fragment = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
     return render(request, "chains/_at.html" if is_fragment else "chains/one.html", context)

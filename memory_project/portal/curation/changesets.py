@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from knowledge.catalog import metadata_files
 from knowledge.changesets import diff, rollback
-from knowledge.changesets.apply import find
+from knowledge.changesets.apply import get_changeset
 from knowledge.changesets.apply import resume as resume_changeset
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import require_curator
@@ -23,14 +23,14 @@ from knowledge.models import ChangesetState, Insight
 from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
-from memories.identity.caller import caller_of
+from memories.identity.caller import caller_from_request
 from memory_project.portal.error_labels import for_people
 
 
 @require_safe
 @login_required
-def listing(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def changeset_list(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     entity = UNSTORABLE.sub("", request.GET.get("entity", ""))[:500]
     state = request.GET.get("state", "")
     rows = queries.changesets(caller, entity).prefetch_related("changes")
@@ -50,9 +50,9 @@ def listing(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    caller = caller_of(request, door="portal")
-    changeset = find(caller, changeset_id)
+def changeset_detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    changeset = get_changeset(caller, changeset_id)
     sources = Insight.objects.visible_to(caller).filter(pk__in=changeset.insight_ids).select_related("record")
     context = {
         "changeset": changeset,
@@ -68,7 +68,7 @@ def detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @login_required
 def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     """Shows what would be put back and what others changed since; POST does it."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     require_curator(caller)
     if request.method == "POST":
         try:
@@ -86,7 +86,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
             f"{answer.insights_returned} insight{pluralize(answer.insights_returned)} back in the review.",
         )
         return redirect("changeset", changeset_id=changeset_id)
-    changeset = find(caller, changeset_id)
+    changeset = get_changeset(caller, changeset_id)
     fault, landed = "", []
     try:
         landed = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
@@ -104,7 +104,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    answer = resume_changeset(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    answer = resume_changeset(caller=caller_from_request(request, channel="portal"), changeset_id=changeset_id)
     messages.info(request, f"The changeset is {answer.changeset.get_state_display().lower()} now.")
     return redirect("changeset", changeset_id=changeset_id)
 
@@ -112,7 +112,9 @@ def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    written_count, present_count = rollback.replay(caller=caller_of(request, door="portal"), changeset_id=changeset_id)
+    written_count, present_count = rollback.replay(
+        caller=caller_from_request(request, channel="portal"), changeset_id=changeset_id
+    )
     messages.success(request, f"{written_count} values written again, {present_count} were already there.")
     return redirect("changeset", changeset_id=changeset_id)
 
@@ -121,7 +123,7 @@ def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @login_required
 def export(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     """The changeset as MetadataChangeProposals, for DataHub's own file source."""
-    changeset = find(caller_of(request, door="portal"), changeset_id)
+    changeset = get_changeset(caller_from_request(request, channel="portal"), changeset_id)
     text = json.dumps(metadata_files.as_proposals(changeset.changes.all()), indent=2, ensure_ascii=False)
     response = HttpResponse(text, content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="changeset-{changeset.pk.hex[:8]}.json"'

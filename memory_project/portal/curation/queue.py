@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from knowledge.changesets import suggested
-from knowledge.insights.similar_claims import Claim, nearest_claims
+from knowledge.insights.similar_claims import ClosestMemory, closest_memories
 from knowledge.models import Insight
 from knowledge.review import queue as queues
 from knowledge.review.cases import QUESTIONS, REASONS
@@ -41,14 +41,14 @@ class Row:
     """One insight of the list; the others of its group of near-duplicates follow it."""
 
     insight: Insight
-    claim: Claim | None
+    claim: ClosestMemory | None
     group: str  # the id of its group's first
     alike: int  # how many follow
 
 
 @require_safe
 @login_required
-def listing(request: HttpRequest) -> HttpResponse:
+def queue_list(request: HttpRequest) -> HttpResponse:
     """Insights in one state under filters, all of which are in the address."""
     caller = curator(request)
     queue = Queue.of(caller, request.GET)
@@ -93,7 +93,7 @@ def _states(caller: Caller, queue: Queue) -> list[tuple[str, str, int, str]]:
 def _rows(caller: Caller, groups: Sequence[Sequence[UUID]]) -> list[Row]:
     insights = Insight.objects.visible_to(caller).select_related("record")
     by_id = insights.defer("record__search").in_bulk([pk for group in groups for pk in group])
-    claims = nearest_claims(caller, list(by_id.values()))
+    claims = closest_memories(caller, list(by_id.values()))
     return [
         Row(by_id[pk], claims.get(pk), group[0].hex, len(group) - 1 if pk == group[0] else 0)
         for group in groups
@@ -104,7 +104,7 @@ def _rows(caller: Caller, groups: Sequence[Sequence[UUID]]) -> list[Row]:
 
 @require_POST
 @login_required
-def act(request: HttpRequest) -> HttpResponse:
+def bulk_decide(request: HttpRequest) -> HttpResponse:
     """One act on what is chosen, or on all that the filters match; applying shows first what it would change."""
     caller = curator(request)
     name = request.POST.get("act", "")

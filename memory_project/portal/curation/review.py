@@ -19,9 +19,9 @@ from knowledge.insights.lifecycle import require_curator, set_replaced
 from knowledge.models import InsightState
 from knowledge.review import clarifications, decisions
 from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, case, decided_today
-from knowledge.review.queue import Place, Queue
+from knowledge.review.queue import Queue, QueuePosition
 from memories.contract.errors import DomainError, Invalid, NotFound
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.queries import capped_counts
 from memory_project.portal.error_labels import for_people
 from memory_project.portal.proposal_forms import InsightForm
@@ -34,7 +34,7 @@ LAST = "last_decision"  # in the session: what “Undo” takes back
 
 @require_safe
 @login_required
-def queue(request: HttpRequest) -> HttpResponse:
+def next_in_queue(request: HttpRequest) -> HttpResponse:
     """Goes to the first waiting insight; with none, says what was done."""
     caller = curator(request)
     review_queue = _queue(caller, request)
@@ -53,7 +53,7 @@ def queue(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+def review_detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     caller = curator(request)
     review_queue = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
@@ -99,7 +99,7 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
     return redirect(_address(following, review_queue) if following else reverse("review") + review_queue.query_string)
 
 
-def _following(review_queue: Queue, position: Place) -> UUID | None:
+def _following(review_queue: Queue, position: QueuePosition) -> UUID | None:
     """The next that still waits: near-duplicates may have been decided with the last one."""
     ids = review_queue.ids()
     if position.next_id in ids:
@@ -143,12 +143,12 @@ def _reject(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]
 
 
 def _need_more(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
-    clarifications.need_more(caller=caller, insight_id=insight_id, notes=note)
+    clarifications.request_changes(caller=caller, insight_id=insight_id, notes=note)
     return "Sent back with your question", {}
 
 
 def _hand_over(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
-    insight = clarifications.hand_over(caller=caller, insight_id=insight_id, to=data.get("to", ""), notes=note)
+    insight = clarifications.reassign(caller=caller, insight_id=insight_id, to=data.get("to", ""), notes=note)
     return f"Handed to {insight.assignee}", {}
 
 
@@ -171,7 +171,7 @@ DECISIONS: dict[str, Callable[[Caller, UUID, str, Mapping[str, str]], Outcome]] 
 
 @require_POST
 @login_required
-def replace(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+def set_replaced_memory(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     """Says which memory the insight takes the place of, or of none."""
     caller = curator(request)
     try:
@@ -222,7 +222,7 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
 
 def curator(request: HttpRequest) -> Caller:
     """The caller, if a curator; others are told whom to ask."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     require_curator(caller)
     return caller
 

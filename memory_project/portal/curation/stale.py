@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from knowledge.freshness import stale_review
 from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
-from memories.identity.caller import caller_of
+from memories.identity.caller import caller_from_request
 from memory_project.portal.views.memories import LAST_ACT
 
 LOOKS = 20  # memories for a second look, on the first page
@@ -20,8 +20,8 @@ LOOKS = 20  # memories for a second look, on the first page
 
 @require_safe
 @login_required
-def listing(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def stale_list(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     cause = UNSTORABLE.sub("", request.GET.get("cause", ""))[:1000]
     everyone = request.GET.get("whose") == "all" and not caller.is_admin
     current_page = page(

@@ -17,7 +17,7 @@ from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.review import clarifications
 from memories.contract.errors import NotFound
 from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.retrieval.recall import Filters, in_scope
 from memory_project.models import User
 
@@ -43,7 +43,7 @@ def columns(caller: Caller, text: str, about: str) -> Sequence[Option]:
     if not about:
         return []
     try:
-        entity = entity_view.read(catalogs.readable(), name_resolution.urn_of(about))
+        entity = entity_view.load_entity(catalogs.readable(), name_resolution.urn_of(about))
     except (CatalogUnavailable, CatalogRefused):
         return []
     matching = [column for column in entity.columns if text.lower() in column.simple_path.lower()]
@@ -79,7 +79,7 @@ def options(request: HttpRequest, kind: str) -> HttpResponse:
     if kind not in KINDS:
         raise NotFound(f"there is nothing called {kind!r} to pick")
     text, about = (UNSTORABLE.sub("", request.GET.get(name, "")).strip()[:200] for name in ("q", "about"))
-    found_options = KINDS[kind](caller_of(request, door="portal"), text, about)
+    found_options = KINDS[kind](caller_from_request(request, channel="portal"), text, about)
     return render(request, "portal/_options.html", {"options": found_options})
 
 

@@ -16,7 +16,7 @@ from knowledge.catalog.name_resolution import entities_like
 from knowledge.insights import queries as curation
 from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.retrieval.recall import Filters, recall
 from memory_project.models import SavedView
 from memory_project.portal.search import autocomplete
@@ -62,8 +62,8 @@ class Match:
 
 @require_safe
 @login_required
-def find(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def search_everything(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     text = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:200]
     groups = [(title, matches) for title, matches in _groups(caller, request, text) if matches]
     return render(request, "portal/_palette.html", {"groups": groups, "q": text})
@@ -91,7 +91,7 @@ def _groups(caller: Caller, request: HttpRequest, text: str) -> Iterator[tuple[s
 def _pages(caller: Caller, is_staff: bool, text: str) -> list[Match]:
     may = {
         "anybody": True, "curators": curation.may_curate(caller), "staff": is_staff,
-        "operators": is_staff and caller.operates, "admins": is_staff and caller.is_admin,
+        "operators": is_staff and caller.is_operator, "admins": is_staff and caller.is_admin,
     }  # fmt: skip
     pages = [Match(title, reverse(route)) for title, route, group in PAGES if may[group] and _is_in(text, title)]
     return pages if text else pages[:EACH]

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST
 from knowledge.insights import queries as curation
 from knowledge.review.queue import Queue
 from memories.contract.errors import DomainError, Invalid
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.retrieval.recall import in_scope
 from memory_project.accounts import saved_views
 from memory_project.models import SavedView
@@ -59,14 +59,14 @@ def address_of(view: SavedView) -> str:
 
 @require_POST
 @login_required
-def save(request: HttpRequest) -> HttpResponse:
+def save_view(request: HttpRequest) -> HttpResponse:
     back = local_page(request.POST.get("back_to", "")) or reverse("my-knowledge")
     try:
         name, page = request.POST.get("name", ""), request.POST.get("page", "")
         if page not in (*PAGES, *ADMIN_PAGES):
             raise Invalid(f"{page[:40]!r} has no views", field="page", allowed=", ".join((*PAGES, *ADMIN_PAGES)))
         view = saved_views.save(
-            caller=caller_of(request, door="portal"), name=name, page=page, query=back.partition("?")[2]
+            caller=caller_from_request(request, channel="portal"), name=name, page=page, query=back.partition("?")[2]
         )
     except DomainError as error:
         messages.error(request, for_people(error))
@@ -77,8 +77,8 @@ def save(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def remove(request: HttpRequest, view_id: int) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def remove_view(request: HttpRequest, view_id: int) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     if saved_views.remove(caller=caller, view_id=view_id):
         messages.success(request, "The view is removed; what it showed is as it was.")
     return HttpResponseRedirect(local_page(request.POST.get("back_to", "")) or reverse("my-knowledge"))

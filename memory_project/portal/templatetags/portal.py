@@ -18,7 +18,7 @@ from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
 from knowledge.models import Change
 from knowledge.review.cases import Effect
-from memories.contract.display import visible as visible_text
+from memories.contract.display import show_invisible as visible_text
 from memory_project.portal.error_labels import for_people
 from memory_project.web import locale
 

@@ -17,7 +17,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 
 from memories.contract.errors import DomainError
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memory_project import notifications
 from memory_project.accounts import people, tokens
 from memory_project.models import AuditEvent, User
@@ -69,7 +69,7 @@ class SetPassword(auth.PasswordResetConfirmView):
 def account(request: HttpRequest) -> HttpResponse:
     """Who one is here, the password, and the one place where every sign-in and token can be ended."""
     assert isinstance(request.user, User)  # login_required has seen to it
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     if request.method == "POST" and request.POST.get("act") == "end":
         return _end_access(request, caller, request.user)
     if request.method == "POST" and request.POST.get("act") == "notify":

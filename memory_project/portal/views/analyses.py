@@ -17,7 +17,7 @@ from analysis.querying import description, query
 from analysis.querying.filters import Where
 from memories.contract.errors import NotFound
 from memories.contract.paging import page
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memory_project.portal.templatetags.charts import Point
 
 DISTRIBUTIONS = 6
@@ -28,8 +28,8 @@ ITEMS_SHOWN = 200
 
 @require_safe
 @login_required
-def listing(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def analysis_list(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     current_page = page(Session.objects.owned_by(caller), request.GET.get("after", ""), by="last_used_at")
     recent_actions = Action.objects.owned_by(caller).order_by("-created_at")[:20]
     context = {
@@ -42,8 +42,8 @@ def listing(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def detail(request: HttpRequest, key: int) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def analysis_detail(request: HttpRequest, key: int) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     session = _session(caller, key)
     models = sessions.overview(session)
     model = request.GET.get("model", "") or (models[0]["model"] if models else "")
@@ -79,8 +79,8 @@ def _distributions(session: Session, model: str, records: int) -> list[tuple[str
 
 @require_POST
 @login_required
-def clear(request: HttpRequest, key: int) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def clear_analysis(request: HttpRequest, key: int) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     session = _session(caller, key)
     records, finding_count = sessions.clear(caller=caller, analysis_id=session.analysis_id)
     messages.success(
@@ -91,10 +91,10 @@ def clear(request: HttpRequest, key: int) -> HttpResponse:
 
 @require_safe
 @login_required
-def action(request: HttpRequest, action_id: UUID) -> HttpResponse:
+def action_detail(request: HttpRequest, action_id: UUID) -> HttpResponse:
     """What a bulk change did, record by record; failures and unknown outcomes first."""
-    caller = caller_of(request, door="portal")
-    bulk_action = actions.find(caller, action_id)
+    caller = caller_from_request(request, channel="portal")
+    bulk_action = actions.get_action(caller, action_id)
     order = {Outcome.UNKNOWN: 0, Outcome.FAILED: 1, Outcome.DRIFTED: 2}
     items = list(bulk_action.items.exclude(outcome=Outcome.SUCCEEDED).defer("before")[:ITEMS_SHOWN])
     items += list(bulk_action.items.filter(outcome=Outcome.SUCCEEDED).defer("before")[: ITEMS_SHOWN - len(items)])
@@ -111,9 +111,9 @@ def action(request: HttpRequest, action_id: UUID) -> HttpResponse:
 
 @require_POST
 @login_required
-def resume(request: HttpRequest, action_id: UUID) -> HttpResponse:
+def resume_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
     """A worker goes on with it; the page tells how far it has got."""
-    bulk_action = actions.resume_later(caller=caller_of(request, door="portal"), action_id=action_id)
+    bulk_action = actions.resume_later(caller=caller_from_request(request, channel="portal"), action_id=action_id)
     messages.success(request, "It continues in the background: reload this page to see the progress.")
     return redirect("analysis-action", action_id=bulk_action.pk)
 
@@ -122,7 +122,7 @@ def resume(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @login_required
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """The file that analysis_export promised, for its owner."""
-    opened_export = exports.opened(caller_of(request, door="portal"), request.GET.get("export", ""))
+    opened_export = exports.opened(caller_from_request(request, channel="portal"), request.GET.get("export", ""))
     response = StreamingHttpResponse(
         exports.lines(opened_export), content_type=exports.MEDIA_TYPES[opened_export.format]
     )

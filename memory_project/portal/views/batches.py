@@ -15,7 +15,7 @@ from knowledge.graph.models import UpkeepProposal
 from knowledge.models import Insight
 from memories import queries
 from memories.contract.paging import page
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.models import Batch, MemoryRecord
 from memories.writing import bulk_actions
 from memory_project.portal.views.redirects import local_page
@@ -24,23 +24,25 @@ SHOWN = 200  # outcomes on one page, refusals first
 
 
 @login_required
-def listing(request: HttpRequest) -> HttpResponse:
+def batch_list(request: HttpRequest) -> HttpResponse:
     """One's own bulk work, running and past; a POST starts one."""
     if request.method == "POST":
-        return start(request)
-    current_page = page(bulk_actions.owned_by(caller_of(request, door="portal")), request.GET.get("after", ""))
+        return start_batch(request)
+    current_page = page(
+        bulk_actions.owned_by(caller_from_request(request, channel="portal")), request.GET.get("after", "")
+    )
     rows = [
-        (batch, bulk_actions.ACTS[batch.act].says, len(bulk_actions.completed_units(batch)))
+        (batch, bulk_actions.BULK_ACTIONS[batch.act].says, len(bulk_actions.completed_units(batch)))
         for batch in current_page.rows
     ]
     return render(request, "portal/batches.html", {"rows": rows, "after": current_page.after})
 
 
-def start(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def start_batch(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     ids = request.POST.getlist("ids")
     if cause := request.POST.get("cause"):  # all that are stale for the same reason, beyond the shown page too
-        rows = queries.mine_to_review(caller).filter(stale_reason=cause)
+        rows = queries.reviewable_stale(caller).filter(stale_reason=cause)
         ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: bulk_actions.MAX_UNITS]]
     back = local_page(request.POST.get("back_to", ""))
     if not ids:
@@ -57,17 +59,19 @@ def start(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def detail(request: HttpRequest, batch_id: UUID) -> HttpResponse:
-    caller = caller_of(request, door="portal")
-    return render(request, "portal/batch.html", _context(caller, bulk_actions.find(caller=caller, batch_id=batch_id)))
+def batch_detail(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    return render(
+        request, "portal/batch.html", _context(caller, bulk_actions.get_batch(caller=caller, batch_id=batch_id))
+    )
 
 
 @require_POST
 @login_required
-def go_on(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+def resume_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     """Does the next slice; the page asks for it until all is done."""
-    caller = caller_of(request, door="portal")
-    batch = bulk_actions.go_on(caller=caller, batch_id=batch_id)
+    caller = caller_from_request(request, channel="portal")
+    batch = bulk_actions.resume(caller=caller, batch_id=batch_id)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("batch", batch_id=batch.pk)
     return render(request, "portal/_batch.html", _context(caller, batch))
@@ -75,8 +79,8 @@ def go_on(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 
 @require_POST
 @login_required
-def undo(request: HttpRequest, batch_id: UUID) -> HttpResponse:
-    batch = bulk_actions.undo(caller=caller_of(request, door="portal"), batch_id=batch_id)
+def undo_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+    batch = bulk_actions.undo(caller=caller_from_request(request, channel="portal"), batch_id=batch_id)
     return redirect("batch", batch_id=batch.pk)
 
 
@@ -91,7 +95,7 @@ def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
 
 
 def _context(caller: Caller, batch: Batch) -> dict[str, object]:
-    act = bulk_actions.ACTS[batch.act]
+    act = bulk_actions.BULK_ACTIONS[batch.act]
     outcomes = list(zip(batch.unit_ids, batch.outcomes, strict=False))
     outcomes.sort(key=lambda row: not row[1])
     shown_outcomes = outcomes[:SHOWN]

@@ -18,9 +18,9 @@ from knowledge.graph import catalog_links
 from knowledge.insights import queries
 from knowledge.review import evidence
 from memories.contract.fields import UNSTORABLE, Urn
-from memories.contract.operations import checked
+from memories.contract.operations import validate
 from memories.contract.paging import page
-from memories.identity.caller import caller_of
+from memories.identity.caller import caller_from_request
 from memories.retrieval import impressions
 
 MAX_FOUND = 30
@@ -31,7 +31,7 @@ MAX_TOLD = 5  # memories that would come along with an agent's call
 @login_required
 def knowledge(request: HttpRequest) -> HttpResponse:
     """With `q`, finds entities of the catalog; otherwise those that insights have changed."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     q = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:500]
     kind = request.GET.get("kind", "")
     kind = kind if kind in promoted.KINDS else "entities"
@@ -58,8 +58,8 @@ def _search(q: str) -> dict[str, Any]:
 @require_safe
 @login_required
 def entity(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
-    urn = checked(Urn, request.GET.get("urn", ""), "urn")
+    caller = caller_from_request(request, channel="portal")
+    urn = validate(Urn, request.GET.get("urn", ""), "urn")
     facts, note = {}, ""
     try:
         catalog = catalogs.readable()
@@ -78,7 +78,7 @@ def entity(request: HttpRequest) -> HttpResponse:
         "columns": [(column, stories.get(column["column"])) for column in facts.get("columns", [])],
         "note": note,
         "page": current_page,
-        "told": memory_context.known_of(caller, [urn], "", limit=MAX_TOLD).entries,
+        "told": memory_context.memories_for_entities(caller, [urn], "", limit=MAX_TOLD).entries,
         "nodes": catalog_links.of_entity(caller, urn),
         "shown": impressions.counts([record.pk for record in current_page.rows]),
         "waiting": waiting.order_by("record__created_at")[:10],

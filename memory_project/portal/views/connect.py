@@ -15,8 +15,8 @@ from django.views.decorators.http import require_POST, require_safe
 from pydantic import AfterValidator
 
 from memories.contract.fields import Moment, fault
-from memories.contract.operations import checked
-from memories.identity.caller import caller_of
+from memories.contract.operations import validate
+from memories.identity.caller import caller_from_request
 from memory_project.accounts import tokens
 from memory_project.models import AuditEvent, User
 
@@ -46,7 +46,7 @@ def _connect_page(request: HttpRequest, fresh: str = "") -> HttpResponse:
     context = {
         "fresh": fresh,
         "tokens": _user(request).api_tokens.all()[:100],
-        "personas": sorted(caller_of(request, door="portal").personas),
+        "personas": sorted(caller_from_request(request, channel="portal").personas),
         "lifetimes": tokens.LIFETIMES,
         "default_days": tokens.DEFAULT_DAYS,
         "clients": client_configurations(fresh or "cpl_YOUR_TOKEN"),
@@ -58,9 +58,9 @@ def _connect_page(request: HttpRequest, fresh: str = "") -> HttpResponse:
 @require_POST
 @login_required
 def make_token(request: HttpRequest) -> HttpResponse:
-    days = checked(Days, request.POST.get("days") or tokens.DEFAULT_DAYS, "days")
+    days = validate(Days, request.POST.get("days") or tokens.DEFAULT_DAYS, "days")
     _, text = tokens.create_token(
-        caller=caller_of(request, door="portal"),
+        caller=caller_from_request(request, channel="portal"),
         user=_user(request),
         name=request.POST.get("name", ""),
         persona=request.POST.get("persona", ""),
@@ -71,8 +71,8 @@ def make_token(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
-    token = tokens.revoke_token(caller=caller_of(request, door="portal"), token_id=token_id)
+def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
+    token = tokens.revoke_token(caller=caller_from_request(request, channel="portal"), token_id=token_id)
     messages.success(request, f"Revoked: “{token.name}” no longer works.")
     return redirect("connect")
 
@@ -82,8 +82,8 @@ def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
 def first_call(request: HttpRequest) -> HttpResponse:
     """Polled by the Connect page until this person's next call over MCP arrives."""
     since = request.GET.get("since", "")
-    calls = AuditEvent.objects.filter(email=_user(request).email, door__startswith="mcp")
-    call = calls.filter(at__gt=checked(Moment, since, "since") if since else timezone.now()).first()
+    calls = AuditEvent.objects.filter(email=_user(request).email, channel__startswith="mcp")
+    call = calls.filter(at__gt=validate(Moment, since, "since") if since else timezone.now()).first()
     return render(request, "portal/_first_call.html", {"call": call, "since": since})
 
 

@@ -15,14 +15,14 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.contract.errors import DomainError
 from memories.conversation import cache, deletion, queries, statistics, wipe
 from memories.conversation.consolidation import merging
-from memories.identity.caller import caller_of
+from memories.identity.caller import caller_from_request
 from memory_project.portal.error_labels import for_people
 
 
 @require_safe
 @login_required
-def listing(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def conversation_list(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     start = request.GET.get("from", "")
     offset = int(start) if start.isdecimal() and len(start) < 7 else 0
     threads, has_more = queries.threads(caller, offset)
@@ -38,8 +38,8 @@ def listing(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def detail(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def conversation_detail(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     conversation_id = request.GET.get("id", "")[:200]
     lines = queries.lines(caller, conversation_id)
     if not lines:
@@ -49,9 +49,9 @@ def detail(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def forget(request: HttpRequest, record_id: UUID) -> HttpResponse:
+def forget_turn(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """One turn with its long-term memory; My Knowledge restores that one while it is not purged."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     try:
         deletion.delete_memories(caller=caller, user_id=caller.email, memory_id=record_id)
     except DomainError as error:
@@ -67,7 +67,7 @@ def forget(request: HttpRequest, record_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def decide_merge(request: HttpRequest, proposal_id: UUID, act: str) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     try:
         if act == "accept":
             merging.accept(caller=caller, proposal_id=proposal_id)
@@ -83,14 +83,14 @@ def decide_merge(request: HttpRequest, proposal_id: UUID, act: str) -> HttpRespo
 @require_safe
 @login_required
 def decisions(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     return render(request, "conversations/decisions.html", {"decisions": queries.decisions(caller)})
 
 
 @require_safe
 @login_required
 def cached(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     context = {"entries": queries.cached_answers(caller), "rate": statistics.cache_rate(caller.email)}
     return render(request, "conversations/cache.html", context)
 
@@ -98,7 +98,7 @@ def cached(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def drop_cache(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     count = cache.invalidate_cache(caller=caller, user_id=caller.email, invalidate_all=True)
     messages.success(request, f"{count} cached answers dropped.")
     return redirect("cached-answers")
@@ -107,7 +107,7 @@ def drop_cache(request: HttpRequest) -> HttpResponse:
 @login_required
 def confirm_wipe(request: HttpRequest, request_id: UUID) -> HttpResponse:
     """What an agent prepared: the person confirms it by typing their address, or withdraws it."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     waiting = wipe.open_request(caller, request_id)
     if request.method == "POST" and "withdraw" in request.POST:
         wipe.withdraw(caller=caller, request_id=request_id)

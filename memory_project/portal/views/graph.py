@@ -25,7 +25,7 @@ from knowledge.graph.models import Entity, Graph
 from knowledge.graph.responses import relation_of
 from knowledge.graph.search import sql
 from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memory_project.portal.graph_layout import Layout, rings
 
 MAX_NAME = 18  # characters of a name in the picture
@@ -75,7 +75,7 @@ class Choice:
 @require_safe
 @login_required
 def graph(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     open_graphs = drawing.graphs_of(caller)
     if not open_graphs:
         return render(request, "graph/page.html", {"graphs": []})
@@ -83,7 +83,7 @@ def graph(request: HttpRequest) -> HttpResponse:
     part = drawing.around(choice.graph, choice.number, choice.expanded, choice.as_of)
     urns = {entity.urn for entity in part.entities if entity.urn}
     lineage = {
-        urn: [near for near in neighbours.of([urn]) if near not in urns][:MAX_CATALOG]
+        urn: [near for near in neighbours.neighbours_of([urn]) if near not in urns][:MAX_CATALOG]
         for urn in sorted(urns)[:MAX_CATALOG]
     }
     context: dict[str, Any] = {
@@ -93,7 +93,7 @@ def graph(request: HttpRequest) -> HttpResponse:
         "oldest": max((timezone.now() - choice.graph.created_at).days, 1),
         "picture": _picture(caller, choice, part, lineage),
         "node": _node(choice, part),
-        "may_share": bool(choice.graph.created_by) and caller.acts_for(choice.graph.created_by),
+        "may_share": bool(choice.graph.created_by) and caller.can_edit_for(choice.graph.created_by),
         "visibilities": WHO_READS,
         "entries": [(entity, choice.address(node=entity.number)) for entity in part.entities],
     }
@@ -105,8 +105,8 @@ def graph(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def share(request: HttpRequest, graph_id: UUID) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def share_graph(request: HttpRequest, graph_id: UUID) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     graphs.share(caller=caller, graph_id=graph_id, visibility=request.POST.get("visibility", ""))
     messages.success(request, "Kept who may look at it.")
     return redirect(f"{reverse('graph')}?graph={graph_id.hex}")

@@ -15,8 +15,8 @@ from django.shortcuts import render
 from knowledge.catalog.name_resolution import urn_of
 from memories import services
 from memories.contract.errors import DomainError, Invalid
-from memories.contract.operations import checked
-from memories.identity.caller import Caller, caller_of
+from memories.contract.operations import validate
+from memories.identity.caller import Caller, caller_from_request
 from memories.models import MemoryRecord
 from memories.operations import Remember
 from memory_project.portal.error_labels import for_people
@@ -41,9 +41,9 @@ class Row:
 
 
 @login_required
-def upload(request: HttpRequest) -> HttpResponse:
+def import_memories(request: HttpRequest) -> HttpResponse:
     """Choose a file, see what it says, keep what is good. `text` carries the file from the preview to the import."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     context: dict[str, Any] = {"columns": COLUMNS, "most": MAX_ROWS}
     if request.method == "POST":
         try:
@@ -106,7 +106,7 @@ def _row(number: int, line: dict[str, Any]) -> Row:
                 fields[LISTS[name]] = [urn_of(part) for part in _urns(value)] if name == "entities" else parts
             elif value:
                 fields[name] = value.lower() if name != "content" else value
-        checked(Remember, fields, "")
+        validate(Remember, fields, "")
     except DomainError as error:
         return Row(number, {**fields, "content": line.get("content") or ""}, for_people(error))
     return Row(number, fields)

@@ -17,12 +17,12 @@ from knowledge.review import decisions
 from memories import queries, services
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.history import chain, history
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.models import MemoryRecord, Persona, Status
 from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
 from memories.writing import erasure, feedback, undo
-from memories.writing.revision import may_decide
+from memories.writing.revision import can_review
 from memory_project.portal import onboarding
 from memory_project.portal.error_labels import for_people
 from memory_project.portal.forms import MemoryForm
@@ -33,7 +33,7 @@ from memory_project.portal.views.redirects import local_page
 @require_safe
 @login_required
 def my_knowledge(request: HttpRequest) -> HttpResponse:
-    browse = Browse.of(caller_of(request, door="portal"), request.GET)
+    browse = Browse.of(caller_from_request(request, channel="portal"), request.GET)
     is_fragment = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
     template = "portal/_results.html" if is_fragment else "portal/my_knowledge.html"
     context: dict[str, Any] = {"browse": browse, "result": browse.result()}
@@ -58,31 +58,31 @@ def close_first_run(request: HttpRequest) -> HttpResponse:
 @login_required
 def diff(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """What a correction changes, while it is being written."""
-    record = queries.get(caller_of(request, door="portal"), record_id)
+    record = queries.get(caller_from_request(request, channel="portal"), record_id)
     return render(request, "portal/_diff.html", {"before": record.content, "after": request.POST.get("content", "")})
 
 
 @require_safe
 @login_required
 def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     record = queries.get(caller, record_id)
     line = chain(caller, record)
-    verdicts, own_word = feedback.of(caller, record)
+    verdicts, own_word = feedback.feedback_for(caller, record)
     insight = curation.of_record(caller, record)
     context = {
         "record": record,
         "insight": insight,
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
-        "use": impressions.use_of(record) if caller.acts_for(record.created_by) else None,
+        "use": impressions.usage_of(record) if caller.can_edit_for(record.created_by) else None,
         "own_word": own_word,
         "chain": list(zip(line, [None, *line], strict=False)),
         "history": history(caller, record, line),
         "hint": hints_about([record.pk]).get(record.pk, ""),
-        "may_change": caller.acts_for(record.created_by),
+        "may_change": caller.can_edit_for(record.created_by),
         "personas": _personas_besides(caller, record),
-        "may_decide": may_decide(caller, record),
+        "can_review": can_review(caller, record),
         "successor": next((link for link in line if record.superseded_by == link.pk), None),
     }
     return render(request, "portal/memory.html", context)
@@ -90,7 +90,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
 
 @login_required
 def create_memory(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     initial = {"content": request.GET.get("content", ""), "entity_urns": request.GET.get("entity", "")}
     form = MemoryForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
@@ -107,10 +107,10 @@ def create_memory(request: HttpRequest) -> HttpResponse:
 @login_required
 def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """Two ways to change a text: edit it in place, or correct it and keep what was believed before."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     record = queries.get(caller, record_id)
     correcting = "correct" in (request.POST or request.GET)
-    if not (may_decide(caller, record) if correcting else caller.acts_for(record.created_by)):
+    if not (can_review(caller, record) if correcting else caller.can_edit_for(record.created_by)):
         raise Forbidden("belongs to somebody else: only its owner or an admin can change it")
     form = MemoryForm(request.POST or None, initial=_initial(record), new=False)
     if request.method == "POST" and form.is_valid():
@@ -130,7 +130,7 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     if act not in ACTS:
         raise NotFound(f"there is nothing called {act!r} to do with a memory")
     try:
@@ -175,7 +175,7 @@ def _reassign(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 def _personas_besides(caller: Caller, record: MemoryRecord) -> list[Persona]:
     """Where the caller may move the memory to."""
-    if not caller.acts_for(record.created_by):
+    if not caller.can_edit_for(record.created_by):
         return []
     rows = Persona.objects.exclude(name=record.persona)
     return list(rows if caller.is_admin else rows.filter(name__in=caller.personas))

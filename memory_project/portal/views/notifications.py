@@ -9,34 +9,34 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.contract.paging import page
-from memories.identity.caller import caller_of
+from memories.identity.caller import caller_from_request
 from memory_project.notifications import inbox
 
 
 @require_safe
 @login_required
-def listing(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
-    current_page = page(inbox.of(caller), request.GET.get("after", ""), by="at")
-    context = {"entries": inbox.entries_of(caller, current_page.rows), "after": current_page.after}
+def notification_list(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    current_page = page(inbox.notifications_for(caller), request.GET.get("after", ""), by="at")
+    context = {"entries": inbox.entries_for(caller, current_page.rows), "after": current_page.after}
     return render(request, "portal/news.html", context)
 
 
 @require_POST
 @login_required
-def follow(request: HttpRequest, notice_id: int) -> HttpResponse:
+def open_notification(request: HttpRequest, notice_id: int) -> HttpResponse:
     """Marks one as read and goes to what it is about."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     inbox.mark_read(caller=caller, notice_id=notice_id)
-    row = inbox.of(caller).filter(pk=notice_id).first()
-    entries = inbox.entries_of(caller, [row] if row else [])
+    row = inbox.notifications_for(caller).filter(pk=notice_id).first()
+    entries = inbox.entries_for(caller, [row] if row else [])
     link = entries[0].link if entries else ""
     return HttpResponseRedirect(link) if link else redirect("news")
 
 
 @require_POST
 @login_required
-def read_all(request: HttpRequest) -> HttpResponse:
-    count = inbox.mark_read(caller=caller_of(request, door="portal"))
+def mark_all_read(request: HttpRequest) -> HttpResponse:
+    count = inbox.mark_read(caller=caller_from_request(request, channel="portal"))
     messages.success(request, f"{count} marked as read." if count else "There was nothing new.")
     return redirect("news")

@@ -23,7 +23,7 @@ from memories import queries as memories
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
-from memories.identity.caller import Caller, caller_of
+from memories.identity.caller import Caller, caller_from_request
 from memories.models import Category
 from memory_project.portal.error_labels import for_people
 from memory_project.portal.proposal_forms import ProposalForm
@@ -31,8 +31,8 @@ from memory_project.portal.proposal_forms import ProposalForm
 
 @require_safe
 @login_required
-def listing(request: HttpRequest) -> HttpResponse:
-    caller = caller_of(request, door="portal")
+def proposal_list(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
     state = request.GET.get("state", "")
     rows = queries.proposed_by(caller)
     counts = queries.states_of(rows)
@@ -53,9 +53,9 @@ def listing(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def answer(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+def answer_question(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     """The author's answer to a curator: it waits for review again."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     try:
         clarifications.answer(caller=caller, insight_id=insight_id, notes=request.POST.get("answer", ""))
     except DomainError as error:
@@ -68,7 +68,7 @@ def answer(request: HttpRequest, insight_id: UUID) -> HttpResponse:
 @login_required
 def propose(request: HttpRequest) -> HttpResponse:
     """From nothing, or from a memory, an entity, a column, a finding: what it says is filled in."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     source, initial, actions = _starting_point(caller, request)
     form = ProposalForm(request.POST or None, initial=initial, actions=actions)
     if request.method == "POST" and form.is_valid():
@@ -109,13 +109,13 @@ def _starting_point(
     target = UNSTORABLE.sub("", given_source["column"])[:300]
     if given_source["memory"]:
         record = memories.get(caller, given_source["memory"])
-        source = {"record": record, "is_own": caller.acts_for(record.created_by)}
+        source = {"record": record, "is_own": caller.can_edit_for(record.created_by)}
         category = record.category if record.category != Category.GENERAL else Category.BUSINESS_CONTEXT
         initial |= {"content": record.content, "category": category, "confidence": record.confidence}
         initial["entity_urns"] = "\n".join(record.entity_urns)
         target = next((str(column["column"]) for column in record.related_columns), target)
     elif given_source["finding"]:
-        finding = findings.find(caller, given_source["finding"])
+        finding = findings.get_finding(caller, given_source["finding"])
         source = {"finding": finding, "finding_id": finding.pk.hex}
         initial |= {"content": finding.finding, "category": Category.DATA_QUALITY}
     has_entity = bool(initial["entity_urns"])
@@ -125,9 +125,9 @@ def _starting_point(
 
 @require_POST
 @login_required
-def preview(request: HttpRequest) -> HttpResponse:
+def preview_proposal(request: HttpRequest) -> HttpResponse:
     """What applying would change, while it is being written."""
-    caller = caller_of(request, door="portal")
+    caller = caller_from_request(request, channel="portal")
     form = ProposalForm(request.POST, initial={"entity_urns": request.POST.get("entity_urns", "")}, actions=[])
     return render(request, "knowledge/_effect.html", {"effect": _effect(caller, form)})
 

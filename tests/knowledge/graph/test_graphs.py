@@ -42,7 +42,7 @@ def test_a_file_is_imported_once_and_written_back(alice: Caller, tmp_path: Path)
 
 
 def test_a_path_is_read_over_stdio_alone(alice: Caller) -> None:
-    remote = replace(alice, door="mcp-http")
+    remote = replace(alice, channel="mcp-http")
     with pytest.raises(Invalid, match="over stdio alone"):
         jsonl.migrate(source_path="/etc/passwd", caller=remote)
     text = "\n".join(json.dumps(line) for line in LINES)

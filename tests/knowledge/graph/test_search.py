@@ -19,9 +19,9 @@ def test_a_reflection_is_added_and_found(alice: Caller) -> None:
     space(alice)
     text = "This entity represents the core architectural decision that shaped the entire project."
     number = Entity.objects.get(name="Astro").number
-    ask = {"target_type": "entity", "target_id": number, "content": text, "author": "nolan", "mood": "insight"}
-    result = call(alice, "add_reflection", **ask)["result"]
-    assert {key: result[key] for key in ask} == ask
+    operation = {"target_type": "entity", "target_id": number, "content": text, "author": "nolan", "mood": "insight"}
+    result = call(alice, "add_reflection", **operation)["result"]
+    assert {key: result[key] for key in operation} == operation
     call(alice, "add_reflection", target_type="session", content="A quiet day with little to say.")
     query = "architecture decisions that shaped the project"
     answer = call(alice, "search_reflections", query=query, author="nolan")["results"]

@@ -25,8 +25,8 @@ def say(
     caller: Caller, *texts: str, conversation: str = "monday", user_id: str = "", **extra: Any
 ) -> list[MemoryRecord]:
     messages = [{"role": "human", "content": text, **extra} for text in texts]
-    ask = {"user_id": user_id or caller.email, "conversation_id": conversation, "messages": messages}
-    return store_messages(caller=caller, **ask).turns
+    operation = {"user_id": user_id or caller.email, "conversation_id": conversation, "messages": messages}
+    return store_messages(caller=caller, **operation).turns
 
 
 def lasting(turn: MemoryRecord) -> MemoryRecord:

@@ -173,7 +173,9 @@ tasks.enrich()
 def test_a_thousand_memories_are_read_once_each_with_a_kill_in_the_middle(alice: Caller) -> None:
     texts = [f"Note {n}: the report number {n} is about store {n * 7} and its till." for n in range(1_000)]
     say(alice, *texts)
-    connections.maintain(MemoryRecord, Passage)  # as autovacuum does within a minute; other tests left other figures
+    connections.analyze_tables(
+        MemoryRecord, Passage
+    )  # as autovacuum does within a minute; other tests left other figures
     command = [sys.executable, "-c", WORKER]
     process = subprocess.Popen(command, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

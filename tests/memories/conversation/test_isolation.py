@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memories.contract.errors import DomainError, Forbidden
-from memories.conversation.acting_user import caller_as
+from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, UserDecision
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
@@ -107,7 +107,7 @@ def test_a_service_s_users_are_in_its_own_namespace(service: Caller, alice: Call
 
 
 def test_a_service_reads_nothing_of_its_persona_in_a_user_s_place(service: Caller, olga: Caller) -> None:
-    alone = caller_as(service, "user-1")
+    alone = acting_as(service, "user-1")
     assert (alone.personas, alone.rights, alone.is_admin) == (frozenset(), frozenset(), False)
     say(olga, LONG)
     assert call(service, "recall_memory", user_id="user-1", query="dark theme")["count"] == 0

@@ -205,7 +205,7 @@ def test_deleted_ones_are_purged_when_their_time_has_come(alice: Caller, setting
     settings.SOFT_DELETE_PURGE_DAYS = 0
     (turn,) = say(alice, LONG)
     call(alice, "delete_memory", memory_id=turn.pk.hex)
-    assert deletion.sweep() == (0, 2)
+    assert deletion.delete_expired() == (0, 2)
     assert not MemoryRecord.objects.exists()
 
 

@@ -100,7 +100,7 @@ def test_an_agent_prepares_and_the_person_confirms(alice: Caller, bob: Caller, a
 def test_a_token_with_the_right_wipes_at_once_and_every_table_is_empty(alice: Caller, bob: Caller, ada: Caller) -> None:
     live(alice, bob, ada)
     AuditEvent.objects.create(
-        email=alice.email, door="mcp", tool="memory_recall", outcome="ok", duration_ms=1, arguments={"query": "x"}
+        email=alice.email, channel="mcp", tool="memory_recall", outcome="ok", duration_ms=1, arguments={"query": "x"}
     )
     answer = call(replace(alice, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
     assert answer["memories_deleted"] == 6

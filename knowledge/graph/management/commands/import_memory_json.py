@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from knowledge.graph import jsonl
 from memories.contract.errors import DomainError
-from memories.identity.caller import caller_for
+from memories.identity.caller import build_caller
 
 
 class Command(BaseCommand):
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         if person is None:
             raise CommandError(f"There is no person {email!r}; the admin lists everybody under People.")
         try:
-            caller = caller_for(person, door="command", graph=graph)
+            caller = build_caller(person, channel="command", graph=graph)
             if export:
                 text = "\n".join(jsonl.export_lines(caller))
                 sys.stdout.write(text + "\n") if file == "-" else Path(file).write_text(text, encoding="utf-8")
