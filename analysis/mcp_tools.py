@@ -243,3 +243,4 @@ def query_sql(caller: Caller, operation: operations.QuerySql) -> SqlShape:
 query_sql = replace(query_sql, is_available=lambda caller: bool(execute.readable_sources(caller)))
 
 TOOLS = [analysis_ingest, analysis_store, analysis_query, analysis_act, analysis_clear, analysis_export]
+QUERY_TOOLS = [query_sql]

@@ -9,7 +9,7 @@ from django.conf import settings
 from knowledge.freshness import baselines, comparison
 
 
-def ground(record_id: str) -> int:
+def take_baselines(record_id: str) -> int:
     return baselines.take_baselines([UUID(record_id)])
 
 

@@ -1,89 +1,129 @@
-"""Where other apps plug into memories. Each registry is filled in AppConfig.ready; all that is called here runs inside
-the transaction of the change."""
+"""Extension points of the memories app.
+
+An app that adds to memories subclasses MemoryExtension in its `memory_extension.py`, overrides the hooks it needs and
+registers the class in `AppConfig.ready`. Any number of apps may do so. Unless its docstring says otherwise, a hook runs
+inside the transaction of the change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Model
+from django.utils.module_loading import import_string
 
-from memories.contract.registry import Registry
+from memories.contract.errors import DomainError
+from memories.contract.tools import Call, ContextBlock
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 
-class Review:
-    """Whoever approves memories. What was approved stays in force until a change of it is approved too; the checks
-    refuse by raising a DomainError. A reviewer overrides what concerns it."""
-
-    def check_share(self, record: MemoryRecord) -> None:
-        """Before it is decided who reads the record."""
-
-    def check_restore(self, record: MemoryRecord) -> None:
-        """Before an archived record becomes active again."""
-
-    def check_erase(self, record: MemoryRecord) -> None:
-        """Before a text goes for good."""
-
-    def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
-        """Keeps the edit for a curator and says so; "" lets it pass."""
-        return ""
-
-    def defer_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
-        """Says why a correction waits as a proposal; "" lets it take the record's place at once."""
-        return ""
-
-    def proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
-        """A correction was written as the proposal `record`."""
-
-    def corrected(self, record: MemoryRecord) -> None:
-        """The record is superseded now."""
-
-
-class Copies(Protocol):
-    """Whoever copies what memories say."""
-
-    def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
-        """A record was erased: its copies go, and what quotes these texts."""
-        ...
-
-    def follow(self, record_ids: Sequence[UUID]) -> None:
-        """Fewer people, or others, may read these records than before."""
-        ...
-
-
 @dataclass(frozen=True)
 class PersonalDataColumn:
-    """A column that names a person. When the person's data is wiped its rows go, or, where others rely on them, stay
-    under a pseudonym."""
+    """A column that names a person. When the person's data is wiped, its rows are deleted.
+
+    If `stays`, because others rely on the rows, they are kept and the column gets a pseudonym.
+    """
 
     model: type[Model]
     column: str
     stays: bool = False
 
 
-REVIEWS: Registry[Review] = Registry("reviews")
-COPIES: Registry[Copies] = Registry("copies")
-# Called with a text; returns the URNs of the catalog entities that it speaks of.
-SUBJECTS: Registry[Callable[[str], Sequence[str]]] = Registry("subjects")
-# The columns of each app that name a person.
-TRACES: Registry[Callable[[], Sequence[PersonalDataColumn]]] = Registry("traces")
-# Called with an owner whose data was wiped, and the pseudonym; returns how many rows of which table were emptied.
-WIPES: Registry[Callable[[str, str], Mapping[str, int]]] = Registry("wipes")
-# Called with the URNs and names of entities that the catalog says something else of now.
-CATALOG_CHANGES: Registry[Callable[[Sequence[str], Sequence[str]], object]] = Registry("catalog changes")
-# Called with a record of which something was just said or looked at: written, revised, restored, verified; and whether
-# it is new, so that nothing of it can be there yet.
-GROUNDS: Registry[Callable[[MemoryRecord, bool], None]] = Registry("grounds")
-# Called with a record that has just gone stale, and whoever found it so.
-STALE_LISTENERS: Registry[Callable[[MemoryRecord, Caller], None]] = Registry("listeners to staleness")
-# Derives anew what an app's own search reads; each says in words what it did.
-REBUILDS: Registry[Callable[[], str]] = Registry("rebuilds")
+class MemoryExtension:
+    # -- review: a check refuses the change by raising a DomainError -------------------------------------
+
+    def check_share(self, record: MemoryRecord) -> None:
+        """Called before the visibility of a memory changes."""
+
+    def check_restore(self, record: MemoryRecord) -> None:
+        """Called before an archived memory becomes active again."""
+
+    def check_erase(self, record: MemoryRecord) -> None:
+        """Called before a memory is erased permanently."""
+
+    def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
+        """Store the edit for later approval and return a message about it, or return "" to let it happen now."""
+        return ""
+
+    def defer_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
+        """Return why a correction has to wait as a proposal, or "" to let it supersede the memory now."""
+        return ""
+
+    # -- life of a memory --------------------------------------------------------------------------------
+
+    def record_saved(self, record: MemoryRecord, *, created: bool) -> None:
+        """Called after a memory is created, edited, restored or verified."""
+
+    def correction_proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
+        """Called after a correction of `replaces` was stored as the proposal `record`."""
+
+    def record_superseded(self, record: MemoryRecord) -> None:
+        """Called after a correction took the memory's place."""
+
+    def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
+        """Called after a memory was marked stale by `caller`."""
+
+    # -- copies of what memories say ---------------------------------------------------------------------
+
+    def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
+        """Delete what the app has copied of an erased memory, and what quotes one of its texts."""
+
+    def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
+        """Drop copies from readers who may no longer read these memories."""
+
+    def catalog_changed(self, urns: Sequence[str], names: Sequence[str]) -> None:
+        """Called after aspects of these entities changed in the catalog; `names` are their qualified names."""
+
+    # -- personal data -----------------------------------------------------------------------------------
+
+    def personal_data(self) -> Sequence[PersonalDataColumn]:
+        """Return the app's columns that name a person."""
+        return ()
+
+    def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
+        """Remove what no column of `personal_data` covers; return the number of emptied rows by table."""
+        return {}
+
+    # -- recall ------------------------------------------------------------------------------------------
+
+    def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
+        """Return entities near these, by URN with their distance in steps, and a note on what is degraded."""
+        return {}, ""
+
+    def verification_hints(self, record_ids: Sequence[UUID]) -> Mapping[UUID, str]:
+        """Return, by record id, why a recalled memory should be verified. Runs outside of a transaction."""
+        return {}
+
+    def entities_in(self, text: str) -> Sequence[str]:
+        """Return the URNs of the catalog entities that a text mentions."""
+        return ()
+
+    def rebuild_search(self) -> str:
+        """Rebuild what the app's own search derives from canonical rows; return a line for the operator, or ""."""
+        return ""
+
+    # -- tool calls, on every channel of agents; outside of a transaction --------------------------------
+
+    def after_call(self, caller: Caller, call: Call) -> Iterable[ContextBlock]:
+        """Return context to attach to the response of a successful tool call."""
+        return ()
+
+    def call_failed(self, caller: Caller, call: Call, error: DomainError) -> None:
+        """Called after a tool call was refused or failed."""
 
 
-def first_non_empty(words: Sequence[str]) -> str:
-    """What the first reviewer who holds something back says."""
-    return next(filter(None, words), "")
+_extensions: dict[str, MemoryExtension] = {}
+
+
+def register(path: str) -> None:
+    """Import and register the extension class with this dotted path; registering it again replaces it."""
+    _extensions[path] = import_string(path)()
+
+
+def registered() -> Sequence[MemoryExtension]:
+    """Return the extensions in the order of INSTALLED_APPS."""
+    return tuple(_extensions.values())

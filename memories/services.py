@@ -117,8 +117,8 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
         fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
         if fields["content"] == old.content:
             raise Invalid("is what the memory already says", field="content", allowed="the corrected text")
-        reviews = extensions.REVIEWS.values()
-        waits = extensions.first_non_empty([review.defer_correction(caller, old, fields) for review in reviews])
+        deferrals = [extension.defer_correction(caller, old, fields) for extension in extensions.registered()]
+        waits = next(filter(None, deferrals), "")
         new = MemoryRecord(
             **{**fields, "visibility": Visibility.PRIVATE if waits else fields["visibility"]},
             created_by=old.created_by,
@@ -131,11 +131,11 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
             updated_at=moment,
         )
         save_new(new)
-        for review in reviews:
+        for extension in extensions.registered():
             if waits:
-                review.proposed(caller, new, old)
+                extension.correction_proposed(caller, new, old)
             else:
-                review.corrected(old)
+                extension.record_superseded(old)
         if not waits:
             with revised(caller, old, "supersede", operation.reason, moment):
                 mark_superseded(old, new)
@@ -164,12 +164,10 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
             raise Conflict(f"is {record.status}: restore it before changing it", field="id")
         if changes.get("visibility", record.visibility) != record.visibility:
             check_share(record)
-        reviews = extensions.REVIEWS.values()
-        waits = (
-            extensions.first_non_empty([review.defer_edit(caller, record, changes) for review in reviews])
-            if changes
-            else ""
-        )
+        waits = ""
+        if changes:
+            deferrals = [extension.defer_edit(caller, record, changes) for extension in extensions.registered()]
+            waits = next(filter(None, deferrals), "")
         if waits:
             record.waits = waits
             return record
@@ -203,8 +201,8 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
     restored correction corrects again."""
     with transaction.atomic():
         record, old = locked_with_predecessor(caller, operation.record_id)
-        for review in extensions.REVIEWS.values():
-            review.check_restore(record)
+        for extension in extensions.registered():
+            extension.check_restore(record)
         successor = active_correction(record)
         if successor and record.status == Status.SUPERSEDED:
             raise Conflict(f"is superseded by {successor.pk.hex}: forget that one first", field="id")
@@ -298,8 +296,8 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
 
 
 def check_share(record: MemoryRecord) -> None:
-    for review in extensions.REVIEWS.values():
-        review.check_share(record)
+    for extension in extensions.registered():
+        extension.check_share(record)
 
 
 def _require_identity(caller: Caller) -> None:

@@ -63,15 +63,3 @@ def test_the_reference_of_the_tools_is_what_they_take() -> None:
     block = re.search(r"<!-- reference.*?-->\n(.*?)<!-- end of reference -->", text, re.DOTALL)
     assert block is not None
     assert block[1].strip() == reference(enabled_tools(["all"])).strip()
-
-
-def test_every_registry_is_listed_with_its_module() -> None:
-    modules = {name: cells[0].strip("`") for name, cells in table("docs/decisions.md", "| point |").items()}
-    apps = ("memories", "analysis", "knowledge", "memory_project")
-    sources = [file for app in apps for file in (ROOT / app).rglob("*.py")]
-    registries = {
-        name: str(file.relative_to(ROOT))
-        for file in sources
-        for name in re.findall(r'= Registry\(\s*"([^"]+)"', file.read_text())
-    }
-    assert modules == registries

@@ -17,7 +17,6 @@ from analysis.sources.files import FileUpstream
 from analysis.sources.interface import Upstream
 from analysis.sql.declaration import is_sql
 from memories.contract.errors import DomainError, Invalid
-from memories.contract.registry import Registry
 from memories.identity.caller import Caller
 
 log = logging.getLogger(__name__)
@@ -44,7 +43,6 @@ class SourceModel:
 
 # How a source of this kind is opened, with its declaration, the model, and for whom.
 Opens = Callable[[Source, Resource, str], Upstream]
-KINDS: Registry[Opens] = Registry("kinds of sources")
 
 
 def _open_rest(source: Source, resource: Resource, for_whom: str) -> Upstream:
@@ -53,7 +51,7 @@ def _open_rest(source: Source, resource: Resource, for_whom: str) -> Upstream:
     return RestUpstream(source, resource, as_user=for_whom)
 
 
-BUILT_IN: dict[str, Opens] = {
+KINDS: dict[str, Opens] = {
     "rest": _open_rest,
     "file": lambda source, resource, for_whom: FileUpstream(resource),
 }

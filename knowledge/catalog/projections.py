@@ -38,8 +38,8 @@ def refresh_entities(urns: Sequence[str]) -> None:
     LineageEdge.objects.bulk_create(rows, ignore_conflicts=True)
     document_index.follow(urns)
     names = CatalogEntity.objects.filter(urn__in=list(urns)).values_list("qualified_name", flat=True)
-    for listen in extensions.CATALOG_CHANGES.values():
-        listen(urns, [name for name in names if len(name) >= NAMED_FROM])
+    for extension in extensions.registered():
+        extension.catalog_changed(urns, [name for name in names if len(name) >= NAMED_FROM])
 
 
 def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:

@@ -3,121 +3,24 @@ decide is in decisions.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
 from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
 
-from analysis import findings
 from knowledge.insights.queries import may_curate
 from knowledge.models import Changeset, Insight, InsightState
-from knowledge.operations import TEXTS, Capture, Edit
+from knowledge.operations import TEXTS, Edit
 from knowledge.review import events
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import carries_out, validate
-from memories.contract.registry import Registry
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
-from memories.retrieval.near_duplicates import Similar
 from memories.writing import correction_chains
 from memories.writing.revision import revised
-
-
-@dataclass(frozen=True)
-class Captured:
-    insight: Insight
-    existing: bool = False
-    similar: list[Similar] = field(default_factory=list)
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where the text of an insight comes from: what it says, of which entities, and what is kept of that."""
-
-    text: str
-    entity_urns: list[str]
-    provenance: dict[str, Any]
-
-
-# Called with an observation's number in the caller's graph. Raises NotFound.
-ORIGINS: Registry[Callable[[Caller, int], Origin]] = Registry("origins")
-
-
-@carries_out(Capture)
-def capture(operation: Capture, *, caller: Caller) -> Captured:
-    """Proposes something for the catalog: a private memory that waits for a curator. `visibility` is what it gets
-    once approved; `supersedes` the memory whose place it takes once applied; `finding_id` the finding of an analysis
-    that it comes from, or `observation_id` that of the knowledge graph, whose text it takes where none is given."""
-    origin = _origin(caller, operation)
-    actions = [action.as_action() for action in operation.suggested_actions]
-    replaced = _replaceable(caller, operation.supersedes) if operation.supersedes else None
-    proposals: list[Insight] = []
-
-    def propose(record: MemoryRecord) -> None:
-        proposals.append(_propose(caller, record, actions, operation.visibility, replaced))
-
-    try:
-        answer = services.remember(
-            caller=caller,
-            content=operation.insight_text or origin.text or None,
-            **operation.values("category", "confidence", "source", "related_columns"),
-            entity_urns=operation.entity_urns or origin.entity_urns,
-            visibility=Visibility.PRIVATE,
-            metadata=origin.provenance,
-            within=propose,
-        )
-    except Invalid as error:
-        field_name = "insight_text" if error.field == "content" else error.field
-        raise Invalid(error.fault, field=field_name, allowed=error.allowed) from None
-    return Captured(proposals[0], existing=answer.existing, similar=answer.similar, note=answer.note)
-
-
-def _origin(caller: Caller, operation: Capture) -> Origin:
-    if operation.finding_id:
-        finding = findings.get_finding(caller, operation.finding_id)
-        provenance = {"finding_id": finding.pk.hex, "analysis_id": finding.session.analysis_id, "model": finding.model}
-        return Origin(finding.finding, [], provenance)
-    if operation.observation_id:
-        return ORIGINS["graph"](caller, operation.observation_id)
-    return Origin("", [], {})
-
-
-def _replaceable(caller: Caller, record_id: UUID) -> MemoryRecord:
-    record = MemoryRecord.objects.visible_to(caller).filter(pk=record_id).first()
-    if record is None:
-        raise NotFound("no such memory", field="supersedes")
-    if record.superseded_by:
-        raise Conflict(f"was already corrected, by {record.superseded_by.hex}", field="supersedes")
-    return record
-
-
-def _propose(
-    caller: Caller,
-    record: MemoryRecord,
-    actions: list[dict[str, str]],
-    visibility: str,
-    replaced: MemoryRecord | None,
-) -> Insight:
-    """The insight of a record. A plain memory with this very text becomes one: it is withdrawn until reviewed."""
-    insight = Insight.objects.filter(pk=record.pk).first()
-    if insight:
-        return insight
-    if record.visibility != Visibility.PRIVATE:
-        locked = MemoryRecord.objects.select_for_update().get(pk=record.pk)
-        with revised(caller, locked, "capture", "proposed as an insight"):
-            locked.visibility = Visibility.PRIVATE
-    return Insight.objects.create(
-        record=record, suggested_actions=actions, wanted_visibility=visibility, replaces=replaced
-    )
-
-
-# -- review ------------------------------------------------------------------------------------------------
 
 
 def require_curator_of(caller: Caller, record: MemoryRecord) -> None:
@@ -160,9 +63,18 @@ def edit(operation: Edit, *, caller: Caller) -> Insight:
     return insight
 
 
+def replaceable_memory(caller: Caller, record_id: UUID) -> MemoryRecord:
+    record = MemoryRecord.objects.visible_to(caller).filter(pk=record_id).first()
+    if record is None:
+        raise NotFound("no such memory", field="supersedes")
+    if record.superseded_by:
+        raise Conflict(f"was already corrected, by {record.superseded_by.hex}", field="supersedes")
+    return record
+
+
 def set_replaced(*, caller: Caller, insight_id: UUID | str, record_id: UUID | str | None) -> Insight:
     """A curator says which memory a pending insight takes the place of once it is applied; None: of none."""
-    replaced = _replaceable(caller, validate(Id, record_id, "supersedes")) if record_id else None
+    replaced = replaceable_memory(caller, validate(Id, record_id, "supersedes")) if record_id else None
     with transaction.atomic():
         insight = locked_insight(caller, insight_id)
         require_curator_of(caller, insight.record)

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from knowledge.context.memory_context import entities_of
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.models import FailedCall
 from memories.contract.errors import DomainError
 from memories.contract.tools import Call, ContextBlock

@@ -6,7 +6,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.operations import AnswerQuestion, Appeal, Capture
 from knowledge.review import clarifications, decisions, evidence
 from knowledge.review.cases import problems_of

@@ -34,7 +34,7 @@ def request_changes(*, caller: Caller, insight_id: UUID | str, notes: str) -> In
         insight.question_at = timezone.now()
         insight.save(update_fields=["question_at"])
         decision = record_decision(caller, insight, DecisionKind.NEEDS_MORE, notes)
-        events.tell(insight, decision, to=[insight.record.created_by])
+        events.announce_decision(insight, decision, to=[insight.record.created_by])
     return insight
 
 
@@ -51,7 +51,7 @@ def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
         insight.save(update_fields=["question_at"])
         asker = insight.decisions.filter(kind=DecisionKind.NEEDS_MORE).last()
         decision = record_decision(caller, insight, DecisionKind.ANSWERED, operation.notes)
-        events.tell(insight, decision, to=[asker.by if asker else "", insight.assignee])
+        events.announce_decision(insight, decision, to=[asker.by if asker else "", insight.assignee])
     return insight
 
 
@@ -68,7 +68,7 @@ def reassign(*, caller: Caller, insight_id: UUID | str, to: str, notes: str = ""
         insight.assignee = colleague.email
         insight.save(update_fields=["assignee"])
         decision = record_decision(caller, insight, DecisionKind.HANDED_OVER, notes or f"to {colleague.email}")
-        events.tell(insight, decision, to=[colleague.email])
+        events.announce_decision(insight, decision, to=[colleague.email])
     return insight
 
 

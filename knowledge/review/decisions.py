@@ -93,7 +93,7 @@ def appeal(operation: Appeal, *, caller: Caller) -> Insight:
             raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
         rejecter = insight.reviewed_by
         decision = record_decision(caller, insight, DecisionKind.APPEALED, operation.notes)
-        events.tell(insight, decision, to=[rejecter])
+        events.announce_decision(insight, decision, to=[rejecter])
         back_to_pending(caller, insight, "appeal")
     return insight
 
@@ -144,7 +144,7 @@ def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
         record.metadata = services.written_by(_writer(insight, caller), record, record.metadata)
     editor = insight.edit_by
     decision = record_decision(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
-    events.tell(insight, decision, to=[editor])
+    events.announce_decision(insight, decision, to=[editor])
     _drop_edit(insight)
     transaction.on_commit(lambda: services.index_now(caller, record))
     return insight
@@ -157,7 +157,7 @@ def _writer(insight: Insight, caller: Caller) -> Caller:
 
 def _reject_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
     decision = record_decision(caller, insight, DecisionKind.EDIT_REJECTED, notes)
-    events.tell(insight, decision, to=[insight.edit_by])
+    events.announce_decision(insight, decision, to=[insight.edit_by])
     _drop_edit(insight)
     return insight
 
@@ -216,7 +216,7 @@ def _decide(caller: Caller, insight: Insight, state: InsightState, notes: str, a
     kind = DecisionKind.APPROVED if state == InsightState.APPROVED else DecisionKind.REJECTED
     overturns = "" if approver == caller.email else approver
     decision = record_decision(caller, insight, kind, notes, overturns=overturns)
-    events.tell(insight, decision, to=[insight.record.created_by, overturns])
+    events.announce_decision(insight, decision, to=[insight.record.created_by, overturns])
 
 
 def record_decision(

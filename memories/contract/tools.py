@@ -14,12 +14,13 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_origin, get_type_hints
 from uuid import UUID
 
+from django.apps import apps
+from django.utils.module_loading import import_string
 from pydantic import TypeAdapter
 
 from memories.contract import schemas
-from memories.contract.errors import DomainError, Forbidden, Invalid, check_choice
+from memories.contract.errors import Forbidden, Invalid, check_choice
 from memories.contract.operations import Operation
-from memories.contract.registry import Registry
 
 if TYPE_CHECKING:
     from memories.identity.caller import Caller
@@ -238,9 +239,18 @@ class ContextBlock:
     record_ids: Sequence[UUID] = ()
 
 
-# Each asked after a call that went well; what it returns goes along with the answer.
-COMPANIONS: Registry[Callable[[Caller, Call], ContextBlock | None]] = Registry("companions")
-# Each told of a call that was refused or failed, inside of the call's thread.
-FAILURES: Registry[Callable[[Caller, Call, DomainError], None]] = Registry("listeners to failures")
-# The tools of each toolset, imported when a server wants them.
-TOOLS: Registry[Callable[[], Sequence[Tool]]] = Registry("tools")
+def toolsets() -> dict[str, str]:
+    """Return the dotted path of each toolset's list of tools, by the toolset's name.
+
+    An app declares them as `toolsets` of its AppConfig; they are imported only when a server offers them.
+    """
+    return {
+        name: path
+        for config in reversed(list(apps.get_app_configs()))
+        for name, path in getattr(config, "toolsets", {}).items()
+    }
+
+
+def load_toolset(name: str) -> Sequence[Tool]:
+    tools: Sequence[Tool] = import_string(toolsets()[name])
+    return tools

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from uuid import UUID
 
 from django.conf import settings
 from django.db import DataError, transaction
@@ -110,24 +109,17 @@ def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
         ) from None
 
 
-def forget_about(urns: Sequence[str], names: Sequence[str] = ()) -> int:
-    """Answers that speak of these entities go, of all users: the catalog has changed under them."""
+def delete_answers_about(urns: Sequence[str], names: Sequence[str] = ()) -> int:
+    """Delete the answers of all users about entities that have changed in the catalog."""
     rule = Q(entity_urns__overlap=list(urns))
     for name in names:
         rule |= Q(query__icontains=name) | Q(response__icontains=name)
     return CachedAnswer.objects.filter(rule).delete()[0]
 
 
-class CacheCopies:
-    """What the cache repeats of memories."""
-
-    def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
-        """Whoever was answered with an erased text is not answered with it again."""
-        for text in texts:
-            CachedAnswer.objects.filter(Q(response__contains=text) | Q(query__contains=text)).delete()
-
-    def follow(self, record_ids: Sequence[UUID]) -> None:
-        """An answer is read by the user alone whom it was given to."""
+def delete_answers_quoting(texts: Sequence[str]) -> None:
+    for text in texts:
+        CachedAnswer.objects.filter(Q(response__contains=text) | Q(query__contains=text)).delete()
 
 
 def forget_expired() -> int:

@@ -111,8 +111,8 @@ def _remove(rows: QuerySet[MemoryRecord]) -> int:
             batch = list(rows.select_for_update(skip_locked=True).order_by("pk")[:TOGETHER])
             for record in batch:
                 if record.purge_after:
-                    for copies in extensions.COPIES.values():
-                        copies.erase(record.pk, texts_of(record))
+                    for extension in extensions.registered():
+                        extension.erase_copies(record.pk, texts_of(record))
             pks = [record.pk for record in batch]
             IndexJob.objects.filter(source_id__in=pks).delete()
             MemoryRecord.objects.filter(pk__in=pks).delete()

@@ -22,8 +22,9 @@ from memories.contract.operations import carries_out
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import WipeRequest
 from memories.conversation.operations import Wipe
+from memories.extensions import PersonalDataColumn
 from memories.identity.caller import WIPE, Caller
-from memories.models import IndexJob, MemoryRecord, MemoryRevision, Tier
+from memories.models import Batch, Feedback, Impression, IndexJob, MemoryRecord, MemoryRevision, Tier, Tombstone
 from memories.operations import EDITED_BY, Erase
 from memories.writing.erasure import erase
 
@@ -82,8 +83,8 @@ def withdraw(*, caller: Caller, request_id: uuid.UUID) -> None:
 def count(owner: str) -> dict[str, int]:
     """How many rows of each table name this owner, those that stay under a pseudonym included."""
     counts = {"memory_records": MemoryRecord.objects.filter(created_by=owner).count()}
-    for trace in _traces():
-        table, rows = trace.model._meta.db_table, trace.model._default_manager.filter(**{trace.column: owner})
+    for named in _personal_data():
+        table, rows = named.model._meta.db_table, named.model._default_manager.filter(**{named.column: owner})
         counts[table] = counts.get(table, 0) + rows.count()
     return {table: n for table, n in counts.items() if n}
 
@@ -92,14 +93,14 @@ def _wipe(user: Caller) -> dict[str, int]:
     owner, pseudonym = user.email, f"wiped-{uuid.uuid4().hex[:12]}"
     with transaction.atomic():
         counts = dict(_wipe_memories(user, pseudonym))
-        for trace in _traces():
-            rows = trace.model._default_manager.filter(**{trace.column: owner})
-            table = trace.model._meta.db_table
-            n = rows.update(**{trace.column: pseudonym}) if trace.stays else rows.delete()[0]
-            if not trace.stays:
+        for named in _personal_data():
+            rows = named.model._default_manager.filter(**{named.column: owner})
+            table = named.model._meta.db_table
+            n = rows.update(**{named.column: pseudonym}) if named.stays else rows.delete()[0]
+            if not named.stays:
                 counts[table] = counts.get(table, 0) + n
-        for wipe in extensions.WIPES.values():
-            counts |= wipe(owner, pseudonym)
+        for extension in extensions.registered():
+            counts |= extension.owner_wiped(owner, pseudonym)
     return counts
 
 
@@ -132,12 +133,21 @@ def _wipe_conversations(user: Caller) -> int:
     for start in range(0, len(pks), TOGETHER):
         part = pks[start : start + TOGETHER]
         for pk in part:
-            for copies in extensions.COPIES.values():
-                copies.erase(pk, [])
+            for extension in extensions.registered():
+                extension.erase_copies(pk, [])
         IndexJob.objects.filter(source_id__in=part).delete()
         MemoryRecord.objects.filter(pk__in=part).delete()
     return count + len(pks)
 
 
-def _traces() -> list[extensions.PersonalDataColumn]:
-    return [trace for traces in extensions.TRACES.values() for trace in traces()]
+def _personal_data() -> list[PersonalDataColumn]:
+    """Return the columns that name a person, of this app and of all that extend it."""
+    own = [
+        PersonalDataColumn(Batch, "created_by"),
+        PersonalDataColumn(Feedback, "by"),
+        PersonalDataColumn(Impression, "to"),
+        PersonalDataColumn(MemoryRevision, "changed_by", stays=True),
+        PersonalDataColumn(Tombstone, "created_by", stays=True),
+        PersonalDataColumn(Tombstone, "erased_by", stays=True),
+    ]
+    return own + [column for extension in extensions.registered() for column in extension.personal_data()]

@@ -7,7 +7,7 @@ around them joins in (context). Everything breaks ties by age and id, so an answ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -18,10 +18,9 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
-from memories import embedding
+from memories import embedding, extensions
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.operations import carries_out, validate
-from memories.contract.registry import Registry
 from memories.database import prepared_statements
 from memories.database.queryset_sql import Condition, condition
 from memories.embedding import Tokens
@@ -44,14 +43,6 @@ STATUSES = "SELECT status FROM memory_records WHERE id = ANY(%s)"
 
 LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
 NO_LINEAGE_NOTE = "the lineage can't be read, so only the named entities themselves were looked up"
-NO_CATALOG_NOTE = "no catalog is loaded: graph looked up the named entities themselves, without neighbours"
-
-# The distance of entities near these, and a note; of whoever knows how entities hang together.
-Neighbours = Callable[[Caller, Sequence[str]], tuple[dict[str, int], str]]
-NEIGHBOURS: Registry[Neighbours] = Registry("neighbours")
-# What asks for another look at some of these memories; of whoever watches their subjects.
-Hints = Callable[[Sequence[UUID]], dict[UUID, str]]
-HINTS: Registry[Hints] = Registry("hints")
 
 
 @dataclass(frozen=True)
@@ -251,8 +242,8 @@ def _left_out(caller: Caller, filters: Filters, question: Question, least: float
 
 def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
     hints: dict[UUID, str] = {}
-    for source in HINTS.values():
-        for pk, hint in source(ids).items():
+    for extension in extensions.registered():
+        for pk, hint in extension.verification_hints(ids).items():
             hints[pk] = "; ".join(filter(None, [hints.get(pk, ""), hint]))
     return hints
 
@@ -315,8 +306,6 @@ def _distances(caller: Caller, strategy: str, urns: list[str]) -> tuple[dict[str
     distances = dict.fromkeys(urns, 0)
     if not urns or strategy not in ("auto", "graph"):
         return distances, answer
-    if not NEIGHBOURS:
-        return distances, replace(answer, note=NO_CATALOG_NOTE if strategy == "graph" else "")
     nearest_by_urn, notes = _neighbours(caller, urns)
     near = sorted(nearest_by_urn.items(), key=lambda item: (item[1], item[0]))
     distances = {**dict(near[: URNS_PER_QUERY - len(urns)]), **distances}
@@ -327,9 +316,9 @@ def _neighbours(caller: Caller, urns: list[str]) -> tuple[dict[str, int], list[s
     """Of all who know some: each entity at its least distance, and what is degraded."""
     distances: dict[str, int] = {}
     notes = []
-    for source in NEIGHBOURS.values():
+    for extension in extensions.registered():
         try:
-            near, note = source(caller, urns)
+            near, note = extension.related_entities(caller, urns)
         except DomainError as error:
             near, note = {}, f"{NO_LINEAGE_NOTE}: {error.message}"
         for urn, distance in near.items():

@@ -24,8 +24,8 @@ def erase(operation: Erase, *, caller: Caller) -> Tombstone:
         raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
     with transaction.atomic():
         record, old = locked_with_predecessor(caller, operation.record_id)
-        for review in extensions.REVIEWS.values():
-            review.check_erase(record)
+        for extension in extensions.registered():
+            extension.check_erase(record)
         texts = texts_of(record)
         IndexJob.objects.filter(source_kind="memory", source_id=record.pk).delete()
         tombstone, _ = Tombstone.objects.get_or_create(
@@ -34,8 +34,8 @@ def erase(operation: Erase, *, caller: Caller) -> Tombstone:
         )
         relink_neighbours(caller, record, old)
         _forget_quotations(record, old, texts)
-        for copies in extensions.COPIES.values():
-            copies.erase(record.pk, texts)
+        for extension in extensions.registered():
+            extension.erase_copies(record.pk, texts)
         MemoryRecord.objects.filter(pk=record.pk).delete()
     return tombstone
 

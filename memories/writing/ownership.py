@@ -32,6 +32,6 @@ def move_ownership(*, caller: Caller, old: str, new: str) -> int:
                 record.metadata["legacy_created_by"] = first
             record.created_by = new
         MemoryRecord.objects.bulk_update(rows, ["created_by", "metadata"], batch_size=500)
-        for copies in extensions.COPIES.values():
-            copies.follow([record.pk for record in rows])
+        for extension in extensions.registered():
+            extension.access_narrowed([record.pk for record in rows])
     return len(rows)

@@ -61,9 +61,9 @@ def _due(caller: Caller, operation: PruneNotes) -> list[MemoryRecord]:
 def _is_free(note: MemoryRecord) -> bool:
     """Nobody else decides about it: a proposal, or what stands in the catalog, is not a note any more."""
     try:
-        for review in extensions.REVIEWS.values():
-            review.check_share(note)
-            review.check_erase(note)
+        for extension in extensions.registered():
+            extension.check_share(note)
+            extension.check_erase(note)
     except DomainError:
         return False
     return True

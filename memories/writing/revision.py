@@ -89,13 +89,13 @@ def revised(
     names = {f.name for f in changed}
     record.save(update_fields=names | {"updated_at"})
     if names & SPEAKS or change in GROUNDING:
-        _ground(record)
+        _notify_saved(record)
     if "status" in names and record.status == Status.STALE:
-        for listen in extensions.STALE_LISTENERS.values():
-            listen(record, caller)
+        for extension in extensions.registered():
+            extension.record_stale(record, caller)
     if names & READERS and not _is_only_wider(names, before, record):
-        for copies in extensions.COPIES.values():
-            copies.follow([record.pk])
+        for extension in extensions.registered():
+            extension.access_narrowed([record.pk])
 
 
 def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryRecord:
@@ -106,7 +106,7 @@ def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryReco
     prepared_statements.insert([record])
     if encoded:
         keep({record.pk: encoded.passages}, [record.pk] if record.tier == Tier.SHORT_TERM else [])
-    _ground(record, is_new=True)
+    _notify_saved(record, created=True)
     return record
 
 
@@ -119,12 +119,12 @@ def save_many(news: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
     turns = {record.pk for record, _ in news if record.tier == Tier.SHORT_TERM}
     keep({record.pk: encoded.passages for record, encoded in news if encoded}, turns)
     for record, _ in news:
-        _ground(record, is_new=True)
+        _notify_saved(record, created=True)
 
 
-def _ground(record: MemoryRecord, *, is_new: bool = False) -> None:
-    for ground in extensions.GROUNDS.values():
-        ground(record, is_new)
+def _notify_saved(record: MemoryRecord, *, created: bool = False) -> None:
+    for extension in extensions.registered():
+        extension.record_saved(record, created=created)
 
 
 def _is_only_wider(names: set[str], before: dict[str, Any], record: MemoryRecord) -> bool:

@@ -36,8 +36,8 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         if change in ("forget", "reassign"):
             _require_room(record, last)
         if change in ("share", "reassign") and not caller.is_admin:
-            for review in extensions.REVIEWS.values():
-                review.check_share(record)
+            for extension in extensions.registered():
+                extension.check_share(record)
         _put_back(caller, record, last)
         _put_back_predecessor(caller, record, last)
     return record

@@ -18,16 +18,16 @@ from django.urls import reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
-from analysis import copies
+from analysis import memory_copies
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Text
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.writing.ownership import move_ownership
-from memory_project import notifications
 from memory_project.accounts.tokens import revoke_all
 from memory_project.models import User
+from memory_project.notifications import mail
 
 CURATORS, OPERATORS = "Curators", "Operators"
 GROUPS = {"curator": CURATORS, "operator": OPERATORS}  # the groups of those who look into the admin
@@ -54,7 +54,7 @@ def invite(
     except IntegrityError:
         raise Conflict("has an account already", field="email") from None
     link = start_link(user)
-    is_sent = notifications.send(
+    is_sent = mail.send(
         [address], "You are invited to Commonplace", "mail/invitation.txt", {"link": link, "by": caller.email}
     )
     return user, link, is_sent
@@ -69,7 +69,7 @@ def set_personas(user: User, personas: Sequence[Persona]) -> None:
         PersonaMembership.objects.update_or_create(
             user=user, persona=persona, defaults={"is_default": persona.pk == default}
         )
-    copies.follow_person(user.email)
+    memory_copies.drop_copies_unreadable_by(user.email)
 
 
 def give_rights(user: User, rights: Sequence[str]) -> None:
@@ -112,9 +112,7 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
     if not person.is_active:
         raise Conflict("is switched off", field="person")
     link = start_link(person)
-    return link, notifications.send(
-        [person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email}
-    )
+    return link, mail.send([person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email})
 
 
 def offboard(*, caller: Caller, person: User, to: str) -> int:

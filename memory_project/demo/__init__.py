@@ -20,7 +20,7 @@ from analysis.ingest import ingest
 from analysis.models import Session
 from knowledge.catalog import metadata_files
 from knowledge.changesets.apply import apply
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.review import decisions
 from memories import services
 from memories.identity.caller import Caller, build_caller, system_caller

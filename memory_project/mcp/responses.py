@@ -14,9 +14,10 @@ from anyio import from_thread
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ContentBlock, TextContent
 
+from memories import extensions
 from memories.contract.budget import fit, fit_text
 from memories.contract.errors import DomainError
-from memories.contract.tools import COMPANIONS, FAILURES, Call, ContextBlock, ToolResponse
+from memories.contract.tools import Call, ContextBlock, ToolResponse
 from memories.identity.caller import Caller
 from memory_project.models import AuditEvent
 
@@ -38,12 +39,11 @@ def attached_content(caller: Caller, call: Call) -> AttachedContent:
     """What the companions say of a call; one that fails is logged, and the answer goes without it."""
     started = time.perf_counter()
     entries: list[ContextBlock] = []
-    for name, companion in COMPANIONS.items():
+    for extension in extensions.registered():
         try:
-            if entry := companion(caller, call):
-                entries.append(entry)
+            entries.extend(extension.after_call(caller, call))
         except Exception:
-            log.exception("%s could not go along with %s", name, call.tool)
+            log.exception("%s could not add to the response of %s", type(extension).__name__, call.tool)
     texts = [json.dumps(entry.data, ensure_ascii=False) for entry in entries]
     record_ids = [pk for entry in entries for pk in entry.record_ids]
     return AttachedContent(texts, record_ids, (time.perf_counter() - started) * 1000)
@@ -51,11 +51,11 @@ def attached_content(caller: Caller, call: Call) -> AttachedContent:
 
 def report_failure(caller: Caller, call: Call, error: DomainError) -> None:
     """A listener that fails itself is logged; the call's own fault is what the client hears."""
-    for name, listen in FAILURES.items():
+    for extension in extensions.registered():
         try:
-            listen(caller, call, error)
+            extension.call_failed(caller, call, error)
         except Exception:
-            log.exception("%s could not hear of a failure of %s", name, call.tool)
+            log.exception("%s could not handle the failure of %s", type(extension).__name__, call.tool)
 
 
 def asks_for_context(context: Context[Any, Any] | None) -> bool:

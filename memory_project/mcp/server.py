@@ -26,7 +26,7 @@ from starlette.types import ASGIApp
 from knowledge.graph import anthropic
 from memories.contract import progress
 from memories.contract.errors import DomainError, Forbidden, NotFound, from_database_error
-from memories.contract.tools import TOOLS, Call, Tool, ToolResponse
+from memories.contract.tools import Call, Tool, ToolResponse, load_toolset, toolsets
 from memories.database import connections
 from memories.identity.caller import Caller
 from memory_project import __version__, rate_limits
@@ -58,7 +58,6 @@ INSTRUCTIONS = (
     "Correct instead of contradicting: memory_manage supersede keeps what was believed before."
 )
 ANTHROPIC = "anthropic"  # the profile that takes the place of Anthropic's memory server
-TOOLSETS = ("memory", "knowledge", "analysis", "query", "graph", "conversation")
 
 
 class CommonplaceServer(ReadingServer):
@@ -177,17 +176,20 @@ def internal_error(name: str) -> InternalError:
     return InternalError("something went wrong; the server's log says what")
 
 
-def enabled_tools(toolsets: Sequence[str]) -> list[Tool]:
-    """The tools of these sets ("all" means every one), set by set, as they are declared; of analysis none where the
-    installation has switched it off."""
-    if unknown := sorted(set(toolsets) - {*TOOLSETS, "all"}):
-        raise ImproperlyConfigured(f"unknown toolset {unknown[0]!r}; allowed: {', '.join(TOOLSETS)}, all")
-    names = [name for name in TOOLSETS if name in toolsets or "all" in toolsets]
+def enabled_tools(names: Sequence[str]) -> list[Tool]:
+    """Return the tools of these toolsets ("all" means every one).
+
+    Raises ImproperlyConfigured for an unknown toolset, or if ANALYSIS_ENABLED leaves none of those named.
+    """
+    declared = toolsets()
+    if unknown := sorted(set(names) - {*declared, "all"}):
+        raise ImproperlyConfigured(f"unknown toolset {unknown[0]!r}; allowed: {', '.join(declared)}, all")
+    enabled = [name for name in declared if name in names or "all" in names]
     if not settings.ANALYSIS_ENABLED:
-        names = [name for name in names if name != "analysis"]
-    if toolsets and not names:
+        enabled = [name for name in enabled if name != "analysis"]
+    if names and not enabled:
         raise ImproperlyConfigured("the toolset 'analysis' offers no tools while ANALYSIS_ENABLED is false")
-    return [tool for name in names for tool in TOOLS[name]()]
+    return [tool for name in enabled for tool in load_toolset(name)]
 
 
 def build_server(

@@ -18,8 +18,8 @@ from memories.contract.errors import Forbidden, Invalid
 from memories.contract.urls import url_for
 from memories.identity.caller import Caller, build_caller
 from memories.models import MemoryRecord
-from memory_project import notifications
 from memory_project.models import Notification, User
+from memory_project.notifications import mail
 from memory_project.notifications.mentions import people_mentioned
 
 KEPT_DAYS = 90
@@ -74,12 +74,12 @@ def notify(kind: str, people: Iterable[str], *, record_id: UUID, by: str) -> Non
         if way == "none" or unread.filter(record_id=record_id).exists() or unread.filter(by=by).count() >= FLOOD:
             continue
         notice = Notification.objects.create(person=person, kind=kind, record_id=record_id, by=by)
-        if way == "mail" and notifications.is_on():
+        if way == "mail" and mail.is_configured():
             transaction.on_commit(partial(async_task, "memory_project.tasks.mail_notification", notice.pk))
 
 
-def on_review_event(kind: str, insight: Insight, by: str, notes: str, people: list[str]) -> None:
-    """knowledge.review.events.Listener."""
+def notify_review(kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
+    """Notify the people a review event concerns, and those mentioned in its note who may see the insight."""
     if kind in KINDS:
         notify(kind, people, record_id=insight.pk, by=by)
     if "@" in notes:
@@ -90,13 +90,13 @@ def on_review_event(kind: str, insight: Insight, by: str, notes: str, people: li
         notify("mentioned", readers, record_id=insight.pk, by=by)
 
 
-def on_stale(record: MemoryRecord, caller: Caller) -> None:
-    """memories.extensions.STALE_LISTENERS: its owner is told, unless it was the owner who said so."""
+def notify_stale(record: MemoryRecord, caller: Caller) -> None:
+    """Notify the owner, unless the owner has marked it stale."""
     notify("stale", [record.created_by], record_id=record.pk, by=caller.email)
 
 
-def notify_mentions(record: MemoryRecord, is_new: bool) -> None:
-    """memories.extensions.GROUNDS: people named in a text that they may read."""
+def notify_mentions(record: MemoryRecord) -> None:
+    """Notify people mentioned in a memory that they may read."""
     if "@" not in record.content:
         return
     readers = [
@@ -104,16 +104,6 @@ def notify_mentions(record: MemoryRecord, is_new: bool) -> None:
         if MemoryRecord.objects.visible_to(caller).filter(pk=record.pk).exists()
     ]  # fmt: skip
     notify("mentioned", readers, record_id=record.pk, by=str(record.metadata.get("edited_by") or record.created_by))
-
-
-class InboxCopies:
-    """memories.extensions.Copies: what is erased is news no more."""
-
-    def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
-        Notification.objects.filter(record_id=record_id).delete()
-
-    def follow(self, record_ids: Sequence[UUID]) -> None:
-        """Texts are read where they are shown, with the reader's eyes."""
 
 
 def notifications_for(caller: Caller) -> QuerySet[Notification]:
@@ -174,6 +164,4 @@ def mail_one(notice_id: int) -> bool:
     if not entries or not entries[0].link:
         return False
     context = {"notice": entries[0], "person": row.person}
-    return notifications.send(
-        [row.person.email], f"Commonplace: {row.by} {entries[0].says}", "mail/notice.txt", context
-    )
+    return mail.send([row.person.email], f"Commonplace: {row.by} {entries[0].says}", "mail/notice.txt", context)

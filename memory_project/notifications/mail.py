@@ -1,127 +1,33 @@
-"""E-mail, and the regular notices: the weekly digest, the alert about old reviews, an overturned decision."""
+"""E-mail to people, if an SMTP server is configured."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage
-from django.db import transaction
-from django.utils import timezone
+from django.template.loader import render_to_string
 
-from knowledge.insights import queries as curation
-from knowledge.models import Decision, Insight
-from memories import queries
-from memories.contract.errors import Forbidden
-from memories.identity.caller import Caller, build_caller, system_caller
-from memories.retrieval.recall import Filters, in_scope
-from memory_project import audit, notifications
-from memory_project.models import AuditEvent, User
-from memory_project.notifications import inbox
+from memories.database import connections
 
-DIGEST, ALERT = "mail.digest", "mail.review_alert"  # their names in the audit, which says when one was last sent
-NEW_SHOWN = 5
+log = logging.getLogger(__name__)
 
 
-class Mail:
-    """memory_project.notifications.Notifier over SMTP."""
-
-    def is_on(self) -> bool:
-        return bool(settings.EMAIL_HOST)
-
-    def send(self, people: Sequence[str], subject: str, text: str) -> bool:
-        return bool(EmailMessage(subject, text, settings.DEFAULT_FROM_EMAIL, list(people)).send())
+def is_configured() -> bool:
+    return bool(settings.EMAIL_HOST)
 
 
-def send_digest() -> str:
-    """On Mondays, once: to each person what is new, what waits, and what became of their insights."""
-    if not notifications.is_on() or not settings.DIGEST:
-        return "off"
-    now = timezone.localtime()
-    if now.weekday() != 0 or _sent_since(DIGEST, now - timedelta(days=2)):
-        return "not due"
-    count = sum(_digest_to(person) for person in User.objects.filter(is_active=True))
-    _note(DIGEST, {"sent": count})
-    return f"{count} sent"
-
-
-def _digest_to(person: User) -> bool:
-    if person.notify.get(inbox.DIGEST) == "none":
+def send(people: Sequence[str], subject: str, template: str, context: dict[str, Any]) -> bool:
+    """Return whether the SMTP server accepted the message. A failure is logged and never stops the caller."""
+    if not is_configured():
         return False
+    text = render_to_string(template, {**context, "site": settings.COMMONPLACE_URL})
+    message = EmailMessage(" ".join(subject.split()), text, settings.DEFAULT_FROM_EMAIL, list(people))
+    connections.release()  # no database connection is held while another server is waited for
     try:
-        caller = build_caller(person, channel="mail")
-    except Forbidden:
+        return bool(message.send())
+    except OSError as error:  # errors of smtplib are OSErrors
+        log.warning("mail to %s was not sent: %s", ", ".join(people), error)
         return False
-    context = digest_of(caller)
-    if not any(context[name] for name in ("new_count", "stale_count", "decided", "waiting_count")):
-        return False
-    return notifications.send(
-        [person.email], "This week in Commonplace", "mail/digest.txt", {**context, "person": person}
-    )
-
-
-def digest_of(caller: Caller) -> dict[str, Any]:
-    """What a week brought, as far as this person may see it."""
-    week = timezone.now() - timedelta(days=7)
-    new = in_scope(caller, Filters()).filter(created_at__gte=week).exclude(created_by=caller.email)
-    waiting = curation.waiting(caller) if curation.may_curate(caller) else Insight.objects.none()
-    return {
-        "new_count": queries.capped_count(new),
-        "new": list(new.defer("search").order_by("-created_at")[:NEW_SHOWN]),
-        "stale_count": queries.capped_count(queries.reviewable_stale(caller)),
-        "decided": list(curation.proposed_by(caller).filter(reviewed_at__gte=week)[:10]),
-        "waiting_count": queries.capped_count(waiting),
-    }
-
-
-def alert_about_reviews() -> str:
-    """Tells curators when an insight has waited longer than REVIEW_ALERT_HOURS; at most once a day."""
-    if not notifications.is_on() or not settings.REVIEW_ALERT_HOURS:
-        return "off"
-    limit = timezone.now() - timedelta(hours=settings.REVIEW_ALERT_HOURS)
-    late = curation.waiting(system_caller()).filter(record__created_at__lt=limit)
-    if not late.exists() or _sent_since(ALERT, timezone.now() - timedelta(days=1)):
-        return "not due"
-    count = 0
-    for person in User.objects.filter(is_active=True, is_staff=True):
-        caller = build_caller(person, channel="mail")
-        if not curation.may_curate(caller):
-            continue
-        insights = curation.waiting(caller).filter(record__created_at__lt=limit)
-        if oldest := insights.first():
-            context = {"oldest": oldest, "count": queries.capped_count(insights), "hours": settings.REVIEW_ALERT_HOURS}
-            count += notifications.send([person.email], "Insights wait for review", "mail/review_alert.txt", context)
-    _note(ALERT, {"sent": count})
-    return f"{count} sent"
-
-
-def notify_overturned(insight: Insight, decision: Decision) -> int:
-    """Whoever approved and whoever wrote it; returns to how many people it was sent."""
-    people = {decision.overturns, insight.record.created_by} - {decision.by}
-    context = {"insight": insight, "decision": decision}
-    subject = "An approved insight was rejected"
-    return sum(notifications.send([address], subject, "mail/overturned.txt", context) for address in sorted(people))
-
-
-def on_overturned(insight: Insight, decision: Decision) -> None:
-    transaction.on_commit(partial(notify_overturned, insight, decision))
-
-
-def _sent_since(name: str, moment: Any) -> bool:
-    return AuditEvent.objects.filter(tool=name, at__gte=moment).exists()
-
-
-def _note(name: str, arguments: dict[str, Any]) -> None:
-    audit.record(
-        caller=system_caller(),
-        tool=name,
-        outcome=AuditEvent.Outcome.OK,
-        duration_ms=0,
-        arguments=arguments,
-        answer=None,
-        request_chars=0,
-        response_chars=0,
-    )

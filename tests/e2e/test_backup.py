@@ -44,7 +44,7 @@ from memories import services
 from memories.identity.caller import build_caller
 from memory_project.models import User
 user = User.objects.create_user("alice@example.org", "a long password")
-caller = build_caller(user, door="test")
+caller = build_caller(user, channel="test")
 for text in ({SECRET!r}, {FACT!r}):
     print(services.remember(caller=caller, content=text).record.pk)
 """

@@ -33,7 +33,7 @@ urn = "{urn}"
 DECLARE = (
     "from analysis.models import DeclaredSource\nDeclaredSource.objects.create(name='tills', declaration='''{text}''')"
 )
-SWEEP = "from knowledge.freshness import comparison\nprint(comparison.sweep(10_000))"
+SWEEP = "from knowledge.freshness import comparison\nprint(comparison.check_all_entities(10_000))"
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 from knowledge.catalog.json_patch import canonical
 from knowledge.changesets.apply import Applied
 from knowledge.changesets.apply import apply as apply_changes
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.models import Insight
 from knowledge.review.decisions import approve
 from memories.identity.caller import Caller

@@ -14,7 +14,7 @@ from django.urls import reverse
 from knowledge.admin.changesets import ChangesetAdmin
 from knowledge.admin.insights import InsightAdmin
 from knowledge.changesets.apply import apply
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.models import Changeset, Insight
 from memories import services
 from memories.admin import base

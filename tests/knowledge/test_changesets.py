@@ -15,7 +15,7 @@ from knowledge.changesets.apply import apply as apply_changes
 from knowledge.changesets.apply import get_changeset, resume
 from knowledge.changesets.apply import preview as preview_changes
 from knowledge.changesets.change_request import CHANGE_TYPES
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from knowledge.review.decisions import reject
 from memories import services

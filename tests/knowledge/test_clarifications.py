@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from knowledge.insights import queries
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Insight

@@ -12,7 +12,7 @@ from analysis.ingest import ingest
 from analysis.models import Finding, IngestedRecord
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.models import Change
 from knowledge.review import decisions
 from memories import services

@@ -12,7 +12,7 @@ from django.urls import reverse
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.changesets.apply import apply
 from knowledge.freshness import baselines, comparison
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.models import Changeset
 from knowledge.review import decisions
 from memories import services

@@ -20,7 +20,8 @@ from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply
 from knowledge.freshness import baselines, comparison, stale_review
 from knowledge.freshness.events import follow_once
-from knowledge.insights.lifecycle import capture, edit
+from knowledge.insights.capture import capture
+from knowledge.insights.lifecycle import edit
 from knowledge.mcp_tools.catalog import catalog_lineage
 from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline, EntityState
 from knowledge.review.decisions import approve

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from knowledge.insights import queries
-from knowledge.insights.lifecycle import capture, edit
+from knowledge.insights.capture import capture
+from knowledge.insights.lifecycle import edit
 from knowledge.models import Insight, InsightState
 from knowledge.review.decisions import approve, reject, undo_review
 from memories import services

@@ -16,7 +16,7 @@ from knowledge.context import memory_context
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import stale_review
 from knowledge.insights import entity_linking
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.tools import Call

@@ -11,8 +11,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from knowledge.changesets import suggested
+from knowledge.insights.capture import capture
 from knowledge.insights.contradiction import contradiction
-from knowledge.insights.lifecycle import capture, set_replaced
+from knowledge.insights.lifecycle import set_replaced
 from knowledge.insights.similar_claims import closest_memories
 from knowledge.models import Insight
 from knowledge.review import decisions

@@ -13,7 +13,7 @@ from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.changesets.apply import preview
 from knowledge.insights import queries
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.models import Changeset, Insight
 from knowledge.review import decisions
 from knowledge.review.queue import Queue, QueuePosition

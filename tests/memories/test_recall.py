@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,9 +10,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memories import services
+from memories import extensions, services
 from memories.contract.errors import Invalid
 from memories.database.queryset_sql import condition
+from memories.extensions import MemoryExtension
 from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord, Passage, Status
 from memories.operations import STRATEGIES
@@ -114,19 +116,14 @@ def test_include_stale_brings_neither_superseded_nor_archived(alice: Caller, lib
     assert statuses == {Status.ACTIVE}
 
 
-def test_graph_without_catalog_is_entity_and_says_so(
-    alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("memories.retrieval.recall.NEIGHBOURS", {})
-    answer = recall(caller=alice, entity_urns=[STOCK], strategy="graph")
-    assert records_of(answer) == [library["stock"]]
-    assert "no catalog" in answer.note
-
-
 def test_graph_takes_neighbours_and_ranks_by_distance(
     alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memories.retrieval.recall.NEIGHBOURS", {"stock": lambda caller, urns: ({STOCK: 1}, "")})
+    class Lineage(MemoryExtension):
+        def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
+            return {STOCK: 1}, ""
+
+    monkeypatch.setattr(extensions, "_extensions", {"lineage": Lineage()})
     answer = recall(caller=alice, entity_urns=[ORDERS], strategy="graph")
     assert records_of(answer)[-1] == library["stock"]
     assert [hit.bonus for hit in answer.hits] == [1.0, 1.0, 0.5]

@@ -19,8 +19,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from memories import services
-from memories.contract.tools import COMPANIONS
+from memories import extensions, services
+from memories.extensions import MemoryExtension
 from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord, Persona
 from memories.writing import erasure
@@ -356,9 +356,10 @@ def test_memories_come_beside_the_answer_unless_the_call_says_no(
 def test_a_companion_that_breaks_breaks_no_answer(
     alice: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaks(caller: Caller, call: Any) -> None:
-        raise RuntimeError("the power went")
+    class Broken(MemoryExtension):
+        def after_call(self, caller: Caller, call: Any) -> list[Any]:
+            raise RuntimeError("the power went")
 
-    monkeypatch.setitem(COMPANIONS, "memory context", breaks)
+    monkeypatch.setattr(extensions, "_extensions", {"broken": Broken()})
     answer = as_caller(alice, lambda client: client.call_tool("catalog_entity", {"urn": ORDERS}))
     assert (answer.is_error, len(answer.content)) == (False, 1)

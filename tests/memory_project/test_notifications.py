@@ -10,7 +10,7 @@ from django.core import mail
 from django.test import Client
 from django.urls import reverse
 
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.review import clarifications, decisions
 from memories import services
 from memories.contract.errors import Forbidden, Invalid

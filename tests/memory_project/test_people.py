@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
@@ -21,7 +21,7 @@ from memories.models import MemoryRecord
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
 from memory_project.models import ApiToken, AuditEvent, User
-from memory_project.notifications import inbox, mail
+from memory_project.notifications import digest, inbox
 
 pytestmark = pytest.mark.django_db
 
@@ -171,15 +171,15 @@ MONDAY = datetime(2026, 3, 2, 9, tzinfo=timezone.get_default_timezone())
 
 @pytest.fixture
 def on_monday(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_project.notifications.mail.timezone.localtime", lambda: MONDAY)
+    monkeypatch.setattr("memory_project.notifications.digest.timezone.localtime", lambda: MONDAY)
 
 
 def test_nothing_is_sent_until_it_is_configured(
     alice: Caller, bob_user: User, fact: MemoryRecord, settings: Any
 ) -> None:
-    assert mail.send_digest() == mail.alert_about_reviews() == "off"
+    assert digest.send_digest() == digest.alert_about_reviews() == "off"
     settings.EMAIL_HOST = "mail.example.org"
-    assert mail.send_digest() == mail.alert_about_reviews() == "off"
+    assert digest.send_digest() == digest.alert_about_reviews() == "off"
     assert outbox.outbox == []
 
 
@@ -194,7 +194,7 @@ def test_the_digest_tells_each_person_what_they_may_see(
 ) -> None:
     settings.DIGEST = True
     services.remember(caller=alice, content="A thought that is private.", visibility="private")
-    assert mail.send_digest() == "1 sent"
+    assert digest.send_digest() == "1 sent"
     (message,) = outbox.outbox
     assert message.to == [bob_user.email]
     assert fact.content in message.body
@@ -215,18 +215,18 @@ def test_who_wants_no_digest_gets_none(
 ) -> None:
     settings.DIGEST = True
     inbox.choose(caller=bob, ways={"digest": "none"})
-    assert mail.send_digest() == "0 sent"
+    assert digest.send_digest() == "0 sent"
 
 
 def test_the_digest_goes_out_once_and_on_mondays_only(
     bob_user: User, fact: MemoryRecord, mail_server: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DIGEST = True
-    monkeypatch.setattr("memory_project.notifications.mail.timezone.localtime", lambda: MONDAY + timedelta(days=1))
-    assert mail.send_digest() == "not due"
-    monkeypatch.setattr("memory_project.notifications.mail.timezone.localtime", timezone.now)
-    AuditEvent.objects.create(tool=mail.DIGEST, channel="mail", outcome="ok", duration_ms=0)
-    assert mail.send_digest() == "not due"
+    monkeypatch.setattr("memory_project.notifications.digest.timezone.localtime", lambda: MONDAY + timedelta(days=1))
+    assert digest.send_digest() == "not due"
+    monkeypatch.setattr("memory_project.notifications.digest.timezone.localtime", timezone.now)
+    AuditEvent.objects.create(tool=digest.DIGEST, channel="mail", outcome="ok", duration_ms=0)
+    assert digest.send_digest() == "not due"
 
 
 def test_curators_are_alerted_once_a_day_about_reviews_that_wait_too_long(
@@ -234,11 +234,11 @@ def test_curators_are_alerted_once_a_day_about_reviews_that_wait_too_long(
 ) -> None:
     settings.REVIEW_ALERT_HOURS = 48
     captured = capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
-    assert mail.alert_about_reviews() == "not due"
+    assert digest.alert_about_reviews() == "not due"
     MemoryRecord.objects.filter(pk=captured.pk).update(created_at=timezone.now() - timedelta(hours=49))
-    assert mail.alert_about_reviews() == "1 sent"
+    assert digest.alert_about_reviews() == "1 sent"
     assert "Orders come twice a day." in outbox.outbox[0].body
-    assert mail.alert_about_reviews() == "not due"
+    assert digest.alert_about_reviews() == "not due"
 
 
 def test_who_approved_and_who_wrote_it_hear_of_a_rejection(

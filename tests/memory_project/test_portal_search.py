@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from knowledge.catalog.name_resolution import urn_of
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from memories import services
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller

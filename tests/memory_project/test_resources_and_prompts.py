@@ -17,7 +17,7 @@ from mcp import MCPError
 from mcp.types import ResourceTemplateReference, ResourceUpdatedNotification
 
 from knowledge.context import recent_changes
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.review import decisions
 from memories import services
 from memories.identity.caller import Caller, system_caller

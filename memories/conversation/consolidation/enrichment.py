@@ -61,7 +61,7 @@ def enrich_batch(worker: str) -> tuple[int, int]:
 
 def subjects_of(text: str) -> list[str]:
     """The catalog entities that a text speaks of, so that it comes to mind where one of them is named."""
-    return list(dict.fromkeys(urn for entities in extensions.SUBJECTS.values() for urn in entities(text)))
+    return list(dict.fromkeys(urn for extension in extensions.registered() for urn in extension.entities_in(text)))
 
 
 def reopen() -> int:
@@ -96,8 +96,8 @@ def _write(record: MemoryRecord, result: Reading, urns: Sequence[str]) -> None:
     record.entity_urns = list(dict.fromkeys([*record.entity_urns, *urns]))[:MAX_URNS]
     record.enrichment_status = COMPLETED
     record.save(update_fields=["importance", "dimension", "summary", "tags", "entity_urns", "enrichment_status"])
-    for ground in extensions.GROUNDS.values():
-        ground(record, False)
+    for extension in extensions.registered():
+        extension.record_saved(record, created=False)
     if record.derived_from:
         MemoryRecord.objects.filter(pk=record.derived_from, tier=Tier.SHORT_TERM).update(importance=record.importance)
 

@@ -36,8 +36,9 @@ class Command(BaseCommand):
             f" the language of {count} more memories is known"
         )
         self.stdout.write(f"the vector index: {vector_index.train()}")
-        for rebuild in extensions.REBUILDS.values():
-            self.stdout.write(rebuild())
+        for extension in extensions.registered():
+            if line := extension.rebuild_search():
+                self.stdout.write(line)
 
 
 def search_columns() -> Iterator[tuple[type[models.Model], models.GeneratedField]]:

@@ -18,10 +18,9 @@ from django.urls import reverse_lazy
 
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller, caller_from_request
-from memory_project import notifications
 from memory_project.accounts import people, tokens
 from memory_project.models import AuditEvent, User
-from memory_project.notifications import inbox
+from memory_project.notifications import inbox, mail
 from memory_project.portal.error_labels import for_people
 
 SIGN_INS_SHOWN = 8
@@ -90,9 +89,9 @@ def account(request: HttpRequest) -> HttpResponse:
         "tokens_in_use": in_use,
         "kinds": [(kind, entry.title, request.user.notify.get(kind, "portal")) for kind, entry in inbox.KINDS.items()],
         "ways": inbox.CHOICES,
-        "has_digest": settings.DIGEST and notifications.is_on(),
+        "has_digest": settings.DIGEST and mail.is_configured(),
         "wants_digest": request.user.notify.get(inbox.DIGEST) != "none",
-        "has_mail": notifications.is_on(),
+        "has_mail": mail.is_configured(),
         "zones": sorted(available_timezones()),
     }
     return render(request, "registration/account.html", context)

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from analysis import findings
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.insights import queries
-from knowledge.insights.lifecycle import Captured, capture
+from knowledge.insights.capture import Captured, capture
 from knowledge.models import InsightState
 from knowledge.review import clarifications
 from knowledge.review.cases import Effect, draft, problems_of

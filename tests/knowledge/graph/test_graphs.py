@@ -14,7 +14,7 @@ from django.db import connection
 from knowledge.graph import jsonl
 from knowledge.graph.catalog_links import neighbours
 from knowledge.graph.models import Entity, Graph, Observation
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import SPACE, call, names, space

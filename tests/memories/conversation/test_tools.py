@@ -253,13 +253,18 @@ def test_entries_are_dropped_by_pattern_by_entity_or_all(alice: Caller) -> None:
     assert call(alice, "cache_invalidate", invalidate_all=True)["deleted_count"] == 1
 
 
+ORDERS_URN = "urn:li:dataset:(urn:li:dataPlatform:x,fernhill.sales.orders,PROD)"
+
+
 def test_a_changed_entity_drops_answers_about_it(alice: Caller) -> None:
     from memories import extensions
 
     call(alice, "store_cache", query="Which columns has fernhill.sales.orders?", response="id, total")
     call(alice, "store_cache", query="Which day is it?", response="Monday")
-    for listen in extensions.CATALOG_CHANGES.values():
-        listen(["urn:li:dataset:(urn:li:dataPlatform:x,fernhill.sales.orders,PROD)"], ["fernhill.sales.orders"])
+    for extension in extensions.registered():
+        extension.catalog_changed(
+            ["urn:li:dataset:(urn:li:dataPlatform:x,fernhill.sales.orders,PROD)"], ["fernhill.sales.orders"]
+        )
     assert list(CachedAnswer.objects.values_list("response", flat=True)) == ["Monday"]
 
 

@@ -12,10 +12,11 @@ from django.db import connection, models
 from django.test import Client
 from django.urls import reverse
 
-from knowledge.insights.lifecycle import capture
+from knowledge.insights.capture import capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Forbidden
+from memories.conversation import wipe
 from memories.conversation.models import WipeRequest
 from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller
 from memories.models import MemoryRecord
@@ -146,13 +147,7 @@ def test_the_audit_of_the_wipe_itself_names_nobody(alice: Caller) -> None:
 
 def test_every_column_that_may_name_a_person_is_a_trace() -> None:
     """A new table with an owner is wiped too, or this fails."""
-    from memories import extensions
-
-    traced = {
-        (trace.model._meta.db_table, trace.column.split("__")[0])
-        for traces in extensions.TRACES.values()
-        for trace in traces()
-    }
+    traced = {(column.model._meta.db_table, column.column.split("__")[0]) for column in wipe._personal_data()}
     traced |= {("memory_records", "created_by")}
     names = {"created_by", "owner", "by", "to", "email", "person", "reviewed_by", "applied_by", "rolled_back_by"}
     names |= {"changed_by", "erased_by", "edit_by", "on_behalf_of", "user"}

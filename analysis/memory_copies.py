@@ -18,7 +18,7 @@ from memories.identity.caller import build_caller
 from memories.models import MemoryRecord
 
 
-def erase(record_id: UUID, texts: Sequence[str]) -> None:
+def erase_copies(record_id: UUID, texts: Sequence[str]) -> None:
     """Every copy of a memory, the summaries that it went into, and whatever repeats its words."""
     _drop(IngestedRecord.objects.filter(model=MODEL, record_id=record_id.hex))
     for text in texts:
@@ -27,7 +27,7 @@ def erase(record_id: UUID, texts: Sequence[str]) -> None:
         findings.filter(Q(finding__contains=text) | Q(plain__contains=_as_json(text))).delete()
 
 
-def follow(record_ids: Sequence[UUID]) -> None:
+def drop_unreadable_copies(record_ids: Sequence[UUID]) -> None:
     """After fewer people may read these memories, or others: the copies of those who may not are dropped."""
     copies = IngestedRecord.objects.filter(model=MODEL, record_id__in=[pk.hex for pk in record_ids])
     for owner in copies.order_by().values_list("session__owner", flat=True).distinct():
@@ -36,7 +36,7 @@ def follow(record_ids: Sequence[UUID]) -> None:
         _drop(copies.filter(session__owner=owner, record_id__in=unreadable))
 
 
-def follow_person(email: str) -> None:
+def drop_copies_unreadable_by(email: str) -> None:
     """After a person's personas have changed: copies of what they may not read any more are dropped."""
     copies = IngestedRecord.objects.filter(session__owner=email, model=MODEL).order_by()
     ids = [UUID(text) for text in copies.values_list("record_id", flat=True).distinct()]
@@ -68,13 +68,3 @@ def _drop(copies: QuerySet[Any]) -> None:
 def _as_json(text: str) -> str:
     """As it stands inside of a jsonb value that is cast to text."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-class AnalysisCopies:
-    """memories.extensions.Copies: memories that analyses have ingested."""
-
-    def erase(self, record_id: UUID, texts: Sequence[str]) -> None:
-        erase(record_id, texts)
-
-    def follow(self, record_ids: Sequence[UUID]) -> None:
-        follow(record_ids)

@@ -1,0 +1,25 @@
+"""What analyses add to memories: copies that they ingested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from analysis import memory_copies
+from analysis.models import Action, Session
+from memories.extensions import MemoryExtension, PersonalDataColumn
+
+
+class AnalysisMemoryExtension(MemoryExtension):
+    def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
+        memory_copies.erase_copies(record_id, texts)
+
+    def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
+        memory_copies.drop_unreadable_copies(record_ids)
+
+    def personal_data(self) -> Sequence[PersonalDataColumn]:
+        return [
+            PersonalDataColumn(Session, "owner"),
+            PersonalDataColumn(Action, "owner", stays=True),
+            PersonalDataColumn(Action, "on_behalf_of", stays=True),
+        ]

@@ -1,0 +1,23 @@
+"""What the knowledge graph adds to knowledge: observations become insights."""
+
+from __future__ import annotations
+
+from knowledge.extensions import KnowledgeExtension, Origin
+from knowledge.graph import graphs
+from knowledge.graph.models import Observation
+from memories.identity.caller import Caller
+
+
+class GraphKnowledgeExtension(KnowledgeExtension):
+    def observation(self, caller: Caller, number: int) -> Origin | None:
+        graph = graphs.graph_of(caller)
+        rows = Observation.objects.filter(graph=graph, number=number, ended_at=None).select_related("entity")
+        observation = rows.first() if graph else None
+        if observation is None:
+            return None
+        entity = observation.entity
+        return Origin(
+            f"{entity.name}: {observation.text}",
+            [entity.urn] if entity.urn else [],
+            {"observation_id": number, "graph_entity": entity.name},
+        )

@@ -1,0 +1,22 @@
+"""What the knowledge graph adds to memories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from knowledge.graph import catalog_links
+from knowledge.graph.models import Graph, UpkeepProposal
+from knowledge.graph.search.rebuild import rebuild
+from memories.extensions import MemoryExtension, PersonalDataColumn
+from memories.identity.caller import Caller
+
+
+class GraphMemoryExtension(MemoryExtension):
+    def personal_data(self) -> Sequence[PersonalDataColumn]:
+        return [PersonalDataColumn(Graph, "created_by"), PersonalDataColumn(UpkeepProposal, "decided_by", stays=True)]
+
+    def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
+        return catalog_links.neighbours(caller, urns)
+
+    def rebuild_search(self) -> str:
+        return rebuild()

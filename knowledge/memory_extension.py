@@ -1,0 +1,92 @@
+"""What knowledge adds to memories: review, baselines, lineage, attached context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django_q.tasks import async_task
+
+from knowledge.catalog import lineage
+from knowledge.context.memory_context import attach_memories
+from knowledge.freshness import baselines, comparison
+from knowledge.insights import entity_linking, redaction, sql_corrections
+from knowledge.models import Changeset, Decision, EntityBaseline, Insight, InsightState
+from knowledge.review import decisions
+from memories.contract.errors import Conflict, DomainError
+from memories.contract.tools import Call, ContextBlock
+from memories.extensions import MemoryExtension, PersonalDataColumn
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord
+
+
+class KnowledgeMemoryExtension(MemoryExtension):
+    def check_share(self, record: MemoryRecord) -> None:
+        if Insight.objects.filter(pk=record.pk, state=InsightState.PENDING).exists():
+            raise Conflict("waits for review: it becomes visible when it is approved", field="id")
+
+    def check_restore(self, record: MemoryRecord) -> None:
+        rejected = Insight.objects.filter(pk=record.pk, state=InsightState.REJECTED).first()
+        if rejected is not None:
+            way = "appeal with a reason (capture_insight appeals, or My Insights)"
+            raise Conflict(f"was rejected by {rejected.reviewed_by}: {way}", field="id")
+
+    def check_erase(self, record: MemoryRecord) -> None:
+        insight = Insight.objects.filter(pk=record.pk, changeset__isnull=False).first()
+        if insight is not None and insight.changeset_id:
+            changeset = insight.changeset_id.hex
+            raise Conflict(
+                f"is in the catalog by the changeset {changeset}: a curator must roll that back first", field="id"
+            )
+
+    def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
+        return decisions.defer_edit(caller, record, changes)
+
+    def defer_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
+        return decisions.defer_correction(record)
+
+    def record_saved(self, record: MemoryRecord, *, created: bool) -> None:
+        if not baselines.urns_of(record) and (created or not EntityBaseline.objects.filter(record=record).exists()):
+            return
+        if settings.DATAHUB_GMS_URL:  # a worker waits for DataHub, no writer does
+            transaction.on_commit(partial(async_task, "knowledge.tasks.take_baselines", record.pk.hex))
+        else:
+            transaction.on_commit(partial(baselines.take_baselines, [record.pk]))
+
+    def correction_proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
+        decisions.keep_proposal(record, replaces)
+
+    def record_superseded(self, record: MemoryRecord) -> None:
+        Insight.objects.filter(pk=record.pk, state=InsightState.PENDING).update(state=InsightState.SUPERSEDED)
+
+    def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
+        redaction.redact(record_id, texts)
+
+    def personal_data(self) -> Sequence[PersonalDataColumn]:
+        # Others rely on what was decided, so all of it stays.
+        columns = [
+            (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),
+            (Changeset, "applied_by"), (Changeset, "rolled_back_by"),
+        ]  # fmt: skip
+        return [PersonalDataColumn(model, column, stays=True) for model, column in columns]
+
+    def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
+        return lineage.neighbours(caller, urns)
+
+    def verification_hints(self, record_ids: Sequence[UUID]) -> Mapping[UUID, str]:
+        return comparison.hints(record_ids)
+
+    def entities_in(self, text: str) -> Sequence[str]:
+        return entity_linking.entities_of_text(text)
+
+    def after_call(self, caller: Caller, call: Call) -> Iterator[ContextBlock]:
+        for block in (sql_corrections.propose_correction(caller, call), attach_memories(caller, call)):
+            if block:
+                yield block
+
+    def call_failed(self, caller: Caller, call: Call, error: DomainError) -> None:
+        sql_corrections.on_call_failed(caller, call, error)

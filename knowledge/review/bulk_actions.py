@@ -1,0 +1,58 @@
+"""What curators can do to many insights or changesets at once."""
+
+from __future__ import annotations
+
+from knowledge.changesets import rollback, suggested
+from knowledge.review import clarifications, decisions
+from memories.writing.bulk_actions import BulkAction
+
+INSIGHT_ACTIONS = {
+    "approve": BulkAction(
+        "Approved",
+        lambda caller, pk, words: decisions.approve(caller=caller, insight_id=pk, notes=words.note),
+        inverse="undo_review",
+        kind="insight",
+    ),
+    "reject": BulkAction(
+        "Rejected",
+        lambda caller, pk, words: decisions.reject(caller=caller, insight_id=pk, notes=words.note),
+        inverse="undo_review",
+        kind="insight",
+    ),
+    "undo_review": BulkAction(
+        "Back to waiting",
+        lambda caller, pk, words: decisions.undo_review(caller=caller, insight_id=pk),
+        kind="insight",
+    ),
+    "needs_more": BulkAction(
+        "Back to the author, with a question",
+        lambda caller, pk, words: clarifications.request_changes(caller=caller, insight_id=pk, notes=words.note),
+        kind="insight",
+    ),
+    "hand_over": BulkAction(
+        "Handed to a colleague",
+        lambda caller, pk, words: clarifications.reassign(
+            caller=caller, insight_id=pk, to=words.choice, notes=words.note
+        ),
+        kind="insight",
+    ),
+    "apply": BulkAction(
+        "Applied",
+        lambda caller, pk, words: suggested.apply(caller=caller, insight_id=pk),
+        inverse="roll_back_insight",
+        kind="insight",
+        is_slow=True,
+    ),
+    "roll_back_insight": BulkAction(
+        "Rolled back",
+        lambda caller, pk, words: suggested.roll_back(caller=caller, insight_id=pk),
+        kind="insight",
+        is_slow=True,
+    ),
+    "roll_back": BulkAction(
+        "Rolled back",
+        lambda caller, pk, words: rollback.roll_back(caller=caller, changeset_id=pk),
+        kind="changeset",
+        is_slow=True,
+    ),
+}

@@ -1,0 +1,22 @@
+"""What conversations add to memories: a cache whose answers repeat what memories and the catalog said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from memories.conversation import cache
+from memories.conversation.models import CachedAnswer, CacheUse, UserDecision, WipeRequest
+from memories.extensions import MemoryExtension, PersonalDataColumn
+
+
+class ConversationMemoryExtension(MemoryExtension):
+    def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
+        cache.delete_answers_quoting(texts)
+
+    def catalog_changed(self, urns: Sequence[str], names: Sequence[str]) -> None:
+        cache.delete_answers_about(urns, names)
+
+    def personal_data(self) -> Sequence[PersonalDataColumn]:
+        models = (CachedAnswer, CacheUse, UserDecision, WipeRequest)
+        return [PersonalDataColumn(model, "created_by") for model in models]

@@ -1,0 +1,20 @@
+"""What the project adds to knowledge: notifications of review events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from django.db import transaction
+
+from knowledge.extensions import KnowledgeExtension
+from knowledge.models import Decision, Insight
+from memory_project.notifications import digest, inbox
+
+
+class ProjectKnowledgeExtension(KnowledgeExtension):
+    def insight_reviewed(self, kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
+        inbox.notify_review(kind, insight, by=by, notes=notes, people=people)
+
+    def approval_overturned(self, insight: Insight, decision: Decision) -> None:
+        transaction.on_commit(partial(digest.notify_overturned, insight, decision))

@@ -1,0 +1,48 @@
+"""What the project adds to memories: audit, backups and notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+
+from memories.extensions import MemoryExtension, PersonalDataColumn
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord
+from memory_project import backups
+from memory_project.models import AuditEvent, Notification, SavedView
+from memory_project.notifications import inbox
+
+
+class ProjectMemoryExtension(MemoryExtension):
+    def record_saved(self, record: MemoryRecord, *, created: bool) -> None:
+        inbox.notify_mentions(record)
+
+    def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
+        inbox.notify_stale(record, caller)
+
+    def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
+        # The events stay, their arguments go; a list beside each backup says what a restore has to erase.
+        AuditEvent.objects.filter(record_ids__contains=[record_id]).update(arguments={"erased": True}, message="")
+        transaction.on_commit(partial(backups.note_erased, record_id))
+        Notification.objects.filter(record_id=record_id).delete()
+
+    def personal_data(self) -> Sequence[PersonalDataColumn]:
+        # An account with its tokens and memberships is access, which admins give and take: it stays.
+        return [
+            PersonalDataColumn(Notification, "person__email"),
+            PersonalDataColumn(Notification, "by", stays=True),
+            PersonalDataColumn(SavedView, "person__email"),
+        ]
+
+    def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
+        # That the calls happened stays in the audit, and nothing of who made them or what they said.
+        service, _, user = owner.partition("#")
+        rule = Q(email=service, arguments__user_id=user) if user else Q(email=owner)
+        emptied = AuditEvent.objects.filter(rule).update(
+            email="", persona="", arguments={"wiped": True}, message="", record_ids=[]
+        )
+        return {"audit": emptied}
