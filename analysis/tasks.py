@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis import actions, sessions
 
 
-def sweep() -> int:
+def delete_expired_sessions() -> int:
     return sessions.delete_expired_sessions()
 
 

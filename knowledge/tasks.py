@@ -13,7 +13,7 @@ def take_baselines(record_id: str) -> int:
     return baselines.take_baselines([UUID(record_id)])
 
 
-def watch_staleness() -> str:
+def check_freshness() -> str:
     """Compares memories with the catalog; what it could not do is in the result, for the operator."""
     swept = comparison.check_all_entities(settings.STALENESS_BATCH)
     comparison.report(swept.note)

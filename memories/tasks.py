@@ -27,7 +27,7 @@ def close_gaps() -> str:
     return f"{opened} gaps found, {completed} closed, {failed} put back"
 
 
-def do_index_jobs() -> str:
+def run_index_jobs() -> str:
     """Does what is due, without looking for more; loads no model for nothing."""
     if not indexing.due_jobs().exists():
         return "nothing is due"
@@ -61,7 +61,7 @@ def finish_batch(batch_id: str) -> None:
     bulk_actions.finish(batch_id)
 
 
-def refresh_lexicon() -> int:
+def refresh_term_statistics() -> int:
     return term_statistics.refresh()
 
 
@@ -69,5 +69,5 @@ def train_vector_index() -> str:
     return vector_index.train(in_worker=True)
 
 
-def forget_closed_jobs() -> int:
-    return indexing.forget_closed_jobs()
+def delete_closed_jobs() -> int:
+    return indexing.delete_closed_jobs()

@@ -15,28 +15,34 @@ from django_q.signing import SignedPackage
 
 APPS = ("memories", "analysis", "knowledge", "memory_project")
 # Functions that earlier versions queued under another path. Scheduled functions need no entry.
-RENAMED_TASKS = {"memory_project.notifications.inbox.mail_one": "memory_project.tasks.mail_notification"}
+RENAMED_TASKS = {
+    "knowledge.tasks.ground": "knowledge.tasks.take_baselines",
+    "knowledge.graph.tasks.count_uses": "knowledge.graph.tasks.count_accesses",
+    "knowledge.graph.tasks.look_through": "knowledge.graph.tasks.propose_maintenance_of",
+    "memories.conversation.tasks.count_uses": "memories.conversation.tasks.count_accesses",
+    "memory_project.notices.inbox.mail_one": "memory_project.tasks.mail_notification",
+}
 
 
 def schedules() -> dict[str, tuple[str, int]]:
     """Return the dotted path and the interval in minutes of each scheduled task, by the schedule's name."""
     return {
         "close gaps in the index": ("memories.tasks.close_gaps", 5),
-        "run index jobs": ("memories.tasks.do_index_jobs", 1),
-        "count search terms": ("memories.tasks.refresh_lexicon", 15),
+        "run index jobs": ("memories.tasks.run_index_jobs", 1),
+        "count search terms": ("memories.tasks.refresh_term_statistics", 15),
         "train the vector index": ("memories.tasks.train_vector_index", 15),
-        "delete closed index jobs": ("memories.tasks.forget_closed_jobs", 60),
+        "delete closed index jobs": ("memories.tasks.delete_closed_jobs", 60),
         "enrich long-term memories": ("memories.conversation.tasks.enrich", 1),
         "consolidate conversations": ("memories.conversation.tasks.consolidate", 10),
-        "delete expired cached answers": ("memories.conversation.tasks.forget_expired_answers", 10),
+        "delete expired cached answers": ("memories.conversation.tasks.delete_expired_answers", 10),
         "delete expired rows": ("memory_project.tasks.delete_expired_rows", 60),
         "purge deleted graph entities": ("knowledge.graph.tasks.purge", 1_440),
-        "propose graph maintenance": ("knowledge.graph.tasks.propose_upkeep", 1_440),
+        "propose graph maintenance": ("knowledge.graph.tasks.propose_maintenance", 1_440),
         "send the weekly digest": ("memory_project.tasks.send_digest", 720),
         "alert about old reviews": ("memory_project.tasks.alert_about_reviews", 60),
         "send webhooks": ("memory_project.tasks.send_webhooks", 60),
-        "delete expired analyses": ("analysis.tasks.sweep", 60),
-        "compare memories with the catalog": ("knowledge.tasks.watch_staleness", settings.STALENESS_INTERVAL_MIN),
+        "delete expired analyses": ("analysis.tasks.delete_expired_sessions", 60),
+        "compare memories with the catalog": ("knowledge.tasks.check_freshness", settings.STALENESS_INTERVAL_MIN),
     }
 
 

@@ -16,17 +16,17 @@ from knowledge.graph.search import access_counts
 LOOKED_BACK = timedelta(hours=25)  # of a run a day
 
 
-def count_uses(entity_ids: list[str]) -> None:
+def count_accesses(entity_ids: list[str]) -> None:
     access_counts.count([UUID(pk) for pk in entity_ids])
 
 
-def propose_upkeep() -> int:
+def propose_maintenance() -> int:
     """Looks through the graphs that changed since the last run."""
     since = timezone.now() - LOOKED_BACK
     return sum(proposals.find(graph, since) for graph in Graph.objects.filter(changed_at__gte=since))
 
 
-def look_through(graph_id: str) -> int:
+def propose_maintenance_of(graph_id: str) -> int:
     graph = Graph.objects.filter(pk=graph_id).first()
     return proposals.find(graph) if graph else 0
 

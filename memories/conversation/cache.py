@@ -122,7 +122,7 @@ def delete_answers_quoting(texts: Sequence[str]) -> None:
         CachedAnswer.objects.filter(Q(response__contains=text) | Q(query__contains=text)).delete()
 
 
-def forget_expired() -> int:
+def delete_expired() -> int:
     now = timezone.now()
     CacheUse.objects.filter(day__lt=now.date() - timedelta(days=EXPIRED_DAYS)).delete()
     return CachedAnswer.objects.filter(expires_at__lte=now).delete()[0]

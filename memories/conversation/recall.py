@@ -129,6 +129,6 @@ def _twins(
 def _count_later(ids: Sequence[UUID]) -> None:
     """Uses are counted by a worker: nobody waits for it, and recalling locks no row."""
     if ids:
-        task = partial(async_task, "memories.conversation.tasks.count_uses", [pk.hex for pk in ids])
+        task = partial(async_task, "memories.conversation.tasks.count_accesses", [pk.hex for pk in ids])
         with async_commit():
             transaction.on_commit(task)

@@ -40,11 +40,11 @@ def consolidate() -> str:
     )
 
 
-def forget_expired_answers() -> int:
-    return cache.forget_expired()
+def delete_expired_answers() -> int:
+    return cache.delete_expired()
 
 
-def count_uses(record_ids: list[str]) -> int:
+def count_accesses(record_ids: list[str]) -> int:
     """Memories were recalled."""
     rows = MemoryRecord.objects.filter(pk__in=[UUID(pk) for pk in record_ids])
     return rows.update(access_count=F("access_count") + 1, last_accessed_at=timezone.now())

@@ -280,7 +280,7 @@ def put_back(worker: str, jobs: Iterable[IndexJob], error: str, attempts: int | 
             )
 
 
-def forget_closed_jobs() -> int:
+def delete_closed_jobs() -> int:
     """Removes closed jobs past their retention; unresolved failures stay until somebody has seen to them."""
     old = IndexJob.objects.filter(completed_at__lt=timezone.now() - RETENTION)
     settled = Q(status=JobStatus.SUCCEEDED) | Q(status=JobStatus.FAILED, resolved_at__isnull=False)

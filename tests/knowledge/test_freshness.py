@@ -25,7 +25,7 @@ from knowledge.insights.lifecycle import edit
 from knowledge.mcp_tools.catalog import catalog_lineage
 from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline, EntityState
 from knowledge.review.decisions import approve
-from knowledge.tasks import watch_staleness
+from knowledge.tasks import check_freshness
 from memories import services
 from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
@@ -122,7 +122,7 @@ def test_an_outage_says_nothing(gms: Faults, alice: Caller, settings: Any) -> No
     settings.DATAHUB_GMS_URL = "http://127.0.0.1:9"
     settings.DATAHUB_TIMEOUT_S = 0.3
     DataHubCatalog.configured.cache_clear()
-    assert "did not answer" in watch_staleness()
+    assert "did not answer" in check_freshness()
     assert status(record)[0] == Status.ACTIVE
     assert "did not answer" in Client().get("/healthz").json()["catalog"]
 

@@ -122,18 +122,18 @@ def test_the_task_finds_and_closes_gaps(gap: MemoryRecord) -> None:
 
 def test_the_task_of_every_minute_does_what_is_due(gap: MemoryRecord) -> None:
     IndexJob.objects.all().delete()
-    assert tasks.do_index_jobs() == "nothing is due"
+    assert tasks.run_index_jobs() == "nothing is due"
     indexing.enqueue("memory", [gap.pk, gap.pk], Trigger.WRITE)
     assert IndexJob.objects.count() == 1
-    assert tasks.do_index_jobs() == "1 closed, 0 put back"
+    assert tasks.run_index_jobs() == "1 closed, 0 put back"
 
 
 def test_old_settled_jobs_are_removed_and_open_failures_kept(gap: MemoryRecord) -> None:
     long_ago = timezone.now() - timedelta(days=15)
     IndexJob.objects.update(status=JobStatus.FAILED, completed_at=long_ago)
-    assert indexing.forget_closed_jobs() == 0
+    assert indexing.delete_closed_jobs() == 0
     IndexJob.objects.update(resolved_at=long_ago)
-    assert indexing.forget_closed_jobs() == 1
+    assert indexing.delete_closed_jobs() == 1
 
 
 def test_embed_closes_all_gaps_in_the_foreground(gap: MemoryRecord, fact: MemoryRecord, capsys: Any) -> None:

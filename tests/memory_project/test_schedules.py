@@ -29,7 +29,7 @@ def test_migrate_updates_moved_schedules_and_deletes_dropped_ones() -> None:
 
 def test_migrate_renames_queued_tasks(settings: object) -> None:
     OrmQ.objects.all().delete()
-    for path in ("memory_project.notifications.inbox.mail_one", "memories.tasks.close_gaps"):
+    for path in ("memory_project.notices.inbox.mail_one", "memories.tasks.close_gaps"):
         async_task(path, 7)
     call_command("migrate", verbosity=0)
     tasks = [(row.task["func"], row.task["args"]) for row in OrmQ.objects.order_by("id")]

@@ -26,7 +26,7 @@ def look(*, caller: Caller, graph: Graph) -> int | None:
     """Looks through a whole graph; returns how many proposals are new, or None for a large one, which a worker does."""
     _require_admin(caller)
     if live(graph).count() > ENTITIES_AT_ONCE:
-        async_task("knowledge.graph.tasks.look_through", graph.pk.hex)
+        async_task("knowledge.graph.tasks.propose_maintenance_of", graph.pk.hex)
         return None
     return find(graph)
 

@@ -28,7 +28,7 @@ COUNT_PAIRS = """
 
 def count_later(pks: Sequence[UUID]) -> None:
     if pks:
-        task = partial(async_task, "knowledge.graph.tasks.count_uses", [pk.hex for pk in pks[:MAX_TOGETHER]])
+        task = partial(async_task, "knowledge.graph.tasks.count_accesses", [pk.hex for pk in pks[:MAX_TOGETHER]])
         with async_commit():
             transaction.on_commit(task)
 

@@ -32,18 +32,18 @@ def living() -> list[str]:
 def test_what_changed_is_proposed_once(alice: Caller, ada: Caller) -> None:
     crowd(alice)
     pair(alice)
-    first = tasks.propose_upkeep()
+    first = tasks.propose_maintenance()
     kinds = set(UpkeepProposal.objects.values_list("kind", flat=True))
     assert kinds == {UpkeepKind.SPLIT, UpkeepKind.DUPLICATE}
     assert first == UpkeepProposal.objects.count()
-    assert tasks.propose_upkeep() == 0
+    assert tasks.propose_maintenance() == 0
     proposal = UpkeepProposal.objects.get(entity__name="P")
     assert (proposal.ends and proposal.ends.text, proposal.stays and proposal.stays.text) == (SHORT, LONG)
 
 
 def test_a_duplicate_ends_and_is_said_again(alice: Caller, ada: Caller) -> None:
     pair(alice)
-    tasks.propose_upkeep()
+    tasks.propose_maintenance()
     proposal = UpkeepProposal.objects.get()
     proposals.accept(caller=ada, proposal_id=proposal.pk)
     assert living() == [LONG, "Unrelated."]
@@ -59,7 +59,7 @@ def test_a_duplicate_ends_and_is_said_again(alice: Caller, ada: Caller) -> None:
 
 def test_a_split_is_carried_out(alice: Caller, ada: Caller) -> None:
     texts = crowd(alice)
-    tasks.propose_upkeep()
+    tasks.propose_maintenance()
     proposal = UpkeepProposal.objects.get(kind=UpkeepKind.SPLIT)
     proposals.accept(caller=ada, proposal_id=proposal.pk)
     children = Entity.objects.filter(name__startswith="Crowd - ")
@@ -71,17 +71,17 @@ def test_a_split_is_carried_out(alice: Caller, ada: Caller) -> None:
 def test_the_tools_leave_out_what_was_dismissed(alice: Caller, ada: Caller) -> None:
     crowd(alice)
     pair(alice)
-    tasks.propose_upkeep()
+    tasks.propose_maintenance()
     for proposal in UpkeepProposal.objects.all():
         proposals.dismiss(caller=ada, proposal_id=proposal.pk)
     assert call(alice, "find_split_candidates") == {"candidates": []}
     assert call(alice, "find_duplicate_observations", entity_name="P")["duplicate_pairs"] == []
-    assert tasks.propose_upkeep() == 0
+    assert tasks.propose_maintenance() == 0
 
 
 def test_admins_alone_decide(alice: Caller, bob: Caller, ada: Caller) -> None:
     pair(alice)
-    tasks.propose_upkeep()
+    tasks.propose_maintenance()
     proposal = UpkeepProposal.objects.get()
     for outsider in (alice, bob):
         with pytest.raises(Forbidden):
@@ -99,7 +99,7 @@ def test_a_worker_looks_through_a_large_graph(alice: Caller, ada: Caller, monkey
     monkeypatch.setattr(proposals, "async_task", lambda *arguments: queue.append(arguments))
     assert proposals.look(caller=ada, graph=graph) is None
     ((task, graph_id),) = queue
-    assert (task, tasks.look_through(graph_id)) == ("knowledge.graph.tasks.look_through", 1)
+    assert (task, tasks.propose_maintenance_of(graph_id)) == ("knowledge.graph.tasks.propose_maintenance_of", 1)
 
 
 def test_an_admin_decides_in_lists(alice: Caller, ada_user: User, bob_user: User) -> None:

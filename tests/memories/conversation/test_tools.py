@@ -112,8 +112,8 @@ def test_the_formula_is_the_contract_s() -> None:
 
 def test_uses_are_counted_by_a_worker(alice: Caller) -> None:
     (turn,) = say(alice, LONG)
-    tasks.count_uses([turn.pk.hex])
-    tasks.count_uses([turn.pk.hex])
+    tasks.count_accesses([turn.pk.hex])
+    tasks.count_accesses([turn.pk.hex])
     turn.refresh_from_db()
     assert turn.access_count == 2
     assert turn.last_accessed_at is not None
@@ -236,7 +236,7 @@ def test_the_newest_answer_to_a_question_counts_and_an_expired_one_does_not(alic
     assert timedelta(seconds=3590) < entry.expires_at - entry.created_at <= timedelta(seconds=3600)
     CachedAnswer.objects.update(expires_at=timezone.now())
     assert call(alice, "check_cache", query="q?") == {"cache_hit": False}
-    assert tasks.forget_expired_answers() == 1
+    assert tasks.delete_expired_answers() == 1
 
 
 def test_entries_are_dropped_by_pattern_by_entity_or_all(alice: Caller) -> None:
