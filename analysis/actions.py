@@ -29,7 +29,8 @@ from analysis.sources import SourceModel
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import carries_out, validate
-from memories.identity.caller import Caller, build_caller
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
 
 MAX_UNCONFIRMED = 50  # more records than that need the token of a dry run
 TOKEN_HOURS = 1

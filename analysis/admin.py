@@ -2,19 +2,40 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils import timezone
 
 from analysis.models import Action, DeclaredSource, Session
+from analysis.sources import declaration as source_declaration
+from analysis.sql import declaration as sql_declaration
 from memories.admin.base import AdminsOnly
-from memories.identity.caller import caller_from_request
+from memories.contract.errors import DomainError
+from memories.identity.permissions import caller_from_request
+
+
+class DeclaredSourceForm(forms.ModelForm[DeclaredSource]):
+    class Meta:
+        model = DeclaredSource
+        fields = ["name", "declaration", "is_enabled"]
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or self.cleaned_data
+        text = values.get("declaration", "")
+        kind = sql_declaration if sql_declaration.is_sql(text) else source_declaration
+        try:
+            kind.parse(values.get("name", ""), text)
+        except DomainError as error:
+            self.add_error("declaration", error.message)
+        return values
 
 
 @admin.register(DeclaredSource)
 class DeclaredSourceAdmin(admin.ModelAdmin[DeclaredSource]):
     """Where an analysis may read from and act on. The form checks the whole declaration and names what is wrong."""
 
+    form = DeclaredSourceForm
     list_display = ["name", "is_enabled", "updated_at"]
     list_filter = ["is_enabled"]
     search_fields = ["name", "declaration"]

@@ -14,7 +14,7 @@ from django.db.models.functions import Cast
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.sources.memories import MODEL
 from memories.contract.errors import Forbidden
-from memories.identity.caller import build_caller
+from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord
 
 

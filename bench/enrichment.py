@@ -50,7 +50,7 @@ def fill(count: int) -> Any:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
     from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - the same
-    from memories.identity.caller import build_caller  # noqa: PLC0415 - the same
+    from memories.identity.permissions import build_caller  # noqa: PLC0415 - the same
     from memories.models import MemoryRecord, Persona, PersonaMembership  # noqa: PLC0415 - the same
     from memories.retrieval import term_statistics  # noqa: PLC0415 - the same
     from memory_project.models import User  # noqa: PLC0415 - the same

@@ -85,7 +85,7 @@ def fill_ours(low: int, high: int) -> None:
     from django.test import override_settings  # noqa: PLC0415 - after setup()
 
     from knowledge.graph import jsonl  # noqa: PLC0415 - the same
-    from memories.identity.caller import build_caller  # noqa: PLC0415 - the same
+    from memories.identity.permissions import build_caller  # noqa: PLC0415 - the same
     from memory_project.models import User  # noqa: PLC0415 - the same
 
     caller = build_caller(User.objects.get(email=EMAIL), channel="bench")

@@ -239,7 +239,7 @@ def pages(role: str, user: Any) -> list[tuple[str, str]]:
 
     from knowledge.insights import queries as curation  # noqa: PLC0415 - the same
     from memories import queries  # noqa: PLC0415 - the same
-    from memories.identity.caller import build_caller  # noqa: PLC0415 - the same
+    from memories.identity.permissions import build_caller  # noqa: PLC0415 - the same
 
     caller = build_caller(user, channel="bench")
     correction = queries.corrections(caller)[0]

@@ -77,7 +77,8 @@ def store_documents(records: list[dict[str, Any]], caller: Any) -> dict[str, str
 
 
 def operation(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any, together: bool) -> Results:
-    from memories.retrieval.recall import Filters, recall  # noqa: PLC0415 - after setup()
+    from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
+    from memories.retrieval.scope import Filters  # noqa: PLC0415 - after setup()
 
     results: Results = defaultdict(list)
     stages: Counter[str] = Counter()

@@ -293,7 +293,7 @@ def index_recall(people: dict[str, Any], queries: list[str]) -> None:
     from memories.database.queryset_sql import condition  # noqa: PLC0415 - the same
     from memories.retrieval.near_duplicates import nearest  # noqa: PLC0415 - the same
     from memories.retrieval.ranking import is_small  # noqa: PLC0415 - the same
-    from memories.retrieval.recall import Filters, in_scope  # noqa: PLC0415 - the same
+    from memories.retrieval.scope import Filters, in_scope  # noqa: PLC0415 - the same
 
     for name, caller in people.items():
         scope = condition(in_scope(caller, Filters()))

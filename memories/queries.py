@@ -17,7 +17,7 @@ from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.operations import ListMemories
-from memories.retrieval.recall import Filters, in_scope
+from memories.retrieval.scope import Filters, in_scope
 
 MAX_COUNT = 10_000  # beyond this a count is shown as "10,000+"
 MAX_FACET = 12  # values shown per facet

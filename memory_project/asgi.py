@@ -18,7 +18,7 @@ from starlette.applications import Starlette  # noqa: E402
 from starlette.routing import Mount, Route  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402
 
-from memories import retrieval  # noqa: E402
+from memories.retrieval.warm_up import warm_up  # noqa: E402
 from memory_project.mcp.server import build_server, http_app  # noqa: E402
 from memory_project.web.request_limits import LimitBody  # noqa: E402
 
@@ -28,7 +28,7 @@ mcp_application = http_app(mcp_server, settings.MCP_TOOLSETS)
 
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
-    retrieval.warm_up()
+    warm_up()
     async with mcp_server.session_manager.run():
         yield
 

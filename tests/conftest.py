@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from memories import embedding, services
-from memories.identity.caller import Caller, build_caller
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.writing import bulk_actions
 from memory_project.models import User

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.write_guard import is_service
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ["memory_project", "knowledge", "analysis", "memories"]  # each may import those to its right
-DOORS = {"mcp_tools", "views", "api", "admin", "tasks", "commands"}
+ENTRY_POINTS = {"mcp_tools", "views", "api", "admin", "tasks", "commands"}
 TREES = {
     file.relative_to(ROOT): ast.parse(file.read_text())
     for app in APPS
@@ -59,13 +60,24 @@ def test_nested_apps_are_imported_by_the_composition_root_alone() -> None:
     assert violations == []
 
 
-def test_doors_import_no_other_door_of_their_app() -> None:
+def test_modules_import_each_other_without_cycles() -> None:
+    """Imports inside functions and for type checkers count as well."""
+    modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): tree for file, tree in TREES.items()}
+    graph: dict[str, set[str]] = {}
+    for module, tree in modules.items():
+        names = {name for name in imports(tree) if name in modules and name != module}
+        # `from package import module` depends on the module, not on the package beside it
+        graph[module] = {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
+
+
+def test_entry_points_import_no_other_entry_point_of_their_app() -> None:
     violations = []
     for file, tree in TREES.items():
         app, *rest = file.with_suffix("").parts
-        if DOORS & set(rest) and file.stem != "__init__":
-            channels = {f"{app}.{channel}" for channel in DOORS - set(rest)}
-            violations += [f"{file} imports {name}" for name in imports(tree) if name in channels]
+        if ENTRY_POINTS & set(rest) and file.stem != "__init__":
+            others = {f"{app}.{name}" for name in ENTRY_POINTS - set(rest)}
+            violations += [f"{file} imports {name}" for name in imports(tree) if name in others]
     assert violations == []
 
 

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 from django.db import models
 from django.utils import timezone
 
-if TYPE_CHECKING:
-    from memories.identity.caller import Caller
+from memories.identity.caller import Caller
 
 
 class ActionState(models.TextChoices):

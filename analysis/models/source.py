@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
-
-from memories.contract.errors import DomainError
 
 
 class DeclaredSource(models.Model):
@@ -26,16 +23,6 @@ class DeclaredSource(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-    def clean(self) -> None:
-        from analysis.sources import declaration  # noqa: PLC0415 - it knows more than a model should at import
-        from analysis.sql import declaration as warehouse  # noqa: PLC0415 - the same
-
-        try:
-            kind = warehouse if warehouse.is_sql(self.declaration) else declaration
-            kind.parse(self.name, self.declaration)
-        except DomainError as error:
-            raise ValidationError({"declaration": error.message}) from None
 
 
 class SourceCheck(models.Model):

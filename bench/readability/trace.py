@@ -136,7 +136,7 @@ def measure() -> Iterator[tuple[str, Trace]]:
 
 
 def people() -> tuple[Any, Any]:
-    from memories.identity.caller import build_caller  # noqa: PLC0415 - after setup()
+    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - the same
 
     author = User.objects.create_user("author@bench.example", None)

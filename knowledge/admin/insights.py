@@ -12,7 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from knowledge import catalog as catalogs
+from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.changesets import suggested
 from knowledge.changesets.diff import Readable
@@ -251,7 +251,7 @@ class InsightAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what applying would change")
     def effect(self, insight: Insight) -> SafeString:
-        effect = effect_of(insight, Snapshot(catalogs.readable()))
+        effect = effect_of(insight, Snapshot(get_readable_catalog()))
         if effect.error:
             return format_html("<p>{}</p>", effect.error)
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((line_of(c),) for c in effect.readable)))

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.conf import settings
 
-from knowledge import catalog as catalogs
 from knowledge.catalog import lineage_edges
+from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import LineageNode
 from memories.identity.caller import Caller
 
@@ -24,25 +24,25 @@ def neighbours(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str
 
     Raises CatalogUnavailable or CatalogRefused.
     """
-    catalog = catalogs.readable()
+    catalog = get_readable_catalog()
     near = dict.fromkeys(urns, 0)
     for urn in urns:
         for direction in DIRECTIONS:
             for node in catalog.lineage(urn, direction=direction, hops=settings.LINEAGE_HOPS, limit=MAX_NODES):
                 near[node.urn] = min(near.get(node.urn, node.distance), node.distance)
-    return near, catalogs.copy_note(catalog)
+    return near, copy_note(catalog)
 
 
 def around(urn: str, directions: Sequence[str], hops: int, limit: int) -> list[LineageNode]:
     """The nodes around one entity, nearest first, at most `limit`."""
-    catalog = catalogs.readable()
+    catalog = get_readable_catalog()
     nodes = [n for direction in directions for n in catalog.lineage(urn, direction=direction, hops=hops, limit=limit)]
     return sorted(nodes, key=lambda node: (node.distance, node.direction, node.urn))[:limit]
 
 
 def columns(urn: str) -> list[dict[str, Any]]:
     """Which columns are made from which others, where the catalog knows: of the entity, and of data jobs around it."""
-    catalog = catalogs.readable()
+    catalog = get_readable_catalog()
     near = [n.urn for d in DIRECTIONS for n in catalog.lineage(urn, direction=d, hops=1, limit=JOBS)]
     jobs = [neighbour for neighbour in near if neighbour.startswith("urn:li:dataJob:")]
     read = catalog.read([urn, *jobs], ["upstreamLineage", "dataJobInputOutput"])

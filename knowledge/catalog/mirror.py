@@ -10,10 +10,9 @@ from typing import Any, Protocol
 from django.utils import timezone
 
 from knowledge.catalog import entity_view
-from knowledge.catalog.bulk_write import AspectWrite, put_many
+from knowledge.catalog.bulk_write import AspectWrite, Written, put_many
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Aspect, Catalog, CatalogUnavailable, EntitySummary, LineageNode, Run, Write
-from knowledge.freshness.comparison import check_entities
 from knowledge.models import CatalogCursor
 
 CURSOR = "mirror"
@@ -37,6 +36,7 @@ class Mirrored:
     entities: int = 0
     writes: int = 0  # aspects that were new or had changed
     removals: int = 0
+    changed: Sequence[str] = ()  # the entities of the last page that were new, had changed or were removed
 
 
 def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirrored]:
@@ -49,7 +49,9 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
     for kind in types:
         source_urns: set[str] = set()
         for urns in catalog.all_urns(kind, AT_ONCE):
-            count.writes += copy(catalog, urns)
+            result = copy(catalog, urns)
+            count.writes += result.writes
+            count.changed = sorted(result.urns)
             source_urns.update(urns)
             count.entities += len(urns)
             yield replace(count)
@@ -57,18 +59,18 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
         count.removals += put_many(
             AspectWrite(urn, "status", {"removed": True}, {"runId": "mirror"}) for urn in missing
         ).writes
-        check_entities(missing)
+        if missing:
+            count.changed = missing
+            yield replace(count)
+    count.changed = ()
     defaults = {"value": started.isoformat(), "updated_at": timezone.now()}
     CatalogCursor.objects.update_or_create(name=CURSOR, defaults=defaults)
     yield count
 
 
-def copy(catalog: Mirrorable, urns: Sequence[str]) -> int:
-    """Copies these entities as they are now; returns how many aspects were new or had changed. Memories about what
-    changed are compared at once."""
-    result = put_many(_puts(catalog.read(urns, entity_view.ASPECTS)))
-    check_entities(result.urns)
-    return result.writes
+def copy(catalog: Mirrorable, urns: Sequence[str]) -> Written:
+    """Copy these entities as they are now. Returns which of them were new or had changed."""
+    return put_many(_puts(catalog.read(urns, entity_view.ASPECTS)))
 
 
 def _puts(read: dict[str, dict[str, Aspect]]) -> Iterator[AspectWrite]:

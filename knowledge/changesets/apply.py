@@ -12,8 +12,8 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
+from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, Run
 from knowledge.catalog.json_patch import ABSENT
 from knowledge.changesets.change_request import Request
@@ -54,7 +54,7 @@ class Applied:
 def preview(operation: Apply, *, caller: Caller) -> Preview:
     """The changes with what stands at each path now. The same checks as apply."""
     urn, requests, bound = _checked(caller, operation)
-    catalog = catalogs.current()
+    catalog = get_catalog()
     planned = plan(catalog, urn, requests, caller.email, "preview", authors_of(bound))
     return Preview(urn, planned, {urn: entity_view.load_entity(catalog, urn)} if urn else {})
 
@@ -64,7 +64,7 @@ def apply(operation: Apply, *, caller: Caller) -> Applied:
     """Writes the changes for these approved insights. What fails half-way leaves a partial changeset, which can
     be resumed or rolled back. Raises Conflict if somebody else is applying one of the insights."""
     urn, requests, bound = _checked(caller, operation)
-    catalog = catalogs.current()
+    catalog = get_catalog()
     changeset = Changeset(
         entity_urn=urn,
         persona=bound[0].record.persona,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
+from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.changesets import rollback
@@ -74,7 +74,7 @@ class Preview:
 
 def preview(insights: Sequence[Insight]) -> Preview:
     """On the catalog as it is now, read once; nothing is written."""
-    catalog = Snapshot(catalogs.readable())
+    catalog = Snapshot(get_readable_catalog())
     urns = sorted({urn for insight in insights for urn in urns_of(insight.record)})
     if urns:
         with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # each effect says it

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from knowledge import catalog as catalogs
+from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable, Run, Write
 from knowledge.catalog.json_patch import ABSENT, equal, value_at
 from knowledge.changesets.new_entities import TAKEN_BACK
@@ -121,7 +121,7 @@ def note(change: Change, outcome: ChangeOutcome, error: str = "") -> None:
 
 
 def catalog_of(changeset: Changeset) -> Catalog:
-    catalog = catalogs.current()
+    catalog = get_catalog()
     if catalog.name != changeset.catalog:
         raise Conflict(
             f"was written to the catalog {changeset.catalog!r}, but {catalog.name!r} is in use", field="changeset_id"

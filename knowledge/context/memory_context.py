@@ -33,7 +33,7 @@ from memories.models.record import MemoryRecordQuerySet
 from memories.rendering import entity_name
 from memories.retrieval import impressions, term_statistics
 from memories.retrieval.ranking import Question, candidates
-from memories.retrieval.recall import Filters, in_scope
+from memories.retrieval.scope import Filters, in_scope
 
 MAX_ENTITIES = 10  # that a call speaks of
 MAX_REFERENCES = 20

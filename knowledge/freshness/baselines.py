@@ -11,8 +11,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from knowledge import catalog as catalogs
-from knowledge.catalog import entity_view
+from knowledge.catalog import entity_view, identity
+from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.models import EntityBaseline
 from memories.models import MemoryRecord
@@ -65,7 +65,7 @@ def hash_of(text: str) -> str:
 
 def save_baselines(records: Sequence[MemoryRecord], entities: Mapping[str, EntitySnapshot]) -> int:
     """Notes how the entities of these records are now; earlier baselines of entities no longer named go."""
-    now, catalog = timezone.now(), catalogs.identity()
+    now, catalog = timezone.now(), identity()
     rows = [
         EntityBaseline(
             record=record,
@@ -105,7 +105,7 @@ def take_baselines(record_ids: Iterable[UUID]) -> int:
     if not records:
         return 0
     try:
-        entities = read_entities(catalogs.current(), {urn for record in records for urn in urns_of(record)})
+        entities = read_entities(get_catalog(), {urn for record in records for urn in urns_of(record)})
     except (CatalogUnavailable, CatalogRefused):
         return 0
     return save_baselines(records, entities)

@@ -17,8 +17,8 @@ from django.db import connection
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from knowledge import catalog as catalogs
-from knowledge.catalog import entity_view
+from knowledge.catalog import entity_view, identity
+from knowledge.catalog.current import copy_note, get_catalog, get_readable_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.freshness import baselines
 from knowledge.freshness.baselines import EntitySnapshot, read_entities, urns_of
@@ -109,7 +109,7 @@ DUE = """
 def check_all_entities(limit: int) -> CheckReport:
     """Looks at the entities that were not looked at for the longest time, at most `limit`, and compares the memories of
     those that changed. An outage changes nothing and is said."""
-    swept, catalog = CheckReport(), catalogs.readable()
+    swept, catalog = CheckReport(), get_readable_catalog()
     try:
         _ground_new(catalog, swept)
         due = _due(limit)
@@ -120,19 +120,19 @@ def check_all_entities(limit: int) -> CheckReport:
     except (CatalogUnavailable, CatalogRefused) as error:
         swept.note = error.message
         return swept
-    swept.note = catalogs.copy_note(catalog)
+    swept.note = copy_note(catalog)
     return swept
 
 
 def _due(limit: int) -> list[str]:
     with connection.cursor() as cursor:
-        cursor.execute(DUE, {"catalog": catalogs.identity(), "limit": limit})
+        cursor.execute(DUE, {"catalog": identity(), "limit": limit})
         return [urn for (urn,) in cursor.fetchall()]
 
 
 def _ground_new(catalog: Catalog, swept: CheckReport) -> None:
     """Memories of which nothing is known in this catalog."""
-    own_baselines = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=catalogs.identity())
+    own_baselines = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=identity())
     waiting = _living().filter(~Exists(own_baselines), status=Status.ACTIVE).order_by("created_at", "pk")[:MAX_NEW]
     records = list(waiting.defer("search"))
     for start in range(0, len(records), CHUNK):
@@ -147,7 +147,7 @@ def _look_at(catalog: Catalog, urns: Sequence[str], swept: CheckReport) -> bool:
     entities = read_entities(catalog, urns)
     if not any(entity.exists for entity in entities.values()) and not catalog.search("", limit=1):
         return False
-    states = EntityState.objects.filter(catalog=catalogs.identity(), urn__in=urns)
+    states = EntityState.objects.filter(catalog=identity(), urn__in=urns)
     before = dict(states.values_list("urn", "fingerprint"))
     changed = [urn for urn in urns if before.get(urn) != entities[urn].fingerprint]
     swept.checked += _count_active(urns)
@@ -161,7 +161,7 @@ def _count_active(urns: Sequence[str]) -> int:
 
 
 def _remember(entities: Mapping[str, EntitySnapshot]) -> None:
-    now, catalog = timezone.now(), catalogs.identity()
+    now, catalog = timezone.now(), identity()
     rows = [EntityState(catalog=catalog, urn=u, fingerprint=s.fingerprint, checked_at=now) for u, s in entities.items()]
     EntityState.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["catalog", "urn"], update_fields=["fingerprint", "checked_at"]
@@ -170,9 +170,9 @@ def _remember(entities: Mapping[str, EntitySnapshot]) -> None:
 
 def check_entities(urns: Iterable[str]) -> CheckReport:
     """Compares all memories about these entities now, as an event, a load or a write of ours asks for."""
-    swept, catalog = CheckReport(), catalogs.current()
+    swept, catalog = CheckReport(), get_catalog()
     unique_urns = set(urns)
-    about = EntityBaseline.objects.filter(urn__in=unique_urns, catalog=catalogs.identity())
+    about = EntityBaseline.objects.filter(urn__in=unique_urns, catalog=identity())
     known_urns = sorted(set(about.values_list("urn", flat=True)))
     for start in range(0, len(known_urns), CHUNK):
         chunk = known_urns[start : start + CHUNK]
@@ -193,7 +193,7 @@ def compare(urns: Sequence[str], entities: Mapping[str, EntitySnapshot], swept: 
     for start in range(0, len(records), CHUNK):
         chunk = {record.pk: record for record in records[start : start + CHUNK]}
         by_record: dict[UUID, list[EntityBaseline]] = {}
-        for baseline in EntityBaseline.objects.filter(record__in=chunk, catalog=catalogs.identity()):
+        for baseline in EntityBaseline.objects.filter(record__in=chunk, catalog=identity()):
             by_record.setdefault(baseline.record_id, []).append(baseline)
         for pk, rows in by_record.items():
             _compare_one(chunk[pk], rows, entities, swept)
@@ -277,7 +277,7 @@ def keep_baselines_current(changeset: Changeset) -> Iterator[None]:
     for urn, entity in _look_if_there(before).items():
         old = before[urn]
         if old != entity:
-            rows = EntityBaseline.objects.filter(urn=urn, record__in=changeset.insight_ids, catalog=catalogs.identity())
+            rows = EntityBaseline.objects.filter(urn=urn, record__in=changeset.insight_ids, catalog=identity())
             matches = rows.filter(existed=old.exists, deprecated=old.deprecated)
             matches.update(
                 existed=entity.exists, deprecated=entity.deprecated, description_hash=entity.description_hash
@@ -287,6 +287,6 @@ def keep_baselines_current(changeset: Changeset) -> Iterator[None]:
 
 def _look_if_there(urns: Iterable[str]) -> dict[str, EntitySnapshot]:
     try:
-        return read_entities(catalogs.current(), urns)
+        return read_entities(get_catalog(), urns)
     except (CatalogUnavailable, CatalogRefused):
         return {}

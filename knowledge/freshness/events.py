@@ -1,19 +1,30 @@
-"""DataHub's event stream: memories about an entity are compared within seconds of its change.
+"""Changes in DataHub, from its event stream or a new copy: memories about what changed are compared at once.
 
-The sweep stays as the net: an event that is missed here is found there.
+The regular check of all entities finds whatever is missed here.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from django.utils import timezone
 
 from knowledge.catalog import mirror
 from knowledge.catalog.datahub import DataHubCatalog
+from knowledge.catalog.mirror import Mirrored
 from knowledge.freshness import comparison
 from knowledge.models import CatalogCursor
 
 CURSOR = "events"
 WAIT_S = 30  # how long one poll waits for an event
+
+
+def copy_catalog(catalog: mirror.Mirrorable) -> Iterator[Mirrored]:
+    """Copy the whole catalog page by page and yield the running count. Raises CatalogUnavailable or CatalogRefused."""
+    for count in mirror.mirror(catalog):
+        if count.changed:
+            comparison.check_entities(count.changed)
+        yield count
 
 
 def follow_once(wait_s: int = WAIT_S) -> comparison.CheckReport:

@@ -10,8 +10,8 @@ from uuid import UUID
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 
-from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
+from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.freshness import baselines, comparison
 from knowledge.models import EntityBaseline
@@ -19,7 +19,7 @@ from memories.identity.caller import Caller
 from memories.models import Feedback, Impression, MemoryRecord, Verdict
 from memories.models.record import MemoryRecordQuerySet
 from memories.queries import decided_by, reviewable_stale, stale_memories, unresolved_reports
-from memories.retrieval.recall import Filters, in_scope
+from memories.retrieval.scope import Filters, in_scope
 from memories.writing.revision import can_review
 
 CAUSES_SHOWN = 12
@@ -131,9 +131,9 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
     urns = {baseline.urn for group in by_record.values() for baseline in group}
     if urns:
         try:
-            catalog = catalogs.readable()
+            catalog = get_readable_catalog()
             entities = baselines.read_entities(catalog, urns)
-            note = catalogs.copy_note(catalog)
+            note = copy_note(catalog)
         except (CatalogUnavailable, CatalogRefused) as error:
             note = error.message
     return [

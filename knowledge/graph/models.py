@@ -4,7 +4,6 @@ that does; the integers that tools speak are counted within each graph."""
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -12,14 +11,11 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from memories.identity.caller import Caller
 from memories.models import Visibility
 from memories.models.fields import EmbeddingField
 from memories.models.passage import TextPassage
 from memories.models.record import readable_by
-
-if TYPE_CHECKING:
-    from memories.identity.caller import Caller
-
 
 PENDING_KB = 64  # of an index's entries that are not sorted in yet: every search reads them one by one
 

@@ -11,8 +11,8 @@ from uuid import UUID
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, F, Func, Max, Min, Q, TextField
 
-from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
+from knowledge.catalog.current import get_catalog
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.models import CatalogAspect, Changeset, Insight, InsightState
@@ -171,7 +171,7 @@ def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[l
     note, current = "", ""
     if urn:
         try:
-            read = catalogs.current().read([urn], entity_view.ASPECTS)[urn]
+            read = get_catalog().read([urn], entity_view.ASPECTS)[urn]
             current = entity_view.parse_entity(
                 urn, {name: a.value for name, a in read.items() if a.value is not None}
             ).description

@@ -6,9 +6,9 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from knowledge import catalog as catalogs
 from knowledge import responses
 from knowledge.catalog import lineage
+from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.entity_view import short_name
 from knowledge.catalog.mirror import TYPES
@@ -50,7 +50,7 @@ class EntityShape(TypedDict):
 @tool(toolset="knowledge", title="Search the catalog", hints=LOOKING)
 def catalog_search(caller: Caller, operation: SearchCatalog) -> CatalogShape:
     """Find entities of the data catalog: data sets, glossary terms, domains, documents."""
-    catalog = catalogs.readable()
+    catalog = get_readable_catalog()
     for kind in operation.types:
         check_choice("types", kind, sorted({*TYPES, *LocalCatalog().types()}))
     answer = search(catalog, operation.query, types=operation.types, limit=operation.limit)
@@ -59,7 +59,7 @@ def catalog_search(caller: Caller, operation: SearchCatalog) -> CatalogShape:
         "count": len(answer.entities),
         "catalog": catalog.name,
     }
-    if note := catalogs.copy_note(catalog) or answer.note:
+    if note := copy_note(catalog) or answer.note:
         shape |= {"degraded": True, "note": note}
     return shape
 
@@ -67,11 +67,11 @@ def catalog_search(caller: Caller, operation: SearchCatalog) -> CatalogShape:
 @tool(toolset="knowledge", title="Look at a catalog entity", hints=LOOKING)
 def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityShape:
     """What the catalog says of an entity now: description, columns, owners, tags, neighbours, and insights about it."""
-    catalog = catalogs.readable()
+    catalog = get_readable_catalog()
     entity = evidence.of_entity(
         catalog, operation.urn, columns_from=operation.columns_from, columns_most=operation.columns_limit
     )
-    if note := catalogs.copy_note(catalog):
+    if note := copy_note(catalog):
         entity |= {"degraded": True, "note": note}
     if not entity["exists"]:
         raise NotFound(f"{operation.urn} is not in the catalog", field="urn")
@@ -89,7 +89,7 @@ def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityShape:
 @tool(toolset="knowledge", title="Follow the lineage", hints=LOOKING)
 def catalog_lineage(caller: Caller, operation: FollowLineage) -> LineageShape:
     """What an entity is made from and what is made from it, nearest first, with columns where they are known."""
-    if not catalogs.readable().existing([operation.urn]):
+    if not get_readable_catalog().existing([operation.urn]):
         raise NotFound(f"{operation.urn} is not in the catalog", field="urn")
     directions = lineage.DIRECTIONS if operation.direction == "both" else [operation.direction]
     nodes = lineage.around(operation.urn, directions, operation.hops, operation.limit + 1)

@@ -8,8 +8,8 @@ from typing import Any, NotRequired
 from django.conf import settings
 from typing_extensions import TypedDict
 
-from knowledge import catalog as catalogs
 from knowledge import operations, responses
+from knowledge.catalog.current import get_catalog
 from knowledge.catalog.metadata_files import as_proposals
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import Applied, apply, get_changeset, resume
@@ -126,7 +126,7 @@ def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewS
     current: dict[str, Any] | None = None
     note = ""
     try:
-        current = evidence.of_entity(catalogs.current(), operation.entity_urn)
+        current = evidence.of_entity(get_catalog(), operation.entity_urn)
     except DomainError as error:
         note = error.message
     with_evidence: list[Any] = [
@@ -266,7 +266,7 @@ def _applied(applied: Applied) -> AppliedShape:
         shape["note"] = changeset.error
     if changeset.entity_urn and changeset.state == "applied":
         try:
-            shape["resulting_state"] = evidence.of_entity(catalogs.current(), changeset.entity_urn)
+            shape["resulting_state"] = evidence.of_entity(get_catalog(), changeset.entity_urn)
         except DomainError as error:
             shape["note"] = f"applied; reading the result failed: {error.message}"
     return shape

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -9,8 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-if TYPE_CHECKING:
-    from memories.identity.caller import Caller
+from memories.identity.caller import Caller
 
 
 class ChangesetState(models.TextChoices):

@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.db import models
 from django.db.models import Q
 
-from memories.identity.caller import CURATE
+from memories.identity.caller import CURATE, Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import readable_by
-
-if TYPE_CHECKING:
-    from memories.identity.caller import Caller
 
 
 class InsightState(models.TextChoices):

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
+from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.changesets.change_request import CHANGE_TYPES, Request
@@ -106,7 +106,7 @@ def case(caller: Caller, insight: Insight) -> Case:
     replaced = None
     if insight.replaces_id:
         replaced = MemoryRecord.objects.visible_to(caller).filter(pk=insight.replaces_id).first()
-    catalog = Snapshot(catalogs.readable())
+    catalog = Snapshot(get_readable_catalog())
     with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # said by the evidence
         catalog.read(urns_of(record), entity_view.ASPECTS)
     return Case(
@@ -147,13 +147,13 @@ def draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[Mapping[st
     record = MemoryRecord(content=claim.get("content") or "…", created_by=caller.email, persona=caller.persona)
     record.category, record.entity_urns = claim.get("category") or "", list(claim.get("entity_urns") or [])
     insight = Insight(record=record, suggested_actions=[dict(action) for action in actions])
-    return effect_of(insight, Snapshot(catalogs.readable()))
+    return effect_of(insight, Snapshot(get_readable_catalog()))
 
 
 def problems_of(insight: Insight) -> list[str]:
     """What keeps each suggested action from being applied as it stands, told to who suggests it."""
     urn, problems = next(iter(insight.record.entity_urns), ""), []
-    catalog = Snapshot(catalogs.readable())
+    catalog = Snapshot(get_readable_catalog())
     for index, action in enumerate(insight.suggested_actions):
         try:
             request = validate(Request, action, "")

@@ -19,7 +19,8 @@ from knowledge.review import events
 from knowledge.review.decisions import record_decision, under_review
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.contract.operations import carries_out
-from memories.identity.caller import CURATE, Caller, build_caller
+from memories.identity.caller import CURATE, Caller
+from memories.identity.permissions import build_caller
 from memories.models import Status
 
 MAX_COLLEAGUES = 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view
+from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.freshness.baselines import hash_of, urns_of
 from knowledge.insights.contradiction import contradiction
@@ -84,14 +84,14 @@ def beside(insight: Insight, *, catalog: Catalog | None = None) -> dict[str, Any
     """Evidence for every entity that the insight names, and where claim and catalog disagree. An outage is said.
     From a `catalog` at hand without lineage."""
     urns = urns_of(insight.record)
-    lineage, catalog = catalog is None, catalog or catalogs.readable()
+    lineage, catalog = catalog is None, catalog or get_readable_catalog()
     try:
         entities = [of_entity(catalog, urn, lineage=lineage) for urn in urns]
     except (CatalogUnavailable, CatalogRefused) as error:
         return {"entities": [], "disagreements": [], "degraded": True, "note": error.message}
     by_urn = {entity["urn"]: entity for entity in entities}
     evidence: dict[str, Any] = {"entities": entities, "disagreements": _disagreements(insight, by_urn)}
-    if note := catalogs.copy_note(catalog):
+    if note := copy_note(catalog):
         evidence |= {"degraded": True, "note": note}
     return evidence
 

@@ -15,7 +15,8 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
 from memories.contract.errors import DomainError
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memories.writing import bulk_actions
 
 SHOWN = 20  # rows that the page names

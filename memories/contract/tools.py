@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, Union, get_origin, get_type_hints
 from uuid import UUID
 
 from django.apps import apps
@@ -21,9 +21,7 @@ from pydantic import TypeAdapter
 from memories.contract import schemas
 from memories.contract.errors import Forbidden, Invalid, check_choice
 from memories.contract.operations import Operation
-
-if TYPE_CHECKING:
-    from memories.identity.caller import Caller
+from memories.identity.caller import Caller
 
 Shape = TypeVar("Shape", bound=Mapping[str, Any])
 Handler = Callable[["Caller", Any], Any]

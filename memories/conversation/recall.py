@@ -29,7 +29,8 @@ from memories.models import MemoryRecord, Status, Tier
 from memories.operations import RecallMemories
 from memories.retrieval import recall
 from memories.retrieval.ranking import CANDIDATES
-from memories.retrieval.recall import Filters, Recall
+from memories.retrieval.recall import Recall
+from memories.retrieval.scope import Filters
 
 DAY_S = 86_400
 

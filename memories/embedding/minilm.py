@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from memories.embedding import EmbedderUnavailable, Tokens, Vectors
+from memories.embedding.interface import EmbedderUnavailable, Tokens, Vectors
 from memories.lazy_numpy import np
 
 NAME = "all-MiniLM-L6-v2"

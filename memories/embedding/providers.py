@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import httpx
 
-from memories.embedding import EmbedderUnavailable, Tokens, Vectors
+from memories.embedding.interface import EmbedderUnavailable, Tokens, Vectors
 from memories.lazy_numpy import np
 from memories.outbox import bounded_http
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -12,10 +11,8 @@ from django.db.models.functions import Concat
 from django.utils import timezone
 
 from memories.contract.urls import url_for
+from memories.identity.caller import Caller
 from memories.models.fields import ContentKey, LanguageSearchText
-
-if TYPE_CHECKING:
-    from memories.identity.caller import Caller
 
 
 class Dimension(models.TextChoices):

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.db import models
 from django.utils import timezone
 
+from memories.identity.caller import Caller
 from memories.models.record import MemoryRecord, Visibility, readable_by
-
-if TYPE_CHECKING:
-    from memories.identity.caller import Caller
 
 
 class MemoryRevisionQuerySet(models.QuerySet["MemoryRevision"]):
@@ -62,3 +60,9 @@ class Tombstone(models.Model):
 
     def __str__(self) -> str:
         return f"{self.record_id} erased {self.erased_at:%Y-%m-%d}"
+
+
+def value_of(name: str, json_value: Any) -> Any:
+    """A column's value from what a revision keeps of it as JSON."""
+    field = next(field for field in MemoryRecord._meta.concrete_fields if field.name == name)
+    return None if json_value is None else field.to_python(json_value)

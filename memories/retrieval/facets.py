@@ -14,7 +14,7 @@ from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
 from memories.models import Status
 from memories.queries import MAX_COUNT, MAX_FACET
-from memories.retrieval.recall import Filters, in_scope
+from memories.retrieval.scope import Filters, in_scope
 
 # Facet → the filter that it sets, what holds for a row under it, and how its values are read from a row.
 FACETS: dict[str, tuple[str, str, str, str]] = {

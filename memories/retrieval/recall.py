@@ -10,32 +10,27 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q
-from django.db.models.functions import Now
 
 from memories import embedding, extensions
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.operations import carries_out, validate
 from memories.database import prepared_statements
-from memories.database.queryset_sql import Condition, condition
 from memories.embedding import Tokens
 from memories.history import states_at
 from memories.identity.caller import Caller
-from memories.models import Feedback, MemoryRecord, Status, Tier, Verdict
-from memories.models.record import MemoryRecordQuerySet
+from memories.models import MemoryRecord, Status, Tier
+from memories.models.revision import value_of
 from memories.operations import DimensionName, RecallMemories
 from memories.retrieval import conversation_context, passages, rerank, term_statistics
 from memories.retrieval.question_features import Cues
 from memories.retrieval.ranking import CANDIDATES, Question, Ranked, candidates, order
-from memories.writing.revision import value_of
+from memories.retrieval.scope import NO_FILTERS, Filters, compiled_scope, compiled_visibility
 
 URNS_PER_QUERY = 200  # named entities with their neighbours
-SCOPES_KEPT = 1_000  # compiled, of some kilobytes each
 # In the order of an index that is mostly empty, and by the condition that it has.
 ANY_HIDDEN = """
     SELECT id FROM memory_records WHERE {scope} AND NOT status = 'active' ORDER BY status, created_at DESC LIMIT 1"""
@@ -75,74 +70,11 @@ class Recall:
     hints: dict[UUID, str] = field(default_factory=dict)  # what changed near what a memory says, and may concern it
 
 
-@dataclass(frozen=True)
-class Filters:
-    """Which of the visible memories are searched; all conditions hold together."""
-
-    dimension: str = ""
-    category: str = ""
-    persona: str = ""
-    tags: Sequence[str] = ()
-    entity: str = ""
-    statuses: Sequence[str] = (Status.ACTIVE,)
-    owner: str = ""
-    conversation_id: str = ""
-    tiers: Sequence[str] = ()  # of conversations; otherwise whatever lasts, or all of the one conversation
-    pairs_once: bool = False  # without long-term memories whose turn is there too
-    created_before: datetime | None = None
-
-
-def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
-    """The rows that this search is about: what the caller may see, narrowed."""
-    rows = MemoryRecord.objects.visible_to(caller).filter(status__in=list(filters.statuses))
-    living = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
-    living = living.filter(status__in=list(filters.statuses))
-    rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
-    if filters.conversation_id:
-        rows = rows.filter(conversation_id=filters.conversation_id)
-    if filters.tiers:
-        rows = rows.filter(tier__in=list(filters.tiers))
-    elif not filters.conversation_id:
-        rows = rows.lasting()
-    if filters.pairs_once:
-        rows = rows.exclude(Exists(living.filter(pk=OuterRef("derived_from"))))
-    exact = {
-        "dimension": filters.dimension,
-        "category": filters.category,
-        "persona": filters.persona,
-        "created_by": filters.owner,
-    }
-    rows = rows.filter(**{column: value for column, value in exact.items() if value})
-    if filters.tags:
-        rows = rows.filter(tags__contains=list(filters.tags))
-    if filters.entity:
-        rows = rows.filter(entity_urns__contains=[filters.entity])
-    if filters.created_before:
-        rows = rows.filter(created_at__lte=filters.created_before)
-    return rows
-
-
-@lru_cache(maxsize=SCOPES_KEPT)
-def _scope(caller: Caller, filters: Filters, *, without_doubts: bool = False) -> Condition:
-    """in_scope() as SQL, perhaps without what the reader has called wrong: compiled once for each reader and filter. It
-    holds no values but theirs."""
-    rows = in_scope(caller, filters)
-    if without_doubts:  # as a list, which PostgreSQL reads once; with EXISTS it may look for each row of the scope
-        doubts = Feedback.objects.filter(by=caller.email, verdict=Verdict.WRONG)
-        rows = rows.exclude(pk__in=doubts.values("record"))
-    return condition(rows)
-
-
-@lru_cache(maxsize=SCOPES_KEPT)
-def _visible(caller: Caller) -> Condition:
-    return condition(MemoryRecord.objects.visible_to(caller))
-
-
 # -- recall ----------------------------------------------------------------------------------------------
 
 
 @carries_out(RecallMemories)
-def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = Filters()) -> Recall:
+def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_FILTERS) -> Recall:
     """The memories that answer best, of those the caller may see.
 
     `query` is needed for semantic and lexical, `entity_urns` for entity and graph, either for auto.
@@ -153,7 +85,7 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = Filt
     filters = _narrowed(filters, operation)
     question, answer, tokens = _prepare(caller, operation.query, operation.strategy, operation.entity_urns)
     question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
-    scope = _scope(caller, filters, without_doubts=True)
+    scope = compiled_scope(caller, filters, without_doubts=True)
     floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
     rows_found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
     rows_found = [candidate for candidate in rows_found if candidate.score > floor]
@@ -192,7 +124,7 @@ def _reranked(query: str, hits: list[Hit], answer: Recall) -> tuple[list[Hit], R
 
 
 def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
-    visible = _visible(caller)
+    visible = compiled_visibility(caller)
     criterion = f"id = ANY(%(ids)s) AND ({visible.sql})"
     values = {**visible.params, "ids": [row.id for row in rows]}
     records = {
@@ -232,7 +164,7 @@ def _left_out(caller: Caller, filters: Filters, question: Question, least: float
     hidden = tuple(status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses)
     if filters.statuses not in ((Status.ACTIVE,), (Status.ACTIVE, Status.STALE)):
         return {}
-    scope = _scope(caller, replace(filters, statuses=hidden))
+    scope = compiled_scope(caller, replace(filters, statuses=hidden))
     if not prepared_statements.rows(ANY_HIDDEN.format(scope=scope.sql), scope.params):
         return {}
     near, _ = candidates(scope, question, CANDIDATES)

@@ -22,7 +22,8 @@ from memories.contract.fields import Id, Reason
 from memories.contract.operations import validate
 from memories.contract.registry import Registry
 from memories.database.locks import exclusive
-from memories.identity.caller import Caller, build_caller
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
 from memories.models import Batch
 from memories.writing.undo import undo as undo_change
 

@@ -131,12 +131,6 @@ def _is_only_wider(names: set[str], before: dict[str, Any], record: MemoryRecord
     return names & READERS == {"visibility"} and WIDTH[record.visibility] > WIDTH[before["visibility"]]
 
 
-def value_of(name: str, json_value: Any) -> Any:
-    """A column's value from what a revision keeps of it as JSON."""
-    field = next(field for field in MemoryRecord._meta.concrete_fields if field.name == name)
-    return None if json_value is None else field.to_python(json_value)
-
-
 def _plain(value: Any) -> Any:
     """As JSON holds it."""
     if isinstance(value, datetime):

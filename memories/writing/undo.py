@@ -13,7 +13,8 @@ from memories.contract.fields import Id
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
-from memories.writing.revision import revised, value_of
+from memories.models.revision import value_of
+from memories.writing.revision import revised
 
 UNDOABLE = ("forget", "restore", "verify", "share", "reassign")
 STATE = (

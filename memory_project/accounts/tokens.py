@@ -17,7 +17,8 @@ from rest_framework.request import Request
 from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
 from memories.contract.fields import Text
 from memories.contract.operations import validate
-from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller, build_caller
+from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller
+from memories.identity.permissions import build_caller
 from memory_project.models import ApiToken, User
 
 PREFIX = "cpl_"

@@ -23,7 +23,8 @@ from knowledge.changesets.apply import apply
 from knowledge.insights.capture import capture
 from knowledge.review import decisions
 from memories import services
-from memories.identity.caller import Caller, build_caller, system_caller
+from memories.identity.caller import Caller, system_caller
+from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.retrieval import term_statistics
 from memory_project.models import User

@@ -15,7 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memories.contract.errors import DomainError, Forbidden
 from memories.database import connections
-from memories.identity.caller import Caller, Limit, build_caller
+from memories.identity.caller import Caller, Limit
+from memories.identity.permissions import build_caller
 from memory_project.accounts.tokens import bearer, find_token
 from memory_project.mcp.toolsets import DENIED_KEY
 

@@ -12,8 +12,8 @@ from urllib.parse import quote, unquote
 
 from mcp.types import Resource, ResourceTemplate
 
-from knowledge import catalog as catalogs
 from knowledge import responses
+from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.name_resolution import entities_like, urn_of
 from knowledge.context import memory_context
 from knowledge.graph import anthropic, graphs
@@ -25,7 +25,7 @@ from memories.history import history
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.responses import QUOTED, change_shape, memory_shape
-from memories.retrieval.recall import Filters
+from memories.retrieval.scope import Filters
 
 SCHEME = "commonplace://"
 GRAPH = "memory://knowledge-graph"
@@ -125,7 +125,7 @@ def _entity(caller: Caller, key: str) -> dict[str, Any]:
     urn = urn_of(key)
     knowledge = memory_context.memories_for_entities(caller, [urn], "", limit=memory_context.CANDIDATES)
     return {
-        "entity": evidence.of_entity(catalogs.readable(), urn),
+        "entity": evidence.of_entity(get_readable_catalog(), urn),
         "memories": [entry.shape() for entry in knowledge.entries],
         "not_shown": {"stale": knowledge.stale, "waiting_for_review": knowledge.waiting},
         "about": QUOTED,

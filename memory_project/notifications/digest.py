@@ -12,8 +12,9 @@ from knowledge.insights import queries as curation
 from knowledge.models import Decision, Insight
 from memories import queries
 from memories.contract.errors import Forbidden
-from memories.identity.caller import Caller, build_caller, system_caller
-from memories.retrieval.recall import Filters, in_scope
+from memories.identity.caller import Caller, system_caller
+from memories.identity.permissions import build_caller
+from memories.retrieval.scope import Filters, in_scope
 from memory_project import audit
 from memory_project.models import AuditEvent, User
 from memory_project.notifications import inbox, mail

@@ -16,7 +16,8 @@ from django_q.tasks import async_task
 from knowledge.models import Insight
 from memories.contract.errors import Forbidden, Invalid
 from memories.contract.urls import url_for
-from memories.identity.caller import Caller, build_caller
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord
 from memory_project.models import Notification, User
 from memory_project.notifications import mail

@@ -22,7 +22,7 @@ from memories.database import connections
 from memories.identity.caller import Caller, system_caller
 from memories.models import Persona, Status
 from memories.outbox import bounded_http
-from memories.retrieval.recall import Filters, in_scope
+from memories.retrieval.scope import Filters, in_scope
 from memory_project.models import Webhook
 
 TIMEOUT_S = 10.0

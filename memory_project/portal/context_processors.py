@@ -11,7 +11,8 @@ from django.http import HttpRequest
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
 from memories import queries
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memory_project.models import SavedView
 from memory_project.notifications import inbox
 from memory_project.portal.search import saved_views

@@ -23,7 +23,8 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Tier
 from memories.operations import MAX_QUERY
 from memories.retrieval import facets
-from memories.retrieval.recall import Filters, Hit, Recall, in_scope, recall
+from memories.retrieval.recall import Hit, Recall, recall
+from memories.retrieval.scope import Filters, in_scope
 
 BEST = 50  # what a search shows at most
 FACETS = {

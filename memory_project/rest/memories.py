@@ -16,7 +16,8 @@ from memories.contract.budget import fit_items
 from memories.contract.errors import Forbidden, Invalid
 from memories.contract.operations import Operation
 from memories.history import chain, history
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memories.operations import ListMemories, RecallMemories, Remember, Supersede
 from memories.responses import PageShape, RecallShape
 from memories.retrieval.recall import recall

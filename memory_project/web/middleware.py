@@ -17,7 +17,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from memories.contract.errors import Degraded, DomainError, LimitReached, from_database_error
 from memories.database import connections
-from memories.identity.caller import caller_from_request
+from memories.identity.permissions import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
 from memory_project.portal.error_labels import for_people

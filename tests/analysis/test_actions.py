@@ -212,7 +212,7 @@ django.setup()
 from django.db import connection
 connection.settings_dict["NAME"] = sys.argv[1]
 from analysis import actions
-from memories.identity.caller import build_caller
+from memories.identity.permissions import build_caller
 from memory_project.models import User
 caller = build_caller(User.objects.get(email="alice@example.org"), channel="test")
 actions.act(caller=caller, analysis_id="audit", model="book", action=sys.argv[2],

@@ -41,7 +41,7 @@ def python(home: Path, code: str) -> str:
 
 SETUP = f"""
 from memories import services
-from memories.identity.caller import build_caller
+from memories.identity.permissions import build_caller
 from memory_project.models import User
 user = User.objects.create_user("alice@example.org", "a long password")
 caller = build_caller(user, channel="test")

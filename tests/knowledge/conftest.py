@@ -10,12 +10,13 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 
-from knowledge import catalog as catalogs
+from knowledge.catalog.current import get_catalog
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Catalog
 from knowledge.models import CatalogAspect
-from memories.identity.caller import Caller, build_caller
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
 from memories.models import Persona
 from memory_project.models import User
 from tests.conftest import person
@@ -130,10 +131,10 @@ def either_catalog(request: pytest.FixtureRequest, transactional_db: None, setti
     """One test, both catalogs."""
     if request.param == "local":
         fill_catalog()
-        yield catalogs.current()
+        yield get_catalog()
         return
     with datahub(settings):
-        yield catalogs.current()
+        yield get_catalog()
 
 
 @pytest.fixture

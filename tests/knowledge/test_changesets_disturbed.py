@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from knowledge import catalog as catalogs
+from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, Run, Write
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply as apply_changes
@@ -104,7 +104,7 @@ def test_twenty_applies_at_once_on_one_entity_lose_nothing(
     )
     assert [type(result).__name__ for result in results] == ["Applied"] * 20
     assert {result.changeset.state for result in results} == {ChangesetState.APPLIED}
-    read = catalogs.current().read([ORDERS], ["globalTags", "ownership"])[ORDERS]
+    read = get_catalog().read([ORDERS], ["globalTags", "ownership"])[ORDERS]
     assert len((read["globalTags"].value or {})["tags"]) == 20
     assert len((read["ownership"].value or {})["owners"]) == 21
 
@@ -194,7 +194,7 @@ def test_a_kill_between_intent_and_answer_is_resumed(
     assert changeset.state == ChangesetState.PARTIAL
     assert [row.outcome for row in changeset.changes.all()] == ["sending", "planned", "planned"]
     # Whatever the killed process had achieved: here, its first write was under way and landed.
-    catalogs.current().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("cs", "x"))
+    get_catalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("cs", "x"))
     resumed = resume(caller=cora, changeset_id=changeset.pk)
     assert resumed.changeset.state == ChangesetState.APPLIED
     assert [row.outcome for row in resumed.changes] == ["landed"] * 3

@@ -17,7 +17,8 @@ from knowledge.models import Insight
 from knowledge.review import clarifications, decisions
 from knowledge.review.queue import Queue
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller, build_caller
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
 from memories.models import Persona
 from memory_project.models import User
 from tests.conftest import person

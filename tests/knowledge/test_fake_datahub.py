@@ -18,7 +18,7 @@ from datahub.metadata import schema_classes as schema
 from datahub.specific.dataset import DatasetPatchBuilder
 from django.conf import settings
 
-from knowledge import catalog as catalogs
+from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import CatalogRefused, Run, Write
 from tests.fake_datahub import Faults, Handler
 from tests.knowledge.conftest import ORDERS
@@ -55,14 +55,14 @@ def test_the_sdk_s_patch_builders_land_as_on_a_server(gms: Faults) -> None:
     assert value("upstreamLineage")["upstreams"][0]["type"] == "COPY"
     assert value("structuredProperties")["properties"][0]["values"] == [{"string": "none"}]
     # and our adapter reads what they wrote
-    read = catalogs.current().read([ORDERS], ["globalTags"])[ORDERS]["globalTags"].value
+    read = get_catalog().read([ORDERS], ["globalTags"])[ORDERS]["globalTags"].value
     assert read == value("globalTags")
 
 
 def test_an_aspect_that_the_sdk_s_schema_refuses_is_refused(gms: Faults) -> None:
     wrong = Write(ORDERS, "institutionalMemory", ("elements", "https://wiki/x"), "add", {"url": "https://wiki/x"})
     with pytest.raises(CatalogRefused, match="required"):
-        catalogs.current().write(wrong, RUN)
+        get_catalog().write(wrong, RUN)
     assert value("institutionalMemory") is None
 
 
@@ -75,7 +75,7 @@ def test_what_stands_at_a_column_is_whole(gms: Faults, kind: str) -> None:
         else ("globalTags", "tag", "urn:li:tag:A")
     )
     path = ("editableSchemaFieldInfo", "amount", aspect, kind, urn)
-    catalogs.current().write(Write(ORDERS, "editableSchemaMetadata", path, "add", {key: urn}), RUN)
+    get_catalog().write(Write(ORDERS, "editableSchemaMetadata", path, "add", {key: urn}), RUN)
     metadata = value("editableSchemaMetadata")
     assert schema.EditableSchemaMetadataClass.from_obj(metadata, tuples=True).validate()
     (field,) = metadata["editableSchemaFieldInfo"]

@@ -43,7 +43,7 @@ def test_plain_memories_never_enter_the_queue(alice: Caller, cora: Caller, fact:
 
 
 def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, curators: Any, personas: Any) -> None:
-    from memories.identity.caller import build_caller
+    from memories.identity.permissions import build_caller
 
     user = person("carl@example.org", personas["supply"])
     user.groups.add(curators)

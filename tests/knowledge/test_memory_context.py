@@ -20,7 +20,8 @@ from knowledge.insights.capture import capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.tools import Call
-from memories.identity.caller import Caller, build_caller
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
 from memories.models import Impression, MemoryRecord, Persona
 from memories.retrieval import impressions
 from memories.writing import feedback

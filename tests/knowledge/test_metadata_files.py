@@ -169,11 +169,10 @@ def test_a_catalog_of_another_kind_makes_nothing_stale(
     small_catalog: None, alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was seen in one catalog tells nothing of another, where the same tables may not exist."""
-    from knowledge import catalog as catalogs
 
     record_ = services.remember(caller=alice, content="Amounts are with tax.", entity_urns=[ORDERS]).record
     comparison.check_all_entities(100)
-    monkeypatch.setattr(catalogs, "identity", lambda: "datahub http://elsewhere")
+    monkeypatch.setattr("knowledge.freshness.comparison.identity", lambda: "datahub http://elsewhere")
     CatalogAspect.objects.all().delete()
     put(MART, "datasetProperties", {"name": "mart"})
     assert comparison.check_all_entities(100).stale == 0

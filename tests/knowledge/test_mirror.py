@@ -9,13 +9,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from knowledge import catalog as catalogs
+from knowledge.catalog.current import get_catalog, get_readable_catalog
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Aspect, CatalogUnavailable, Run, Write
-from knowledge.catalog.mirror import age, mirror
+from knowledge.catalog.mirror import age
 from knowledge.freshness import comparison
-from knowledge.freshness.events import follow_once
+from knowledge.freshness.events import copy_catalog, follow_once
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
 from knowledge.models import CatalogAspect, CatalogCursor
@@ -74,11 +74,11 @@ def test_without_a_copy_an_outage_is_one(gms: Faults, alice: Caller, away: Calla
 def test_nothing_is_written_to_the_copy(gms: Faults, away: Callable[[], None]) -> None:
     call_command("sync_catalog", verbosity=0)
     away()
-    for catalog in (catalogs.current(), catalogs.readable()):
+    for catalog in (get_catalog(), get_readable_catalog()):
         with pytest.raises(CatalogUnavailable):
             catalog.write(Write(ORDERS, "globalTags", ("tags", "x"), "add", {"tag": "x"}), Run("x", "x"))
     with pytest.raises(CatalogUnavailable):
-        catalogs.current().read([ORDERS], ["globalTags"])
+        get_catalog().read([ORDERS], ["globalTags"])
 
 
 class Elsewhere:
@@ -103,18 +103,18 @@ class Elsewhere:
 
 def test_what_is_elsewhere_is_copied_kept_up_to_date_and_marked_when_gone(db: None) -> None:
     elsewhere, local = Elsewhere({ORDERS: "Orders.", MART: "Mart."}), LocalCatalog()
-    assert list(mirror(elsewhere))[-1].entities == 2
+    assert list(copy_catalog(elsewhere))[-1].entities == 2
     assert local.existing([ORDERS, MART]) == {ORDERS, MART}
     versions = CatalogAspect.objects.count()
-    assert list(mirror(elsewhere))[-1].writes == 0
+    assert list(copy_catalog(elsewhere))[-1].writes == 0
     assert CatalogAspect.objects.count() == versions
     elsewhere.descriptions = {ORDERS: "Orders after payment."}
-    last = list(mirror(elsewhere))[-1]
+    last = list(copy_catalog(elsewhere))[-1]
     assert (last.writes, last.removals) == (1, 1)
     assert local.existing([ORDERS, MART]) == {ORDERS}
     assert local.search("payment")[0].urn == ORDERS
     elsewhere.descriptions[MART] = "Mart."
-    list(mirror(elsewhere))
+    list(copy_catalog(elsewhere))
     assert local.existing([MART]) == {MART}
     assert age() is not None
 

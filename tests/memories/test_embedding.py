@@ -65,7 +65,7 @@ def test_switched_off_is_unavailable(settings: Any) -> None:
 
 def test_a_slow_model_is_waited_for_only_so_long(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
-    monkeypatch.setattr(embedding, "make_embedder", lambda: gate.wait(10) and Deterministic(384))
+    monkeypatch.setattr("memories.embedding.model.make_embedder", lambda: gate.wait(10) and Deterministic(384))
     with pytest.raises(EmbedderUnavailable, match=r"still loading after 0\.05 s"):
         embedding.embed_one("x", wait_s=0.05)
     gate.set()

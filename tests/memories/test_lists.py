@@ -16,7 +16,7 @@ from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.retrieval import facets
-from memories.retrieval.recall import Filters, in_scope
+from memories.retrieval.scope import Filters, in_scope
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,8 +7,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 
 from memories.contract.errors import Forbidden
-from memories.identity.caller import PERMISSIONS, build_caller
-from memories.identity.permissions import load_user_access
+from memories.identity.permissions import PERMISSIONS, build_caller, load_user_access
 from memories.models import Persona, PersonaMembership
 from memory_project.accounts import people
 from memory_project.models import User

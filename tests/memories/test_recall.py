@@ -18,7 +18,8 @@ from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord, Passage, Status
 from memories.operations import STRATEGIES
 from memories.retrieval import ranking, term_statistics
-from memories.retrieval.recall import Filters, Recall, in_scope, recall
+from memories.retrieval.recall import Recall, recall
+from memories.retrieval.scope import Filters, in_scope
 
 pytestmark = pytest.mark.django_db
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"

@@ -357,7 +357,7 @@ def test_ownership_moves_and_moves_back(alice: Caller, ada: Caller, fact: Memory
 
 
 def test_what_has_expired_is_not_recalled(alice: Caller, fact: MemoryRecord) -> None:
-    from memories.retrieval.recall import Filters, in_scope
+    from memories.retrieval.scope import Filters, in_scope
 
     MemoryRecord.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     assert not in_scope(alice, Filters()).exists()

@@ -148,7 +148,7 @@ def test_an_audit_that_breaks_breaks_no_answer(alice: Caller, monkeypatch: pytes
 
 
 def test_a_persona_sees_and_calls_only_what_it_may(alice_user: User) -> None:
-    from memories.identity.caller import build_caller
+    from memories.identity.permissions import build_caller
 
     Persona.objects.filter(name="sales").update(tools_allow=["memory_*"], tools_deny=["memory_manage"])
     caller = build_caller(alice_user, channel="test")

@@ -16,7 +16,8 @@ from knowledge.insights.capture import capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller, build_caller
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token

@@ -13,7 +13,8 @@ from analysis.models import DeclaredSource, SourceCheck
 from analysis.sources import checks
 from memories import services
 from memories.contract.errors import Conflict, Forbidden
-from memories.identity.caller import Caller, build_caller
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona
 from memory_project.accounts import people, tokens
 from memory_project.models import User, Webhook

@@ -65,14 +65,14 @@ def test_a_server_that_lists_its_tools_loads_nothing_heavy() -> None:
 def test_numpy_is_there_as_a_whole_before_a_library_asks_for_a_part_of_it() -> None:
     lines = [
         "import django, sys; django.setup()",
-        "from memories import embedding",
+        "from memories.embedding import model",
         "from memory_project.mcp.workers import Running",
         "is_there = lambda: 'numpy' in sys.modules",
         "order = [is_there()]",
         "{first}",
         "print(order)",
     ]
-    model_loads = "embedding.make_embedder = lambda: order.append(is_there()); embedding.current(60)"
+    model_loads = "model.make_embedder = lambda: order.append(is_there()); model.current(60)"
     for first in (model_loads, "order.append(Running().call(is_there))"):
         script = "\n".join(lines).format(first=first)
         process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -7,7 +7,8 @@ from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
 from knowledge.catalog.datahub import DataHubCatalog
-from knowledge.catalog.mirror import Mirrored, mirror
+from knowledge.catalog.mirror import Mirrored
+from knowledge.freshness.events import copy_catalog
 from memories.contract.errors import DomainError
 
 
@@ -20,7 +21,7 @@ class Command(BaseCommand):
         count = Mirrored()
         with tqdm(unit="entities", disable=verbosity < 1) as bar:
             try:
-                for now in mirror(DataHubCatalog.configured()):
+                for now in copy_catalog(DataHubCatalog.configured()):
                     bar.update(now.entities - count.entities)
                     count = now
             except DomainError as error:

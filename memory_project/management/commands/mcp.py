@@ -13,9 +13,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
-from memories import retrieval
 from memories.contract.errors import DomainError
-from memories.identity.caller import Caller, build_caller
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
+from memories.retrieval.warm_up import warm_up
 from memory_project.arguments import port
 from memory_project.models import User
 
@@ -101,13 +102,13 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
         finally:
             connection.close()
-        warm_up = threading.Timer(WARM_UP_AFTER_S, retrieval.warm_up)
-        warm_up.daemon = True
-        warm_up.start()
+        timer = threading.Timer(WARM_UP_AFTER_S, warm_up)
+        timer.daemon = True
+        timer.start()
         try:
             build_server(toolsets=toolsets, identify=identify, profile=options["profile"]).run("stdio")
         finally:
-            warm_up.cancel()
+            timer.cancel()
 
     def serve_http(self, toolsets: list[str] | None, profile: str, host: str, port: int) -> None:
         import uvicorn  # noqa: PLC0415 - stdio does not need it
@@ -119,7 +120,7 @@ class Command(BaseCommand):
 
         server = build_server(toolsets=toolsets or ["all"], profile=profile)
         application = http_app(server, None if toolsets or profile else settings.MCP_TOOLSETS)
-        retrieval.warm_up()
+        warm_up()
         routes = [Route("/mcp", endpoint=application), Route("/mcp/x/{choice:path}", endpoint=application)]
         app = Starlette(routes=routes, lifespan=lambda _: server.session_manager.run())
         connection.close()

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from memories.contract.csv import escape_formula
 from memories.contract.paging import page
-from memories.identity.caller import caller_from_request
+from memories.identity.permissions import caller_from_request
 from memory_project.audit import statistics
 from memory_project.models import AuditEvent
 from memory_project.portal.templatetags.charts import Point

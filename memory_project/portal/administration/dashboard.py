@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord
 from memories.retrieval import index_status
 from memory_project.audit import statistics

@@ -14,7 +14,8 @@ from memories import queries
 from memories.contract.errors import DomainError, NotFound
 from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memory_project.accounts import people, tokens
 from memory_project.models import User

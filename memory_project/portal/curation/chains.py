@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from memories import queries
 from memories.contract.paging import page
 from memories.history import chain, history, states_at
-from memories.identity.caller import caller_from_request
+from memories.identity.permissions import caller_from_request
 
 
 @require_safe

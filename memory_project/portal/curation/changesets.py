@@ -23,7 +23,7 @@ from knowledge.models import ChangesetState, Insight
 from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
-from memories.identity.caller import caller_from_request
+from memories.identity.permissions import caller_from_request
 from memory_project.portal.error_labels import for_people
 
 

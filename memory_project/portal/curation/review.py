@@ -21,7 +21,8 @@ from knowledge.review import clarifications, decisions
 from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, case, decided_today
 from knowledge.review.queue import Queue, QueuePosition
 from memories.contract.errors import DomainError, Invalid, NotFound
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memories.queries import capped_counts
 from memory_project.portal.error_labels import for_people
 from memory_project.portal.proposal_forms import InsightForm

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from knowledge.freshness import stale_review
 from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
-from memories.identity.caller import caller_from_request
+from memories.identity.permissions import caller_from_request
 from memory_project.portal.views.memories import LAST_ACT
 
 LOOKS = 20  # memories for a second look, on the first page

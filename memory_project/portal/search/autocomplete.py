@@ -11,14 +11,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from knowledge import catalog as catalogs
 from knowledge.catalog import entity_view, name_resolution
+from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.review import clarifications
 from memories.contract.errors import NotFound
 from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller, caller_from_request
-from memories.retrieval.recall import Filters, in_scope
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
+from memories.retrieval.scope import Filters, in_scope
 from memory_project.models import User
 
 MOST = 10
@@ -43,7 +44,7 @@ def columns(caller: Caller, text: str, about: str) -> Sequence[Option]:
     if not about:
         return []
     try:
-        entity = entity_view.load_entity(catalogs.readable(), name_resolution.urn_of(about))
+        entity = entity_view.load_entity(get_readable_catalog(), name_resolution.urn_of(about))
     except (CatalogUnavailable, CatalogRefused):
         return []
     matching = [column for column in entity.columns if text.lower() in column.simple_path.lower()]

@@ -16,8 +16,10 @@ from knowledge.catalog.name_resolution import entities_like
 from knowledge.insights import queries as curation
 from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller, caller_from_request
-from memories.retrieval.recall import Filters, recall
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
+from memories.retrieval.recall import recall
+from memories.retrieval.scope import Filters
 from memory_project.models import SavedView
 from memory_project.portal.search import autocomplete
 from memory_project.portal.search.saved_views import address_of

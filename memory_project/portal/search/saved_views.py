@@ -16,8 +16,9 @@ from django.views.decorators.http import require_POST
 from knowledge.insights import queries as curation
 from knowledge.review.queue import Queue
 from memories.contract.errors import DomainError, Invalid
-from memories.identity.caller import Caller, caller_from_request
-from memories.retrieval.recall import in_scope
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
+from memories.retrieval.scope import in_scope
 from memory_project.accounts import saved_views
 from memory_project.models import SavedView
 from memory_project.portal.error_labels import for_people

@@ -17,7 +17,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 
 from memories.contract.errors import DomainError
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memory_project.accounts import people, tokens
 from memory_project.models import AuditEvent, User
 from memory_project.notifications import inbox, mail

@@ -17,7 +17,8 @@ from analysis.querying import description, query
 from analysis.querying.filters import Where
 from memories.contract.errors import NotFound
 from memories.contract.paging import page
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memory_project.portal.templatetags.charts import Point
 
 DISTRIBUTIONS = 6

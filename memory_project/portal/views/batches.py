@@ -15,7 +15,8 @@ from knowledge.graph.models import UpkeepProposal
 from knowledge.models import Insight
 from memories import queries
 from memories.contract.paging import page
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memories.models import Batch, MemoryRecord
 from memories.writing import bulk_actions
 from memory_project.portal.views.redirects import local_page

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from knowledge import catalog as catalogs
+from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable, entity_type
 from knowledge.catalog.search import search
 from knowledge.changesets import promoted
@@ -20,7 +20,7 @@ from knowledge.review import evidence
 from memories.contract.fields import UNSTORABLE, Urn
 from memories.contract.operations import validate
 from memories.contract.paging import page
-from memories.identity.caller import caller_from_request
+from memories.identity.permissions import caller_from_request
 from memories.retrieval import impressions
 
 MAX_FOUND = 30
@@ -48,9 +48,9 @@ def knowledge(request: HttpRequest) -> HttpResponse:
 
 def _search(q: str) -> dict[str, Any]:
     try:
-        catalog = catalogs.readable()
+        catalog = get_readable_catalog()
         answer = search(catalog, q, limit=MAX_FOUND)
-        return {"matches": answer.entities, "note": catalogs.copy_note(catalog) or answer.note}
+        return {"matches": answer.entities, "note": copy_note(catalog) or answer.note}
     except (CatalogUnavailable, CatalogRefused) as error:
         return {"matches": [], "note": error.message}
 
@@ -62,9 +62,9 @@ def entity(request: HttpRequest) -> HttpResponse:
     urn = validate(Urn, request.GET.get("urn", ""), "urn")
     facts, note = {}, ""
     try:
-        catalog = catalogs.readable()
+        catalog = get_readable_catalog()
         facts = evidence.of_entity(catalog, urn)
-        note = catalogs.copy_note(catalog)
+        note = copy_note(catalog)
     except (CatalogUnavailable, CatalogRefused) as error:
         note = error.message
     memories, waiting = promoted.about(caller, urn)

@@ -16,7 +16,7 @@ from pydantic import AfterValidator
 
 from memories.contract.fields import Moment, fault
 from memories.contract.operations import validate
-from memories.identity.caller import caller_from_request
+from memories.identity.permissions import caller_from_request
 from memory_project.accounts import tokens
 from memory_project.models import AuditEvent, User
 

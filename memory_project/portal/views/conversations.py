@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.contract.errors import DomainError
 from memories.conversation import cache, deletion, queries, statistics, wipe
 from memories.conversation.consolidation import merging
-from memories.identity.caller import caller_from_request
+from memories.identity.permissions import caller_from_request
 from memory_project.portal.error_labels import for_people
 
 

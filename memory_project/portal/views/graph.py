@@ -25,7 +25,8 @@ from knowledge.graph.models import Entity, Graph
 from knowledge.graph.responses import relation_of
 from knowledge.graph.search import sql
 from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memory_project.portal.graph_layout import Layout, rings
 
 MAX_NAME = 18  # characters of a name in the picture

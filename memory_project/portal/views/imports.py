@@ -16,7 +16,8 @@ from knowledge.catalog.name_resolution import urn_of
 from memories import services
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.operations import validate
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord
 from memories.operations import Remember
 from memory_project.portal.error_labels import for_people

@@ -17,7 +17,8 @@ from knowledge.review import decisions
 from memories import queries, services
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.history import chain, history
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord, Persona, Status
 from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about

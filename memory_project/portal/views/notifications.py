@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.contract.paging import page
-from memories.identity.caller import caller_from_request
+from memories.identity.permissions import caller_from_request
 from memory_project.notifications import inbox
 
 

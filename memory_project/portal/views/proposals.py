@@ -23,7 +23,8 @@ from memories import queries as memories
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
-from memories.identity.caller import Caller, caller_from_request
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
 from memories.models import Category
 from memory_project.portal.error_labels import for_people
 from memory_project.portal.proposal_forms import ProposalForm

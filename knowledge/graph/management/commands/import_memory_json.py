@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from knowledge.graph import jsonl
 from memories.contract.errors import DomainError
-from memories.identity.caller import build_caller
+from memories.identity.permissions import build_caller
 
 
 class Command(BaseCommand):
