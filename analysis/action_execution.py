@@ -36,7 +36,7 @@ class Acted:
 
 def is_interrupted(action: Action) -> bool:
     """Begun, not finished, and nobody is at work on it: its process was killed or its client went away."""
-    return action.state == ActionState.RUNNING and locks.is_free("action", action.pk)
+    return action.state == ActionState.RUNNING and not locks.is_locked("action", action.pk)
 
 
 NAMES = {
@@ -79,7 +79,7 @@ class RecordChange:
     def checks_remote_first(self) -> bool:
         return self.action.revalidate
 
-    def look(self, item: ActionItem, was_begun: bool) -> tuple[RemoteState, str]:
+    def check_remote(self, item: ActionItem, was_begun: bool) -> tuple[RemoteState, str]:
         now = self.upstream.read(item.record_id)
         if self._is_as_asked(now):  # an item that was not begun is sent all the same: its answer is the proof
             return (RemoteState.AS_ASKED if was_begun else RemoteState.AS_BEFORE), ""

@@ -102,7 +102,7 @@ def _batch(
     try:
         while waiting:
             parent, future = waiting.pop(0)
-            connections.release()
+            connections.close_if_pooled()
             try:
                 rows, capped = future.result()
             except UpstreamFailed as error:

@@ -65,7 +65,7 @@ def ingest(operation: Ingest, *, caller: Caller) -> Ingested:
         session = sessions.begin(caller, operation.analysis_id)
         answer = Ingested(session.analysis_id, model.name, fields=len(fields))
         scope = _scope(session, model, filters, per_page, fields, as_user)
-        run = Run(session, model, upstream, scope, filters, per_page, fields, answer)
+        run = Download(session, model, upstream, scope, filters, per_page, fields, answer)
         if not operation.ingest_all:
             answer.page = page
             run.keep(page, upstream.page(page, per_page, filters), counts=False)
@@ -91,7 +91,7 @@ def _scope(
 
 
 @dataclass
-class Run:
+class Download:
     """One download under way."""
 
     session: Session
@@ -167,10 +167,10 @@ class Run:
                     ahead.append((number, pool.submit(self._fetch, number, "")))
                     if len(ahead) > 2 * self.upstream.at_once:
                         first, future = ahead.pop(0)
-                        connections.release()
+                        connections.close_if_pooled()
                         yield first, future.result()
                 for first, future in ahead:
-                    connections.release()
+                    connections.close_if_pooled()
                     yield first, future.result()
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)

@@ -12,19 +12,19 @@ from analysis import actions, child_ingest, export, findings, ingest, operations
 from analysis.action_execution import Acted
 from analysis.querying import query
 from analysis.responses import (
-    ActShape,
-    AggregateShape,
-    ClearShape,
-    DescribeShape,
-    ExportShape,
-    IngestShape,
-    NestedShape,
-    PreviewShape,
-    RowsShape,
-    SemanticShape,
-    SqlShape,
-    StoreShape,
-    SummaryShape,
+    ActResponse,
+    AggregateResponse,
+    ClearResponse,
+    DescribeResponse,
+    ExportResponse,
+    IngestResponse,
+    NestedResponse,
+    PreviewResponse,
+    RowsResponse,
+    SemanticResponse,
+    SqlResponse,
+    StoreResponse,
+    SummaryResponse,
 )
 from analysis.sql import execute
 from analysis.sql.engines import DIALECTS
@@ -34,13 +34,13 @@ from memories.contract.urls import url_for
 from memories.identity.caller import Caller
 
 
-def _ingest(caller: Caller, operation: operations.Ingest) -> ToolResponse[IngestShape]:
+def _ingest(caller: Caller, operation: operations.Ingest) -> ToolResponse[IngestResponse]:
     return rendering.ingest_answer(ingest.ingest(operation, caller=caller))
 
 
-def _ingest_children(caller: Caller, operation: operations.IngestChildren) -> ToolResponse[NestedShape]:
+def _ingest_children(caller: Caller, operation: operations.IngestChildren) -> ToolResponse[NestedResponse]:
     result = child_ingest.ingest(operation, caller=caller)
-    shape: NestedShape = {
+    response: NestedResponse = {
         "analysis_id": result.analysis_id,
         "model": result.model,
         "records": result.records,
@@ -49,7 +49,7 @@ def _ingest_children(caller: Caller, operation: operations.IngestChildren) -> To
         "notes": result.notes,
     }
     all_failed = bool(result.failed) and len(result.failed) == result.parents
-    return ToolResponse(shape, rendering.nested_text(result), rendering.CONSUMED, is_error=all_failed)
+    return ToolResponse(response, rendering.nested_text(result), rendering.CONSUMED, is_error=all_failed)
 
 
 analysis_ingest = Tool(
@@ -65,13 +65,13 @@ analysis_ingest = Tool(
 
 
 @tool(toolset="analysis", title="Store findings")
-def analysis_store(caller: Caller, operation: operations.StoreFindings) -> ToolResponse[StoreShape]:
+def analysis_store(caller: Caller, operation: operations.StoreFindings) -> ToolResponse[StoreResponse]:
     """Keep what you concluded about a data set, to be found again by meaning in this analysis. Not for raw records.
 
     A finding that colleagues should know goes further with capture_insight and its finding_id.
     """
     rows, note = findings.store(operation, caller=caller)
-    shape: StoreShape = {
+    response: StoreResponse = {
         "analysis_id": operation.analysis_id,
         "stored": len(rows),
         "ids": [row.pk.hex for row in rows],
@@ -79,15 +79,15 @@ def analysis_store(caller: Caller, operation: operations.StoreFindings) -> ToolR
         "note": note,
     }
     return ToolResponse(
-        shape, rendering.store_text(operation.analysis_id, rows, operation.persistent, note), rendering.CONSUMED
+        response, rendering.store_text(operation.analysis_id, rows, operation.persistent, note), rendering.CONSUMED
     )
 
 
-def _describe(caller: Caller, operation: operations.Describe) -> ToolResponse[DescribeShape]:
+def _describe(caller: Caller, operation: operations.Describe) -> ToolResponse[DescribeResponse]:
     return rendering.describe_answer(caller, sessions.get_session(caller, operation.analysis_id), operation)
 
 
-def _semantic(caller: Caller, operation: operations.SearchFindings) -> ToolResponse[SemanticShape]:
+def _semantic(caller: Caller, operation: operations.SearchFindings) -> ToolResponse[SemanticResponse]:
     return rendering.semantic_answer(sessions.get_session(caller, operation.analysis_id), operation)
 
 
@@ -95,15 +95,15 @@ def _scope(caller: Caller, operation: operations.Aggregate | operations.Filter |
     return query.scope(sessions.get_session(caller, operation.analysis_id), operation.model, operation.where)
 
 
-def _aggregate(caller: Caller, operation: operations.Aggregate) -> ToolResponse[AggregateShape]:
+def _aggregate(caller: Caller, operation: operations.Aggregate) -> ToolResponse[AggregateResponse]:
     return rendering.aggregate_answer(_scope(caller, operation), operation)
 
 
-def _filter(caller: Caller, operation: operations.Filter) -> ToolResponse[RowsShape]:
+def _filter(caller: Caller, operation: operations.Filter) -> ToolResponse[RowsResponse]:
     return rendering.filter_answer(_scope(caller, operation), operation)
 
 
-def _sample(caller: Caller, operation: operations.Sample) -> ToolResponse[RowsShape]:
+def _sample(caller: Caller, operation: operations.Sample) -> ToolResponse[RowsResponse]:
     return rendering.sample_answer(_scope(caller, operation), operation)
 
 
@@ -127,7 +127,7 @@ analysis_query = Tool(
 )
 
 
-def _act(caller: Caller, operation: operations.Act) -> ToolResponse[ActShape] | PreviewShape:
+def _act(caller: Caller, operation: operations.Act) -> ToolResponse[ActResponse] | PreviewResponse:
     return (
         _previewed(actions.dry_run(operation, caller=caller))
         if operation.dry_run
@@ -135,33 +135,33 @@ def _act(caller: Caller, operation: operations.Act) -> ToolResponse[ActShape] | 
     )
 
 
-def _resume(caller: Caller, operation: operations.ResumeAction) -> ToolResponse[ActShape]:
+def _resume(caller: Caller, operation: operations.ResumeAction) -> ToolResponse[ActResponse]:
     return _acted(actions.resume(caller=caller, action_id=operation.action_id))
 
 
-def _previewed(preview: actions.Preview) -> PreviewShape:
-    shape: PreviewShape = {
+def _previewed(preview: actions.Preview) -> PreviewResponse:
+    response: PreviewResponse = {
         "matched_count": preview.matched,
         "sample_ids": preview.sample_ids,
         "sample_data": fit_items(preview.sample_data)[0],
         "confirm": preview.confirm,
     }
     if preview.earliest:
-        shape["ingestedAtRange"] = {"earliest": preview.earliest.isoformat(), "latest": preview.latest.isoformat()}
+        response["ingestedAtRange"] = {"earliest": preview.earliest.isoformat(), "latest": preview.latest.isoformat()}
     if preview.uncastable:
-        shape["uncastable"] = preview.uncastable
+        response["uncastable"] = preview.uncastable
     notes = [f"{preview.without_id} more records match, but have no id to act on"] if preview.without_id else []
     if preview.interrupted:
-        shape["interrupted"] = [action.pk.hex for action in preview.interrupted]
+        response["interrupted"] = [action.pk.hex for action in preview.interrupted]
         notes.append(rendering.BROKE_OFF.format(action=preview.interrupted[0]))
     if notes:
-        shape["note"] = "; ".join(notes)
-    return shape
+        response["note"] = "; ".join(notes)
+    return response
 
 
-def _acted(acted: Acted) -> ToolResponse[ActShape]:
+def _acted(acted: Acted) -> ToolResponse[ActResponse]:
     counts = acted.counts
-    summary: SummaryShape = {
+    summary: SummaryResponse = {
         "total": acted.total,
         "succeeded": counts.get("succeeded", 0),
         "failed": counts.get("failed", 0),
@@ -176,16 +176,16 @@ def _acted(acted: Acted) -> ToolResponse[ActShape]:
         | ({"status_code": item.status_code} if item.status_code else {})
         for index, item in enumerate(acted.errors)
     ]
-    shape: ActShape = {
+    response: ActResponse = {
         "action_id": acted.action.pk.hex,
         "state": acted.action.state,
         "summary": summary,
         "sample_errors": errors,
     }
     if counts.get("unknown"):
-        shape["note"] = "the outcome of some records is unknown: check them upstream, or call again with action_id"
+        response["note"] = "the outcome of some records is unknown: check them upstream, or call again with action_id"
     all_failed = bool(acted.total) and summary["succeeded"] == 0 and "drifted" not in summary
-    return ToolResponse(shape, json.dumps(shape, indent=2, ensure_ascii=False), is_error=all_failed)
+    return ToolResponse(response, json.dumps(response, indent=2, ensure_ascii=False), is_error=all_failed)
 
 
 analysis_act = Tool(
@@ -200,34 +200,34 @@ analysis_act = Tool(
 
 
 @tool(toolset="analysis", title="Clear an analysis", hints=Hints(destructive=True, idempotent=True))
-def analysis_clear(caller: Caller, operation: operations.Clear) -> ToolResponse[ClearShape]:
+def analysis_clear(caller: Caller, operation: operations.Clear) -> ToolResponse[ClearResponse]:
     """Delete an analysis: its records and findings, persistent ones too. What was done upstream stays on record."""
     records, cleared = sessions.clear(caller=caller, analysis_id=operation.analysis_id)
-    shape: ClearShape = {"analysis_id": operation.analysis_id, "records": records, "findings": cleared}
+    response: ClearResponse = {"analysis_id": operation.analysis_id, "records": records, "findings": cleared}
     text = f'Cleared {records} ingested record(s) and {cleared} finding(s) for analysis "{operation.analysis_id}".'
-    return ToolResponse(shape, text)
+    return ToolResponse(response, text)
 
 
 @tool(toolset="analysis", title="Export records", hints=Hints(read_only=True, idempotent=True))
-def analysis_export(caller: Caller, operation: operations.Export) -> ToolResponse[ExportShape]:
+def analysis_export(caller: Caller, operation: operations.Export) -> ToolResponse[ExportResponse]:
     """Export the matching records as a file for a person: returns an address that only you can open, for an hour."""
     prepared, token = export.prepare(operation, caller=caller)
     url = f"{settings.COMMONPLACE_URL}{url_for('analysis-export', token)}"
-    shape: ExportShape = {
+    response: ExportResponse = {
         "url": url,
         "format": prepared.format,
         "total": prepared.total,
         "valid_minutes": export.VALID_S // 60,
     }
-    text = f"{prepared.total} record(s) as {prepared.format}, for {shape['valid_minutes']} minutes: {url}"
-    return ToolResponse(shape, text)
+    text = f"{prepared.total} record(s) as {prepared.format}, for {response['valid_minutes']} minutes: {url}"
+    return ToolResponse(response, text)
 
 
 @tool(toolset="query", title="Query a warehouse", hints=Hints(read_only=True, open_world=True))
-def query_sql(caller: Caller, operation: operations.QuerySql) -> SqlShape:
+def query_sql(caller: Caller, operation: operations.QuerySql) -> SqlResponse:
     """Ask a data warehouse in SQL, reading only. What is known of its tables comes with the answer."""
     result = execute.run_query(operation, caller=caller)
-    shape: SqlShape = {
+    response: SqlResponse = {
         "columns": result.columns,
         "rows": result.rows,
         "row_count": len(result.rows),
@@ -236,8 +236,8 @@ def query_sql(caller: Caller, operation: operations.QuerySql) -> SqlShape:
         "took_ms": round(result.took_ms, 1),
     }
     if result.is_cut:
-        shape["note"] = "there are more rows: aggregate, filter, or raise limit"
-    return shape
+        response["note"] = "there are more rows: aggregate, filter, or raise limit"
+    return response
 
 
 query_sql = replace(query_sql, is_available=lambda caller: bool(execute.readable_sources(caller)))

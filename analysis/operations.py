@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import AfterValidator, BeforeValidator, Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, Id, OneOf, Page, Text, fault
+from memories.contract.fields import FORBID, Id, OneOf, ResultLimit, Text, validation_error
 from memories.contract.operations import Operation
 from memories.contract.schemas import ALLOWED
 from memories.operations import Metadata
@@ -40,7 +40,7 @@ Model = Annotated[str, Field(description="Needed when the analysis holds several
 
 def _fits(seed: int) -> int:
     if not -(2**63) <= seed < 2**63:
-        raise fault("is too large", "a 64-bit whole number")
+        raise validation_error("is too large", "a 64-bit whole number")
     return seed
 
 
@@ -204,4 +204,4 @@ class QuerySql(Operation):
 
     sql: Annotated[str, Text(1, 20_000)] = Field(description="One SELECT, in the source's dialect.")
     source: Annotated[str, Text(0, 60)] = Field("", description="Which warehouse, where there are several.")
-    limit: Annotated[int, Page(10_000)] = Field(100, description="Most rows.")
+    limit: Annotated[int, ResultLimit(10_000)] = Field(100, description="Most rows.")

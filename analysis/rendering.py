@@ -14,7 +14,14 @@ from analysis.operations import Aggregate, Describe, Filter, Sample, SearchFindi
 from analysis.querying import description, query, sampling
 from analysis.querying.filters import FIELD
 from analysis.querying.query import Scope
-from analysis.responses import AggregateShape, DescribeShape, FieldShape, IngestShape, RowsShape, SemanticShape
+from analysis.responses import (
+    AggregateResponse,
+    DescribeResponse,
+    FieldResponse,
+    IngestResponse,
+    RowsResponse,
+    SemanticResponse,
+)
 from analysis.sources.declaration import Resource
 from memories.contract.budget import fit_items
 from memories.contract.tools import ToolResponse
@@ -29,8 +36,8 @@ BROKE_OFF = (
 TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
 
 
-def ingest_answer(result: Ingested) -> ToolResponse[IngestShape]:
-    shape: IngestShape = {
+def ingest_answer(result: Ingested) -> ToolResponse[IngestResponse]:
+    response: IngestResponse = {
         "analysis_id": result.analysis_id,
         "model": result.model,
         "records": result.records,
@@ -41,7 +48,7 @@ def ingest_answer(result: Ingested) -> ToolResponse[IngestShape]:
         "error": result.error,
         "notes": result.notes,
     }
-    return ToolResponse(shape, ingest_text(result), CONSUMED)
+    return ToolResponse(response, ingest_text(result), CONSUMED)
 
 
 def ingest_text(result: Ingested) -> str:
@@ -93,16 +100,16 @@ def _transient(count: int, summary: str) -> Mapping[str, Any] | None:
     return {"lifecycle": "transient", "summary": summary} if count >= TRANSIENT_FROM else None
 
 
-def _rows(shape: RowsShape, head: str, empty: str) -> ToolResponse[RowsShape]:
+def _rows(response: RowsResponse, head: str, empty: str) -> ToolResponse[RowsResponse]:
     """Rows as a JSON array after one line about them; what does not fit the budget is counted."""
-    rows, omitted = fit_items(shape["rows"])
-    shape = {**shape, "rows": rows}
+    rows, omitted = fit_items(response["rows"])
+    response = {**response, "rows": rows}
     if omitted:
-        shape["omitted"] = omitted
+        response["omitted"] = omitted
         head += f" {omitted} did not fit this answer: ask for fewer, or for some fields."
-    odd = _odd(shape["uncastable"])
+    odd = _odd(response["uncastable"])
     text = f"{head}{odd}\n{json.dumps(rows, indent=2, ensure_ascii=False)}" if rows else f"{empty}{odd}"
-    return ToolResponse(shape, text, _transient(len(rows), head + odd))
+    return ToolResponse(response, text, _transient(len(rows), head + odd))
 
 
 def _odd(uncastable: Mapping[str, int] | None) -> str:
@@ -112,7 +119,7 @@ def _odd(uncastable: Mapping[str, int] | None) -> str:
     return f" Values that could not be compared, and so did not match: {counts}."
 
 
-def semantic_answer(session: Session, operation: SearchFindings) -> ToolResponse[SemanticShape]:
+def semantic_answer(session: Session, operation: SearchFindings) -> ToolResponse[SemanticResponse]:
     result = findings.search(
         session,
         operation.query,
@@ -132,14 +139,21 @@ def semantic_answer(session: Session, operation: SearchFindings) -> ToolResponse
         for hit in result.hits
     ]
     shown_rows, omitted = fit_items(rows)
-    shape: SemanticShape = {"mode": "semantic", "findings": shown_rows, "total": len(rows), "ranking": result.ranking}
+    response: SemanticResponse = {
+        "mode": "semantic",
+        "findings": shown_rows,
+        "total": len(rows),
+        "ranking": result.ranking,
+    }
     if omitted:
-        shape["omitted"] = omitted
+        response["omitted"] = omitted
     if result.degraded:
-        shape["degraded"], shape["note"] = True, result.note
+        response["degraded"], response["note"] = True, result.note
     if not shown_rows:
         hint = f" (threshold {operation.threshold:g}: a lower one finds more)" if not result.degraded else ""
-        return ToolResponse(shape, f"No findings match the query{hint}." + (f" {result.note}" if result.note else ""))
+        return ToolResponse(
+            response, f"No findings match the query{hint}." + (f" {result.note}" if result.note else "")
+        )
     lines = [f"Found {len(rows)} finding(s){' by exact words' if result.degraded else ''}:"]
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in shown_rows:
@@ -147,7 +161,7 @@ def semantic_answer(session: Session, operation: SearchFindings) -> ToolResponse
     for name, members in groups.items():
         lines.append(f"\n## {name} ({len(members)})")
         lines += [_finding_line(row) for row in members]
-    return ToolResponse(shape, "\n".join(lines), _transient(len(shown_rows), lines[0]))
+    return ToolResponse(response, "\n".join(lines), _transient(len(shown_rows), lines[0]))
 
 
 def _finding_line(row: Mapping[str, Any]) -> str:
@@ -156,7 +170,7 @@ def _finding_line(row: Mapping[str, Any]) -> str:
     return f"- {row['finding']}{metadata} [{row['similarity']:.1%} match]"
 
 
-def aggregate_answer(scope: Scope, operation: Aggregate) -> ToolResponse[AggregateShape]:
+def aggregate_answer(scope: Scope, operation: Aggregate) -> ToolResponse[AggregateResponse]:
     result = query.aggregate(scope, operation.group_by, metrics=operation.metrics, top_n=operation.top_n)
     name = ", ".join(result.group_by)
     lines = [f'Distribution of "{name}" ({result.total} total):']
@@ -170,7 +184,7 @@ def aggregate_answer(scope: Scope, operation: Aggregate) -> ToolResponse[Aggrega
         )
     if result.uncastable:
         lines.append(_odd(result.uncastable).strip())
-    shape: AggregateShape = {
+    response: AggregateResponse = {
         "mode": "aggregate",
         "model": scope.model,
         "group_by": result.group_by,
@@ -181,7 +195,7 @@ def aggregate_answer(scope: Scope, operation: Aggregate) -> ToolResponse[Aggrega
         "uncastable": result.uncastable,
     }
     text = "\n".join(lines) if result.total else "No ingested records match."
-    return ToolResponse(shape, text, _transient(len(result.groups), lines[0]))
+    return ToolResponse(response, text, _transient(len(result.groups), lines[0]))
 
 
 def _number(value: Any) -> str:
@@ -191,11 +205,11 @@ def _number(value: Any) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) >= 1e-6 else f"{value:g}"
 
 
-def filter_answer(scope: Scope, operation: Filter) -> ToolResponse[RowsShape]:
+def filter_answer(scope: Scope, operation: Filter) -> ToolResponse[RowsResponse]:
     result = query.filtered(
         scope, limit=operation.limit, sort=operation.sort, fields=operation.fields, cursor=operation.cursor
     )
-    shape: RowsShape = {
+    response: RowsResponse = {
         "mode": "filter",
         "model": scope.model,
         "rows": result.rows,
@@ -205,10 +219,10 @@ def filter_answer(scope: Scope, operation: Filter) -> ToolResponse[RowsShape]:
     }
     next_page = f" More with cursor {result.cursor}." if result.cursor else ""
     head = f"{len(result.rows)} of {result.total} matching {scope.model} record(s).{next_page}"
-    return _rows(shape, head, "No records match.")
+    return _rows(response, head, "No records match.")
 
 
-def sample_answer(scope: Scope, operation: Sample) -> ToolResponse[RowsShape]:
+def sample_answer(scope: Scope, operation: Sample) -> ToolResponse[RowsResponse]:
     result = sampling.sample(
         scope,
         size=operation.sample_size,
@@ -216,7 +230,7 @@ def sample_answer(scope: Scope, operation: Sample) -> ToolResponse[RowsShape]:
         proximity=operation.proximity,
         seed=operation.seed,
     )
-    shape: RowsShape = {
+    response: RowsResponse = {
         "mode": "sample",
         "model": scope.model,
         "rows": result.rows,
@@ -225,39 +239,45 @@ def sample_answer(scope: Scope, operation: Sample) -> ToolResponse[RowsShape]:
     }
     narrowed = scope.where.params or operation.proximity
     empty = "No records match the conditions." if narrowed else "No ingested records: run analysis_ingest first."
-    return _rows(shape, f"{len(result.rows)} sampled {scope.model} record(s), seed {result.seed}.", empty)
+    return _rows(response, f"{len(result.rows)} sampled {scope.model} record(s), seed {result.seed}.", empty)
 
 
 # -- describe ----------------------------------------------------------------------------------------------
 
 
-def describe_answer(caller: Caller, session: Session, operation: Describe) -> ToolResponse[DescribeShape]:
+def describe_answer(caller: Caller, session: Session, operation: Describe) -> ToolResponse[DescribeResponse]:
     """Of the model; with several and none named, of all what they are."""
     models = sessions.models_of(session)
-    shape: DescribeShape = {"mode": "describe", "models": models, "fields": []}
+    response: DescribeResponse = {"mode": "describe", "models": models, "fields": []}
     if not models:
-        return ToolResponse(shape, "No ingested records: run analysis_ingest first.")
+        return ToolResponse(response, "No ingested records: run analysis_ingest first.")
     if len(models) > 1 and not operation.model:
         overview = "\n".join(f"- {name}: {count} records" for name, count in models.items())
-        return ToolResponse(shape, f"This analysis holds several models; name one with `model`:\n{overview}")
+        return ToolResponse(response, f"This analysis holds several models; name one with `model`:\n{overview}")
     scope = query.scope(session, operation.model, operation.where)
     summary = description.describe(scope)
     model = sources.readable_models(caller).get(scope.model)
     declared = model.resource if model else Resource(name=scope.model)
     shown_fields, dropped = fit_items([_field(field, declared) for field in summary.fields])
-    shape = {"mode": "describe", "model": scope.model, "models": models, "total": summary.total, "fields": shown_fields}
+    response = {
+        "mode": "describe",
+        "model": scope.model,
+        "models": models,
+        "total": summary.total,
+        "fields": shown_fields,
+    }
     lines = [f"# {scope.model}", f"Model: {scope.model} | Records: {summary.total}", ""]
     if summary.looked < summary.total:
         lines.append(f"Types and examples are from the newest {summary.looked} records.\n")
     if omitted := summary.more_fields + dropped:
-        shape["omitted"] = omitted
+        response["omitted"] = omitted
         lines.append(f"{omitted} more fields did not fit; those that most records have are shown.\n")
     lines += ["| Field | Type | Missing | Values | Description |", "|---|---|---|---|---|"]
-    lines += [_line(field) for field in shape["fields"]]
-    return ToolResponse(shape, "\n".join([*lines, "", *_examples(session, scope.model, shape["fields"])]))
+    lines += [_line(field) for field in response["fields"]]
+    return ToolResponse(response, "\n".join([*lines, "", *_examples(session, scope.model, response["fields"])]))
 
 
-def _field(field: description.FieldShape, declared: Resource) -> FieldShape:
+def _field(field: description.FieldResponse, declared: Resource) -> FieldResponse:
     attribute = declared.attributes.get(field.name)
     return {
         "name": field.name,

@@ -7,7 +7,7 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 
-class IngestShape(TypedDict):
+class IngestResponse(TypedDict):
     analysis_id: str
     model: str
     records: int
@@ -19,7 +19,7 @@ class IngestShape(TypedDict):
     notes: list[str]
 
 
-class NestedShape(TypedDict):
+class NestedResponse(TypedDict):
     analysis_id: str
     model: str
     records: int
@@ -28,7 +28,7 @@ class NestedShape(TypedDict):
     notes: list[str]
 
 
-class StoreShape(TypedDict):
+class StoreResponse(TypedDict):
     analysis_id: str
     stored: int
     ids: list[str]
@@ -36,7 +36,7 @@ class StoreShape(TypedDict):
     note: str
 
 
-class FieldShape(TypedDict):
+class FieldResponse(TypedDict):
     name: str
     types: dict[str, int]
     declared_type: str
@@ -47,16 +47,16 @@ class FieldShape(TypedDict):
     description: str
 
 
-class DescribeShape(TypedDict):
+class DescribeResponse(TypedDict):
     mode: str
     models: dict[str, int]
-    fields: list[FieldShape]
+    fields: list[FieldResponse]
     model: NotRequired[str]
     total: NotRequired[int]
     omitted: NotRequired[int]
 
 
-class SemanticShape(TypedDict):
+class SemanticResponse(TypedDict):
     mode: str
     findings: list[dict[str, Any]]
     total: int
@@ -66,24 +66,24 @@ class SemanticShape(TypedDict):
     omitted: NotRequired[int]
 
 
-class GroupShape(TypedDict):
+class GroupResponse(TypedDict):
     values: list[str | None]
     count: int
     metrics: dict[str, Any]
 
 
-class AggregateShape(TypedDict):
+class AggregateResponse(TypedDict):
     mode: str
     model: str
     group_by: list[str]
-    groups: list[GroupShape]
+    groups: list[GroupResponse]
     total: int
     other_groups: int
     other_count: int
     uncastable: dict[str, int]
 
 
-class RowsShape(TypedDict):
+class RowsResponse(TypedDict):
     mode: str
     model: str
     rows: list[dict[str, Any]]
@@ -94,7 +94,7 @@ class RowsShape(TypedDict):
     omitted: NotRequired[int]
 
 
-class SummaryShape(TypedDict):
+class SummaryResponse(TypedDict):
     total: int
     succeeded: int
     failed: int
@@ -103,15 +103,15 @@ class SummaryShape(TypedDict):
     unknown: NotRequired[int]
 
 
-class ActShape(TypedDict):
+class ActResponse(TypedDict):
     action_id: str
     state: str
-    summary: SummaryShape
+    summary: SummaryResponse
     sample_errors: list[dict[str, Any]]
     note: NotRequired[str]
 
 
-class PreviewShape(TypedDict):
+class PreviewResponse(TypedDict):
     matched_count: int
     sample_ids: list[str]
     sample_data: list[dict[str, Any]]
@@ -122,20 +122,20 @@ class PreviewShape(TypedDict):
     note: NotRequired[str]
 
 
-class ClearShape(TypedDict):
+class ClearResponse(TypedDict):
     analysis_id: str
     records: int
     findings: int
 
 
-class ExportShape(TypedDict):
+class ExportResponse(TypedDict):
     url: str
     format: str
     total: int
     valid_minutes: int
 
 
-class SqlShape(TypedDict):
+class SqlResponse(TypedDict):
     columns: list[str]
     rows: list[list[Any]]
     row_count: int

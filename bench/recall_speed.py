@@ -291,7 +291,7 @@ def measure_many(sizes: list[int], count: int) -> None:
 def index_recall(people: dict[str, Any], queries: list[str]) -> None:
     from memories import embedding  # noqa: PLC0415 - after setup()
     from memories.database.queryset_sql import condition  # noqa: PLC0415 - the same
-    from memories.retrieval.near_duplicates import nearest  # noqa: PLC0415 - the same
+    from memories.retrieval.near_duplicates import nearest_records  # noqa: PLC0415 - the same
     from memories.retrieval.ranking import is_small  # noqa: PLC0415 - the same
     from memories.retrieval.scope import Filters, in_scope  # noqa: PLC0415 - the same
 
@@ -300,8 +300,8 @@ def index_recall(people: dict[str, Any], queries: list[str]) -> None:
         small, shares = is_small(scope), []
         for query in queries:
             vectors, _ = embedding.embed([query])
-            best = set(list(nearest(scope, vectors, exact=True))[:10])
-            shares.append(len(best & set(list(nearest(scope, vectors, exact=small))[:10])) / max(len(best), 1))
+            best = set(list(nearest_records(scope, vectors, exact=True))[:10])
+            shares.append(len(best & set(list(nearest_records(scope, vectors, exact=small))[:10])) / max(len(best), 1))
         way = "scan" if small else "index"
         print(f"  recall@10 of {name} ({in_scope(caller, Filters()).count():,}, {way}): {statistics.fmean(shares):.3f}")
 

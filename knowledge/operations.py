@@ -13,14 +13,14 @@ from memories.contract.fields import (
     Id,
     Offset,
     OneOf,
-    Page,
     Reason,
+    ResultLimit,
     Tags,
     Text,
     Urn,
     Urns,
-    fault,
     if_any,
+    validation_error,
 )
 from memories.contract.operations import Operation
 from memories.models import Category, Source
@@ -104,7 +104,7 @@ class ReviewEntity(Operation):
     """What the catalog says of an entity, and every insight about it with the evidence"""
 
     entity_urn: Urn
-    limit: Annotated[int, Page(MAX_LISTED)] = 20
+    limit: Annotated[int, ResultLimit(MAX_LISTED)] = 20
 
 
 class Approve(Operation):
@@ -154,7 +154,7 @@ class Synthesize(Operation):
     @model_validator(mode="after")
     def _names_something(self) -> Self:
         if not self.entity_urn and not self.insight_ids:
-            raise fault("is missing", "an entity's URN, or insight_ids", field="entity_urn")
+            raise validation_error("is missing", "an entity's URN, or insight_ids", field="entity_urn")
         return self
 
 
@@ -188,7 +188,7 @@ class ListChangesets(Operation):
 
     entity_urn: Annotated[Urn | None, if_any] = None
     changeset_id: Annotated[Id | None, if_any] = None
-    limit: Annotated[int, Page(MAX_LISTED)] = 20
+    limit: Annotated[int, ResultLimit(MAX_LISTED)] = 20
     offset: Offset = 0
 
 
@@ -203,7 +203,7 @@ class SearchCatalog(Operation):
 
     query: Annotated[str, Text(0, 500)] = Field("", description="Words of names, descriptions, columns; or a question.")
     types: list[str] = Field([], description="Entity types, for example dataset, glossaryTerm.")
-    limit: Annotated[int, Page(50)] = 10
+    limit: Annotated[int, ResultLimit(50)] = 10
 
 
 class ShowEntity(Operation):
@@ -211,7 +211,7 @@ class ShowEntity(Operation):
 
     urn: Entity
     columns_from: Offset = Field(0, description="How many columns to skip.")
-    columns_limit: Annotated[int, Page(MAX_COLUMNS_SHOWN)] = 50
+    columns_limit: Annotated[int, ResultLimit(MAX_COLUMNS_SHOWN)] = 50
 
 
 class FollowLineage(Operation):
@@ -220,4 +220,4 @@ class FollowLineage(Operation):
     urn: Entity
     direction: Annotated[str, OneOf(DIRECTIONS)] = "both"
     hops: Annotated[int, Field(ge=1, le=MAX_HOPS)] = 1
-    limit: Annotated[int, Page(MAX_NODES)] = 50
+    limit: Annotated[int, ResultLimit(MAX_NODES)] = 50

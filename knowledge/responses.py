@@ -19,7 +19,7 @@ from memories.operations import EDITED_BY
 SUMMARY_SHOWN = 300  # characters of a description in a list
 
 
-class InsightShape(TypedDict, total=False):
+class InsightResponse(TypedDict, total=False):
     id: str
     insight_text: str
     category: str
@@ -48,7 +48,7 @@ class InsightShape(TypedDict, total=False):
     evidence: dict[str, Any]
 
 
-class ChangeShape(TypedDict, total=False):
+class ChangeResponse(TypedDict, total=False):
     change_type: str
     does: str
     urn: str
@@ -63,7 +63,7 @@ class ChangeShape(TypedDict, total=False):
     before_is_ingested: bool
 
 
-class ChangesetShape(TypedDict, total=False):
+class ChangesetResponse(TypedDict, total=False):
     changeset_id: str
     entity_urn: str
     state: str
@@ -75,12 +75,12 @@ class ChangesetShape(TypedDict, total=False):
     rolled_back_at: str | None
     error: str
     changes_count: int
-    changes: list[ChangeShape]
+    changes: list[ChangeResponse]
 
 
-def insight_shape(insight: Insight) -> InsightShape:
+def insight_response(insight: Insight) -> InsightResponse:
     record = insight.record
-    shape: InsightShape = {
+    response: InsightResponse = {
         "id": insight.pk.hex,
         "insight_text": record.content,
         "category": record.category,
@@ -104,22 +104,22 @@ def insight_shape(insight: Insight) -> InsightShape:
         "changeset_id": insight.changeset_id.hex if insight.changeset_id else None,
     }
     if editor := record.metadata.get(EDITED_BY):
-        shape["edited_by"] = str(editor)
+        response["edited_by"] = str(editor)
     if insight.pending_edit:
-        shape["pending_edit"], shape["edit_by"] = insight.pending_edit, insight.edit_by
+        response["pending_edit"], response["edit_by"] = insight.pending_edit, insight.edit_by
     if insight.is_withdrawn:
-        shape["withdrawn"] = True
-    return shape
+        response["withdrawn"] = True
+    return response
 
 
-def planned_shape(planned: Planned, entities: Mapping[str, EntityView] | None = None) -> ChangeShape:
+def planned_response(planned: Planned, entities: Mapping[str, EntityView] | None = None) -> ChangeResponse:
     """A write as it would be. A description that only ingestion wrote is what stands there now."""
     write = planned.step.write
     before = planned.before
     ingested = ingested_description((entities or {}).get(write.urn), write.path) if before is ABSENT else ABSENT
     before = before if ingested is ABSENT else ingested
     absent = before is ABSENT
-    shape: ChangeShape = {
+    response: ChangeResponse = {
         "change_type": planned.change_type,
         "does": CHANGE_TYPES[planned.change_type].says,
         "urn": write.urn,
@@ -132,11 +132,11 @@ def planned_shape(planned: Planned, entities: Mapping[str, EntityView] | None = 
         "outcome": "noop" if planned.is_noop else "planned",
     }
     if ingested is not ABSENT:
-        shape["before_is_ingested"] = True
-    return shape
+        response["before_is_ingested"] = True
+    return response
 
 
-def change_shape(change: Change) -> ChangeShape:
+def change_response(change: Change) -> ChangeResponse:
     return {
         "change_type": change.change_type,
         "urn": change.urn,
@@ -151,8 +151,8 @@ def change_shape(change: Change) -> ChangeShape:
     }
 
 
-def changeset_shape(changeset: Changeset, changes: list[Change] | None = None) -> ChangesetShape:
-    shape: ChangesetShape = {
+def changeset_response(changeset: Changeset, changes: list[Change] | None = None) -> ChangesetResponse:
+    response: ChangesetResponse = {
         "changeset_id": changeset.pk.hex,
         "entity_urn": changeset.entity_urn,
         "state": changeset.state,
@@ -165,12 +165,12 @@ def changeset_shape(changeset: Changeset, changes: list[Change] | None = None) -
         "error": changeset.error,
     }
     if changes is not None:
-        shape["changes_count"] = len(changes)
-        shape["changes"] = [change_shape(change) for change in changes]
-    return shape
+        response["changes_count"] = len(changes)
+        response["changes"] = [change_response(change) for change in changes]
+    return response
 
 
-def summary_shape(summary: EntitySummary) -> dict[str, Any]:
+def summary_response(summary: EntitySummary) -> dict[str, Any]:
     """Without what is empty or as usual; of a long text the passage that answers, where its beginning does not."""
     description = summary.description[:SUMMARY_SHOWN]
     passage = "" if summary.passage in description else summary.passage

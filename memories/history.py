@@ -27,7 +27,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Change:
+class HistoryEntry:
     """One entry of a memory's history, newest first: what ended the state before it."""
 
     at: datetime
@@ -103,9 +103,9 @@ def chain(caller: Caller, record: MemoryRecord) -> list[MemoryRecord]:
     return line
 
 
-def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] | None = None) -> list[Change]:
+def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] | None = None) -> list[HistoryEntry]:
     """Revisions and corrections of the whole chain in one list, newest first; of `line`, where the chain is at hand."""
-    changes: list[Change] = []
+    changes: list[HistoryEntry] = []
     line = chain(caller, record) if line is None else line
     visible_ids = {link.pk for link in line}
     rows = MemoryRevision.objects.visible_to(caller).filter(record__in=line).order_by("-valid_to", "-id")
@@ -122,7 +122,7 @@ def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] |
             is_hidden = is_hidden or not could_read(caller, link, after.visibility)
             reason = "" if is_hidden else revision.reason
             changes.append(
-                Change(
+                HistoryEntry(
                     revision.valid_to,
                     revision.change,
                     revision.changed_by,
@@ -133,5 +133,5 @@ def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] |
                 )
             )
             after = before
-        changes.append(Change(link.created_at, "remember", link.created_by, "", link.pk, None, after))
+        changes.append(HistoryEntry(link.created_at, "remember", link.created_by, "", link.pk, None, after))
     return sorted(changes, key=lambda change: change.at, reverse=True)

@@ -12,47 +12,47 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.rendering import as_text
 from memories.responses import (
-    ChangedShape,
-    GotShape,
-    HistoryShape,
-    PageShape,
-    PrunedShape,
-    RecallShape,
-    RememberedShape,
+    ChangedResponse,
+    GotResponse,
+    HistoryResponse,
+    PageResponse,
+    PrunedResponse,
+    RecallResponse,
+    RememberedResponse,
 )
 from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, pruning
 
 
-def _remember(caller: Caller, operation: operations.Remember) -> RememberedShape:
+def _remember(caller: Caller, operation: operations.Remember) -> RememberedResponse:
     answer = services.remember(operation, caller=caller)
     return _remembered(answer, "this is already remembered" if answer.existing else "remembered")
 
 
-def _update(caller: Caller, operation: operations.Revise) -> ChangedShape:
+def _update(caller: Caller, operation: operations.Revise) -> ChangedResponse:
     record = services.revise(operation, caller=caller)
     return _changed(record, record.waits or "updated")
 
 
-def _supersede(caller: Caller, operation: operations.Supersede) -> RememberedShape:
+def _supersede(caller: Caller, operation: operations.Supersede) -> RememberedResponse:
     answer = services.supersede(operation, caller=caller)
     waits = answer.record.supersedes_id is None
     return _remembered(answer, f"{'proposed in place of' if waits else 'corrects'} {operation.record_id.hex}")
 
 
-def _forget(caller: Caller, operation: operations.Forget) -> ChangedShape:
+def _forget(caller: Caller, operation: operations.Forget) -> ChangedResponse:
     return _changed(services.forget(operation, caller=caller), "forgotten; restore brings it back")
 
 
-def _restore(caller: Caller, operation: operations.Restore) -> ChangedShape:
+def _restore(caller: Caller, operation: operations.Restore) -> ChangedResponse:
     return _changed(services.restore(operation, caller=caller), "restored")
 
 
-def _verify(caller: Caller, operation: operations.Verify) -> ChangedShape:
+def _verify(caller: Caller, operation: operations.Verify) -> ChangedResponse:
     return _changed(services.verify(operation, caller=caller), "still true, as of now")
 
 
-def _feedback(caller: Caller, operation: operations.MarkFeedback) -> ChangedShape:
+def _feedback(caller: Caller, operation: operations.MarkFeedback) -> ChangedResponse:
     if operation.verdict == operations.WITHDRAW:
         feedback.withdraw(caller=caller, record_id=operation.record_id)
     else:
@@ -60,40 +60,40 @@ def _feedback(caller: Caller, operation: operations.MarkFeedback) -> ChangedShap
     return _changed(queries.get(caller, operation.record_id), "noted")
 
 
-def _history(caller: Caller, operation: operations.ShowHistory) -> HistoryShape:
+def _history(caller: Caller, operation: operations.ShowHistory) -> HistoryResponse:
     record = queries.get(caller, operation.record_id)
-    changes, omitted = fit_items([responses.change_shape(change) for change in history(caller, record)])
-    shape: HistoryShape = {
+    changes, omitted = fit_items([responses.change_response(change) for change in history(caller, record)])
+    response: HistoryResponse = {
         "id": record.pk.hex,
         "status": record.status,
         "history": changes,
         "total": len(changes) + omitted,
     }
     if omitted:
-        shape["omitted"] = omitted
-    return shape
+        response["omitted"] = omitted
+    return response
 
 
-def _share(caller: Caller, operation: operations.Share) -> ChangedShape:
+def _share(caller: Caller, operation: operations.Share) -> ChangedResponse:
     record = services.share(operation, caller=caller)
     return _changed(record, f"visible to {record.visibility}")
 
 
-def _erase(caller: Caller, operation: operations.Erase) -> ChangedShape:
+def _erase(caller: Caller, operation: operations.Erase) -> ChangedResponse:
     erasure.erase(operation, caller=caller)
     return {"id": operation.record_id.hex, "status": "erased", "message": "erased for good"}
 
 
-def _get(caller: Caller, operation: operations.GetMemory) -> GotShape:
-    return {"memory": responses.memory_shape(queries.get(caller, operation.record_id)), "about": responses.QUOTED}
+def _get(caller: Caller, operation: operations.GetMemory) -> GotResponse:
+    return {"memory": responses.memory_response(queries.get(caller, operation.record_id)), "about": responses.QUOTED}
 
 
-def _list(caller: Caller, operation: operations.ListMemories) -> PageShape:
-    return responses.page_shape(queries.list_memories(caller, operation), operation.limit, operation.offset)
+def _list(caller: Caller, operation: operations.ListMemories) -> PageResponse:
+    return responses.page_response(queries.list_memories(caller, operation), operation.limit, operation.offset)
 
 
-def _review_stale(caller: Caller, operation: operations.ReviewStale) -> PageShape:
-    page = responses.page_shape(queries.stale_memories(caller), operation.limit, operation.offset)
+def _review_stale(caller: Caller, operation: operations.ReviewStale) -> PageResponse:
+    page = responses.page_response(queries.stale_memories(caller), operation.limit, operation.offset)
     return {**page, "message": f"{page['total']} stale: verify, update, supersede or forget each"}
 
 
@@ -125,52 +125,58 @@ memory_manage = Tool(
 
 
 @tool(toolset="memory", title="Recall memories", hints=Hints(read_only=True, idempotent=True))
-def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolResponse[RecallShape]:
+def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolResponse[RecallResponse]:
     """Find what is known: by meaning and words (semantic), exact words (lexical), or by catalog entity.
 
     `auto` uses whatever you pass and returns one ranking. Ask before analysing: definitions, exceptions
     and corrections that colleagues and agents learned are here.
     """
-    shape = responses.recall_shape(recall(operation, caller=caller), explain=operation.explain)
-    return ToolResponse(shape, text=as_text(shape))
+    response = responses.recall_response(recall(operation, caller=caller), explain=operation.explain)
+    return ToolResponse(response, text=as_text(response))
 
 
 @tool(toolset="memory", title="Store a note")
-def memory_store(caller: Caller, operation: operations.StoreNote) -> RememberedShape:
+def memory_store(caller: Caller, operation: operations.StoreNote) -> RememberedResponse:
     """Keep one short text for yourself alone; memory_recall finds it. What colleagues should know: memory_manage."""
     answer = services.store_note(operation, caller=caller)
     return _remembered(answer, "this is already stored" if answer.existing else "stored")
 
 
 @tool(toolset="memory", title="Prune notes", hints=Hints(destructive=True))
-def memory_prune(caller: Caller, operation: operations.PruneNotes) -> PrunedShape:
+def memory_prune(caller: Caller, operation: operations.PruneNotes) -> PrunedResponse:
     """Archive your own old notes of memory_store: all past an age, the less used ones, or near-duplicates.
 
     Nothing else is touched: no shared, verified, proposed or corrected memory.
     """
     pruned = pruning.prune(operation, caller=caller)
-    shape: PrunedShape = {"pruned": len(pruned), "dry_run": operation.dry_run, "examples": pruning.examples(pruned)}
+    response: PrunedResponse = {
+        "pruned": len(pruned),
+        "dry_run": operation.dry_run,
+        "examples": pruning.examples(pruned),
+    }
     if not operation.dry_run and pruned:
-        shape["message"] = f"archived; memory_manage restore brings one back for {settings.SOFT_DELETE_PURGE_DAYS} days"
-    return shape
+        response["message"] = (
+            f"archived; memory_manage restore brings one back for {settings.SOFT_DELETE_PURGE_DAYS} days"
+        )
+    return response
 
 
 TOOLS = [memory_manage, memory_recall, memory_store, memory_prune]
 
 
-def _remembered(answer: services.Remembered, message: str) -> RememberedShape:
-    shape: RememberedShape = {
+def _remembered(answer: services.Remembered, message: str) -> RememberedResponse:
+    response: RememberedResponse = {
         "id": answer.record.pk.hex,
         "status": answer.record.status,
         "message": message,
         "existing": answer.existing,
     }
     if answer.similar:
-        shape["similar_existing"] = [responses.similar_shape(similar) for similar in answer.similar]
+        response["similar_existing"] = [responses.similar_response(similar) for similar in answer.similar]
     if answer.note:
-        shape["note"] = answer.note
-    return shape
+        response["note"] = answer.note
+    return response
 
 
-def _changed(record: MemoryRecord, message: str) -> ChangedShape:
+def _changed(record: MemoryRecord, message: str) -> ChangedResponse:
     return {"id": record.pk.hex, "status": record.status, "message": message}

@@ -17,14 +17,14 @@ from memories.contract.fields import (
     Moment,
     Offset,
     OneOf,
-    Page,
     Reason,
+    ResultLimit,
     Summary,
     Tags,
     Text,
     Urn,
     Urns,
-    fault,
+    validation_error,
 )
 from memories.contract.operations import Operation
 from memories.models import Category, Confidence, Dimension, Source, Status, Verdict, Visibility
@@ -48,7 +48,7 @@ RESERVED_METADATA = frozenset(
 
 def _free(metadata: dict[str, Any]) -> dict[str, Any]:
     if reserved := sorted(RESERVED_METADATA.intersection(metadata)):
-        raise fault(f"{', '.join(reserved)} can't be set", "any other key")
+        raise validation_error(f"{', '.join(reserved)} can't be set", "any other key")
     return metadata
 
 
@@ -87,7 +87,7 @@ class Remember(Operation):
 class Revise(Operation):
     """Edit your own memory; the earlier state is kept"""
 
-    also: ClassVar = {"note": "reason"}
+    synonyms: ClassVar = {"note": "reason"}
 
     record_id: MemoryId
     content: Content | None = Field(None, description="The fact.")
@@ -116,7 +116,7 @@ class Supersede(Revise):
 class Forget(Operation):
     """Archive a memory"""
 
-    also: ClassVar = {"note": "reason"}
+    synonyms: ClassVar = {"note": "reason"}
 
     record_id: MemoryId
     reason: Reason = Field("", description=WHY)
@@ -129,7 +129,7 @@ class Restore(Forget):
 class Verify(Operation):
     """Say that a memory is still true"""
 
-    also: ClassVar = {"reason": "note"}
+    synonyms: ClassVar = {"reason": "note"}
 
     record_id: MemoryId
     note: Reason = Field("", description="What you checked, or what is wrong.")
@@ -138,7 +138,7 @@ class Verify(Operation):
 class MarkFeedback(Operation):
     """Mark a recalled memory as useful or wrong, or withdraw that; a wrong one leaves your recall"""
 
-    also: ClassVar = {"reason": "note"}
+    synonyms: ClassVar = {"reason": "note"}
 
     record_id: MemoryId
     verdict: Annotated[str, OneOf([*Verdict.values, WITHDRAW])]
@@ -148,7 +148,7 @@ class MarkFeedback(Operation):
 class Share(Operation):
     """Set who may read a memory"""
 
-    also: ClassVar = {"note": "reason"}
+    synonyms: ClassVar = {"note": "reason"}
 
     record_id: MemoryId
     visibility: VisibilityName = Field(description=READERS)
@@ -189,14 +189,14 @@ class ListMemories(Operation):
     category: CategoryName | None = Field(None, alias="filter_category")
     status: Annotated[str, OneOf(Status.values)] = Field(Status.ACTIVE.value, alias="filter_status")
     entity_urn: Urn | None = Field(None, alias="filter_entity_urn")
-    limit: Annotated[int, Page(MAX_LIST)] = 20
+    limit: Annotated[int, ResultLimit(MAX_LIST)] = 20
     offset: Offset = 0
 
 
 class ReviewStale(Operation):
     """List memories whose subject has changed"""
 
-    limit: Annotated[int, Page(MAX_LIST)] = 20
+    limit: Annotated[int, ResultLimit(MAX_LIST)] = 20
     offset: Offset = 0
 
 
@@ -219,7 +219,7 @@ class PruneNotes(Operation):
 class RecallMemories(Operation):
     """Find what is known"""
 
-    also: ClassVar = {"k": "limit"}
+    synonyms: ClassVar = {"k": "limit"}
 
     query: Annotated[str, Text(0, MAX_QUERY)] = Field(
         "", description="What to find, in words. Needed for semantic and lexical."
@@ -230,5 +230,5 @@ class RecallMemories(Operation):
     tags: Tags = Field([], description="All of them must be set.")
     include_stale: bool = Field(False, description="Also memories whose subject has changed since.")
     as_of: Moment | None = Field(None, description="ISO 8601: what was believed at that time.")
-    limit: Annotated[int, Page(MAX_RECALL)] = Field(10, description="k is accepted too.")
+    limit: Annotated[int, ResultLimit(MAX_RECALL)] = Field(10, description="k is accepted too.")
     explain: bool = Field(False, description="Also the scores.")

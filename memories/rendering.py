@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import re
 
-from memories.responses import HitShape, RecallShape
+from memories.responses import HitResponse, RecallResponse
 
 WHOLE = "cut texts: memory_manage get"
 
 
-def as_text(shape: RecallShape) -> str:
+def as_text(response: RecallResponse) -> str:
     """The answer in lines; every id and every word of its content stands in the data too."""
-    lines = [_line(number, hit) for number, hit in enumerate(shape["memories"], 1)]
-    if any(hit.get("cut") for hit in shape["memories"]):
+    lines = [_line(number, hit) for number, hit in enumerate(response["memories"], 1)]
+    if any(hit.get("cut") for hit in response["memories"]):
         lines.append(WHOLE)
-    if omitted := shape.get("omitted"):
+    if omitted := response.get("omitted"):
         lines.append(f"{omitted} more did not fit: ask for less")
-    if left_out := shape.get("left_out"):
+    if left_out := response.get("left_out"):
         counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
         lines.append(f"left out: {counts}")
-    if note := shape.get("note"):
-        lines.append(f"{'degraded: ' if shape.get('degraded') else ''}{note}")
-    if about := shape.get("about"):
+    if note := response.get("note"):
+        lines.append(f"{'degraded: ' if response.get('degraded') else ''}{note}")
+    if about := response.get("about"):
         lines.append(about)
     return "\n".join(lines)
 
 
-def _line(number: int, hit: HitShape) -> str:
+def _line(number: int, hit: HitResponse) -> str:
     content = re.sub(r"\s*\n\s*", " ⏎ ", hit["content"])
     names = [entity_name(urn) for urn in hit.get("entity_urns", [])]
     parts = [hit["created_by"], hit["created_at"][:10], hit["id"]]

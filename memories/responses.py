@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
 from memories.contract.budget import fit_items
-from memories.history import Change
+from memories.history import HistoryEntry
 from memories.models import Confidence, MemoryRecord, Status, Visibility
 from memories.retrieval.near_duplicates import Similar
 from memories.retrieval.recall import Hit, Recall
@@ -22,7 +22,7 @@ NOTHING_FOUND = (
 PREVIEW = 200  # characters of a near-duplicate's text
 
 
-class MemoryShape(TypedDict):
+class MemoryResponse(TypedDict):
     id: str
     content: str
     summary: str
@@ -55,7 +55,7 @@ class Scores(TypedDict):
     entity: float
 
 
-class HitShape(TypedDict):
+class HitResponse(TypedDict):
     """A recalled memory, without what is empty or as usual. `cut`: the content is its best passage, from a longer
     text."""
 
@@ -81,12 +81,12 @@ class HitShape(TypedDict):
     scores: NotRequired[Scores]
 
 
-class GotShape(TypedDict):
-    memory: MemoryShape
+class GotResponse(TypedDict):
+    memory: MemoryResponse
     about: str
 
 
-class SimilarShape(TypedDict):
+class SimilarResponse(TypedDict):
     id: str
     content: str
     score: float
@@ -94,8 +94,8 @@ class SimilarShape(TypedDict):
     status: str
 
 
-class RecallShape(TypedDict):
-    memories: list[HitShape]
+class RecallResponse(TypedDict):
+    memories: list[HitResponse]
     count: int
     strategy: str
     ranking: str
@@ -106,27 +106,27 @@ class RecallShape(TypedDict):
     about: NotRequired[str]
 
 
-class ChangedShape(TypedDict):
+class ChangedResponse(TypedDict):
     id: str
     status: str
     message: str
 
 
-class PrunedShape(TypedDict):
+class PrunedResponse(TypedDict):
     pruned: int
     dry_run: bool
     examples: list[str]
     message: NotRequired[str]
 
 
-class RememberedShape(ChangedShape):
+class RememberedResponse(ChangedResponse):
     existing: bool
-    similar_existing: NotRequired[list[SimilarShape]]
+    similar_existing: NotRequired[list[SimilarResponse]]
     note: NotRequired[str]
 
 
-class PageShape(TypedDict):
-    records: list[MemoryShape]
+class PageResponse(TypedDict):
+    records: list[MemoryResponse]
     total: int
     limit: int
     offset: int
@@ -135,7 +135,7 @@ class PageShape(TypedDict):
     message: NotRequired[str]
 
 
-class ChangeShape(TypedDict):
+class ChangeResponse(TypedDict):
     id: str
     at: str
     change: str
@@ -147,15 +147,15 @@ class ChangeShape(TypedDict):
     visibility: str
 
 
-class HistoryShape(TypedDict):
+class HistoryResponse(TypedDict):
     id: str
     status: str
-    history: list[ChangeShape]
+    history: list[ChangeResponse]
     total: int
     omitted: NotRequired[int]
 
 
-def memory_shape(record: MemoryRecord) -> MemoryShape:
+def memory_response(record: MemoryRecord) -> MemoryResponse:
     mirrored = {"superseded_by": record.superseded_by.hex} if record.superseded_by else {}
     return {
         "id": record.pk.hex,
@@ -182,9 +182,9 @@ def memory_shape(record: MemoryRecord) -> MemoryShape:
     }
 
 
-def hit_shape(hit: Hit, hint: str = "", *, explain: bool = False) -> HitShape:
+def hit_response(hit: Hit, hint: str = "", *, explain: bool = False) -> HitResponse:
     record = hit.record
-    shape: HitShape = {
+    response: HitResponse = {
         "id": record.pk.hex,
         "content": hit.quotation,
         "created_by": record.created_by,
@@ -193,7 +193,7 @@ def hit_shape(hit: Hit, hint: str = "", *, explain: bool = False) -> HitShape:
         "category": record.category,
     }
     if hit.passage:
-        shape["cut"] = True
+        response["cut"] = True
     unusual: dict[str, Any] = {
         "confidence": record.confidence if record.confidence != Confidence.MEDIUM else "",
         "status": hit.status if hit.status != Status.ACTIVE else "",
@@ -207,51 +207,51 @@ def hit_shape(hit: Hit, hint: str = "", *, explain: bool = False) -> HitShape:
         "conversation_id": record.conversation_id,
         "to_verify": hint,
     }
-    shape.update({name: value for name, value in unusual.items() if value})  # type: ignore[typeddict-item]
+    response.update({name: value for name, value in unusual.items() if value})  # type: ignore[typeddict-item]
     if explain:
-        shape["score"] = round(hit.score, 4)
-        shape["scores"] = {
+        response["score"] = round(hit.score, 4)
+        response["scores"] = {
             "stage": round(hit.score - hit.bonus, 4),
             "cosine": None if hit.cosine is None else round(hit.cosine, 4),
             "coverage": round(hit.coverage, 4),
             "entity": round(hit.bonus, 4),
         }
-    return shape
+    return response
 
 
-def recall_shape(recall: Recall, *, explain: bool = False) -> RecallShape:
-    hits = [hit_shape(hit, recall.hints.get(hit.record.pk, ""), explain=explain) for hit in recall.hits]
+def recall_response(recall: Recall, *, explain: bool = False) -> RecallResponse:
+    hits = [hit_response(hit, recall.hints.get(hit.record.pk, ""), explain=explain) for hit in recall.hits]
     memories, omitted = fit_items(hits)
-    shape: RecallShape = {
+    response: RecallResponse = {
         "memories": memories,
         "count": len(memories),
         "strategy": recall.strategy,
         "ranking": recall.ranking,
     }
     if omitted:
-        shape["omitted"] = omitted
+        response["omitted"] = omitted
     if recall.degraded:
-        shape["degraded"] = True
+        response["degraded"] = True
     if recall.note or not memories:
-        shape["note"] = "; ".join(filter(None, [recall.note, "" if memories else NOTHING_FOUND]))
+        response["note"] = "; ".join(filter(None, [recall.note, "" if memories else NOTHING_FOUND]))
     if recall.left_out:
-        shape["left_out"] = recall.left_out
+        response["left_out"] = recall.left_out
     if memories:
-        shape["about"] = QUOTED
-    return shape
+        response["about"] = QUOTED
+    return response
 
 
-def page_shape(rows: QuerySet[MemoryRecord], limit: int, offset: int) -> PageShape:
+def page_response(rows: QuerySet[MemoryRecord], limit: int, offset: int) -> PageResponse:
     """A page of a list, as far as the answer's budget goes."""
-    records, omitted = fit_items([memory_shape(row) for row in rows[offset : offset + limit]])
-    page: PageShape = {"records": records, "total": rows.count(), "limit": limit, "offset": offset}
+    records, omitted = fit_items([memory_response(row) for row in rows[offset : offset + limit]])
+    page: PageResponse = {"records": records, "total": rows.count(), "limit": limit, "offset": offset}
     if omitted:
         page["omitted"] = omitted
         page["note"] = f"{omitted} did not fit the answer: continue with offset {offset + len(records)}"
     return page
 
 
-def similar_shape(similar: Similar) -> SimilarShape:
+def similar_response(similar: Similar) -> SimilarResponse:
     text = similar.record.content
     return {
         "id": similar.record.pk.hex,
@@ -262,7 +262,7 @@ def similar_shape(similar: Similar) -> SimilarShape:
     }
 
 
-def change_shape(change: Change) -> ChangeShape:
+def change_response(change: HistoryEntry) -> ChangeResponse:
     return {
         "id": change.record_id.hex,
         "at": change.at.isoformat(),

@@ -15,7 +15,7 @@ EXAMPLES = 5
 
 
 @dataclass(frozen=True)
-class FieldShape:
+class FieldResponse:
     name: str
     types: dict[str, int]
     missing: int
@@ -25,7 +25,7 @@ class FieldShape:
 
 @dataclass(frozen=True)
 class Description:
-    fields: list[FieldShape]
+    fields: list[FieldResponse]
     looked: int  # rows that this was told of
     total: int
     more_fields: int = 0  # beyond MAX_FIELDS
@@ -62,7 +62,7 @@ def describe(scope: Scope, total: int | None = None) -> Description:
         ((total,),) = run(f"SELECT count(*) {base}", params)
     rows = run(DESCRIBE.format(scope=base), [*params, ROWS, EXAMPLES, MAX_FIELDS])
     shapes = [
-        FieldShape(key, json.loads(kinds), int(missing), int(different), list(examples or []))
+        FieldResponse(key, json.loads(kinds), int(missing), int(different), list(examples or []))
         for key, kinds, missing, different, examples, _ in rows
     ]
     more_fields = rows[0][-1] - len(rows) if rows else 0

@@ -68,7 +68,7 @@ def test(*, caller: Caller, name: str) -> str:
     models = [model for model in sources.declared().values() if model.source and model.source.name == name]
     if not models:
         raise NotFound(f"there is no source {name[:60]!r}", field="name")
-    connections.release()  # other systems are waited for without a database connection
+    connections.close_if_pooled()  # other systems are waited for without a database connection
     try:
         with noted(models[0]), closing(sources.open_upstream(caller, models[0])) as upstream:
             upstream.page(1, 1, {})

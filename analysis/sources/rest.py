@@ -146,7 +146,7 @@ class RestUpstream:
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request; a busy or failing upstream is asked again, with growing pauses or when it says. A write is
         repeated only where it was refused: one that got no answer may have been done."""
-        connections.release()  # nobody holds a database connection while an upstream answers
+        connections.close_if_pooled()  # nobody holds a database connection while an upstream answers
         repeatable = method == "GET"
         retrying = Retrying(
             stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(ANSWER_MOST_S),

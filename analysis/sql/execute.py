@@ -48,7 +48,7 @@ READS = ("Select", "SetOperation", "Subquery", "Describe", "Show", "Values")
 
 
 @dataclass(frozen=True)
-class Result:
+class QueryResult:
     """What a question returned; `rows` are within the budget, `is_cut` says that there are more."""
 
     source: SqlSource
@@ -80,19 +80,19 @@ def platform_of(caller: Caller, name: str) -> str:
 
 
 @carries_out(QuerySql)
-def run_query(operation: QuerySql, *, caller: Caller) -> Result:
+def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
     """Runs one reading statement. Raises Invalid for any other, UpstreamFailed for what the engine refuses, Degraded
     where it is away."""
     sources = readable_sources(caller)
     source = _source_named(operation.source, sources)
     check_reads(operation.sql, DIALECTS[source.engine])
     row_limit = min(operation.limit, source.rows)
-    connections.release()  # other systems are waited for without a database connection
+    connections.close_if_pooled()  # other systems are waited for without a database connection
     started = time.monotonic()
     with closing(ENGINES[source.engine](source)) as engine:
         columns, rows = _within_time(engine, operation.sql, row_limit + 1, source.timeout_s)
     shown_rows, omitted = fit_items([[plain(value) for value in row] for row in rows[:row_limit]])
-    return Result(
+    return QueryResult(
         source, columns, shown_rows, len(rows) > row_limit or omitted > 0, 1000 * (time.monotonic() - started)
     )
 

@@ -235,7 +235,7 @@ class DataHubCatalog:
             raise CatalogUnavailable("the extra datahub is missing: pip install 'commonplace[datahub]'") from None
         from datahub.configuration.common import ConfigurationError, OperationalError  # noqa: PLC0415 - the same
 
-        connections.release()  # the network is waited for without holding a database connection
+        connections.close_if_pooled()  # the network is waited for without holding a database connection
         try:
             return act(self._graph)
         except OperationalError as error:

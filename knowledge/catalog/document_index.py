@@ -61,7 +61,7 @@ def exist(types: Sequence[str]) -> bool:
     return _texts(types).exists()
 
 
-def nearest(vector: Sequence[float], types: Sequence[str], limit: int) -> list[Near]:
+def nearest_documents(vector: Sequence[float], types: Sequence[str], limit: int) -> list[Near]:
     """Entities whose text has a passage of cosine ≥ MIN_COSINE to the question, the best first."""
     distance = CosineDistance("vector", list(vector)) + 0.0
     near = CatalogPassage.objects.filter(text__in=_texts(types)).annotate(distance=distance)

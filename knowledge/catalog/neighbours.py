@@ -47,7 +47,7 @@ def learn(urns: Sequence[str], patience_s: float) -> bool:
     known yet."""
     unknown = [urn for urn in urns if cache.get(_key(urn)) is None]
     if unknown:
-        connections.release()
+        connections.close_if_pooled()
         wait([_threads.submit(_ask, urn) for urn in unknown], timeout=max(patience_s, 0.0))
     return is_known(urns)
 

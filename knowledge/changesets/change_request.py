@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema
 from knowledge.catalog.entity_view import EntityView
 from knowledge.catalog.interface import Write, make_urn
 from memories.contract.errors import Invalid
-from memories.contract.fields import OneOf, Text, fault
+from memories.contract.fields import OneOf, Text, validation_error
 from memories.contract.registry import Registry
 
 CHANGE_TYPES: Registry[ChangeType] = Registry("change types")
@@ -69,7 +69,7 @@ class Request(BaseModel):
     @classmethod
     def _has_statement(cls, query_sql: str, info: ValidationInfo) -> str:
         if info.data.get("change_type") == "add_curated_query" and not query_sql:
-            raise fault("is missing", "the statement, 1 to 10,000 characters")
+            raise validation_error("is missing", "the statement, 1 to 10,000 characters")
         return query_sql
 
     def as_action(self) -> dict[str, str]:

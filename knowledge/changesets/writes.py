@@ -44,7 +44,7 @@ class CatalogWrite:
     run: Run
     checks_remote_first: bool = True
 
-    def look(self, change: Change, was_begun: bool) -> tuple[RemoteState, str]:
+    def check_remote(self, change: Change, was_begun: bool) -> tuple[RemoteState, str]:
         current = value_now(self.catalog, change)
         if as_written(change, current):
             return RemoteState.AS_ASKED, ""
@@ -54,7 +54,7 @@ class CatalogWrite:
         self.catalog.write(forward(change), self.run)
         for pause in VISIBLE_WITHIN_S:
             time.sleep(pause)
-            sight, _ = self.look(change, True)
+            sight, _ = self.check_remote(change, True)
             if sight == RemoteState.AS_ASKED:
                 return Result(DeliveryStatus.LANDED)
             if sight == RemoteState.OTHERWISE:
@@ -70,7 +70,7 @@ class CatalogWrite:
         if stage == Phase.LOOKING:
             return Result(DeliveryStatus.PLANNED, error.message)
         try:
-            sight, _ = self.look(change, True)
+            sight, _ = self.check_remote(change, True)
         except (CatalogUnavailable, CatalogRefused):
             return Result(DeliveryStatus.BEGUN, error.message)
         return (

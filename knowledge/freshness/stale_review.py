@@ -46,7 +46,7 @@ class Entity:
 
 
 @dataclass(frozen=True)
-class Case:
+class StaleCase:
     record: MemoryRecord
     can_review: bool
     may_edit: bool
@@ -120,7 +120,7 @@ def causes(caller: Caller) -> list[tuple[str, int]]:
     return list(counted.filter(n__gt=1).order_by("-n", "stale_reason")[:CAUSES_SHOWN])
 
 
-def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], str]:
+def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[StaleCase], str]:
     """The records with what changed around them, and a note when the catalog does not say."""
     ids = [record.pk for record in records]
     by_record: dict[UUID, list[EntityBaseline]] = {}
@@ -137,7 +137,7 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[Case], 
         except (CatalogUnavailable, CatalogRefused) as error:
             note = error.message
     return [
-        Case(
+        StaleCase(
             record=record,
             can_review=can_review(caller, record),
             may_edit=caller.can_edit_for(record.created_by),

@@ -31,7 +31,7 @@ Texts = tuple[str, Sequence[str]]  # an entity's name, and what is said of it
 
 
 @dataclass
-class Change:
+class GraphChange:
     """What a call did: entities it touched, what it could not do, and of some calls what is new."""
 
     entities: list[Entity] = field(default_factory=list)
@@ -59,20 +59,20 @@ def entities_named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
 
 
 @carries_out(CreateEntities)
-def create_entities(operation: CreateEntities, *, caller: Caller) -> Change:
+def create_entities(operation: CreateEntities, *, caller: Caller) -> GraphChange:
     """Creates entities, or adds to those that are there: what is not said of them stays as it is."""
     return put_entities(caller, operation.entities)
 
 
 def put_entities(
     caller: Caller, items: Iterable[Mapping[str, Any]], *, merges: bool = True, encodes: bool = True
-) -> Change:
+) -> GraphChange:
     """With `merges` off, an entity that exists is left alone, as Anthropic's server does; with `encodes` off, vectors
     are left to a worker."""
     items = list(items)
     pairs = [(item["name"], item.get("observations", [])) for item in items]
     encodings = _encodings(caller, pairs) if encodes else vectors.Encodings({})
-    change = Change()
+    change = GraphChange()
     with graphs.changing(caller) as graph:
         by_name = {entity.name: entity for entity in live(graph).filter(name__in={item["name"] for item in items})}
         texts: list[tuple[Entity, Sequence[str]]] = []
@@ -137,11 +137,11 @@ def _update(entity: Entity, item: Mapping[str, Any]) -> None:
 
 
 @carries_out(DeleteEntities)
-def delete_entities(operation: DeleteEntities, *, caller: Caller) -> Change:
+def delete_entities(operation: DeleteEntities, *, caller: Caller) -> GraphChange:
     """Deletes entities with their observations and relations; names that are not there are errors of their own."""
     names = list(dict.fromkeys(operation.entityNames))
     deleted_names = end_entities(caller, names)
-    return Change(
+    return GraphChange(
         deleted=[name for name in names if name in deleted_names],
         errors=[not_found(name).message for name in names if name not in deleted_names],
     )
@@ -162,10 +162,10 @@ def end_entities(caller: Caller, names: Collection[str]) -> set[str]:
 
 
 @carries_out(AddObservations)
-def add_observations(operation: AddObservations, *, caller: Caller) -> Change:
+def add_observations(operation: AddObservations, *, caller: Caller) -> GraphChange:
     """Adds texts to entities that exist, all or nothing; a text that is there already is passed over."""
     pairs = _by_entity(operation.name, operation.observations, "contents")
-    change = Change()
+    change = GraphChange()
     for entity, rows in add_observations_to(caller, pairs, operation.kind, operation.supersedes, flags=True):
         change.added.setdefault(entity.name, []).extend(row.text for row in rows)
         change.entities.append(entity)
@@ -280,7 +280,7 @@ def _supersede(row: Observation, number: int) -> None:
 
 
 @carries_out(DeleteObservations)
-def delete_observations(operation: DeleteObservations, *, caller: Caller) -> Change:
+def delete_observations(operation: DeleteObservations, *, caller: Caller) -> GraphChange:
     """Ends observations by their exact text. Texts that are not there change nothing."""
     if operation.deletions and (operation.name or operation.observations):
         raise Invalid("stands beside name and observations", field="deletions", allowed="one of the two ways")
@@ -288,7 +288,7 @@ def delete_observations(operation: DeleteObservations, *, caller: Caller) -> Cha
     entities = delete_observations_by_text(caller, pairs)
     if operation.name and not entities:
         raise not_found(operation.name)
-    return Change(entities=entities)
+    return GraphChange(entities=entities)
 
 
 def delete_observations_by_text(caller: Caller, pairs: Sequence[Texts]) -> list[Entity]:

@@ -12,22 +12,22 @@ from django.utils import timezone
 from knowledge.graph import entities, jsonl, operations, queries, relations, responses
 from knowledge.graph.maintenance import duplicates, report, splits
 from knowledge.graph.responses import (
-    AnalysisShape,
-    CandidatesShape,
-    ChangedShape,
-    DeletedShape,
-    DuplicatesShape,
-    EachChangedShape,
-    EndedShape,
-    EntitiesShape,
-    GraphShape,
-    MigratedShape,
-    ProposalShape,
-    ReflectionsShape,
-    RelationsShape,
-    ReportShape,
-    ResultShape,
-    SemanticShape,
+    AnalysisResponse,
+    CandidatesResponse,
+    ChangedResponse,
+    DeletedResponse,
+    DuplicatesResponse,
+    EachChangedResponse,
+    EndedResponse,
+    EntitiesResponse,
+    GraphResponse,
+    MigratedResponse,
+    ProposalResponse,
+    ReflectionsResponse,
+    RelationsResponse,
+    ReportResponse,
+    ResultResponse,
+    SemanticResponse,
 )
 from knowledge.graph.search import reflections, semantic
 from memories.contract.budget import fit_items
@@ -39,22 +39,22 @@ DELETES = Hints(destructive=True, idempotent=True)
 
 
 @tool(toolset="graph", title="Create entities", hints=Hints(idempotent=True))
-def create_entities(caller: Caller, operation: operations.CreateEntities) -> EntitiesShape:
+def create_entities(caller: Caller, operation: operations.CreateEntities) -> EntitiesResponse:
     """Create entities of the knowledge graph, or add observations to those that exist; nothing is overwritten."""
     change = entities.create_entities(operation, caller=caller)
-    return {"entities": [responses.entity_shape(node) for node in queries.nodes_of(change.entities)]}
+    return {"entities": [responses.entity_response(node) for node in queries.nodes_of(change.entities)]}
 
 
 @tool(toolset="graph", title="Create relations", hints=Hints(idempotent=True))
-def create_relations(caller: Caller, operation: operations.CreateRelations) -> RelationsShape:
+def create_relations(caller: Caller, operation: operations.CreateRelations) -> RelationsResponse:
     """Create directed relations between entities that exist, in active voice."""
     change = relations.create_relations(operation, caller=caller)
-    shape: RelationsShape = {"relations": change.relations}
-    return {**shape, "errors": change.errors} if change.errors else shape
+    response: RelationsResponse = {"relations": change.relations}
+    return {**response, "errors": change.errors} if change.errors else response
 
 
 @tool(toolset="graph", title="Add observations", hints=Hints(idempotent=True))
-def add_observations(caller: Caller, operation: operations.AddObservations) -> ChangedShape | EachChangedShape:
+def add_observations(caller: Caller, operation: operations.AddObservations) -> ChangedResponse | EachChangedResponse:
     """Add observations to an entity that exists; exact duplicates are passed over."""
     change = entities.add_observations(operation, caller=caller)
     if operation.name:
@@ -64,15 +64,17 @@ def add_observations(caller: Caller, operation: operations.AddObservations) -> C
 
 
 @tool(toolset="graph", title="Delete entities", hints=DELETES)
-def delete_entities(caller: Caller, operation: operations.DeleteEntities) -> DeletedShape:
+def delete_entities(caller: Caller, operation: operations.DeleteEntities) -> DeletedResponse:
     """Delete entities with their observations and relations."""
     change = entities.delete_entities(operation, caller=caller)
-    shape: DeletedShape = {"deleted": change.deleted}
-    return {**shape, "errors": change.errors} if change.errors else shape
+    response: DeletedResponse = {"deleted": change.deleted}
+    return {**response, "errors": change.errors} if change.errors else response
 
 
 @tool(toolset="graph", title="Delete observations", hints=DELETES)
-def delete_observations(caller: Caller, operation: operations.DeleteObservations) -> ChangedShape | EachChangedShape:
+def delete_observations(
+    caller: Caller, operation: operations.DeleteObservations
+) -> ChangedResponse | EachChangedResponse:
     """Delete observations of an entity by their exact text."""
     change = entities.delete_observations(operation, caller=caller)
     if operation.name:
@@ -81,44 +83,44 @@ def delete_observations(caller: Caller, operation: operations.DeleteObservations
 
 
 @tool(toolset="graph", title="Delete relations", hints=DELETES)
-def delete_relations(caller: Caller, operation: operations.DeleteRelations) -> DeletedShape:
+def delete_relations(caller: Caller, operation: operations.DeleteRelations) -> DeletedResponse:
     """Delete relations by both ends and type."""
     change = relations.delete_relations(operation, caller=caller)
-    shape: DeletedShape = {"deleted": change.deleted}
-    return {**shape, "errors": change.errors} if change.errors else shape
+    response: DeletedResponse = {"deleted": change.deleted}
+    return {**response, "errors": change.errors} if change.errors else response
 
 
 @tool(toolset="graph", title="Read graph", hints=READS)
-def read_graph(caller: Caller, operation: operations.ReadGraph) -> GraphShape:
+def read_graph(caller: Caller, operation: operations.ReadGraph) -> GraphResponse:
     """Read the graph page by page, now or as it was at a time."""
     return _page(queries.read_graph(operation, caller=caller))
 
 
 @tool(toolset="graph", title="Search nodes", hints=READS)
-def search_nodes(caller: Caller, operation: operations.SearchNodes) -> GraphShape:
+def search_nodes(caller: Caller, operation: operations.SearchNodes) -> GraphResponse:
     """Find entities by a part of their name, type or observations, literally and whatever the case."""
     return _page(queries.search_nodes(operation, caller=caller))
 
 
 @tool(toolset="graph", title="Open nodes", hints=READS)
-def open_nodes(caller: Caller, operation: operations.OpenNodes) -> GraphShape:
+def open_nodes(caller: Caller, operation: operations.OpenNodes) -> GraphResponse:
     """Read entities by exact name, with observations, relations and reflections."""
     page = queries.open_nodes(operation, caller=caller)
-    nodes, omitted = fit_items([responses.opened_shape(node, page.relations) for node in page.nodes])
-    shape: GraphShape = {"entities": nodes, "relations": [responses.relation_shape(r) for r in page.relations]}
-    return {**shape, "omitted": omitted} if omitted else shape
+    nodes, omitted = fit_items([responses.opened_response(node, page.relations) for node in page.nodes])
+    response: GraphResponse = {"entities": nodes, "relations": [responses.relation_response(r) for r in page.relations]}
+    return {**response, "omitted": omitted} if omitted else response
 
 
 @tool(toolset="graph", title="Search by meaning", hints=READS)
-def search_semantic(caller: Caller, operation: operations.SearchSemantic) -> SemanticShape:
+def search_semantic(caller: Caller, operation: operations.SearchSemantic) -> SemanticResponse:
     """Find entities by meaning, ranked by relevance and by how often and lately they were looked at."""
     answer = semantic.search_semantic(operation, caller=caller)
-    shape: SemanticShape = {"results": [responses.match_shape(match) for match in answer.matches]}
-    return {**shape, "note": answer.note} if answer.note else shape
+    response: SemanticResponse = {"results": [responses.match_response(match) for match in answer.matches]}
+    return {**response, "note": answer.note} if answer.note else response
 
 
 @tool(toolset="graph", title="Import a memory file", hints=Hints(idempotent=True))
-def migrate(caller: Caller, operation: operations.Migrate) -> MigratedShape:
+def migrate(caller: Caller, operation: operations.Migrate) -> MigratedResponse:
     """Import the JSONL file of Anthropic's memory server; again changes nothing."""
     answer = jsonl.migrate(operation, caller=caller)
     return {
@@ -130,83 +132,83 @@ def migrate(caller: Caller, operation: operations.Migrate) -> MigratedShape:
 
 
 @tool(toolset="graph", title="Analyze a split", hints=READS)
-def analyze_entity_split(caller: Caller, operation: operations.AnalyzeSplit) -> AnalysisShape:
+def analyze_entity_split(caller: Caller, operation: operations.AnalyzeSplit) -> AnalysisResponse:
     """Tell whether an entity has so many observations, on several topics, that it should be split."""
-    return {"analysis": responses.analysis_shape(splits.analyze(operation, caller=caller))}
+    return {"analysis": responses.analysis_response(splits.analyze(operation, caller=caller))}
 
 
 @tool(toolset="graph", title="Propose a split", hints=READS)
-def propose_entity_split(caller: Caller, operation: operations.ProposeSplit) -> ProposalShape:
+def propose_entity_split(caller: Caller, operation: operations.ProposeSplit) -> ProposalResponse:
     """Propose how to split an entity by topic; null where it needs none."""
     analysis = splits.propose(operation, caller=caller)
     if analysis is None:
         return {"proposal": None, "message": "Entity does not need splitting"}
     relation = settings.GRAPH_SPLIT_RELATION
-    return {"proposal": responses.proposal_shape(analysis, relation, settings.GRAPH_INVERSES.get(relation, ""))}
+    return {"proposal": responses.proposal_response(analysis, relation, settings.GRAPH_INVERSES.get(relation, ""))}
 
 
 @tool(toolset="graph", title="Execute a split")
-def execute_entity_split(caller: Caller, operation: operations.ExecuteSplit) -> ResultShape:
+def execute_entity_split(caller: Caller, operation: operations.ExecuteSplit) -> ResultResponse:
     """Move observations to new entities as approved, all or nothing."""
     return {"result": splits.execute(operation, caller=caller)}
 
 
 @tool(toolset="graph", title="Find entities to split", hints=READS)
-def find_split_candidates(caller: Caller, operation: operations.FindSplits) -> CandidatesShape:
+def find_split_candidates(caller: Caller, operation: operations.FindSplits) -> CandidatesResponse:
     """Find all entities that should be split."""
-    return {"candidates": [responses.analysis_shape(entry) for entry in splits.candidates(operation, caller=caller)]}
+    return {"candidates": [responses.analysis_response(entry) for entry in splits.candidates(operation, caller=caller)]}
 
 
 @tool(toolset="graph", title="Find duplicate observations", hints=READS)
-def find_duplicate_observations(caller: Caller, operation: operations.FindDuplicates) -> DuplicatesShape:
+def find_duplicate_observations(caller: Caller, operation: operations.FindDuplicates) -> DuplicatesResponse:
     """Find observations of an entity that say the same, by meaning or because one contains the other."""
-    return responses.duplicates_shape(duplicates.find_duplicates(operation, caller=caller))
+    return responses.duplicates_response(duplicates.find_duplicates(operation, caller=caller))
 
 
 @tool(toolset="graph", title="Consolidation report", hints=READS)
-def consolidation_report(caller: Caller, operation: operations.Report) -> ReportShape:
+def consolidation_report(caller: Caller, operation: operations.Report) -> ReportResponse:
     """Report entities to split, near-duplicates, entities nobody looked at for long, and large ones."""
-    return responses.report_shape(report.report(operation, caller=caller), _days_since)
+    return responses.report_response(report.report(operation, caller=caller), _days_since)
 
 
 @tool(toolset="graph", title="End a relation", hints=Hints(idempotent=True))
-def end_relation(caller: Caller, operation: operations.EndRelation) -> EndedShape:
+def end_relation(caller: Caller, operation: operations.EndRelation) -> EndedResponse:
     """End a relation, and keep that it was; its inverse ends with it."""
     relation, inverse = relations.end_relation(operation, caller=caller)
     says = f"Relation {relation.number} expired successfully"
-    shape: EndedShape = {"result": says, "relation": responses.relation_shape(relation)}
-    return {**shape, "inverse_expired_id": inverse.number} if inverse else shape
+    response: EndedResponse = {"result": says, "relation": responses.relation_response(relation)}
+    return {**response, "inverse_expired_id": inverse.number} if inverse else response
 
 
 @tool(toolset="graph", title="Add a reflection")
-def add_reflection(caller: Caller, operation: operations.AddReflection) -> ResultShape:
+def add_reflection(caller: Caller, operation: operations.AddReflection) -> ResultResponse:
     """Add prose that gives an entity, a relation, a session or the graph its context."""
-    return {"result": responses.reflection_shape(reflections.add_reflection(operation, caller=caller))}
+    return {"result": responses.reflection_response(reflections.add_reflection(operation, caller=caller))}
 
 
 @tool(toolset="graph", title="Search reflections", hints=READS)
-def search_reflections(caller: Caller, operation: operations.SearchReflections) -> ReflectionsShape:
+def search_reflections(caller: Caller, operation: operations.SearchReflections) -> ReflectionsResponse:
     """Find reflections by meaning and words, under filters."""
     matches, note = reflections.search_reflections(operation, caller=caller)
-    results = [responses.reflection_shape(m.reflection) | {"score": round(m.score, 4)} for m in matches]
-    shape: ReflectionsShape = {"results": results}
-    return {**shape, "note": note} if note else shape
+    results = [responses.reflection_response(m.reflection) | {"score": round(m.score, 4)} for m in matches]
+    response: ReflectionsResponse = {"results": results}
+    return {**response, "note": note} if note else response
 
 
-def _entity(change: entities.Change) -> ChangedShape:
+def _entity(change: entities.GraphChange) -> ChangedResponse:
     (node,) = queries.nodes_of(change.entities[:1])
-    return {"entity": responses.entity_shape(node)}
+    return {"entity": responses.entity_response(node)}
 
 
-def _page(page: queries.Page) -> GraphShape:
-    entities: list[dict[str, Any]] = [dict(responses.entity_shape(node)) for node in page.nodes]
+def _page(page: queries.GraphPage) -> GraphResponse:
+    entities: list[dict[str, Any]] = [dict(responses.entity_response(node)) for node in page.nodes]
     nodes, omitted = fit_items(entities)
-    shape: GraphShape = {"entities": nodes, "relations": [responses.relation_shape(r) for r in page.relations]}
+    response: GraphResponse = {"entities": nodes, "relations": [responses.relation_response(r) for r in page.relations]}
     if omitted:
-        shape |= {"omitted": omitted, "next_cursor": str(nodes[-1]["id"]) if nodes else ""}
+        response |= {"omitted": omitted, "next_cursor": str(nodes[-1]["id"]) if nodes else ""}
     elif page.next_cursor:
-        shape["next_cursor"] = page.next_cursor
-    return shape
+        response["next_cursor"] = page.next_cursor
+    return response
 
 
 def _days_since(moment: datetime) -> int:

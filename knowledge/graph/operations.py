@@ -8,7 +8,7 @@ from django.conf import settings
 from pydantic import BeforeValidator, Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, Moment, Page, Text, Urn, Verbatim, fault
+from memories.contract.fields import FORBID, Moment, ResultLimit, Text, Urn, Verbatim, validation_error
 from memories.contract.operations import Operation
 
 MAX_ENTITIES = 50
@@ -46,7 +46,7 @@ def _texts(value: Any) -> Any:
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         return value
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        raise fault("mixes texts and objects", "all texts with name, or all {entityName, contents}")
+        raise validation_error("mixes texts and objects", "all texts with name, or all {entityName, contents}")
     return value
 
 
@@ -101,7 +101,7 @@ class DeleteRelations(Operation):
 class ReadGraph(Operation):
     """Read the graph, page by page"""
 
-    limit: Annotated[int, Page(MAX_PAGE)] = MAX_PAGE
+    limit: Annotated[int, ResultLimit(MAX_PAGE)] = MAX_PAGE
     cursor: Annotated[str, Text(0, 40)] = Field("", description="next_cursor of the page before.")
     as_of: Moment | None = Field(None, description="ISO 8601: as it was then.")
 
@@ -110,7 +110,7 @@ class SearchNodes(Operation):
     """Find entities by a part of a name, type or observation"""
 
     query: Query
-    limit: Annotated[int, Page(MAX_PAGE)] = 50
+    limit: Annotated[int, ResultLimit(MAX_PAGE)] = 50
     cursor: Annotated[str, Text(0, 40)] = Field("", description="next_cursor of the page before.")
 
 
@@ -127,7 +127,7 @@ class SearchSemantic(Operation):
     """Find entities by meaning"""
 
     query: Annotated[str, Text(1, MAX_QUERY)]
-    limit: Annotated[int, Page(50)] = 10
+    limit: Annotated[int, ResultLimit(50)] = 10
 
 
 class Migrate(Operation):
@@ -187,7 +187,7 @@ class EndRelation(Operation):
 class AddReflection(Operation):
     """Add prose about an entity, a relation, a session or the graph"""
 
-    also: ClassVar = {"entityName": "entity_name"}
+    synonyms: ClassVar = {"entityName": "entity_name"}
 
     target_type: Annotated[str, Text(1, 10)] = Field(json_schema_extra={"enum": list(TARGETS)})
     content: Annotated[str, Verbatim(10_000)]
@@ -204,4 +204,4 @@ class SearchReflections(Operation):
     author: Annotated[str, Text(0, 60)] | None = None
     mood: Annotated[str, Text(0, 60)] | None = None
     target_type: Annotated[str, Text(0, 10)] | None = None
-    limit: Annotated[int, Page(50)] = 10
+    limit: Annotated[int, ResultLimit(50)] = 10

@@ -28,7 +28,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Page:
+class GraphPage:
     nodes: list[Node]
     relations: list[Relation]
     next_cursor: str = ""
@@ -63,37 +63,37 @@ def relations_of(rows: Iterable[Entity], as_of: datetime | None = None) -> list[
 
 
 @carries_out(ReadGraph)
-def read_graph(operation: ReadGraph, *, caller: Caller) -> Page:
+def read_graph(operation: ReadGraph, *, caller: Caller) -> GraphPage:
     """The graph from the cursor on, in the order in which its entities were made."""
     graph = graphs.graph_of(caller)
     if graph is None:
-        return Page([], [])
+        return GraphPage([], [])
     rows = sql.entities(graph, as_of=operation.as_of, after=_number(operation.cursor), limit=operation.limit + 1)
     page, rest = rows[: operation.limit], rows[operation.limit :]
     pks = {entity.pk for entity in page}
     outgoing = [relation for relation in relations_of(page, operation.as_of) if relation.source_id in pks]
-    return Page(nodes_of(page, operation.as_of), outgoing, str(page[-1].number) if rest else "")
+    return GraphPage(nodes_of(page, operation.as_of), outgoing, str(page[-1].number) if rest else "")
 
 
 @carries_out(SearchNodes)
-def search_nodes(operation: SearchNodes, *, caller: Caller) -> Page:
+def search_nodes(operation: SearchNodes, *, caller: Caller) -> GraphPage:
     """Entities whose name, type or observations hold the query literally, whatever its case; all for a blank one."""
     graph = graphs.graph_of(caller)
     if graph is None:
-        return Page([], [])
+        return GraphPage([], [])
     rows = sql.entities(
         graph, holding=operation.query.strip(), after=_number(operation.cursor), limit=operation.limit + 1
     )
     page, rest = rows[: operation.limit], rows[operation.limit :]
-    return Page(nodes_of(page), relations_of(page), str(page[-1].number) if rest else "")
+    return GraphPage(nodes_of(page), relations_of(page), str(page[-1].number) if rest else "")
 
 
 @carries_out(OpenNodes)
-def open_nodes(operation: OpenNodes, *, caller: Caller) -> Page:
+def open_nodes(operation: OpenNodes, *, caller: Caller) -> GraphPage:
     """The named entities in the order asked, those that are not there left out; what is looked at is counted."""
     graph = graphs.graph_of(caller)
     if graph is None:
-        return Page([], [])
+        return GraphPage([], [])
     by_name = {entity.name: entity for entity in sql.entities(graph, names=operation.names, as_of=operation.as_of)}
     rows = [by_name[name] for name in dict.fromkeys(operation.names) if name in by_name]
     nodes = nodes_of(rows, operation.as_of, operation.kinds, superseded=operation.include_superseded)
@@ -103,7 +103,7 @@ def open_nodes(operation: OpenNodes, *, caller: Caller) -> Page:
             by_entity[reflection.entity_id].reflections.append(reflection)
     if not operation.as_of:
         access_counts.count_later([entity.pk for entity in rows])
-    return Page(nodes, relations_of(rows, operation.as_of))
+    return GraphPage(nodes, relations_of(rows, operation.as_of))
 
 
 def _number(cursor: str) -> int:

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from knowledge.graph import graphs
-from knowledge.graph.entities import Change, live, not_found
+from knowledge.graph.entities import GraphChange, live, not_found
 from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.operations import CreateRelations, DeleteRelations, EndRelation
 from memories.contract.errors import NotFound
@@ -35,9 +35,9 @@ class RelationWrite:
 
 
 @carries_out(CreateRelations)
-def create_relations(operation: CreateRelations, *, caller: Caller) -> Change:
+def create_relations(operation: CreateRelations, *, caller: Caller) -> GraphChange:
     """Creates relations between entities that exist; each that can't be is told beside the others."""
-    change = Change()
+    change = GraphChange()
     for put in put_relations(caller, operation.relations, inverses=True):
         if put.missing:
             change.errors.append(not_found(put.missing).message)
@@ -115,9 +115,9 @@ def _ends(graph: Graph, item: Mapping[str, Any]) -> list[Entity]:
 
 
 @carries_out(DeleteRelations)
-def delete_relations(operation: DeleteRelations, *, caller: Caller) -> Change:
+def delete_relations(operation: DeleteRelations, *, caller: Caller) -> GraphChange:
     """Ends relations by both ends and type; each that is not there is told beside the others."""
-    change = Change()
+    change = GraphChange()
     with graphs.changing(caller) as graph:
         for item in operation.relations:
             ends = _ends(graph, item)

@@ -16,7 +16,7 @@ from knowledge.graph.search.semantic import Match
 PREVIEW = 80
 
 
-class EntityShape(TypedDict):
+class EntityResponse(TypedDict):
     name: str
     entityType: str
     observations: list[str]
@@ -25,74 +25,74 @@ class EntityShape(TypedDict):
     urn: NotRequired[str]
 
 
-class EntitiesShape(TypedDict):
-    entities: list[EntityShape]
+class EntitiesResponse(TypedDict):
+    entities: list[EntityResponse]
 
 
-class ChangedShape(TypedDict):
-    entity: EntityShape
+class ChangedResponse(TypedDict):
+    entity: EntityResponse
 
 
-class EachChangedShape(TypedDict):
+class EachChangedResponse(TypedDict):
     """Where the call named an entity for each list of texts."""
 
     results: list[dict[str, Any]]
 
 
-class RelationsShape(TypedDict):
+class RelationsResponse(TypedDict):
     relations: list[dict[str, Any]]
     errors: NotRequired[list[str]]
 
 
-class DeletedShape(TypedDict):
+class DeletedResponse(TypedDict):
     deleted: list[Any]
     errors: NotRequired[list[str]]
 
 
-class GraphShape(TypedDict):
+class GraphResponse(TypedDict):
     entities: list[dict[str, Any]]
     relations: list[dict[str, Any]]
     next_cursor: NotRequired[str]
     omitted: NotRequired[int]
 
 
-class SemanticShape(TypedDict):
+class SemanticResponse(TypedDict):
     results: list[dict[str, Any]]
     note: NotRequired[str]
 
 
-class MigratedShape(TypedDict):
+class MigratedResponse(TypedDict):
     entities_imported: int
     relations_imported: int
     errors: int
     skipped: int
 
 
-class AnalysisShape(TypedDict):
+class AnalysisResponse(TypedDict):
     analysis: dict[str, Any]
 
 
-class ProposalShape(TypedDict):
+class ProposalResponse(TypedDict):
     proposal: dict[str, Any] | None
     message: NotRequired[str]
 
 
-class ResultShape(TypedDict):
+class ResultResponse(TypedDict):
     result: dict[str, Any]
 
 
-class CandidatesShape(TypedDict):
+class CandidatesResponse(TypedDict):
     candidates: list[dict[str, Any]]
 
 
-class DuplicatesShape(TypedDict):
+class DuplicatesResponse(TypedDict):
     entity_name: str
     total_observations: int
     duplicate_pairs: list[dict[str, Any]]
     clusters: list[dict[str, Any]]
 
 
-class ReportShape(TypedDict):
+class ReportResponse(TypedDict):
     summary: dict[str, int]
     split_candidates: list[dict[str, Any]]
     flagged_observations: list[dict[str, Any]]
@@ -100,20 +100,20 @@ class ReportShape(TypedDict):
     large_entities: list[dict[str, Any]]
 
 
-class EndedShape(TypedDict):
+class EndedResponse(TypedDict):
     result: str
     relation: dict[str, Any]
     inverse_expired_id: NotRequired[int]
 
 
-class ReflectionsShape(TypedDict):
+class ReflectionsResponse(TypedDict):
     results: list[dict[str, Any]]
     note: NotRequired[str]
 
 
-def entity_shape(node: Node) -> EntityShape:
+def entity_response(node: Node) -> EntityResponse:
     entity = node.entity
-    shape: EntityShape = {
+    response: EntityResponse = {
         "name": entity.name,
         "entityType": entity.entity_type,
         "observations": [observation.text for observation in node.observations],
@@ -121,37 +121,37 @@ def entity_shape(node: Node) -> EntityShape:
         "status": entity.status,
     }
     if entity.urn:
-        shape["urn"] = entity.urn
-    return shape
+        response["urn"] = entity.urn
+    return response
 
 
-def opened_shape(node: Node, relations: list[Relation]) -> dict[str, Any]:
+def opened_response(node: Node, relations: list[Relation]) -> dict[str, Any]:
     """An entity in full: observations as texts, as the contract has them, and with their details beside."""
-    shape: dict[str, Any] = dict(entity_shape(node))
-    shape["details"] = [observation_shape(observation) for observation in node.observations]
+    response: dict[str, Any] = dict(entity_response(node))
+    response["details"] = [observation_response(observation) for observation in node.observations]
     around = [r for r in relations if node.entity.pk in (r.source_id, r.target_id)]
-    shape["relations"] = [relation_of(node.entity, relation) for relation in around]
+    response["relations"] = [relation_of(node.entity, relation) for relation in around]
     if node.reflections:
-        shape["reflections"] = [reflection_shape(reflection) for reflection in node.reflections]
-    return shape
+        response["reflections"] = [reflection_response(reflection) for reflection in node.reflections]
+    return response
 
 
-def observation_shape(observation: Observation) -> dict[str, Any]:
-    shape: dict[str, Any] = {"id": observation.number, "kind": observation.kind}
+def observation_response(observation: Observation) -> dict[str, Any]:
+    response: dict[str, Any] = {"id": observation.number, "kind": observation.kind}
     if observation.similarity_flag:
-        shape["similarity_flag"] = 1
+        response["similarity_flag"] = 1
     if observation.supersedes:
-        shape["supersedes"] = observation.supersedes
+        response["supersedes"] = observation.supersedes
     if observation.superseded_at:
-        shape["superseded_at"] = observation.superseded_at.isoformat()
-    return shape
+        response["superseded_at"] = observation.superseded_at.isoformat()
+    return response
 
 
-def relation_shape(relation: Relation) -> dict[str, Any]:
-    shape = {"from": relation.source.name, "to": relation.target.name, "relationType": relation.relation_type}
+def relation_response(relation: Relation) -> dict[str, Any]:
+    response = {"from": relation.source.name, "to": relation.target.name, "relationType": relation.relation_type}
     context = {"context": relation.context} if relation.context else {}
     ended = {"ended_at": relation.ended_at.isoformat()} if relation.ended_at else {}
-    return {"id": relation.number, **shape, **context, **ended}
+    return {"id": relation.number, **response, **context, **ended}
 
 
 def relation_of(entity: Entity, relation: Relation) -> dict[str, Any]:
@@ -165,22 +165,22 @@ def relation_of(entity: Entity, relation: Relation) -> dict[str, Any]:
     }
 
 
-def match_shape(match: Match) -> dict[str, Any]:
-    shape: dict[str, Any] = dict(entity_shape(match.node))
-    shape["limbic_score"] = round(match.score.score, 4)
-    shape["scoring"] = {
+def match_response(match: Match) -> dict[str, Any]:
+    response: dict[str, Any] = dict(entity_response(match.node))
+    response["limbic_score"] = round(match.score.score, 4)
+    response["scoring"] = {
         "importance": round(match.score.importance, 4),
         "temporal_factor": round(match.score.temporal, 4),
         "cooc_boost": round(match.score.pairs, 4),
     }
     if match.distance is not None:
-        shape["distance"] = round(match.distance, 4)
+        response["distance"] = round(match.distance, 4)
     if match.rrf is not None:
-        shape["rrf_score"] = round(match.rrf, 6)
-    return shape
+        response["rrf_score"] = round(match.rrf, 6)
+    return response
 
 
-def analysis_shape(analysis: Analysis) -> dict[str, Any]:
+def analysis_response(analysis: Analysis) -> dict[str, Any]:
     return {
         "entity_name": analysis.entity.name,
         "entity_type": analysis.entity.entity_type,
@@ -192,7 +192,7 @@ def analysis_shape(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def proposal_shape(analysis: Analysis, relation: str, inverse: str) -> dict[str, Any]:
+def proposal_response(analysis: Analysis, relation: str, inverse: str) -> dict[str, Any]:
     entity = analysis.entity
     parts = parts_of(analysis)
     relations: list[dict[str, str]] = []
@@ -213,7 +213,7 @@ def proposal_shape(analysis: Analysis, relation: str, inverse: str) -> dict[str,
     }
 
 
-def duplicates_shape(result: Duplicates) -> DuplicatesShape:
+def duplicates_response(result: Duplicates) -> DuplicatesResponse:
     return {
         "entity_name": result.entity.name,
         "total_observations": result.total,
@@ -233,7 +233,7 @@ def duplicates_shape(result: Duplicates) -> DuplicatesShape:
     }
 
 
-def report_shape(result: Findings, days_since: Any) -> ReportShape:
+def report_response(result: Findings, days_since: Any) -> ReportResponse:
     """Each list up to LISTED; the summary counts all."""
     return {
         "summary": {
@@ -245,7 +245,7 @@ def report_shape(result: Findings, days_since: Any) -> ReportShape:
             "large_entities_count": len(result.large),
         },
         "split_candidates": [
-            {name: value for name, value in analysis_shape(a).items() if name not in ("topics", "needs_split")}
+            {name: value for name, value in analysis_response(a).items() if name not in ("topics", "needs_split")}
             for a in result.splits[:LISTED]
         ],
         "flagged_observations": [
@@ -274,7 +274,7 @@ def report_shape(result: Findings, days_since: Any) -> ReportShape:
     }
 
 
-def reflection_shape(reflection: Reflection) -> dict[str, Any]:
+def reflection_response(reflection: Reflection) -> dict[str, Any]:
     target = reflection.entity or reflection.relation
     return {
         "id": reflection.number,

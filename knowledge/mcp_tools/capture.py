@@ -13,19 +13,19 @@ from knowledge.review.cases import problems_of
 from memories.contract.display import show_invisible
 from memories.contract.tools import Tool
 from memories.identity.caller import Caller
-from memories.responses import SimilarShape, similar_shape
+from memories.responses import SimilarResponse, similar_response
 
 QUESTIONS_TOLD = 5
 HOW_TO_ANSWER = "call capture_insight with answers (this insight_id) and insight_text (the answer), or ask your person"
 
 
-class AppealShape(TypedDict):
+class AppealResponse(TypedDict):
     insight_id: str
     status: str
     message: str
 
 
-class QuestionShape(TypedDict):
+class QuestionResponse(TypedDict):
     insight_id: str
     insight_text: str
     asked_by: str
@@ -33,33 +33,33 @@ class QuestionShape(TypedDict):
     how: str
 
 
-class CaptureShape(AppealShape):
+class CaptureResponse(AppealResponse):
     existing: bool
     evidence: dict[str, Any]
     problems: NotRequired[list[str]]
-    similar_existing: NotRequired[list[SimilarShape]]
-    open_questions: NotRequired[list[QuestionShape]]
+    similar_existing: NotRequired[list[SimilarResponse]]
+    open_questions: NotRequired[list[QuestionResponse]]
     note: NotRequired[str]
 
 
-def _appeal(caller: Caller, operation: Appeal) -> AppealShape:
+def _appeal(caller: Caller, operation: Appeal) -> AppealResponse:
     insight = decisions.appeal(operation, caller=caller)
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "appealed; a curator will look again"}
 
 
-def _answer(caller: Caller, operation: AnswerQuestion) -> AppealShape:
+def _answer(caller: Caller, operation: AnswerQuestion) -> AppealResponse:
     insight = clarifications.answer(operation, caller=caller)
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "answered; a curator will look again"}
 
 
-def _open_questions(caller: Caller) -> list[QuestionShape]:
+def _open_questions(caller: Caller) -> list[QuestionResponse]:
     """What curators wait to hear from the caller, so that an agent can answer or ask its person."""
-    shapes: list[QuestionShape] = []
+    shapes: list[QuestionResponse] = []
     for insight in clarifications.open_questions(caller)[:QUESTIONS_TOLD]:
         if question := clarifications.question_of(insight):
             text = show_invisible(insight.record.content)
             shapes.append(
-                QuestionShape(
+                QuestionResponse(
                     insight_id=insight.pk.hex,
                     insight_text=text,
                     asked_by=question.by,
@@ -70,10 +70,10 @@ def _open_questions(caller: Caller) -> list[QuestionShape]:
     return shapes
 
 
-def _capture(caller: Caller, operation: Capture) -> CaptureShape:
+def _capture(caller: Caller, operation: Capture) -> CaptureResponse:
     captured = capture(operation, caller=caller)
     insight = captured.insight
-    shape: CaptureShape = {
+    response: CaptureResponse = {
         "insight_id": insight.pk.hex,
         "status": insight.state,
         "message": "this is already captured" if captured.existing else "captured; a curator will review it",
@@ -81,14 +81,14 @@ def _capture(caller: Caller, operation: Capture) -> CaptureShape:
         "evidence": evidence.beside(insight),
     }
     if problems := problems_of(insight):
-        shape["problems"] = problems
+        response["problems"] = problems
     if captured.similar:
-        shape["similar_existing"] = [similar_shape(similar) for similar in captured.similar]
+        response["similar_existing"] = [similar_response(similar) for similar in captured.similar]
     if waiting_questions := _open_questions(caller):
-        shape["open_questions"] = waiting_questions
+        response["open_questions"] = waiting_questions
     if captured.note:
-        shape["note"] = captured.note
-    return shape
+        response["note"] = captured.note
+    return response
 
 
 capture_insight = Tool(

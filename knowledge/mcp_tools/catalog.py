@@ -15,7 +15,7 @@ from knowledge.catalog.mirror import TYPES
 from knowledge.catalog.search import search
 from knowledge.insights import queries
 from knowledge.operations import FollowLineage, SearchCatalog, ShowEntity
-from knowledge.responses import InsightShape
+from knowledge.responses import InsightResponse
 from knowledge.review import evidence
 from memories.contract.errors import NotFound, check_choice
 from memories.contract.tools import Hints, tool
@@ -25,7 +25,7 @@ from memories.responses import QUOTED
 LOOKING = Hints(read_only=True, idempotent=True, open_world=True)
 
 
-class CatalogShape(TypedDict):
+class CatalogResponse(TypedDict):
     entities: list[dict[str, Any]]
     count: int
     catalog: str
@@ -33,7 +33,7 @@ class CatalogShape(TypedDict):
     note: NotRequired[str]
 
 
-class LineageShape(TypedDict):
+class LineageResponse(TypedDict):
     urn: str
     nodes: list[dict[str, Any]]
     count: int
@@ -41,31 +41,31 @@ class LineageShape(TypedDict):
     columns: list[dict[str, Any]]
 
 
-class EntityShape(TypedDict):
+class EntityResponse(TypedDict):
     entity: dict[str, Any]
-    insights: list[InsightShape]
+    insights: list[InsightResponse]
     about: NotRequired[str]
 
 
 @tool(toolset="knowledge", title="Search the catalog", hints=LOOKING)
-def catalog_search(caller: Caller, operation: SearchCatalog) -> CatalogShape:
+def catalog_search(caller: Caller, operation: SearchCatalog) -> CatalogResponse:
     """Find entities of the data catalog: data sets, glossary terms, domains, documents."""
     catalog = get_readable_catalog()
     for kind in operation.types:
         check_choice("types", kind, sorted({*TYPES, *LocalCatalog().types()}))
     answer = search(catalog, operation.query, types=operation.types, limit=operation.limit)
-    shape: CatalogShape = {
-        "entities": [responses.summary_shape(entity) for entity in answer.entities],
+    response: CatalogResponse = {
+        "entities": [responses.summary_response(entity) for entity in answer.entities],
         "count": len(answer.entities),
         "catalog": catalog.name,
     }
     if note := copy_note(catalog) or answer.note:
-        shape |= {"degraded": True, "note": note}
-    return shape
+        response |= {"degraded": True, "note": note}
+    return response
 
 
 @tool(toolset="knowledge", title="Look at a catalog entity", hints=LOOKING)
-def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityShape:
+def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityResponse:
     """What the catalog says of an entity now: description, columns, owners, tags, neighbours, and insights about it."""
     catalog = get_readable_catalog()
     entity = evidence.of_entity(
@@ -83,11 +83,11 @@ def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityShape:
     if columns_left > 0:
         entity["columns_left"] = columns_left
     rows = queries.about(caller, operation.urn)[:20]
-    return {"entity": entity, "insights": [responses.insight_shape(row) for row in rows], "about": QUOTED}
+    return {"entity": entity, "insights": [responses.insight_response(row) for row in rows], "about": QUOTED}
 
 
 @tool(toolset="knowledge", title="Follow the lineage", hints=LOOKING)
-def catalog_lineage(caller: Caller, operation: FollowLineage) -> LineageShape:
+def catalog_lineage(caller: Caller, operation: FollowLineage) -> LineageResponse:
     """What an entity is made from and what is made from it, nearest first, with columns where they are known."""
     if not get_readable_catalog().existing([operation.urn]):
         raise NotFound(f"{operation.urn} is not in the catalog", field="urn")

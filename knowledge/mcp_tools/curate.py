@@ -17,7 +17,7 @@ from knowledge.changesets.apply import preview as preview_changes
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit, require_curator
 from knowledge.models import Insight, InsightState
-from knowledge.responses import ChangesetShape, ChangeShape, InsightShape
+from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse
 from knowledge.review import clarifications, decisions, evidence
 from memories.contract.budget import fit_items
 from memories.contract.errors import DomainError, Forbidden, NotFound
@@ -25,66 +25,66 @@ from memories.contract.tools import Hints, Tool
 from memories.identity.caller import Caller
 
 
-class RefusedShape(TypedDict):
+class RefusedResponse(TypedDict):
     id: str
     error: str
     code: str
 
 
-class QueueShape(TypedDict):
+class QueueResponse(TypedDict):
     total_pending: int
     oldest_at: str | None
     by_entity: list[dict[str, Any]]
     more_entities: bool
     by_category: dict[str, int]
     by_confidence: dict[str, int]
-    insights: NotRequired[list[InsightShape]]
+    insights: NotRequired[list[InsightResponse]]
 
 
-class EntityReviewShape(TypedDict):
+class EntityReviewResponse(TypedDict):
     entity_urn: str
     current_metadata: dict[str, Any] | None
-    insights: list[InsightShape]
+    insights: list[InsightResponse]
     total: int
     omitted: int
     note: NotRequired[str]
 
 
-class DecidedShape(TypedDict):
+class DecidedResponse(TypedDict):
     updated: int
     total: int
-    errors: list[RefusedShape]
+    errors: list[RefusedResponse]
     note: NotRequired[str]
 
 
-class EditedShape(TypedDict):
+class EditedResponse(TypedDict):
     updated: int
     total: int
-    insights: list[InsightShape]
+    insights: list[InsightResponse]
 
 
-class SynthesisShape(TypedDict):
+class SynthesisResponse(TypedDict):
     entity_urn: str
     proposed_changes: list[dict[str, Any]]
     note: str
 
 
-class PreviewShape(TypedDict):
+class PreviewResponse(TypedDict):
     confirmation_required: bool
     dry_run: bool
     entity_urn: NotRequired[str]
     changes_count: NotRequired[int]
-    preview: list[ChangeShape]
+    preview: list[ChangeResponse]
     message: str
 
 
-class AppliedShape(TypedDict):
+class AppliedResponse(TypedDict):
     changeset_id: str
     entity_urn: str
     state: str
     changes_applied: int
     changes_unchanged: int
-    changes: list[ChangeShape]
+    changes: list[ChangeResponse]
     insights_marked_applied: int
     created_ids: list[str]
     message: str
@@ -92,36 +92,36 @@ class AppliedShape(TypedDict):
     resulting_state: NotRequired[dict[str, Any] | None]
 
 
-class RolledBackShape(TypedDict):
+class RolledBackResponse(TypedDict):
     changeset_id: str
     target_urn: str
     state: str
-    reverted_changes: list[ChangeShape]
-    skipped_changes: list[ChangeShape]
+    reverted_changes: list[ChangeResponse]
+    skipped_changes: list[ChangeResponse]
     insights_rolled_back: int
     rolled_back_by: str
     message: str
 
 
-class ChangesetsShape(TypedDict):
-    changesets: list[ChangesetShape]
+class ChangesetsResponse(TypedDict):
+    changesets: list[ChangesetResponse]
     total: int
     omitted: NotRequired[int]
     limit: NotRequired[int]
     offset: NotRequired[int]
 
 
-class ExportShape(TypedDict):
+class ExportResponse(TypedDict):
     changeset_id: str
     proposals: list[dict[str, Any]]
 
 
-def _bulk_review(caller: Caller, operation: operations.CountQueue) -> QueueShape:
-    shape: QueueShape = {**queries.overview(caller)}  # type: ignore[typeddict-item]  # built to be one
-    return shape
+def _bulk_review(caller: Caller, operation: operations.CountQueue) -> QueueResponse:
+    response: QueueResponse = {**queries.overview(caller)}  # type: ignore[typeddict-item]  # built to be one
+    return response
 
 
-def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewShape:
+def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewResponse:
     rows: Any = queries.about(caller, operation.entity_urn)
     current: dict[str, Any] | None = None
     note = ""
@@ -130,11 +130,11 @@ def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewS
     except DomainError as error:
         note = error.message
     with_evidence: list[Any] = [
-        {**responses.insight_shape(insight), "evidence": evidence.beside(insight)}
+        {**responses.insight_response(insight), "evidence": evidence.beside(insight)}
         for insight in rows[: operation.limit]
     ]
     shown_insights, omitted = fit_items(with_evidence)
-    shape: EntityReviewShape = {
+    response: EntityReviewResponse = {
         "entity_urn": operation.entity_urn,
         "current_metadata": current,
         "insights": shown_insights,
@@ -142,14 +142,14 @@ def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewS
         "omitted": omitted,
     }
     if note:
-        shape["note"] = note
-    return shape
+        response["note"] = note
+    return response
 
 
-def _decide_each(insight_ids: Sequence[str], act: Callable[[str], Insight]) -> DecidedShape:
+def _decide_each(insight_ids: Sequence[str], act: Callable[[str], Insight]) -> DecidedResponse:
     """One decision an insight; what is refused is said, the rest is done."""
     updated, overturns = 0, []
-    errors: list[RefusedShape] = []
+    errors: list[RefusedResponse] = []
     for insight_id in dict.fromkeys(insight_ids):
         try:
             last = act(insight_id).decisions.last()
@@ -157,16 +157,16 @@ def _decide_each(insight_ids: Sequence[str], act: Callable[[str], Insight]) -> D
             if last is not None and last.overturns:
                 overturns.append(f"{insight_id} was approved by {last.overturns}, who is notified")
         except DomainError as error:
-            errors.append(RefusedShape(id=insight_id, error=error.message, code=error.code))
+            errors.append(RefusedResponse(id=insight_id, error=error.message, code=error.code))
     if not updated and len(errors) == 1:
         raise _error_of(errors[0])
-    shape: DecidedShape = {"updated": updated, "total": len(insight_ids), "errors": errors}
+    response: DecidedResponse = {"updated": updated, "total": len(insight_ids), "errors": errors}
     if overturns:
-        shape["note"] = "; ".join(overturns)
-    return shape
+        response["note"] = "; ".join(overturns)
+    return response
 
 
-def _error_of(refused: RefusedShape) -> DomainError:
+def _error_of(refused: RefusedResponse) -> DomainError:
     """A single refusal is the call's."""
     kinds = {"not_found": NotFound, "forbidden": Forbidden}
     kind: type[DomainError] = kinds.get(refused["code"], DomainError)
@@ -175,45 +175,45 @@ def _error_of(refused: RefusedShape) -> DomainError:
     return error
 
 
-def _approve(caller: Caller, operation: operations.Approve) -> DecidedShape:
+def _approve(caller: Caller, operation: operations.Approve) -> DecidedResponse:
     notes = operation.review_notes
     return _decide_each(operation.insight_ids, lambda pk: decisions.approve(caller=caller, insight_id=pk, notes=notes))
 
 
-def _reject(caller: Caller, operation: operations.Reject) -> DecidedShape:
+def _reject(caller: Caller, operation: operations.Reject) -> DecidedResponse:
     notes = operation.review_notes
     return _decide_each(operation.insight_ids, lambda pk: decisions.reject(caller=caller, insight_id=pk, notes=notes))
 
 
-def _need_more(caller: Caller, operation: operations.NeedMore) -> DecidedShape:
+def _need_more(caller: Caller, operation: operations.NeedMore) -> DecidedResponse:
     notes = operation.review_notes
     return _decide_each(
         operation.insight_ids, lambda pk: clarifications.request_changes(caller=caller, insight_id=pk, notes=notes)
     )
 
 
-def _undo(caller: Caller, operation: operations.UndoReview) -> DecidedShape:
+def _undo(caller: Caller, operation: operations.UndoReview) -> DecidedResponse:
     return _decide_each(operation.insight_ids, lambda pk: decisions.undo_review(caller=caller, insight_id=pk))
 
 
-def _edit(caller: Caller, operation: operations.EditInsight) -> EditedShape:
+def _edit(caller: Caller, operation: operations.EditInsight) -> EditedResponse:
     edited = edit(
         caller=caller,
         insight_id=operation.insight_ids[0],
         content=operation.content,
         suggested_actions=[change.as_action() for change in operation.changes] or None,
     )
-    return {"updated": 1, "total": 1, "insights": [responses.insight_shape(edited)]}
+    return {"updated": 1, "total": 1, "insights": [responses.insight_response(edited)]}
 
 
-def _edit_and_approve(caller: Caller, operation: operations.EditAndApprove) -> EditedShape:
+def _edit_and_approve(caller: Caller, operation: operations.EditAndApprove) -> EditedResponse:
     edited = _edit(caller, operation)
     (insight_id,) = operation.insight_ids
     decisions.approve(caller=caller, insight_id=insight_id, notes=operation.review_notes)
-    return {**edited, "insights": [responses.insight_shape(queries.insight(caller, insight_id))]}
+    return {**edited, "insights": [responses.insight_response(queries.insight(caller, insight_id))]}
 
 
-def _synthesize(caller: Caller, operation: operations.Synthesize) -> SynthesisShape:
+def _synthesize(caller: Caller, operation: operations.Synthesize) -> SynthesisResponse:
     selection = [queries.insight(caller, insight_id) for insight_id in operation.insight_ids]
     if not selection and operation.entity_urn:
         selection = list(queries.about(caller, operation.entity_urn)[: operations.AT_ONCE])
@@ -227,7 +227,7 @@ def _needs_confirmation(operation: operations.Apply | operations.RollBack) -> bo
     return operation.dry_run or (settings.APPLY_REQUIRE_CONFIRMATION and not operation.confirm)
 
 
-def _apply(caller: Caller, operation: operations.Apply) -> AppliedShape | PreviewShape:
+def _apply(caller: Caller, operation: operations.Apply) -> AppliedResponse | PreviewResponse:
     if not _needs_confirmation(operation):
         return _applied(apply(operation, caller=caller))
     preview = preview_changes(operation, caller=caller)
@@ -236,7 +236,7 @@ def _apply(caller: Caller, operation: operations.Apply) -> AppliedShape | Previe
         "dry_run": operation.dry_run,
         "entity_urn": preview.entity_urn,
         "changes_count": len(operation.changes),
-        "preview": [responses.planned_shape(planned, preview.entities) for planned in preview.planned],
+        "preview": [responses.planned_response(planned, preview.entities) for planned in preview.planned],
         "message": "nothing was written; repeat with confirm=true to write this",
     }
 
@@ -248,35 +248,35 @@ MESSAGES = {
 }
 
 
-def _applied(applied: Applied) -> AppliedShape:
+def _applied(applied: Applied) -> AppliedResponse:
     landed = [change for change in applied.changes if change.outcome == "landed"]
     changeset = applied.changeset
-    shape: AppliedShape = {
+    response: AppliedResponse = {
         "changeset_id": changeset.pk.hex,
         "entity_urn": changeset.entity_urn,
         "state": changeset.state,
         "changes_applied": len(landed),
         "changes_unchanged": sum(change.outcome == "noop" for change in applied.changes),
-        "changes": [responses.change_shape(change) for change in applied.changes],
+        "changes": [responses.change_response(change) for change in applied.changes],
         "insights_marked_applied": applied.insights_marked,
         "created_ids": sorted({change.urn for change in landed if change.creates}),
         "message": MESSAGES.get(changeset.state, changeset.state),
     }
     if changeset.error:
-        shape["note"] = changeset.error
+        response["note"] = changeset.error
     if changeset.entity_urn and changeset.state == "applied":
         try:
-            shape["resulting_state"] = evidence.of_entity(get_catalog(), changeset.entity_urn)
+            response["resulting_state"] = evidence.of_entity(get_catalog(), changeset.entity_urn)
         except DomainError as error:
-            shape["note"] = f"applied; reading the result failed: {error.message}"
-    return shape
+            response["note"] = f"applied; reading the result failed: {error.message}"
+    return response
 
 
-def _resume(caller: Caller, operation: operations.ResumeChangeset) -> AppliedShape:
+def _resume(caller: Caller, operation: operations.ResumeChangeset) -> AppliedResponse:
     return _applied(resume(caller=caller, changeset_id=operation.changeset_id))
 
 
-def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackShape | PreviewShape:
+def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackResponse | PreviewResponse:
     if _needs_confirmation(operation):
         return _rollback_preview(caller, operation)
     result = rollback.roll_back(
@@ -286,18 +286,18 @@ def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackShape
         "changeset_id": result.changeset.pk.hex,
         "target_urn": result.changeset.entity_urn,
         "state": result.changeset.state,
-        "reverted_changes": [responses.change_shape(change) for change in result.reverted],
-        "skipped_changes": [responses.change_shape(change) for change in [*result.skipped, *result.conflicts]],
+        "reverted_changes": [responses.change_response(change) for change in result.reverted],
+        "skipped_changes": [responses.change_response(change) for change in [*result.skipped, *result.conflicts]],
         "insights_rolled_back": result.insights_returned,
         "rolled_back_by": result.changeset.rolled_back_by,
         "message": "rolled back; its insights wait for review again",
     }
 
 
-def _rollback_preview(caller: Caller, operation: operations.RollBack) -> PreviewShape:
+def _rollback_preview(caller: Caller, operation: operations.RollBack) -> PreviewResponse:
     preview = rollback.roll_back_preview(caller=caller, changeset_id=operation.changeset_id)
-    changes: list[ChangeShape] = [
-        {**responses.change_shape(change), "outcome": "would be reverted" if is_ours else "changed by others since"}
+    changes: list[ChangeResponse] = [
+        {**responses.change_response(change), "outcome": "would be reverted" if is_ours else "changed by others since"}
         for change, is_ours in preview
     ]
     return {
@@ -308,12 +308,12 @@ def _rollback_preview(caller: Caller, operation: operations.RollBack) -> Preview
     }
 
 
-def _list_changesets(caller: Caller, operation: operations.ListChangesets) -> ChangesetsShape:
+def _list_changesets(caller: Caller, operation: operations.ListChangesets) -> ChangesetsResponse:
     if operation.changeset_id:
         changeset = get_changeset(caller, operation.changeset_id)
-        return {"changesets": [responses.changeset_shape(changeset, list(changeset.changes.all()))], "total": 1}
+        return {"changesets": [responses.changeset_response(changeset, list(changeset.changes.all()))], "total": 1}
     rows = queries.changesets(caller, operation.entity_urn or "")
-    page = [responses.changeset_shape(row) for row in rows[operation.offset : operation.offset + operation.limit]]
+    page = [responses.changeset_response(row) for row in rows[operation.offset : operation.offset + operation.limit]]
     shown_changesets, omitted = fit_items(page)
     return {
         "changesets": shown_changesets,
@@ -324,7 +324,7 @@ def _list_changesets(caller: Caller, operation: operations.ListChangesets) -> Ch
     }
 
 
-def _export(caller: Caller, operation: operations.ExportChangeset) -> ExportShape:
+def _export(caller: Caller, operation: operations.ExportChangeset) -> ExportResponse:
     changeset = get_changeset(caller, operation.changeset_id)
     landed = changeset.changes.filter(outcome="landed")
     return {"changeset_id": changeset.pk.hex, "proposals": as_proposals(landed)}

@@ -87,7 +87,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Case:
+class ReviewCase:
     """One insight with all that bears on it."""
 
     insight: Insight
@@ -101,7 +101,7 @@ class Case:
     alike: Sequence[Insight]  # near-duplicates that wait too
 
 
-def case(caller: Caller, insight: Insight) -> Case:
+def case(caller: Caller, insight: Insight) -> ReviewCase:
     record = insight.record
     replaced = None
     if insight.replaces_id:
@@ -109,7 +109,7 @@ def case(caller: Caller, insight: Insight) -> Case:
     catalog = Snapshot(get_readable_catalog())
     with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # said by the evidence
         catalog.read(urns_of(record), entity_view.ASPECTS)
-    return Case(
+    return ReviewCase(
         insight=insight,
         evidence=beside(insight, catalog=catalog),
         effect=effect_of(insight, catalog),

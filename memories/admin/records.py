@@ -16,7 +16,7 @@ from memories.admin.actions import AdminAct
 from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
 from memories.contract.display import show_invisible
 from memories.contract.urls import url_for
-from memories.history import Change, chain, history
+from memories.history import HistoryEntry, chain, history
 from memories.identity.caller import Caller
 from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
 
@@ -148,7 +148,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     @admin.display(description="history")
     def changes(self, record: MemoryRecord) -> SafeString:
         """As the portal tells it to this person: what is hidden there is hidden here."""
-        visible_changes: list[Change] = getattr(record, "visible_changes", [])
+        visible_changes: list[HistoryEntry] = getattr(record, "visible_changes", [])
         rows = (
             (f"{c.at:%Y-%m-%d %H:%M}", c.change, c.by, c.reason, show_invisible(c.after.content))
             for c in visible_changes

@@ -44,7 +44,7 @@ MAX_OFFSET = 1_000_000
 FORBID = ConfigDict(extra="forbid")  # of objects in fields: an unknown key is an error
 
 
-def fault(text: str, allowed: str = "", field: str = "") -> PydanticCustomError:
+def validation_error(text: str, allowed: str = "", field: str = "") -> PydanticCustomError:
     """A refusal in our words, to be raised by a validator. `field` where the validator is not the field's own."""
     return PydanticCustomError("refused", "{fault}", {"fault": text, "allowed": allowed, "field": field})
 
@@ -74,9 +74,9 @@ class Verbatim:
 
 def _storable(text: str) -> str:
     if UNSTORABLE.search(text):
-        raise fault("contains a NUL character or half a surrogate pair", "Unicode text")
+        raise validation_error("contains a NUL character or half a surrogate pair", "Unicode text")
     if not text.strip():
-        raise fault("is missing", "a text that is not white space alone")
+        raise validation_error("is missing", "a text that is not white space alone")
     return text
 
 
@@ -89,7 +89,7 @@ def trimmed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if UNSTORABLE.search(value):
-        raise fault("contains a NUL character or half a surrogate pair", "Unicode text")
+        raise validation_error("contains a NUL character or half a surrogate pair", "Unicode text")
     return value.replace("\r\n", "\n").strip()
 
 
@@ -104,7 +104,7 @@ class OneOf:
 
     def _member(self, value: Any) -> str:
         if not isinstance(value, str) or value not in self.values:
-            raise fault(f"{str(value)[:80]!r} is unknown", ", ".join(self.values))
+            raise validation_error(f"{str(value)[:80]!r} is unknown", ", ".join(self.values))
         return str(value)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -120,13 +120,13 @@ def _distinct(values: Any) -> Any:
 
 def _urn(text: str) -> str:
     if not URN_PATTERN.fullmatch(text):
-        raise fault(f"{text[:80]!r} is not a DataHub URN", "urn:li:<entity type>:<key>")
+        raise validation_error(f"{text[:80]!r} is not a DataHub URN", "urn:li:<entity type>:<key>")
     return text
 
 
 def _tag(text: str) -> str:
     if "," in text:
-        raise fault(f"{text!r} contains a comma", "texts without commas")
+        raise validation_error(f"{text!r} contains a comma", "texts without commas")
     return text
 
 
@@ -137,7 +137,7 @@ def _id(value: Any) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise fault(f"{text[:80]!r} is not an id", "32 hexadecimal digits") from None
+        raise validation_error(f"{text[:80]!r} is not an id", "32 hexadecimal digits") from None
 
 
 def _moment(value: Any) -> datetime | None:
@@ -145,21 +145,21 @@ def _moment(value: Any) -> datetime | None:
         return value
     instant = parse_timestamp(value) if isinstance(value, str) else None
     if instant is None:
-        raise fault(f"{str(value)[:60]!r} is not a time", ISO)
+        raise validation_error(f"{str(value)[:60]!r} is not a time", ISO)
     return instant
 
 
 def _object(value: Any) -> dict[str, Any]:
     """A JSON object of bounded size, no deeper than METADATA_DEPTH, that PostgreSQL can keep."""
     if not isinstance(value, Mapping):
-        raise fault(f"is {kind_of(value)}", "a JSON object")
+        raise validation_error(f"is {kind_of(value)}", "a JSON object")
     _check_json(value)
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise fault(f"is not JSON ({error})", "a JSON object") from None
+        raise validation_error(f"is not JSON ({error})", "a JSON object") from None
     if (size := len(text.encode())) > METADATA_BYTES:
-        raise fault(f"has {size} bytes", f"at most {METADATA_BYTES} bytes")
+        raise validation_error(f"has {size} bytes", f"at most {METADATA_BYTES} bytes")
     return dict(value)
 
 
@@ -169,17 +169,17 @@ def _check_json(value: Any) -> None:
     while waiting:
         item, depth = waiting.pop()
         if depth > METADATA_DEPTH:
-            raise fault("is nested too deep", f"at most {METADATA_DEPTH} levels")
+            raise validation_error("is nested too deep", f"at most {METADATA_DEPTH} levels")
         if isinstance(item, dict):
             waiting += [(inner, depth + 1) for pair in item.items() for inner in pair]
         elif isinstance(item, list):
             waiting += [(inner, depth + 1) for inner in item]
         elif isinstance(item, str) and UNSTORABLE.search(item):
-            raise fault("contains a NUL character or half a surrogate pair", "Unicode text")
+            raise validation_error("contains a NUL character or half a surrogate pair", "Unicode text")
 
 
 @dataclass(frozen=True)
-class Page:
+class ResultLimit:
     """How many at once: 1 to `maximum`. More is read as `maximum`, since it asks for nothing that can't be given."""
 
     maximum: int

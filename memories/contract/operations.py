@@ -27,11 +27,11 @@ class Operation(BaseModel):
         defer_build=True,  # a process that only lists its tools validates nothing
     )  # fmt: skip
 
-    also: ClassVar[Mapping[str, str]] = {}  # other names of fields, which agents and older clients use
+    synonyms: ClassVar[Mapping[str, str]] = {}  # other names of fields, which agents and older clients use
 
     @classmethod
     @functools.cache
-    def takes(cls, *, by_alias: bool = True) -> schemas.Schema:
+    def input_schema(cls, *, by_alias: bool = True) -> schemas.Schema:
         """The lean JSON schema of what it takes, under the names of the tools or the fields' own."""
         schema = schemas.lean(cls.model_json_schema(by_alias=by_alias))
         schema.pop("description", None)
@@ -40,10 +40,10 @@ class Operation(BaseModel):
     @classmethod
     def rename(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments under the names of the fields. Raises Invalid where one comes under two names."""
-        for other_name, name in cls.also.items():
+        for other_name, name in cls.synonyms.items():
             if other_name in arguments and name in arguments:
                 raise Invalid(f"means the same as {name}", field=other_name, allowed="one of the two")
-        return {cls.also.get(name, name): value for name, value in arguments.items()}
+        return {cls.synonyms.get(name, name): value for name, value in arguments.items()}
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any], *, by_alias: bool = True) -> Self:
@@ -53,7 +53,7 @@ class Operation(BaseModel):
             return cls.model_validate(present)
         except ValidationError as error:
             aliases = {} if by_alias else {field.alias: name for name, field in cls.model_fields.items() if field.alias}
-            raise to_invalid(error, cls.takes(by_alias=by_alias), aliases=aliases) from None
+            raise to_invalid(error, cls.input_schema(by_alias=by_alias), aliases=aliases) from None
 
     def values(self, *names: str) -> dict[str, Any]:
         """The fields by name, all or these."""
@@ -64,7 +64,7 @@ class Operation(BaseModel):
         return {name: value for name, value in self.values(*names).items() if name in self.model_fields_set}
 
     @classmethod
-    def says(cls) -> str:
+    def short_description(cls) -> str:
         return (cls.__doc__ or "").strip().split("\n")[0].rstrip(".")
 
 

@@ -85,7 +85,7 @@ class Tool:
         operation = self.operation(choice)
         values = operation.rename(values)
         self._refuse_what_is_not_taken(choice, operation, values)
-        properties = operation.takes().get("properties", {})
+        properties = operation.input_schema().get("properties", {})
         parsed = {name: _parsed(value, properties.get(name, {})) for name, value in values.items()}
         answer = self.choices[choice](caller, operation.read(parsed))
         return {self.selector: choice, **answer} if self.repeats_choice else answer
@@ -106,7 +106,7 @@ class Tool:
 
     def _refuse_what_is_not_taken(self, choice: str, operation: type[Operation], values: Mapping[str, Any]) -> None:
         """An argument that would not be looked at is an error: it was meant to do something."""
-        takes = operation.takes().get("properties", {})
+        takes = operation.input_schema().get("properties", {})
         unknown = sorted(set(values) - set(takes))
         if not unknown:
             return
@@ -122,7 +122,7 @@ class Tool:
     @functools.cached_property
     def input_schema(self) -> schemas.Schema:
         """One flat object: the arguments of every operation, each saying whose it is."""
-        parts = {choice: self.operation(choice).takes() for choice in self.choices}
+        parts = {choice: self.operation(choice).input_schema() for choice in self.choices}
         if len(parts) == 1:
             (only,) = parts.values()
             return dict(schemas.public(only))
@@ -172,12 +172,12 @@ class Tool:
 
 
 def usage_of(operation: type[Operation]) -> str:
-    schema = operation.takes()
+    schema = operation.input_schema()
     required = schema.get("required", [])
     optional = [name for name in schema.get("properties", {}) if name not in required]
     takes = ", ".join(required) + (" and " if required and optional else "")
     takes += f"optional {', '.join(optional)}" if optional else ""
-    return operation.says() + (f": {takes}" if takes else "")
+    return operation.short_description() + (f": {takes}" if takes else "")
 
 
 @functools.cache

@@ -11,19 +11,19 @@ from memories.contract.tools import Hints, ToolResponse, tool
 from memories.contract.urls import url_for
 from memories.conversation import cache, decisions, deletion, operations, recall, statistics, turns, web_search, wipe
 from memories.conversation.responses import (
-    CachedShape,
-    CacheShape,
-    DecidedShape,
-    DecisionAnswerShape,
-    DeletedShape,
-    HealthShape,
-    InvalidatedShape,
-    ResultsShape,
-    StoredShape,
-    WebShape,
-    WipedShape,
-    decision_shape,
-    results_shape,
+    CachedResponse,
+    CacheResponse,
+    DecidedResponse,
+    DecisionAnswerResponse,
+    DeletedResponse,
+    HealthResponse,
+    InvalidatedResponse,
+    ResultsResponse,
+    StoredResponse,
+    WebResponse,
+    WipedResponse,
+    decision_response,
+    results_response,
 )
 from memories.identity.caller import Caller
 
@@ -32,91 +32,91 @@ COUNTED = {"memory_records": "memories_deleted", "conversation_cache": "cache_de
 
 
 @tool(toolset="conversation", title="Store messages")
-def store_memory(caller: Caller, operation: operations.StoreMessages) -> StoredShape:
+def store_memory(caller: Caller, operation: operations.StoreMessages) -> StoredResponse:
     """Keep messages of a conversation for a day; what people said at some length becomes long-term.
 
     A human message of more than 30 characters is also a long-term memory, which a worker enriches.
     """
     answer = turns.store_messages(operation, caller=caller)
-    shape: StoredShape = {"stm_ids": [turn.pk.hex for turn in answer.turns], "count": len(answer.turns)}
+    response: StoredResponse = {"stm_ids": [turn.pk.hex for turn in answer.turns], "count": len(answer.turns)}
     if answer.note:
-        shape["note"] = answer.note
-    return shape
+        response["note"] = answer.note
+    return response
 
 
 @tool(toolset="conversation", title="Recall conversations", hints=READS)
-def recall_memory(caller: Caller, operation: operations.RecallConversations) -> ResultsShape:
+def recall_memory(caller: Caller, operation: operations.RecallConversations) -> ResultsResponse:
     """Find what was said, by recency, importance and relevance. Company knowledge is found by memory_recall."""
-    return results_shape(operation.user_id, recall.recall_conversations(operation, caller=caller), "final_score")
+    return results_response(operation.user_id, recall.recall_conversations(operation, caller=caller), "final_score")
 
 
 @tool(toolset="conversation", title="Search conversations by meaning and words", hints=READS)
-def hybrid_search(caller: Caller, operation: operations.SearchHybrid) -> ResultsShape:
+def hybrid_search(caller: Caller, operation: operations.SearchHybrid) -> ResultsResponse:
     """Find what was said by meaning and by words, fused by reciprocal rank."""
-    return results_shape(operation.user_id, recall.search_hybrid(operation, caller=caller), "rrf_score")
+    return results_response(operation.user_id, recall.search_hybrid(operation, caller=caller), "rrf_score")
 
 
 @tool(toolset="conversation", title="Delete memories of conversations", hints=Hints(destructive=True))
-def delete_memory(caller: Caller, operation: operations.DeleteMemories) -> DeletedShape:
+def delete_memory(caller: Caller, operation: operations.DeleteMemories) -> DeletedResponse:
     """Delete what was said, by id, tags or time; it is purged some weeks later. dry_run counts only."""
     result = deletion.delete_memories(operation, caller=caller)
-    shape: DeletedShape = {"deleted_count": result.count, "dry_run": result.dry_run}
+    response: DeletedResponse = {"deleted_count": result.count, "dry_run": result.dry_run}
     if result.copies:
-        shape["copies_deleted"] = result.copies
-    return shape
+        response["copies_deleted"] = result.copies
+    return response
 
 
 @tool(toolset="conversation", title="Check the cache", hints=READS)
-def check_cache(caller: Caller, operation: operations.CheckCache) -> CacheShape:
+def check_cache(caller: Caller, operation: operations.CheckCache) -> CacheResponse:
     """Look for the stored answer to a question of like meaning."""
     lookup = cache.check_cache(operation, caller=caller)
-    shape: CacheShape = {"cache_hit": lookup.hit is not None}
+    response: CacheResponse = {"cache_hit": lookup.hit is not None}
     if lookup.hit:
         entry = lookup.hit.entry
-        shape |= {"query": entry.query, "response": entry.response, "score": round(lookup.hit.score, 4)}
+        response |= {"query": entry.query, "response": entry.response, "score": round(lookup.hit.score, 4)}
     if lookup.note:
-        shape["note"] = lookup.note
-    return shape
+        response["note"] = lookup.note
+    return response
 
 
 @tool(toolset="conversation", title="Store in the cache")
-def store_cache(caller: Caller, operation: operations.StoreCache) -> CachedShape:
+def store_cache(caller: Caller, operation: operations.StoreCache) -> CachedResponse:
     """Keep the answer to a question, for questions of like meaning, until it expires."""
     entry, note = cache.store_cache(operation, caller=caller)
-    shape: CachedShape = {"cache_id": entry.pk.hex, "expires_at": entry.expires_at.isoformat()}
+    response: CachedResponse = {"cache_id": entry.pk.hex, "expires_at": entry.expires_at.isoformat()}
     if note:
-        shape["note"] = note
-    return shape
+        response["note"] = note
+    return response
 
 
 @tool(toolset="conversation", title="Invalidate the cache", hints=Hints(destructive=True, idempotent=True))
-def cache_invalidate(caller: Caller, operation: operations.InvalidateCache) -> InvalidatedShape:
+def cache_invalidate(caller: Caller, operation: operations.InvalidateCache) -> InvalidatedResponse:
     """Drop cached answers: those whose question matches a pattern, those about an entity, or all."""
     return {"user_id": operation.user_id, "deleted_count": cache.invalidate_cache(operation, caller=caller)}
 
 
 @tool(toolset="conversation", title="Search the web", hints=Hints(read_only=True, open_world=True))
-def search_web(caller: Caller, operation: operations.SearchWeb) -> WebShape:
+def search_web(caller: Caller, operation: operations.SearchWeb) -> WebResponse:
     """Search the web with Tavily. Results are quotations of strangers; none becomes a memory by itself."""
     results: Any = web_search.search_web(operation, caller=caller)
     return {"results": results, "query": operation.query}
 
 
 @tool(toolset="conversation", title="Health of a user's memory", hints=READS)
-def memory_health(caller: Caller, operation: operations.ShowHealth) -> HealthShape:
+def memory_health(caller: Caller, operation: operations.ShowHealth) -> HealthResponse:
     """Count a user's memories of conversations by tier and by state of enrichment."""
     counts: Any = {"user_id": operation.user_id} | statistics.show_health(operation, caller=caller)
-    return counts  # type: ignore[no-any-return]  # the keys of HealthShape
+    return counts  # type: ignore[no-any-return]  # the keys of HealthResponse
 
 
 @tool(toolset="conversation", title="Wipe a user's data", hints=Hints(destructive=True))
-def wipe_user_data(caller: Caller, operation: operations.Wipe) -> ToolResponse[WipedShape]:
+def wipe_user_data(caller: Caller, operation: operations.Wipe) -> ToolResponse[WipedResponse]:
     """Delete all data of a user for good. The person confirms it in the browser, unless the token may wipe."""
     try:
         outcome = wipe.request_wipe(operation, caller=caller)
     except Invalid as refused:
-        shape: Any = {"error": refused.message, "code": refused.code, "user_id": operation.user_id}
-        return ToolResponse(shape, is_error=True)
+        response: Any = {"error": refused.message, "code": refused.code, "user_id": operation.user_id}
+        return ToolResponse(response, is_error=True)
     if outcome.request:
         address = f"{settings.COMMONPLACE_URL}{url_for('wipe', outcome.request.pk.hex)}"
         says = f"Prepared, nothing is deleted yet. Ask the person to open {address} and confirm it there."
@@ -135,19 +135,19 @@ def wipe_user_data(caller: Caller, operation: operations.Wipe) -> ToolResponse[W
 
 
 @tool(toolset="conversation", title="Store a decision", hints=Hints(idempotent=True))
-def store_decision(caller: Caller, operation: operations.StoreDecision) -> DecidedShape:
+def store_decision(caller: Caller, operation: operations.StoreDecision) -> DecidedResponse:
     """Keep a preference, choice or setting under a key; the same key again overwrites it, and history stays."""
     decision, action = decisions.store_decision(operation, caller=caller)
     return {"key": decision.key, "action": action, "user_id": operation.user_id}
 
 
 @tool(toolset="conversation", title="Recall a decision", hints=READS)
-def recall_decision(caller: Caller, operation: operations.RecallDecision) -> DecisionAnswerShape:
+def recall_decision(caller: Caller, operation: operations.RecallDecision) -> DecisionAnswerResponse:
     """The decision under a key, unless there is none or it has expired."""
     decision = decisions.recall_decision(operation, caller=caller)
     if decision is None:
         return {"key": operation.key, "found": False}
-    return {"key": operation.key, "found": True, "decision": decision_shape(operation.user_id, decision)}
+    return {"key": operation.key, "found": True, "decision": decision_response(operation.user_id, decision)}
 
 
 TOOLS = [

@@ -8,7 +8,7 @@ from django.conf import settings
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, Id, Moment, OneOf, Page, Tags, Text, Urns, Verbatim
+from memories.contract.fields import FORBID, Id, Moment, OneOf, ResultLimit, Tags, Text, Urns, Verbatim
 from memories.contract.operations import Operation
 from memories.models import Dimension
 
@@ -26,7 +26,7 @@ Author = Annotated[str, Text(0, 80)]
 TurnText = Annotated[str, Verbatim(MAX_MESSAGE)]
 Kind = Annotated[str, OneOf(Dimension.values)]
 Tiers = Annotated[list[Annotated[str, OneOf(TIERS)]], Field(max_length=2)]
-Limit = Annotated[int, Page(MAX_RESULTS)]
+Limit = Annotated[int, ResultLimit(MAX_RESULTS)]
 
 USER = "Your own address; a service that acts for users names the user."
 

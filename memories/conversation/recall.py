@@ -36,7 +36,7 @@ DAY_S = 86_400
 
 
 @dataclass(frozen=True)
-class Found:
+class RecalledMemory:
     """One memory with its score; `score` is the final or the fused one."""
 
     record: MemoryRecord
@@ -45,7 +45,7 @@ class Found:
 
 @dataclass(frozen=True)
 class RecallResult:
-    results: list[Found]
+    results: list[RecalledMemory]
     note: str = ""
     degraded: bool = False
 
@@ -60,7 +60,9 @@ def recall_conversations(operation: RecallConversations, *, caller: Caller) -> R
     rows = []
     for hit, relevance in zip(answer.hits, relevances, strict=True):
         both = [hit.record, *twins.get(hit.record.pk, [])]
-        rows.append(max((Found(record, final_score(record, relevance)) for record in both), key=lambda row: row.score))
+        rows.append(
+            max((RecalledMemory(record, final_score(record, relevance)) for record in both), key=lambda row: row.score)
+        )
     rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
     rows = rows[: operation.limit]
     _count_later([row.record.pk for row in rows])
@@ -81,7 +83,7 @@ def search_hybrid(operation: SearchHybrid, *, caller: Caller) -> RecallResult:
         for rank, hit in enumerate(answers[strategy].hits, start=1):
             records[hit.record.pk] = hit.record
             fused[hit.record.pk] = fused.get(hit.record.pk, 0.0) + weight / (settings.RRF_K + rank)
-    rows = [Found(records[pk], score) for pk, score in fused.items()]
+    rows = [RecalledMemory(records[pk], score) for pk, score in fused.items()]
     rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
     _count_later([row.record.pk for row in rows[: operation.limit]])
     return RecallResult(rows[: operation.limit], answers["auto"].note, answers["auto"].degraded)

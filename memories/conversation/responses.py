@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from memories.models import MemoryRecord
 
 
-class StoredShape(TypedDict):
+class StoredResponse(TypedDict):
     stm_ids: list[str]
     count: int
     note: NotRequired[str]
 
 
-class TurnShape(TypedDict):
+class TurnResponse(TypedDict):
     _id: str
     user_id: str
     tier: str
@@ -40,21 +40,21 @@ class TurnShape(TypedDict):
     rrf_score: NotRequired[float]
 
 
-class ResultsShape(TypedDict):
-    results: list[TurnShape]
+class ResultsResponse(TypedDict):
+    results: list[TurnResponse]
     count: int
     omitted: NotRequired[int]
     degraded: NotRequired[bool]
     note: NotRequired[str]
 
 
-class DeletedShape(TypedDict):
+class DeletedResponse(TypedDict):
     deleted_count: int
     copies_deleted: NotRequired[int]
     dry_run: bool
 
 
-class CacheShape(TypedDict):
+class CacheResponse(TypedDict):
     cache_hit: bool
     query: NotRequired[str]
     response: NotRequired[str]
@@ -62,36 +62,36 @@ class CacheShape(TypedDict):
     note: NotRequired[str]
 
 
-class CachedShape(TypedDict):
+class CachedResponse(TypedDict):
     cache_id: str
     expires_at: str
     note: NotRequired[str]
 
 
-class InvalidatedShape(TypedDict):
+class InvalidatedResponse(TypedDict):
     user_id: str
     deleted_count: int
 
 
-class WebResultShape(TypedDict):
+class WebResultResponse(TypedDict):
     title: str
     url: str
     content: str
 
 
-class WebShape(TypedDict):
-    results: list[WebResultShape]
+class WebResponse(TypedDict):
+    results: list[WebResultResponse]
     query: str
 
 
-class HealthShape(TypedDict):
+class HealthResponse(TypedDict):
     user_id: str
     total_memories: int
     tier_stats: dict[str, int]
     enrichment_stats: dict[str, int]
 
 
-class WipedShape(TypedDict):
+class WipedResponse(TypedDict):
     user_id: str
     memories_deleted: NotRequired[int]
     cache_deleted: NotRequired[int]
@@ -103,13 +103,13 @@ class WipedShape(TypedDict):
     message: NotRequired[str]
 
 
-class DecidedShape(TypedDict):
+class DecidedResponse(TypedDict):
     key: str
     action: str
     user_id: str
 
 
-class DecisionShape(TypedDict):
+class DecisionResponse(TypedDict):
     key: str
     value: str
     user_id: str
@@ -118,28 +118,28 @@ class DecisionShape(TypedDict):
     expires_at: NotRequired[str]
 
 
-class DecisionAnswerShape(TypedDict):
+class DecisionAnswerResponse(TypedDict):
     key: str
     found: bool
-    decision: NotRequired[DecisionShape]
+    decision: NotRequired[DecisionResponse]
 
 
-def results_shape(user_id: str, answer: RecallResult, score: str) -> ResultsShape:
+def results_response(user_id: str, answer: RecallResult, score: str) -> ResultsResponse:
     """Within the budget of an answer; `score` is the name of the key that holds it."""
-    rows = [turn_shape(user_id, row.record) | {score: round(row.score, 4)} for row in answer.results]
+    rows = [turn_response(user_id, row.record) | {score: round(row.score, 4)} for row in answer.results]
     results, omitted = fit_items(rows)
-    shape: ResultsShape = {"results": results, "count": len(results)}  # type: ignore[typeddict-item]  # the score's key
+    response: ResultsResponse = {"results": results, "count": len(results)}  # type: ignore[typeddict-item]  # the score's key
     if omitted:
-        shape["omitted"] = omitted
+        response["omitted"] = omitted
     if answer.degraded:
-        shape["degraded"] = True
+        response["degraded"] = True
     if answer.note:
-        shape["note"] = answer.note
-    return shape
+        response["note"] = answer.note
+    return response
 
 
-def turn_shape(user_id: str, record: MemoryRecord) -> TurnShape:
-    shape: TurnShape = {
+def turn_response(user_id: str, record: MemoryRecord) -> TurnResponse:
+    response: TurnResponse = {
         "_id": record.pk.hex,
         "user_id": user_id,
         "tier": record.tier,
@@ -159,11 +159,11 @@ def turn_shape(user_id: str, record: MemoryRecord) -> TurnShape:
         "expires_at": record.expires_at.isoformat() if record.expires_at else "",
     }
     present = {name: value for name, value in optional.items() if value}
-    return {**shape, **present}  # type: ignore[typeddict-item]  # the optional keys
+    return {**response, **present}  # type: ignore[typeddict-item]  # the optional keys
 
 
-def decision_shape(user_id: str, decision: UserDecision) -> DecisionShape:
-    shape: DecisionShape = {
+def decision_response(user_id: str, decision: UserDecision) -> DecisionResponse:
+    response: DecisionResponse = {
         "key": decision.key,
         "value": decision.value,
         "user_id": user_id,
@@ -171,5 +171,5 @@ def decision_shape(user_id: str, decision: UserDecision) -> DecisionShape:
         "updated_at": decision.updated_at.isoformat(),
     }
     if decision.expires_at:
-        shape["expires_at"] = decision.expires_at.isoformat()
-    return shape
+        response["expires_at"] = decision.expires_at.isoformat()
+    return response

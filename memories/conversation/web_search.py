@@ -30,7 +30,7 @@ def search_web(operation: SearchWeb, *, caller: Caller) -> list[dict[str, str]]:
         raise Upstream(NO_KEY)
     import httpx  # noqa: PLC0415 - a tenth of a second that only who asks other systems needs
 
-    connections.release()
+    connections.close_if_pooled()
     try:
         results = json.loads(_ask(operation.query))["results"]
         return [_result(result) for result in results[:MAX_RESULTS]]

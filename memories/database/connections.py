@@ -18,7 +18,7 @@ _limit_s: ContextVar[float] = ContextVar("statement_limit_s", default=0.0)
 APPLIED = "commonplace_statement_ms"  # on the driver's connection: the limit that it has now
 
 
-def release() -> None:
+def close_if_pooled() -> None:
     """Gives a pooled connection back, so that nobody holds one while waiting for inference or for another system.
 
     Called before each such wait; the next query takes a connection again. A no-op without a pool, and inside a

@@ -89,10 +89,9 @@ def exclusive(kind: str, pk: UUID, busy: DomainError) -> Iterator[None]:
         holder.let_go(name)
 
 
-def is_free(kind: str, pk: UUID) -> bool:
-    """Whether nobody is at work on it right now."""
+def is_locked(kind: str, pk: UUID) -> bool:
     name, holder = f"{kind} {pk.hex}", _current()
     if not holder.take(name):
-        return False
+        return True
     holder.let_go(name)
-    return True
+    return False

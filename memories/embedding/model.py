@@ -109,7 +109,7 @@ def embed_tokens(
 @contextmanager
 def _asking(wait_s: float | None, waiting: Waiting) -> Iterator[Embedder]:
     """The model, unless it failed several times in a row; how it goes is noted."""
-    connections.release()
+    connections.close_if_pooled()
     model = current(wait_s)
     breaker = _slot.breakers[waiting]
     if not breaker.allows():

@@ -65,7 +65,7 @@ class Delivery(Protocol[Contra]):
         """Whether every item is looked at before it is sent, not only those that were begun."""
         ...
 
-    def look(self, item: Contra, was_begun: bool) -> tuple[RemoteState, str]:
+    def check_remote(self, item: Contra, was_begun: bool) -> tuple[RemoteState, str]:
         """What stands there now, and what to say of it where it was moved."""
         ...
 
@@ -141,7 +141,7 @@ def _together(
     try:
         while waiting:
             item, future = waiting.pop(0)
-            connections.release()
+            connections.close_if_pooled()
             effect.note(item, future.result())
             yield item
     finally:
@@ -157,7 +157,7 @@ def attempt(effect: Delivery[Any], item: Any, was_begun: bool, begin: Callable[[
     stage = Phase.LOOKING_AGAIN if was_begun else Phase.LOOKING
     try:
         if was_begun or effect.checks_remote_first:
-            sight, says = effect.look(item, was_begun)
+            sight, says = effect.check_remote(item, was_begun)
             if sight == RemoteState.AS_ASKED:
                 return Result(DeliveryStatus.LANDED if was_begun else DeliveryStatus.UNCHANGED)
             if sight == RemoteState.OTHERWISE:

@@ -58,7 +58,7 @@ NEAREST = """
     ) nearest ORDER BY distance, record_id LIMIT {looked_at}"""
 
 
-def nearest(
+def nearest_records(
     scope: Condition, vectors: Vectors, *, besides: Sequence[UUID] = (), exact: bool | None = None
 ) -> dict[UUID, float]:
     """The lasting records of the scope nearest to any of these passages, best first, with the distance of their best
@@ -94,7 +94,7 @@ def _living_facts(caller: Caller) -> Condition:
 def like(scope: Condition, vectors: Vectors, threshold: float, besides: Sequence[UUID] = ()) -> list[Similar]:
     """The lasting records of the scope whose whole text has cosine ≥ threshold to the text of these passages, nearest
     first."""
-    near_ones = nearest(scope, vectors, besides=besides)
+    near_ones = nearest_records(scope, vectors, besides=besides)
     # No text as a whole is more alike than its best passage.
     worth_comparing = [pk for pk, distance in near_ones.items() if 1 - distance >= threshold - ROUNDING]
     vectors_by_record = vectors_of(worth_comparing) if worth_comparing else {}

@@ -99,7 +99,7 @@ def encode(texts: Sequence[str], *, waiting: embedding.Waiting = embedding.Waiti
     return answers, model
 
 
-def nearest(ids: Sequence[UUID], vector: Sequence[float]) -> dict[UUID, tuple[int, int]]:
+def nearest_passages(ids: Sequence[UUID], vector: Sequence[float]) -> dict[UUID, tuple[int, int]]:
     """From and to of the passage of each record that is nearest to a question."""
     distance = CosineDistance("vector", list(vector))
     rows = Passage.objects.filter(record__in=ids).order_by("record_id", distance, "start").distinct("record_id")

@@ -149,7 +149,7 @@ def _past(caller: Caller, operation: RecallMemories, answer: Recall, rows: Seque
 def _with_passages(hits: list[Hit], question: Question) -> list[Hit]:
     """Long texts are quoted by their best passage."""
     long_ids = [hit.record.pk for hit in hits if len(hit.content) > passages.MAX_WHOLE]
-    best = passages.nearest(long_ids, question.vector) if long_ids and question.vector is not None else {}
+    best = passages.nearest_passages(long_ids, question.vector) if long_ids and question.vector is not None else {}
     return [replace(hit, passage=_in_content(hit, best.get(hit.record.pk))) for hit in hits]
 
 

@@ -36,7 +36,7 @@ def relevances(query: str, texts: Sequence[str]) -> list[float]:
     RerankerUnavailable, at once while it failed several times in a row."""
     if not _breaker.allows():
         raise RerankerUnavailable(_breaker.reason)
-    connections.release()
+    connections.close_if_pooled()
     score = _over_http if settings.RERANK_PROVIDER == "http" else _by_sentence_transformers
     try:
         scores = _threads.submit(score, query, list(texts)).result(timeout=settings.RERANK_TIMEOUT_S)

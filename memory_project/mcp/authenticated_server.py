@@ -23,7 +23,7 @@ from memory_project.web.fair_queue import ToolGate
 
 log = logging.getLogger(__name__)
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Identify = Callable[[Any], Caller | None]
 
 
@@ -57,7 +57,7 @@ class IdentifiedServer(MCPServer[Any]):
         with connections.session():
             return self._caller(request)
 
-    async def in_turn(self, request: Any, work: Callable[..., Answer], *arguments: Any, running: Running) -> Answer:
+    async def in_turn(self, request: Any, work: Callable[..., Result], *arguments: Any, running: Running) -> Result:
         """The work, for the caller, in a thread of its own, when it is their turn: they are identified there too, since
         a second thread costs a call as much as a query. Raises LimitReached, Forbidden, and Degraded."""
         if self._threads is None:
@@ -66,7 +66,7 @@ class IdentifiedServer(MCPServer[Any]):
         async with self._gate.turn(line):
             return await in_thread(self._for_caller, request, work, *arguments, running=running, limiter=self._threads)
 
-    def _for_caller(self, request: Any, work: Callable[..., Answer], *arguments: Any) -> Answer:
+    def _for_caller(self, request: Any, work: Callable[..., Result], *arguments: Any) -> Result:
         return work(self._caller(request), *arguments)
 
     def audit(

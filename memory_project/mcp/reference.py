@@ -24,13 +24,13 @@ def _section(tool: Tool) -> Iterator[str]:
     for choice in tool.choices:
         operation = tool.operation(choice)
         name = f"`{choice}`" if choice else ""
-        yield f"| {name} | {_takes(operation, earlier_notes)} | {operation.says()} |"
+        yield f"| {name} | {_takes(operation, earlier_notes)} | {operation.short_description()} |"
     yield ""
 
 
 def _takes(operation: type[Operation], earlier_notes: set[str]) -> str:
     """The required fields first, in bold; limits where they are first met."""
-    schema = operation.takes()
+    schema = operation.input_schema()
     required, properties = schema.get("required", []), schema.get("properties", {})
     parts = [_field(name, properties[name], earlier_notes, is_required=True) for name in required]
     optional = {name: value for name, value in properties.items() if name not in required}

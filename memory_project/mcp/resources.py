@@ -24,7 +24,7 @@ from memories.contract.errors import Forbidden, NotFound
 from memories.history import history
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.responses import QUOTED, change_shape, memory_shape
+from memories.responses import QUOTED, change_response, memory_response
 from memories.retrieval.scope import Filters
 
 SCHEME = "commonplace://"
@@ -117,8 +117,8 @@ def _kind_of(uri: str) -> tuple[Kind, str]:
 
 def _memory(caller: Caller, key: str) -> dict[str, Any]:
     record = memories.get(caller, key)
-    changes = [change_shape(change) for change in history(caller, record)]
-    return {"memory": memory_shape(record), "history": changes, "about": QUOTED}
+    changes = [change_response(change) for change in history(caller, record)]
+    return {"memory": memory_response(record), "history": changes, "about": QUOTED}
 
 
 def _entity(caller: Caller, key: str) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _insights(caller: Caller, key: str) -> dict[str, Any]:
     if key != "mine":
         raise NotFound("there is no such list of insights")
     rows = queries.proposed_by(caller).order_by("-record__created_at")[:100]
-    return {"insights": [responses.insight_shape(insight) for insight in rows], "about": QUOTED}
+    return {"insights": [responses.insight_response(insight) for insight in rows], "about": QUOTED}
 
 
 def _stamp_of_memory(caller: Caller, key: str) -> str:

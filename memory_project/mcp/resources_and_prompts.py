@@ -43,7 +43,7 @@ from memory_project.mcp import prompts, resources, subscriptions
 from memory_project.mcp.authenticated_server import IdentifiedServer, Identify
 from memory_project.mcp.workers import Running
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 MAX_STREAMS = 8  # that one person listens on at once
 
@@ -176,7 +176,7 @@ class ReadingServer(IdentifiedServer):
         return curated or await super().get_prompt(name, arguments, context)
 
 
-def _tidily(work: Callable[[], Answer]) -> Answer:
+def _tidily(work: Callable[[], Result]) -> Result:
     """In a worker thread: the work, after which its database connection is free again."""
     with connections.session():
         return work()

@@ -17,7 +17,7 @@ from memories.database import connections as database
 
 log = logging.getLogger(__name__)
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Running:
@@ -29,7 +29,7 @@ class Running:
         self._ending = threading.Lock()  # else a statement of whoever has the connection next could be ended
         self._wrapper: Any = None
 
-    def call(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
+    def call(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """In the worker thread."""
         lazy_numpy.load()
         self._wrapper = connections["default"]
@@ -62,10 +62,10 @@ class Running:
 
 
 async def in_thread(
-    work: Callable[..., Answer], *arguments: Any, running: Running, limiter: anyio.CapacityLimiter
-) -> Answer:
+    work: Callable[..., Result], *arguments: Any, running: Running, limiter: anyio.CapacityLimiter
+) -> Result:
     """Raises what the work raises, bare: a task group would wrap it."""
-    answers: list[Answer] = []
+    answers: list[Result] = []
     errors: list[Exception] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(running.end_with_client)

@@ -25,7 +25,7 @@ def send(people: Sequence[str], subject: str, template: str, context: dict[str, 
         return False
     text = render_to_string(template, {**context, "site": settings.COMMONPLACE_URL})
     message = EmailMessage(" ".join(subject.split()), text, settings.DEFAULT_FROM_EMAIL, list(people))
-    connections.release()  # no database connection is held while another server is waited for
+    connections.close_if_pooled()  # no database connection is held while another server is waited for
     try:
         return bool(message.send())
     except OSError as error:  # errors of smtplib are OSErrors

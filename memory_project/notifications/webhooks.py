@@ -89,7 +89,7 @@ def message(persona: str, numbers: dict[str, int]) -> dict[str, str]:
 def send(webhook: Webhook) -> str:
     """Posts the counts now; returns what went wrong, or "". Both are kept for the operators' page."""
     numbers = counts(webhook.persona.name)
-    connections.release()  # other servers are waited for without a database connection
+    connections.close_if_pooled()  # other servers are waited for without a database connection
     error = post(webhook.url, message(str(webhook.persona), numbers))
     now = timezone.now()
     changes: dict[str, Any] = {"last_error": error[:500], "tried_at": now}

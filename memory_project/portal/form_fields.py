@@ -23,7 +23,7 @@ def form_field(
 ) -> forms.Field:
     """The field of this name, with its choices, its default and its limit in characters; `rows` makes room for a long
     text, `labels` says what people call the choices. The operation judges what is sent."""
-    schema = operation.takes(by_alias=False)
+    schema = operation.input_schema(by_alias=False)
     described = schema["properties"][name]
     options = {"required": name in schema.get("required", []), **extra}
     if "enum" in described:

@@ -59,7 +59,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Phase:
     """One stop on the way from memory to knowledge."""
 
     name: str
@@ -80,7 +80,7 @@ class Facet:
 
 
 @dataclass(frozen=True)
-class Result:
+class MemoryPage:
     hits: list[Hit]
     records: list[MemoryRecord]
     facets: list[Facet]
@@ -137,13 +137,13 @@ class Browse:
             entity=self.choices["entity"],
         )
 
-    def result(self) -> Result:
+    def result(self) -> MemoryPage:
         try:
             return self._search() if self.q else self._list()
         except DomainError as error:
-            return Result([], [], [], 0, "", None, error.message)
+            return MemoryPage([], [], [], 0, "", None, error.message)
 
-    def rail(self) -> list[Stage]:
+    def rail(self) -> list[Phase]:
         """Memory → Insight → Knowledge: how much is in each, and what waits."""
         week = timezone.now() - timedelta(days=7)
         scope = in_scope(self.caller, Filters()).facts()
@@ -155,12 +155,12 @@ class Browse:
             applied=Insight.objects.visible_to(self.caller).filter(state=InsightState.APPLIED),
         )
         return [
-            Stage("Memory", numbers["known"], f"{format_count(numbers['new'])} new this week", "my-knowledge"),
-            Stage("Insight", numbers["proposed"], "of yours on their way", "my-insights"),
-            Stage("Knowledge", numbers["applied"], "insights in the catalog", "knowledge"),
+            Phase("Memory", numbers["known"], f"{format_count(numbers['new'])} new this week", "my-knowledge"),
+            Phase("Insight", numbers["proposed"], "of yours on their way", "my-insights"),
+            Phase("Knowledge", numbers["applied"], "insights in the catalog", "knowledge"),
         ]
 
-    def _search(self) -> Result:
+    def _search(self) -> MemoryPage:
         then = validate(Moment, self.as_of, "as_of") if self.as_of else None
         answer = recall(caller=self.caller, query=self.q, filters=self.filters, as_of=then, limit=BEST)
         records = [hit.record for hit in answer.hits]
@@ -170,9 +170,9 @@ class Browse:
         # A search has counted only what it found under the chosen values.
         counts["status"] = [(status, None) for status in Status.values]
         counts["owner"] = [("", None), ("me", None)]
-        return Result(answer.hits, [], self._facets(counts), len(records), "", answer)
+        return MemoryPage(answer.hits, [], self._facets(counts), len(records), "", answer)
 
-    def _list(self) -> Result:
+    def _list(self) -> MemoryPage:
         current_page = page(
             in_scope(self.caller, self.filters).defer("search"),
             self.after,
@@ -181,7 +181,7 @@ class Browse:
         counts = facets.counts(self.caller, self.filters)
         total = dict(counts["status"])[self.choices["status"]]
         next_query = self.query_string(after=current_page.after) if current_page.after else ""
-        return Result([], list(current_page.rows), self._facets(counts), total, next_query, None)
+        return MemoryPage([], list(current_page.rows), self._facets(counts), total, next_query, None)
 
     def _facets(self, counts: Mapping[str, Sequence[tuple[str, int | None]]]) -> list[Facet]:
         answer, least = [], dict(counts.get("least", []))

@@ -19,9 +19,9 @@ from memories.history import chain, history
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.operations import ListMemories, RecallMemories, Remember, Supersede
-from memories.responses import PageShape, RecallShape
+from memories.responses import PageResponse, RecallResponse
 from memories.retrieval.recall import recall
-from memory_project.rest.responses import CorrectedShape, KeptShape, OneMemoryShape
+from memory_project.rest.responses import CorrectedResponse, KeptResponse, OneMemoryResponse
 from memory_project.rest.schema import answers, body_of, query_of
 
 Ask = TypeVar("Ask", bound=Operation)
@@ -46,22 +46,22 @@ def read_operation(operation: type[Ask], request: Request, **fields: object) -> 
 class Memories(APIView):
     """GET lists, POST remembers."""
 
-    @extend_schema(operation_id="list_memories", parameters=query_of(ListMemories), responses=answers(PageShape))
+    @extend_schema(operation_id="list_memories", parameters=query_of(ListMemories), responses=answers(PageResponse))
     def get(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
         operation = read_operation(ListMemories, request)
         return Response(
-            responses.page_shape(queries.list_memories(caller, operation), operation.limit, operation.offset)
+            responses.page_response(queries.list_memories(caller, operation), operation.limit, operation.offset)
         )
 
-    @extend_schema(operation_id="remember", request=body_of(Remember), responses=answers(KeptShape, 200, 201))
+    @extend_schema(operation_id="remember", request=body_of(Remember), responses=answers(KeptResponse, 200, 201))
     def post(self, request: Request) -> Response:
         caller = caller_using(request, "memory_manage")
         answer = services.remember(read_operation(Remember, request), caller=caller)
-        body: KeptShape = {
-            "memory": responses.memory_shape(answer.record),
+        body: KeptResponse = {
+            "memory": responses.memory_response(answer.record),
             "existing": answer.existing,
-            "similar_existing": [responses.similar_shape(similar) for similar in answer.similar],
+            "similar_existing": [responses.similar_response(similar) for similar in answer.similar],
             "note": answer.note,
         }
         return Response(body, status=status.HTTP_200_OK if answer.existing else status.HTTP_201_CREATED)
@@ -70,14 +70,14 @@ class Memories(APIView):
 class OneMemory(APIView):
     """GET shows one memory with its correction chain and its history, as far as the caller may see them."""
 
-    @extend_schema(operation_id="show_memory", responses=answers(OneMemoryShape))
+    @extend_schema(operation_id="show_memory", responses=answers(OneMemoryResponse))
     def get(self, request: Request, record_id: UUID) -> Response:
         caller = caller_using(request, "memory_manage")
         record = queries.get(caller, record_id)
-        changes, omitted = fit_items([responses.change_shape(change) for change in history(caller, record)])
-        body: OneMemoryShape = {
-            "memory": responses.memory_shape(record),
-            "chain": [responses.memory_shape(link) for link in chain(caller, record)],
+        changes, omitted = fit_items([responses.change_response(change) for change in history(caller, record)])
+        body: OneMemoryResponse = {
+            "memory": responses.memory_response(record),
+            "chain": [responses.memory_response(link) for link in chain(caller, record)],
             "history": changes,
             "omitted": omitted,
         }
@@ -90,14 +90,14 @@ class SupersedeMemory(APIView):
     @extend_schema(
         operation_id="supersede",
         request=body_of(Supersede, besides="record_id"),
-        responses=answers(CorrectedShape, 201),
+        responses=answers(CorrectedResponse, 201),
     )
     def post(self, request: Request, record_id: UUID) -> Response:
         caller = caller_using(request, "memory_manage")
         answer = services.supersede(read_operation(Supersede, request, id=record_id), caller=caller)
-        similar = [responses.similar_shape(near) for near in answer.similar]
-        body: CorrectedShape = {
-            "memory": responses.memory_shape(answer.record),
+        similar = [responses.similar_response(near) for near in answer.similar]
+        body: CorrectedResponse = {
+            "memory": responses.memory_response(answer.record),
             "similar_existing": similar,
             "note": answer.note,
         }
@@ -107,8 +107,8 @@ class SupersedeMemory(APIView):
 class RecallMemory(APIView):
     """POST asks; nothing is written."""
 
-    @extend_schema(operation_id="recall", request=body_of(RecallMemories), responses=answers(RecallShape))
+    @extend_schema(operation_id="recall", request=body_of(RecallMemories), responses=answers(RecallResponse))
     def post(self, request: Request) -> Response:
         caller = caller_using(request, "memory_recall")
         operation = read_operation(RecallMemories, request)
-        return Response(responses.recall_shape(recall(operation, caller=caller), explain=operation.explain))
+        return Response(responses.recall_response(recall(operation, caller=caller), explain=operation.explain))

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from memories.responses import ChangeShape, MemoryShape, SimilarShape
+from memories.responses import ChangeResponse, MemoryResponse, SimilarResponse
 
 
-class CorrectedShape(TypedDict):
-    memory: MemoryShape
-    similar_existing: list[SimilarShape]
+class CorrectedResponse(TypedDict):
+    memory: MemoryResponse
+    similar_existing: list[SimilarResponse]
     note: str
 
 
-class KeptShape(CorrectedShape):
+class KeptResponse(CorrectedResponse):
     existing: bool
 
 
-class OneMemoryShape(TypedDict):
-    memory: MemoryShape
-    chain: list[MemoryShape]
-    history: list[ChangeShape]
+class OneMemoryResponse(TypedDict):
+    memory: MemoryResponse
+    chain: list[MemoryResponse]
+    history: list[ChangeResponse]
     omitted: int

@@ -21,7 +21,7 @@ FAULTS = {400: "invalid", 401: "no valid token", 403: "forbidden", 404: "not_fou
 
 def body_of(operation: type[Operation], besides: str = "") -> dict[str, Any]:
     """A request's body; `besides` is the field that the address names."""
-    schema = schemas.public(operation.takes(by_alias=False))
+    schema = schemas.public(operation.input_schema(by_alias=False))
     properties = {name: value for name, value in schema["properties"].items() if name != besides}
     required = [name for name in schema.get("required", []) if name != besides]
     body = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -30,7 +30,7 @@ def body_of(operation: type[Operation], besides: str = "") -> dict[str, Any]:
 
 def query_of(operation: type[Operation]) -> list[OpenApiParameter]:
     """The parameters of a query string, by the names that the REST API gives them."""
-    schema = schemas.public(operation.takes(by_alias=False))
+    schema = schemas.public(operation.input_schema(by_alias=False))
     return [
         OpenApiParameter(
             name, {key: value[key] for key in value if key != "description"}, description=value.get("description", "")

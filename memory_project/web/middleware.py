@@ -65,7 +65,7 @@ def in_turn(get_response: GetResponse) -> GetResponse:
         person = getattr(user, "email", "") if is_signed_in else request.headers.get("authorization", "")
         if not person:
             return get_response(request)
-        connections.release()
+        connections.close_if_pooled()
         try:
             with gate.turn(person):
                 return get_response(request)

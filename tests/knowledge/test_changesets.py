@@ -176,9 +176,9 @@ def test_a_preview_writes_nothing_and_tells_absent_from_empty(small_catalog: Non
         changes=[CASES["update_description"], CASES["add_tag"]],
         entity_urn=ORDERS,
     )
-    from knowledge.responses import planned_shape
+    from knowledge.responses import planned_response
 
-    description, tag = [planned_shape(planned) for planned in preview.planned]
+    description, tag = [planned_response(planned) for planned in preview.planned]
     assert (description["before"], description["was_absent"]) == ("", False)
     assert (tag["before"], tag["was_absent"]) == (None, True)
     assert snapshot() == before

@@ -31,7 +31,7 @@ def calls(draw: Any) -> tuple[str, dict[str, Any]]:
     """A tool with some of its arguments: of a choice that exists, and with values of any kind."""
     offer = TOOLS[draw(st.sampled_from(sorted(TOOLS)))]
     choice = draw(st.sampled_from(sorted(offer.choices)))
-    takes = offer.operation(choice).takes().get("properties", {})
+    takes = offer.operation(choice).input_schema().get("properties", {})
     arguments = draw(st.dictionaries(st.sampled_from(sorted(takes) or ["x"]), values, max_size=6))
     for name in draw(st.lists(st.sampled_from(sorted(takes) or ["x"]), max_size=4)):
         arguments[name] = draw(plausible(takes.get(name, {})))

@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from memories.contract.errors import Invalid
-from memories.contract.fields import Columns, Content, Id, JsonObject, OneOf, Page, Tags, Urns, if_any
+from memories.contract.fields import Columns, Content, Id, JsonObject, OneOf, ResultLimit, Tags, Urns, if_any
 from memories.contract.operations import Operation, carries_out, validate
 from memories.contract.tools import Tool, ToolResponse
 from memories.identity.caller import Caller
@@ -22,7 +22,7 @@ TOOLS = enabled_tools(["all"])
 class Keep(Operation):
     """Keep a thing"""
 
-    also: ClassVar = {"text": "content"}
+    synonyms: ClassVar = {"text": "content"}
 
     record_id: Annotated[Id, Field(alias="id")]
     content: Content = Field(description="The fact.")
@@ -32,7 +32,7 @@ class Keep(Operation):
     related_columns: Columns = []
     metadata: JsonObject = {}
     successor: Annotated[Id | None, if_any] = None
-    limit: Annotated[int, Page(50)] = 10
+    limit: Annotated[int, ResultLimit(50)] = 10
 
 
 class Drop(Operation):

@@ -29,7 +29,7 @@ class Shelf:
     writes: list[str] = field(default_factory=list)
     checks_remote_first: bool = False
 
-    def look(self, item: ActionItem, was_begun: bool) -> tuple[RemoteState, str]:
+    def check_remote(self, item: ActionItem, was_begun: bool) -> tuple[RemoteState, str]:
         if item.record_id in self.moved:
             return RemoteState.OTHERWISE, "somebody took it"
         return (RemoteState.AS_ASKED if item.record_id in self.items else RemoteState.AS_BEFORE), ""

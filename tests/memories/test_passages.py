@@ -14,7 +14,7 @@ from memories import services
 from memories.identity.caller import Caller
 from memories.models import Passage
 from memories.rendering import as_text
-from memories.responses import recall_shape
+from memories.responses import recall_response
 from memories.retrieval import near_duplicates, passages
 from memories.retrieval.recall import recall
 from memories.writing import erasure
@@ -50,7 +50,7 @@ def test_a_sentence_is_found_wherever_it_stands_and_quoted(alice: Caller, positi
     assert answer.hits[0].record == record
     assert NEEDLE in answer.hits[0].quotation
     assert len(answer.hits[0].quotation) < 400
-    shape = recall_shape(answer)
+    shape = recall_response(answer)
     assert shape["memories"][0]["cut"] is True
     assert "memory_manage get" in as_text(shape)
 

@@ -73,7 +73,7 @@ def test_one_memory_its_correction_and_its_chain(alice_user: User, bob_user: Use
         (RECALL, {"query": "x", "as_of": "yesterday"}, "as_of"),
     ],
 )
-def test_errors_have_the_contract_s_shape(alice_user: User, url: str, body: Any, field: str) -> None:
+def test_errors_have_the_contract_s_response(alice_user: User, url: str, body: Any, field: str) -> None:
     answer = post(client(alice_user), url, body)
     assert answer.status_code == 400
     assert answer.json()["code"] == "invalid"

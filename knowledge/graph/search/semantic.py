@@ -46,7 +46,7 @@ def search_semantic(operation: SearchSemantic, *, caller: Caller) -> SearchResul
         return SearchResult([])
     vector, note = _vector(operation.query)
     limit = CANDIDATES * operation.limit
-    near = nearest(graph, vector, limit) if vector is not None else {}
+    near = nearest_entities(graph, vector, limit) if vector is not None else {}
     worded = by_words(graph, operation.query, limit)
     fused = fuse([list(near), worded])
     entities = list(Entity.objects.filter(pk__in=list(fused)).defer("folded", "grams"))
@@ -64,7 +64,7 @@ def search_semantic(operation: SearchSemantic, *, caller: Caller) -> SearchResul
     return SearchResult(matches, note)
 
 
-def nearest(graph: Graph, vector: list[float], limit: int) -> dict[UUID, float]:
+def nearest_entities(graph: Graph, vector: list[float], limit: int) -> dict[UUID, float]:
     """Entity → cosine distance of its nearest observation, the nearest first."""
     rows = ObservationPassage.objects.filter(
         observation__graph=graph, observation__ended_at=None, observation__entity__deleted_at=None

@@ -94,7 +94,7 @@ def flag(rows: Sequence[Observation], encodings: Encodings) -> None:
     for row in rows:
         part = encodings.of.get(spoken(row.entity.name, row.text))
         earlier = Observation.objects.filter(entity=row.entity, ended_at=None, number__lt=row.number)
-        near = nearest(earlier.values("pk"), part.vectors[0].tolist()) if part else None
+        near = nearest_observation(earlier.values("pk"), part.vectors[0].tolist()) if part else None
         if near and (
             near[1] >= FLAG_COSINE
             or (is_asymmetric(row.text, near[0].text) and containment(row.text, near[0].text) >= FLAG_CONTAINMENT)
@@ -102,7 +102,7 @@ def flag(rows: Sequence[Observation], encodings: Encodings) -> None:
             Observation.objects.filter(pk=row.pk).update(similarity_flag=True)
 
 
-def nearest(pks: Any, vector: list[float]) -> tuple[Observation, float] | None:
+def nearest_observation(pks: Any, vector: list[float]) -> tuple[Observation, float] | None:
     from pgvector.django import CosineDistance  # noqa: PLC0415 - with numpy, only where vectors are
 
     rows = ObservationPassage.objects.filter(observation__in=pks).annotate(

@@ -34,7 +34,7 @@ def read(text: str) -> Reading:
     """Importance, summary, tags and type of a text. Raises ReaderUnavailable where the configured model fails."""
     if not settings.ENRICHMENT_URL:
         return heuristics.read(text)
-    connections.release()
+    connections.close_if_pooled()
     try:
         return _reading(json.loads(_ask(text)), text)
     except (httpx.HTTPError, bounded_http.AnswerTooLarge) as error:

@@ -50,7 +50,7 @@ class Command(BaseCommand):
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, leave)
             server = None if settings.DATABASE_URL else EmbeddedPostgres(settings.COMMONPLACE_HOME)
-            run = Run(state, server, left_postgres)
+            run = ProcessGroup(state, server, left_postgres)
             try:
                 run.start_database()
                 self.prepare(host, no_demo)
@@ -121,7 +121,7 @@ class Command(BaseCommand):
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
 
-    def watch(self, run: Run) -> None:
+    def watch(self, run: ProcessGroup) -> None:
         """Restarts what dies, with growing pauses; ends only by a signal."""
         while True:
             time.sleep(1)
@@ -133,7 +133,7 @@ class Command(BaseCommand):
                     look_for_gaps()
 
 
-class Run:
+class ProcessGroup:
     """What this run has started, remembered in a file for the next one, in case this one is killed."""
 
     def __init__(self, state: Path, server: EmbeddedPostgres | None, owns_database: bool) -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 from pydantic import AfterValidator
 
-from memories.contract.fields import Moment, fault
+from memories.contract.fields import Moment, validation_error
 from memories.contract.operations import validate
 from memories.identity.permissions import caller_from_request
 from memory_project.accounts import tokens
@@ -23,7 +23,7 @@ from memory_project.models import AuditEvent, User
 
 def _offered(days: int) -> int:
     if days not in tokens.LIFETIMES:
-        raise fault(f"{days} is unknown", ", ".join(map(str, tokens.LIFETIMES)))
+        raise validation_error(f"{days} is unknown", ", ".join(map(str, tokens.LIFETIMES)))
     return days
 
 
