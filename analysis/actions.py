@@ -23,12 +23,12 @@ from django_q.tasks import async_task
 from analysis import records, sessions, sources
 from analysis.action_execution import Acted, deliver, is_interrupted
 from analysis.models import Action, ActionState, Session
-from analysis.operations import Act
+from analysis.operations import RunAction
 from analysis.querying.query import Scope, run, scope, uncastable
 from analysis.sources import SourceModel
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import carries_out, validate
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 
@@ -66,8 +66,7 @@ class Request:
     scope: Scope
 
 
-@carries_out(Act)
-def dry_run(operation: Act, *, caller: Caller) -> Preview:
+def dry_run(operation: RunAction, *, caller: Caller) -> Preview:
     """The scope and the age of the snapshot, without a call to the upstream; and what was begun here and broke off."""
     request = _checked(caller, operation)
     base, params = request.scope.sql()
@@ -92,8 +91,7 @@ def dry_run(operation: Act, *, caller: Caller) -> Preview:
     )
 
 
-@carries_out(Act)
-def act(operation: Act, *, caller: Caller) -> Acted:
+def act(operation: RunAction, *, caller: Caller) -> Acted:
     """Changes every matching record upstream. Raises Conflict when the confirmed records are not those any more, and
     when an action broke off here that the token's dry run did not name: asking again would repeat what it did."""
     as_user = sessions.acting_for(caller, operation.user_id)
@@ -176,7 +174,7 @@ def get_action(caller: Caller, action_id: UUID | str) -> Action:
 # -- what is asked -----------------------------------------------------------------------------------------
 
 
-def _checked(caller: Caller, operation: Act) -> Request:
+def _checked(caller: Caller, operation: RunAction) -> Request:
     model = _writable(caller, operation.model)
     attributes = _attributes(model, dict(operation.attributes or {})) if operation.action == "update" else {}
     session = sessions.get_session(caller, operation.analysis_id)

@@ -21,7 +21,6 @@ from analysis.sources.envelopes import Row
 from analysis.sources.interface import LINK, Upstream, UpstreamFailed
 from memories.contract import progress
 from memories.contract.errors import Invalid, NotFound
-from memories.contract.operations import carries_out
 from memories.database import connections
 from memories.identity.caller import Caller
 
@@ -41,7 +40,6 @@ class Nested:
     notes: list[str] = field(default_factory=list)
 
 
-@carries_out(IngestChildren)
 def ingest(operation: IngestChildren, *, caller: Caller) -> Nested:
     """Copies the children of the named parents, or of all that were ingested. A parent that fails is named; the
     others' children are kept."""

@@ -17,7 +17,6 @@ from analysis.querying.filters import field_name
 from analysis.querying.query import Scope, documents, require_fields, run, scope
 from memories.contract.csv import escape_formula
 from memories.contract.errors import Invalid, NotFound
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 
 MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
@@ -38,7 +37,6 @@ class Export:
     total: int
 
 
-@carries_out(operations.Export)
 def prepare(operation: operations.Export, *, caller: Caller) -> tuple[Export, str]:
     """The export and its token, valid for an hour, for the caller alone."""
     session = sessions.get_session(caller, operation.analysis_id)

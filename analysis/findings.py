@@ -19,7 +19,7 @@ from analysis.querying.page_summaries import Summary
 from memories import embedding
 from memories.contract.errors import NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import carries_out, validate
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models.fields import text_search_config
 from memories.models.index_job import Trigger
@@ -45,7 +45,6 @@ class SearchResult:
     note: str = ""
 
 
-@carries_out(StoreFindings)
 def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
     """Keeps all of the findings or none; returns them and a note about what is degraded."""
     session = sessions.begin(caller, operation.analysis_id)

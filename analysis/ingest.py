@@ -18,7 +18,7 @@ from analysis import records, sessions, sources
 from analysis.findings import save_page_summary
 from analysis.models import Ingest as Scope
 from analysis.models import IngestedRecord, IngestState, Session
-from analysis.operations import Ingest
+from analysis.operations import IngestRecords
 from analysis.querying.page_summaries import summarize
 from analysis.querying.source_filters import checked_filters
 from analysis.sources import SourceModel, checks
@@ -26,7 +26,6 @@ from analysis.sources.envelopes import PageOf
 from analysis.sources.interface import LINK, Upstream, UpstreamFailed
 from memories.contract import progress
 from memories.contract.errors import Invalid
-from memories.contract.operations import carries_out
 from memories.database import connections
 from memories.identity.caller import Caller
 
@@ -51,8 +50,7 @@ class Ingested:
     notes: list[str] = field(default_factory=list)
 
 
-@carries_out(Ingest)
-def ingest(operation: Ingest, *, caller: Caller) -> Ingested:
+def ingest(operation: IngestRecords, *, caller: Caller) -> Ingested:
     """Copies a page, or all of them up to MAX_PAGES, into the caller's session. What was copied before a failure
     stays, and resume goes on from there."""
     as_user = sessions.acting_for(caller, operation.user_id)

@@ -34,7 +34,7 @@ from memories.contract.urls import url_for
 from memories.identity.caller import Caller
 
 
-def _ingest(caller: Caller, operation: operations.Ingest) -> ToolResponse[IngestResponse]:
+def _ingest(caller: Caller, operation: operations.IngestRecords) -> ToolResponse[IngestResponse]:
     return rendering.ingest_answer(ingest.ingest(operation, caller=caller))
 
 
@@ -127,7 +127,7 @@ analysis_query = Tool(
 )
 
 
-def _act(caller: Caller, operation: operations.Act) -> ToolResponse[ActResponse] | PreviewResponse:
+def _act(caller: Caller, operation: operations.RunAction) -> ToolResponse[ActResponse] | PreviewResponse:
     return (
         _previewed(actions.dry_run(operation, caller=caller))
         if operation.dry_run

@@ -54,7 +54,7 @@ SampleSize = Annotated[int, Field(ge=1, le=50)]
 Seed = Annotated[int, AfterValidator(_fits)]
 
 
-class Ingest(Operation):
+class IngestRecords(Operation):
     """Download records of a model"""
 
     analysis_id: Session
@@ -163,7 +163,7 @@ class Sample(Operation):
     seed: Seed | None = Field(None, description="The same seed draws the same rows.")
 
 
-class Act(Operation):
+class RunAction(Operation):
     """Update or delete the matching records"""
 
     analysis_id: AnalysisId

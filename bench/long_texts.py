@@ -15,6 +15,8 @@ from typing import Any
 
 import scratch
 
+from memories.operations import RecallMemories
+
 FACTS = [
     ("Gift vouchers lose their value after three months.", "When do presents bought as coupons expire?"),
     ("The night shift in Graz was closed in spring.", "Which site no longer works after dark?"),
@@ -74,7 +76,7 @@ def ranks(location: str) -> list[int]:
     records = [record for record, _ in remember_many(caller=caller, facts=facts)]
     answer = []
     for record, (_, question) in zip(records, FACTS, strict=True):
-        hits = [hit.record.pk for hit in recall(caller=caller, query=question).hits]
+        hits = [hit.record.pk for hit in recall(RecallMemories(query=question), caller=caller).hits]
         answer.append(hits.index(record.pk) + 1 if record.pk in hits else 99)
     return answer
 

@@ -24,6 +24,8 @@ from typing import Any
 
 import scratch
 
+from memories.operations import RecallMemories
+
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 METRICS = ("R@5", "R@10", "nDCG@10", "MRR")
 Results = dict[str, list[dict[str, float]]]
@@ -84,7 +86,9 @@ def operation(questions: Iterable[dict[str, Any]], names: dict[str, str], caller
     stages: Counter[str] = Counter()
     for question in questions:
         scope = "" if together else question.get("scope", "")
-        answer = recall(caller=caller, query=question["text"], filters=Filters(conversation_id=scope), limit=50)
+        answer = recall(
+            RecallMemories(query=question["text"], limit=50), caller=caller, filters=Filters(conversation_id=scope)
+        )
         stages[answer.ranking] += 1
         ranked = [names[hit.record.pk.hex] for hit in answer.hits]
         category = question.get("category")

@@ -16,7 +16,7 @@ from django.utils import timezone
 from memories import embedding, extensions, operations
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import JsonObject
-from memories.contract.operations import carries_out, validate
+from memories.contract.operations import validate
 from memories.embedding import Vectors
 from memories.identity.caller import Caller
 from memories.models import (
@@ -57,7 +57,6 @@ class Remembered:
 # -- writing something new -------------------------------------------------------------------------------
 
 
-@carries_out(operations.Remember)
 def remember(
     operation: operations.Remember,
     *,
@@ -86,7 +85,6 @@ def remember(
     return _with_likes(caller, record, encoded.passages.vectors if encoded else None, away)
 
 
-@carries_out(operations.StoreNote)
 def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered:
     """Keeps one text of one character or more, for its owner alone; the same text again brings back the record."""
     fact = operations.Remember.model_construct(
@@ -99,7 +97,6 @@ def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered
     return remember(fact, caller=caller)
 
 
-@carries_out(operations.Supersede)
 def supersede(operation: operations.Supersede, *, caller: Caller, created_at: datetime | None = None) -> Remembered:
     """Corrects a memory: a new record takes its place and the old one is kept as what was believed before.
 
@@ -146,7 +143,6 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
 # -- changing what is there ------------------------------------------------------------------------------
 
 
-@carries_out(operations.Revise)
 def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
     """Edits a memory in place; the earlier state is kept as a revision. `metadata` is merged, key by key.
 
@@ -185,7 +181,6 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
     return record
 
 
-@carries_out(operations.Forget)
 def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:
     """Archives a memory: out of recall, kept, and to be restored. Forgetting twice changes nothing."""
     with transaction.atomic():
@@ -195,7 +190,6 @@ def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:
     return record
 
 
-@carries_out(operations.Restore)
 def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
     """Makes an archived or stale memory active again; a superseded one only when no correction of it lives. A
     restored correction corrects again."""
@@ -225,7 +219,6 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
     return record
 
 
-@carries_out(operations.Share)
 def share(operation: operations.Share, *, caller: Caller) -> MemoryRecord:
     """Sets who may read it: its owner alone, its persona, or everyone."""
     with transaction.atomic():
@@ -236,7 +229,6 @@ def share(operation: operations.Share, *, caller: Caller) -> MemoryRecord:
     return record
 
 
-@carries_out(operations.Reassign)
 def reassign(operation: operations.Reassign, *, caller: Caller) -> MemoryRecord:
     """Moves a memory to another persona, whose members read it and whose curators decide it from then on. Its owner
     moves it to a persona that they hold, an admin to any."""
@@ -279,7 +271,6 @@ def mark_fresh(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryR
     return record
 
 
-@carries_out(operations.Verify)
 def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
     """Somebody looked and it is still true: a stale memory is active again, and the time is kept."""
     with transaction.atomic():

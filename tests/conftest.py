@@ -11,6 +11,7 @@ from memories import embedding, services
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.operations import Remember
 from memories.writing import bulk_actions
 from memory_project.models import User
 from tests.write_guard import services_alone_write
@@ -95,4 +96,4 @@ REFUNDS = "Revenue in the sales mart excludes refunds."
 @pytest.fixture
 def fact(alice: Caller) -> MemoryRecord:
     """A memory of Alice's that her persona sees."""
-    return services.remember(caller=alice, content=REFUNDS).record
+    return services.remember(Remember(content=REFUNDS), caller=alice).record

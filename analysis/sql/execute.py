@@ -25,7 +25,6 @@ from analysis.sql.engines import DIALECTS, ENGINES, Engine, Rows
 from memories.contract import progress
 from memories.contract.budget import fit_items
 from memories.contract.errors import DomainError, Invalid
-from memories.contract.operations import carries_out
 from memories.database import connections
 from memories.identity.caller import Caller
 
@@ -79,7 +78,6 @@ def platform_of(caller: Caller, name: str) -> str:
     return source.platform if source else ""
 
 
-@carries_out(QuerySql)
 def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
     """Runs one reading statement. Raises Invalid for any other, UpstreamFailed for what the engine refuses, Degraded
     where it is away."""

@@ -25,7 +25,7 @@ from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState, I
 from knowledge.operations import Apply
 from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import carries_out, validate
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.outbox.delivery import deliver
@@ -50,7 +50,6 @@ class Applied:
 # -- apply -------------------------------------------------------------------------------------------------
 
 
-@carries_out(Apply)
 def preview(operation: Apply, *, caller: Caller) -> Preview:
     """The changes with what stands at each path now. The same checks as apply."""
     urn, requests, bound = _checked(caller, operation)
@@ -59,7 +58,6 @@ def preview(operation: Apply, *, caller: Caller) -> Preview:
     return Preview(urn, planned, {urn: entity_view.load_entity(catalog, urn)} if urn else {})
 
 
-@carries_out(Apply)
 def apply(operation: Apply, *, caller: Caller) -> Applied:
     """Writes the changes for these approved insights. What fails half-way leaves a partial changeset, which can
     be resumed or rolled back. Raises Conflict if somebody else is applying one of the insights."""

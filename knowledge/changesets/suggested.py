@@ -16,6 +16,7 @@ from knowledge.changesets.apply import apply as apply_changes
 from knowledge.freshness.baselines import urns_of
 from knowledge.insights import queries
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
+from knowledge.operations import Apply
 from knowledge.review.cases import Effect, effect_of
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
@@ -30,10 +31,14 @@ def apply(*, caller: Caller, insight_id: UUID | str) -> Changeset:
     if insight.state == InsightState.APPLIED and insight.changeset:
         return insight.changeset
     answer = apply_changes(
+        Apply.read(
+            {
+                "insight_ids": [insight.pk.hex],
+                "changes": queries.proposals([insight]),
+                "entity_urn": next(iter(insight.record.entity_urns), ""),
+            }
+        ),
         caller=caller,
-        insight_ids=[insight.pk.hex],
-        changes=queries.proposals([insight]),
-        entity_urn=next(iter(insight.record.entity_urns), ""),
     )
     if answer.changeset.state != ChangesetState.APPLIED:
         raise Conflict(f"was applied in part ({answer.changeset.error})", field="insight_id")

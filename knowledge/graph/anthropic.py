@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from knowledge.graph import queries
+from knowledge.graph import operations, queries
 from knowledge.graph.entities import add_observations_to, delete_observations_by_text, end_entities, put_entities
-from knowledge.graph.operations import DeleteRelations
 from knowledge.graph.relations import delete_relations as delete_matching_relations
 from knowledge.graph.relations import put_relations
 from knowledge.graph.search.subgraph import subgraph
@@ -95,7 +94,10 @@ def delete_observations(caller: Caller, deletions: list[Deletion]) -> ToolRespon
 
 def delete_relations(caller: Caller, relations: list[RelationData]) -> ToolResponse[Any]:
     if relations:
-        delete_matching_relations(DeleteRelations.model_construct(relations=relations), caller=caller)
+        delete_matching_relations(
+            operations.DeleteRelations.model_construct(relations=cast("list[operations.RelationData]", relations)),
+            caller=caller,
+        )
     return _succeeded("Relations deleted successfully")
 
 

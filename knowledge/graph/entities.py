@@ -24,7 +24,6 @@ from knowledge.graph.operations import (
 from knowledge.graph.search import rebuild, sql, vectors
 from knowledge.graph.search.trigrams import folded, grams
 from memories.contract.errors import Invalid, NotFound
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 
 Texts = tuple[str, Sequence[str]]  # an entity's name, and what is said of it
@@ -58,7 +57,6 @@ def entities_named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
 # -- entities ---------------------------------------------------------------------------------------------
 
 
-@carries_out(CreateEntities)
 def create_entities(operation: CreateEntities, *, caller: Caller) -> GraphChange:
     """Creates entities, or adds to those that are there: what is not said of them stays as it is."""
     return put_entities(caller, operation.entities)
@@ -136,7 +134,6 @@ def _update(entity: Entity, item: Mapping[str, Any]) -> None:
             entity.save()
 
 
-@carries_out(DeleteEntities)
 def delete_entities(operation: DeleteEntities, *, caller: Caller) -> GraphChange:
     """Deletes entities with their observations and relations; names that are not there are errors of their own."""
     names = list(dict.fromkeys(operation.entityNames))
@@ -161,7 +158,6 @@ def end_entities(caller: Caller, names: Collection[str]) -> set[str]:
 # -- observations -----------------------------------------------------------------------------------------
 
 
-@carries_out(AddObservations)
 def add_observations(operation: AddObservations, *, caller: Caller) -> GraphChange:
     """Adds texts to entities that exist, all or nothing; a text that is there already is passed over."""
     pairs = _by_entity(operation.name, operation.observations, "contents")
@@ -279,7 +275,6 @@ def _supersede(row: Observation, number: int) -> None:
     row.supersedes = number
 
 
-@carries_out(DeleteObservations)
 def delete_observations(operation: DeleteObservations, *, caller: Caller) -> GraphChange:
     """Ends observations by their exact text. Texts that are not there change nothing."""
     if operation.deletions and (operation.name or operation.observations):

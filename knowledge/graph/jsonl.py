@@ -17,7 +17,6 @@ from knowledge.graph.models import Entity, Observation, Relation
 from knowledge.graph.operations import Migrate
 from knowledge.graph.relations import put_relations
 from memories.contract.errors import Invalid, NotFound
-from memories.contract.operations import carries_out
 from memories.database import connections
 from memories.identity.caller import Caller
 
@@ -35,7 +34,6 @@ class Imported:
     skipped: int = 0  # lines that say nothing that can be kept
 
 
-@carries_out(Migrate)
 def migrate(operation: Migrate, *, caller: Caller) -> Imported:
     """Imports a file, which only the person at this machine can name, or its text."""
     if operation.jsonl:

@@ -14,7 +14,6 @@ from knowledge.graph.models import Entity, Graph, Observation, Reflection, Relat
 from knowledge.graph.operations import OpenNodes, ReadGraph, SearchNodes
 from knowledge.graph.search import access_counts, sql
 from memories.contract.errors import Invalid
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 
 
@@ -62,7 +61,6 @@ def relations_of(rows: Iterable[Entity], as_of: datetime | None = None) -> list[
     return sql.relations([entity.pk for entity in rows], as_of)
 
 
-@carries_out(ReadGraph)
 def read_graph(operation: ReadGraph, *, caller: Caller) -> GraphPage:
     """The graph from the cursor on, in the order in which its entities were made."""
     graph = graphs.graph_of(caller)
@@ -75,7 +73,6 @@ def read_graph(operation: ReadGraph, *, caller: Caller) -> GraphPage:
     return GraphPage(nodes_of(page, operation.as_of), outgoing, str(page[-1].number) if rest else "")
 
 
-@carries_out(SearchNodes)
 def search_nodes(operation: SearchNodes, *, caller: Caller) -> GraphPage:
     """Entities whose name, type or observations hold the query literally, whatever its case; all for a blank one."""
     graph = graphs.graph_of(caller)
@@ -88,7 +85,6 @@ def search_nodes(operation: SearchNodes, *, caller: Caller) -> GraphPage:
     return GraphPage(nodes_of(page), relations_of(page), str(page[-1].number) if rest else "")
 
 
-@carries_out(OpenNodes)
 def open_nodes(operation: OpenNodes, *, caller: Caller) -> GraphPage:
     """The named entities in the order asked, those that are not there left out; what is looked at is counted."""
     graph = graphs.graph_of(caller)

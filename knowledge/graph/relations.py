@@ -15,7 +15,6 @@ from knowledge.graph.entities import GraphChange, live, not_found
 from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.operations import CreateRelations, DeleteRelations, EndRelation
 from memories.contract.errors import NotFound
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 
 Edge = tuple[Entity, Entity, str, str]  # source, target, type, context
@@ -34,7 +33,6 @@ class RelationWrite:
         return {key: self.item[key] for key in ("from", "to", "relationType")}
 
 
-@carries_out(CreateRelations)
 def create_relations(operation: CreateRelations, *, caller: Caller) -> GraphChange:
     """Creates relations between entities that exist; each that can't be is told beside the others."""
     change = GraphChange()
@@ -114,7 +112,6 @@ def _ends(graph: Graph, item: Mapping[str, Any]) -> list[Entity]:
     return [by_name[name] for name in names if name in by_name]
 
 
-@carries_out(DeleteRelations)
 def delete_relations(operation: DeleteRelations, *, caller: Caller) -> GraphChange:
     """Ends relations by both ends and type; each that is not there is told beside the others."""
     change = GraphChange()
@@ -134,7 +131,6 @@ def delete_relations(operation: DeleteRelations, *, caller: Caller) -> GraphChan
     return change
 
 
-@carries_out(EndRelation)
 def end_relation(operation: EndRelation, *, caller: Caller) -> tuple[Relation, Relation | None]:
     """Ends a relation, and its inverse where the type has one; ending twice changes nothing."""
     with graphs.changing(caller) as graph:

@@ -12,9 +12,9 @@ from knowledge.models import Insight
 from knowledge.operations import Capture
 from memories import services
 from memories.contract.errors import Invalid, NotFound
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Visibility
+from memories.operations import Remember
 from memories.retrieval.near_duplicates import Similar
 from memories.writing.revision import revised
 
@@ -27,7 +27,6 @@ class Captured:
     note: str = ""
 
 
-@carries_out(Capture)
 def capture(operation: Capture, *, caller: Caller) -> Captured:
     """Proposes something for the catalog: a private memory that waits for a curator. `visibility` is what it gets
     once approved; `supersedes` the memory whose place it takes once applied; `finding_id` the finding of an analysis
@@ -42,12 +41,16 @@ def capture(operation: Capture, *, caller: Caller) -> Captured:
 
     try:
         answer = services.remember(
+            Remember.read(
+                {
+                    "content": operation.insight_text or origin.text or None,
+                    "entity_urns": operation.entity_urns or origin.entity_urns,
+                    "visibility": Visibility.PRIVATE,
+                    "metadata": origin.provenance,
+                    **operation.values("category", "confidence", "source", "related_columns"),
+                }
+            ),
             caller=caller,
-            content=operation.insight_text or origin.text or None,
-            **operation.values("category", "confidence", "source", "related_columns"),
-            entity_urns=operation.entity_urns or origin.entity_urns,
-            visibility=Visibility.PRIVATE,
-            metadata=origin.provenance,
             within=propose,
         )
     except Invalid as error:

@@ -16,7 +16,7 @@ from knowledge.review import events
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import carries_out, validate
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.writing import correction_chains
@@ -35,7 +35,6 @@ def require_curator(caller: Caller) -> None:
         raise Forbidden("only curators review and apply; ask an admin for the group Curators")
 
 
-@carries_out(Edit)
 def edit(operation: Edit, *, caller: Caller) -> Insight:
     """A curator (or the owner) mends a pending insight's text or actions before it is decided."""
     actions = (

@@ -13,6 +13,7 @@ from django.utils import timezone
 from knowledge.context.memory_context import entities_of
 from knowledge.insights.capture import capture
 from knowledge.models import FailedCall
+from knowledge.operations import Capture
 from memories.contract.errors import DomainError
 from memories.contract.tools import Call, ContextBlock
 from memories.identity.caller import Caller
@@ -49,12 +50,16 @@ def propose_correction(caller: Caller, call: Call) -> ContextBlock | None:
     if not claimed:
         return None  # another call was quicker
     captured = capture(
+        Capture.read(
+            {
+                "insight_text": _text(failed, statement),
+                "category": Category.CORRECTION,
+                "confidence": "low",
+                "source": Source.AGENT_DISCOVERY,
+                "entity_urns": entities_of(caller, call),
+            }
+        ),
         caller=caller,
-        insight_text=_text(failed, statement),
-        category=Category.CORRECTION,
-        confidence="low",
-        source=Source.AGENT_DISCOVERY,
-        entity_urns=entities_of(caller, call),
     )
     says = "a correction was proposed from the statement that failed before: a curator decides"
     return ContextBlock({"captured_insight": captured.insight.pk.hex, "note": says})

@@ -17,6 +17,7 @@ from knowledge.changesets.apply import preview as preview_changes
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit, require_curator
 from knowledge.models import Insight, InsightState
+from knowledge.operations import Edit
 from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse
 from knowledge.review import clarifications, decisions, evidence
 from memories.contract.budget import fit_items
@@ -198,10 +199,14 @@ def _undo(caller: Caller, operation: operations.UndoReview) -> DecidedResponse:
 
 def _edit(caller: Caller, operation: operations.EditInsight) -> EditedResponse:
     edited = edit(
+        Edit.read(
+            {
+                "insight_id": operation.insight_ids[0],
+                "content": operation.content,
+                "suggested_actions": [change.as_action() for change in operation.changes] or None,
+            }
+        ),
         caller=caller,
-        insight_id=operation.insight_ids[0],
-        content=operation.content,
-        suggested_actions=[change.as_action() for change in operation.changes] or None,
     )
     return {"updated": 1, "total": 1, "insights": [responses.insight_response(edited)]}
 

@@ -18,7 +18,6 @@ from knowledge.operations import AnswerQuestion
 from knowledge.review import events
 from knowledge.review.decisions import record_decision, under_review
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
-from memories.contract.operations import carries_out
 from memories.identity.caller import CURATE, Caller
 from memories.identity.permissions import build_caller
 from memories.models import Status
@@ -39,7 +38,6 @@ def request_changes(*, caller: Caller, insight_id: UUID | str, notes: str) -> In
     return insight
 
 
-@carries_out(AnswerQuestion)
 def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
     """The author answers: the insight waits for a curator again."""
     with transaction.atomic():

@@ -20,7 +20,7 @@ from knowledge.review import events
 from memories import services
 from memories.contract.errors import Conflict, Forbidden
 from memories.contract.fields import Reason
-from memories.contract.operations import carries_out, validate
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.operations import EDITED_BY
@@ -80,7 +80,6 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
     return insight
 
 
-@carries_out(Appeal)
 def appeal(operation: Appeal, *, caller: Caller) -> Insight:
     """The owner of a rejected insight says why it should be looked at again: it waits anew, with the reason."""
     with transaction.atomic():

@@ -7,16 +7,14 @@ and what state things are in) is the service's.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from memories.contract import schemas
 from memories.contract.errors import Invalid
 from memories.contract.fields import kind_of
-
-Result = TypeVar("Result")
 
 
 class Operation(BaseModel):
@@ -66,23 +64,6 @@ class Operation(BaseModel):
     @classmethod
     def short_description(cls) -> str:
         return (cls.__doc__ or "").strip().split("\n")[0].rstrip(".")
-
-
-def carries_out(kind: type[Operation]) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """The function takes the operation first. It can be called with one, or with its fields by name, which are then
-    checked; its other arguments are passed on as they are."""
-
-    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
-        @functools.wraps(function)
-        def call(operation: Operation | None = None, /, **arguments: Any) -> Result:
-            if operation is None:
-                fields = {name: arguments.pop(name) for name in kind.model_fields if name in arguments}
-                operation = kind.read(fields)
-            return function(operation, **arguments)
-
-        return call
-
-    return decorate
 
 
 @functools.cache

@@ -19,7 +19,6 @@ from pgvector.django import CosineDistance
 
 from memories import embedding
 from memories.contract.errors import Invalid
-from memories.contract.operations import carries_out
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import CheckCache, InvalidateCache, StoreCache
@@ -44,7 +43,6 @@ class Checked:
     note: str = ""
 
 
-@carries_out(CheckCache)
 def check_cache(operation: CheckCache, *, caller: Caller) -> Checked:
     """The nearest unexpired entry of the user, if it is near enough. Without the embedder, the same words alone hit."""
     user = acting_as(caller, operation.user_id)
@@ -67,7 +65,6 @@ def check_cache(operation: CheckCache, *, caller: Caller) -> Checked:
     return Checked(hit, note)
 
 
-@carries_out(StoreCache)
 def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer, str]:
     """Keeps an answer until it expires, in place of an earlier one to the same words; and what is degraded."""
     user = acting_as(caller, operation.user_id)
@@ -88,7 +85,6 @@ def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer,
     return entry, note
 
 
-@carries_out(InvalidateCache)
 def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
     """Drops the user's entries that match, or all; returns how many. Raises Invalid without a choice."""
     user = acting_as(caller, operation.user_id)

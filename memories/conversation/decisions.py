@@ -7,14 +7,12 @@ from datetime import datetime, timedelta
 from django.db import connection, transaction
 from django.utils import timezone
 
-from memories.contract.operations import carries_out
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import UserDecision, UserDecisionChange
 from memories.conversation.operations import RecallDecision, StoreDecision
 from memories.identity.caller import Caller
 
 
-@carries_out(StoreDecision)
 def store_decision(operation: StoreDecision, *, caller: Caller) -> tuple[UserDecision, str]:
     """The decision, and whether it was "created" or "updated"; one that had expired is created anew."""
     user = acting_as(caller, operation.user_id)
@@ -45,7 +43,6 @@ def store_decision(operation: StoreDecision, *, caller: Caller) -> tuple[UserDec
     return old, "created" if had_expired else "updated"
 
 
-@carries_out(RecallDecision)
 def recall_decision(operation: RecallDecision, *, caller: Caller) -> UserDecision | None:
     """The decision under this key, unless there is none or it has expired."""
     user = acting_as(caller, operation.user_id)

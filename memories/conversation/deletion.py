@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from memories import extensions
 from memories.contract.errors import Invalid, NotFound
-from memories.contract.operations import carries_out
 from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import TIERS, DeleteMemories
 from memories.identity.caller import Caller
@@ -35,7 +34,6 @@ class Deletion:
     dry_run: bool
 
 
-@carries_out(DeleteMemories)
 def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
     """Deletes the user's own memories of conversations, by id, by tags, or by time. Raises Invalid without a choice, or
     without confirm for more than one; NotFound for an id that is not the user's."""

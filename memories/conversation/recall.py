@@ -20,7 +20,6 @@ from django.db import transaction
 from django.utils import timezone
 from django_q.tasks import async_task
 
-from memories.contract.operations import carries_out
 from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import TIERS, RecallConversations, SearchHybrid
 from memories.database.connections import async_commit
@@ -50,7 +49,6 @@ class RecallResult:
     degraded: bool = False
 
 
-@carries_out(RecallConversations)
 def recall_conversations(operation: RecallConversations, *, caller: Caller) -> RecallResult:
     """What the user's conversations hold, best first; a turn and its long-term memory once, the better of the two."""
     user = acting_as(caller, operation.user_id)
@@ -69,7 +67,6 @@ def recall_conversations(operation: RecallConversations, *, caller: Caller) -> R
     return RecallResult(rows, answer.note, answer.degraded)
 
 
-@carries_out(SearchHybrid)
 def search_hybrid(operation: SearchHybrid, *, caller: Caller) -> RecallResult:
     """The same memories by reciprocal rank fusion of meaning and words."""
     user = acting_as(caller, operation.user_id)

@@ -8,7 +8,6 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
-from memories.contract.operations import carries_out
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import TIERS, ShowHealth
@@ -36,7 +35,6 @@ def living(owner: str) -> QuerySet[MemoryRecord]:
     return rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
 
 
-@carries_out(ShowHealth)
 def show_health(operation: ShowHealth, *, caller: Caller) -> dict[str, Any]:
     """Counts by tier, and of long-term memories by enrichment."""
     user = acting_as(caller, operation.user_id)

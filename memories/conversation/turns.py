@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from memories import embedding
 from memories.contract.errors import Forbidden, check_choice
-from memories.contract.operations import carries_out, validate
+from memories.contract.operations import validate
 from memories.conversation import heuristics
 from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import Author, ConversationId, StoreMessages, TurnText
@@ -52,7 +52,6 @@ class Stored:
     note: str = ""
 
 
-@carries_out(StoreMessages)
 def store_messages(operation: StoreMessages, *, caller: Caller) -> Stored:
     """Keeps the messages of a conversation as turns for STM_TTL_HOURS, and long-term candidates of what people said.
 

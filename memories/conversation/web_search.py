@@ -9,7 +9,6 @@ from typing import Any
 from django.conf import settings
 
 from memories.contract.errors import Upstream
-from memories.contract.operations import carries_out
 from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import SearchWeb
 from memories.database import connections
@@ -22,7 +21,6 @@ MAX_RESULTS = 10
 MAX_CONTENT = 2_000  # characters of one result
 
 
-@carries_out(SearchWeb)
 def search_web(operation: SearchWeb, *, caller: Caller) -> list[dict[str, str]]:
     """Title, address and snippet of each result. Raises Upstream without a key, or when the service fails."""
     acting_as(caller, operation.user_id)

@@ -18,7 +18,6 @@ from django.utils import timezone
 
 from memories import extensions
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.contract.operations import carries_out
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import WipeRequest
 from memories.conversation.operations import Wipe
@@ -41,7 +40,6 @@ class Outcome:
     request: WipeRequest | None = None
 
 
-@carries_out(Wipe)
 def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
     """Wipes the user's data if the token may, else prepares it for the person to confirm. Raises Invalid without
     confirm; Forbidden for a service's user without the right, as nobody could confirm it."""

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from memories import embedding, extensions
 from memories.contract.errors import DomainError, Invalid
-from memories.contract.operations import carries_out, validate
+from memories.contract.operations import validate
 from memories.database import prepared_statements
 from memories.embedding import Tokens
 from memories.history import states_at
@@ -73,7 +73,6 @@ class Recall:
 # -- recall ----------------------------------------------------------------------------------------------
 
 
-@carries_out(RecallMemories)
 def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_FILTERS) -> Recall:
     """The memories that answer best, of those the caller may see.
 

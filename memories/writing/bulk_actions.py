@@ -25,6 +25,7 @@ from memories.database.locks import exclusive
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import Batch
+from memories.operations import Forget, Reassign, Restore, Share, Supersede, Verify
 from memories.writing.undo import undo as undo_change
 
 MAX_UNITS = 5_000
@@ -61,27 +62,39 @@ def _taken_back(change: str) -> BulkAction:
 BULK_ACTIONS: Registry[BulkAction] = Registry("acts in bulk")
 MEMORY_ACTIONS: dict[str, BulkAction] = {
     "forget": BulkAction(
-        "Forgotten", lambda c, pk, words: services.forget(caller=c, record_id=pk, reason=words.note), "undo_forget"
+        "Forgotten",
+        lambda c, pk, words: services.forget(Forget.read({"record_id": pk, "reason": words.note}), caller=c),
+        "undo_forget",
     ),
     "restore": BulkAction(
-        "Restored", lambda c, pk, words: services.restore(caller=c, record_id=pk, reason=words.note), "undo_restore"
+        "Restored",
+        lambda c, pk, words: services.restore(Restore.read({"record_id": pk, "reason": words.note}), caller=c),
+        "undo_restore",
     ),
     "verify": BulkAction(
-        "Still true", lambda c, pk, words: services.verify(caller=c, record_id=pk, note=words.note), "undo_verify"
+        "Still true",
+        lambda c, pk, words: services.verify(Verify.read({"record_id": pk, "note": words.note}), caller=c),
+        "undo_verify",
     ),
     "share": BulkAction(
         "Shared",
-        lambda c, pk, words: services.share(caller=c, record_id=pk, visibility=words.choice, reason=words.note),
+        lambda c, pk, words: services.share(
+            Share.read({"record_id": pk, "visibility": words.choice, "reason": words.note}), caller=c
+        ),
         "undo_share",
     ),
     "reassign": BulkAction(
         "Moved to another persona",
-        lambda c, pk, words: services.reassign(caller=c, record_id=pk, persona=words.choice, reason=words.note),
+        lambda c, pk, words: services.reassign(
+            Reassign.read({"record_id": pk, "persona": words.choice, "reason": words.note}), caller=c
+        ),
         "undo_reassign",
     ),
     "correct": BulkAction(
         "Corrected",
-        lambda c, pk, words: services.supersede(caller=c, record_id=pk, content=words.choice, reason=words.note),
+        lambda c, pk, words: services.supersede(
+            Supersede.read({"record_id": pk, "content": words.choice, "reason": words.note}), caller=c
+        ),
         is_slow=True,
     ),
     **{f"undo_{change}": _taken_back(change) for change in ("forget", "restore", "verify", "share", "reassign")},

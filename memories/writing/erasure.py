@@ -7,7 +7,6 @@ from django.db.models import Q
 
 from memories import extensions
 from memories.contract.errors import Invalid
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 from memories.models import Batch, Feedback, IndexJob, MemoryRecord, MemoryRevision, Tombstone
 from memories.operations import Erase
@@ -16,7 +15,6 @@ from memories.writing.correction_chains import locked_with_predecessor, relink_n
 QUOTED_FROM = 10  # characters: a shorter text is a word, which others may have used for themselves
 
 
-@carries_out(Erase)
 def erase(operation: Erase, *, caller: Caller) -> Tombstone:
     """Removes a text for good, and what others copied or quoted of it. Only the fact that it was erased stays. The
     chain closes over the gap. Raises Invalid without `confirm`, Conflict while it stands in the catalog."""

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from memories.contract.errors import Conflict, NotFound
 from memories.contract.fields import Id
-from memories.contract.operations import carries_out, validate
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict
 from memories.operations import MarkFeedback
@@ -18,7 +18,6 @@ from memories.writing.correction_chains import activate
 from memories.writing.revision import revised
 
 
-@carries_out(MarkFeedback)
 def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
     """Says `useful` or `wrong` of a memory, as anybody may who reads it; a later word replaces an earlier one.
 

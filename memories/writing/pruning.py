@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from memories import extensions
 from memories.contract.errors import DomainError
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 from memories.lazy_numpy import np
 from memories.models import Feedback, MemoryRecord, Passage, Source, Status, Verdict, Visibility
@@ -24,7 +23,6 @@ EXAMPLES = 5
 REASON = "pruned"
 
 
-@carries_out(PruneNotes)
 def prune(operation: PruneNotes, *, caller: Caller) -> list[MemoryRecord]:
     """Archives the caller's notes that are due, and returns them; with dry_run, those that would be. Insights, members
     of correction chains, and what is shared, verified or marked as useful stay."""

@@ -18,14 +18,17 @@ from django.utils import timezone
 from analysis import findings
 from analysis.ingest import ingest
 from analysis.models import Session
+from analysis.operations import IngestRecords, StoreFindings
 from knowledge.catalog import metadata_files
 from knowledge.changesets.apply import apply
 from knowledge.insights.capture import capture
+from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from memories import services
 from memories.identity.caller import Caller, system_caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.operations import Forget, Remember, Supersede, Verify
 from memories.retrieval import term_statistics
 from memory_project.models import User
 from memory_project.notifications import inbox
@@ -119,13 +122,17 @@ def make_insights(people: dict[str, User]) -> int:
     curator, new = callers["priya"], 0
     for row in json.loads((FOLDER / "insights.json").read_text()):
         captured = capture(
+            Capture.read(
+                {
+                    "insight_text": row["text"],
+                    "category": row["category"],
+                    "confidence": row.get("confidence", "medium"),
+                    "source": row.get("source", "agent_discovery"),
+                    "entity_urns": [dataset(name) for name in row.get("about", [])],
+                    "suggested_actions": row.get("actions", []),
+                }
+            ),
             caller=callers[row["by"]],
-            insight_text=row["text"],
-            category=row["category"],
-            confidence=row.get("confidence", "medium"),
-            source=row.get("source", "agent_discovery"),
-            entity_urns=[dataset(name) for name in row.get("about", [])],
-            suggested_actions=row.get("actions", []),
         )
         if captured.existing:
             continue
@@ -136,10 +143,14 @@ def make_insights(people: dict[str, User]) -> int:
             decisions.approve(caller=curator, insight_id=captured.insight.pk, notes=row.get("notes", ""))
         if row.get("state") == "applied":
             apply(
+                Apply.read(
+                    {
+                        "insight_ids": [captured.insight.pk.hex],
+                        "changes": row["actions"],
+                        "entity_urn": dataset(row["about"][0]),
+                    }
+                ),
                 caller=curator,
-                insight_ids=[captured.insight.pk.hex],
-                changes=row["actions"],
-                entity_urn=dataset(row["about"][0]),
             )
     return new
 
@@ -159,8 +170,10 @@ def make_analyses(people: dict[str, User]) -> int:
         caller = build_caller(people[login], channel="demo")
         if Session.objects.owned_by(caller).filter(analysis_id=ANALYSIS).exists():
             continue
-        ingest(caller=caller, analysis_id=ANALYSIS, model="memory", ingest_all=True, per_page=100)
-        findings.store(caller=caller, analysis_id=ANALYSIS, findings=FINDINGS, persistent=True)
+        ingest(IngestRecords(analysis_id=ANALYSIS, model="memory", ingest_all=True, per_page=100), caller=caller)
+        findings.store(
+            StoreFindings.read({"analysis_id": ANALYSIS, "findings": FINDINGS, "persistent": True}), caller=caller
+        )
         count += 1
     return count
 
@@ -183,16 +196,17 @@ def _write(caller: Caller, row: dict[str, Any], number: int, keyed_records: dict
     }
     if corrected := row.get("corrects"):
         record = services.supersede(
-            caller=caller, record_id=keyed_records[corrected].pk, reason="we looked again", **fields
+            Supersede.read({"record_id": keyed_records[corrected].pk, "reason": "we looked again", **fields}),
+            caller=caller,
         ).record
     else:
-        record = services.remember(caller=caller, source=row.get("source", "user"), **fields).record
+        record = services.remember(Remember.read({"source": row.get("source", "user"), **fields}), caller=caller).record
     if reason := row.get("stale"):
         services.mark_stale(caller=system_caller(), record_id=record.pk, reason=reason)
     if row.get("forgotten"):
-        services.forget(caller=caller, record_id=record.pk, reason="no longer of use")
+        services.forget(Forget(record_id=record.pk, reason="no longer of use"), caller=caller)
     if row.get("verified"):
-        services.verify(caller=caller, record_id=record.pk, note="checked against the ledger")
+        services.verify(Verify(record_id=record.pk, note="checked against the ledger"), caller=caller)
     return record
 
 

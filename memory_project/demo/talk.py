@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from knowledge.graph.entities import create_entities
 from knowledge.graph.models import Graph
+from knowledge.graph.operations import CreateEntities, CreateRelations
 from knowledge.graph.relations import create_relations
 from memories.conversation.decisions import store_decision
+from memories.conversation.operations import StoreDecision, StoreMessages
 from memories.conversation.turns import store_messages
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
@@ -39,15 +41,18 @@ def make_conversation(caller: Caller) -> None:
     if MemoryRecord.objects.filter(created_by=caller.email, conversation_id=CONVERSATION).exists():
         return
     messages = [{"role": role, "content": text} for role, text in MESSAGES]
-    store_messages(caller=caller, user_id=caller.email, conversation_id=CONVERSATION, messages=messages)
+    store_messages(
+        StoreMessages.read({"user_id": caller.email, "conversation_id": CONVERSATION, "messages": messages}),
+        caller=caller,
+    )
     for currency in ("CHF", "EUR"):
-        store_decision(caller=caller, user_id=caller.email, key="report_currency", value=currency)
+        store_decision(StoreDecision(user_id=caller.email, key="report_currency", value=currency), caller=caller)
 
 
 def make_graph(caller: Caller) -> None:
     """Left alone where there is one."""
     if Graph.objects.filter(created_by=caller.email).exists():
         return
-    create_entities(caller=caller, entities=ENTITIES)
+    create_entities(CreateEntities.read({"entities": ENTITIES}), caller=caller)
     ends = [{"from": source, "to": target, "relationType": kind} for source, target, kind in RELATIONS]
-    create_relations(caller=caller, relations=ends)
+    create_relations(CreateRelations.read({"relations": ends}), caller=caller)

@@ -77,7 +77,7 @@ def as_result(
     if not structured:
         return CallToolResult(content=content, is_error=True)
     meta: Any = {"context": dict(answer.context)} if answer.context else None
-    return CallToolResult(content=content, structured_content=fitting, is_error=answer.is_error, _meta=meta)
+    return CallToolResult(content=content, structured_content=fitting, is_error=answer.is_error, meta=meta)
 
 
 def tell_client(context: Context[Any, Any], completed: float, total: float | None, message: str) -> None:

@@ -21,7 +21,7 @@ from memories.contract.operations import validate
 from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Tier
-from memories.operations import MAX_QUERY
+from memories.operations import MAX_QUERY, RecallMemories
 from memories.retrieval import facets
 from memories.retrieval.recall import Hit, Recall, recall
 from memories.retrieval.scope import Filters, in_scope
@@ -162,7 +162,11 @@ class Browse:
 
     def _search(self) -> MemoryPage:
         then = validate(Moment, self.as_of, "as_of") if self.as_of else None
-        answer = recall(caller=self.caller, query=self.q, filters=self.filters, as_of=then, limit=BEST)
+        answer = recall(
+            RecallMemories.read({"query": self.q, "as_of": then, "limit": BEST}),
+            caller=self.caller,
+            filters=self.filters,
+        )
         records = [hit.record for hit in answer.hits]
         counts: dict[str, list[tuple[str, int | None]]] = {
             name: [*queries.facet_counts_of(records, COLUMNS.get(name, name))] for name in COUNTED

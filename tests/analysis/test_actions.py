@@ -17,6 +17,7 @@ from analysis import action_execution, actions, sessions
 from analysis.ingest import ingest
 from analysis.mcp_tools import analysis_act
 from analysis.models import Action, ActionItem, IngestedRecord, Outcome
+from analysis.operations import IngestRecords, RunAction
 from memories.contract import progress
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
@@ -28,13 +29,13 @@ READING = {"status": "reading"}  # 24 of 120
 
 @pytest.fixture(autouse=True)
 def ingested(api: Api, alice: Caller) -> None:
-    ingest(caller=alice, analysis_id="audit", model="book", ingest_all=True)
+    ingest(IngestRecords(analysis_id="audit", model="book", ingest_all=True), caller=alice)
     api.requests.clear()
 
 
-def arguments(caller: Caller, **overrides: Any) -> dict[str, Any]:
-    defaults = {"caller": caller, "analysis_id": "audit", "model": "book", "action": "update", "where": READING}
-    return {**defaults, "attributes": {"status": "unread"}, **overrides}
+def operation(**overrides: Any) -> RunAction:
+    defaults = {"analysis_id": "audit", "model": "book", "action": "update", "where": READING}
+    return RunAction.read({**defaults, "attributes": {"status": "unread"}, **overrides})
 
 
 def writes(api: Api) -> list[str]:
@@ -42,7 +43,7 @@ def writes(api: Api) -> list[str]:
 
 
 def test_a_dry_run_calls_nothing_and_tells_the_scope(api: Api, alice: Caller) -> None:
-    preview = actions.dry_run(**arguments(alice))
+    preview = actions.dry_run(operation(), caller=alice)
     assert (preview.matched, len(preview.sample_ids), len(preview.sample_data)) == (24, 10, 3)
     assert preview.earliest <= preview.latest
     assert "ingestedAt" in preview.sample_data[0]
@@ -52,41 +53,42 @@ def test_a_dry_run_calls_nothing_and_tells_the_scope(api: Api, alice: Caller) ->
 def test_every_record_is_changed_here_and_there(api: Api, alice: Caller) -> None:
     messages: list[str] = []
     progress.listen(lambda position, total, message: messages.append(message))
-    result = actions.act(**arguments(alice))
+    result = actions.act(operation(), caller=alice)
     progress.listen(lambda *report: None)
     assert result.counts == {"succeeded": 24}
     assert not [book for book in api.books.values() if book["status"] == "reading"]
     assert messages[-1] == "update: 24/24 records processed"
     assert api.most_at_once <= 5 + 1
-    assert actions.dry_run(**arguments(alice)).matched == 0  # the snapshot is as the upstream is
+    assert actions.dry_run(operation(), caller=alice).matched == 0  # the snapshot is as the upstream is
 
 
 def test_deleting(api: Api, alice: Caller) -> None:
-    result = actions.act(**arguments(alice, action="delete", attributes=None))
+    result = actions.act(operation(action="delete", attributes=None), caller=alice)
     assert result.counts == {"succeeded": 24}
     assert len(api.books) == IngestedRecord.objects.count() == 96
 
 
 def test_many_need_the_token_of_a_dry_run_of_this_very_thing(api: Api, alice: Caller) -> None:
-    everything = arguments(alice, where=None)
+    everything = operation(where=None)
     with pytest.raises(Invalid) as caught:
-        actions.act(**everything)
+        actions.act(everything, caller=alice)
     assert caught.value.field == "confirm"
-    token = actions.dry_run(**everything).confirm
+    token = actions.dry_run(everything, caller=alice).confirm
     with pytest.raises(Conflict):
-        actions.act(**{**everything, "attributes": {"status": "completed"}}, confirm=token)
+        actions.act(operation(where=None, attributes={"status": "completed"}, confirm=token), caller=alice)
     with pytest.raises(Invalid):
-        actions.act(**everything, confirm=token + "x")
+        actions.act(operation(where=None, confirm=token + "x"), caller=alice)
     IngestedRecord.objects.filter(record_id="1").delete()
     with pytest.raises(Conflict):
-        actions.act(**everything, confirm=token)
+        actions.act(operation(where=None, confirm=token), caller=alice)
     assert writes(api) == []
-    assert actions.act(**everything, confirm=actions.dry_run(**everything).confirm).total == 119
+    token = actions.dry_run(everything, caller=alice).confirm
+    assert actions.act(operation(where=None, confirm=token), caller=alice).total == 119
 
 
 def test_partial_failure_is_told_and_resumed(api: Api, alice: Caller) -> None:
     api.fail_writes = {"3": [422], "8": [403], "13": [429, 503]}
-    result = actions.act(**arguments(alice))
+    result = actions.act(operation(), caller=alice)
     assert result.counts == {"succeeded": 22, "failed": 2}
     assert result.action.state == "partial"
     assert {(item.record_id, item.status_code) for item in result.errors} == {("3", 422), ("8", 403)}
@@ -101,7 +103,7 @@ def test_partial_failure_is_told_and_resumed(api: Api, alice: Caller) -> None:
 def test_revalidation_skips_what_drifted(api: Api, alice: Caller) -> None:
     api.books["3"]["title"] = "Changed meanwhile"
     del api.books["8"]
-    result = actions.act(**arguments(alice, revalidate=True))
+    result = actions.act(operation(revalidate=True), caller=alice)
     assert result.counts == {"succeeded": 22, "drifted": 2}
     drifted = {item.record_id: item.error for item in result.action.items.filter(outcome=Outcome.DRIFTED)}
     assert drifted == {"3": "changed since it was ingested: title", "8": "is gone"}
@@ -110,7 +112,7 @@ def test_revalidation_skips_what_drifted(api: Api, alice: Caller) -> None:
 
 def test_a_write_without_answer_is_unknown_and_read_before_it_is_repeated(api: Api, alice: Caller) -> None:
     api.drop_after_write = {"3"}
-    result = actions.act(**arguments(alice))
+    result = actions.act(operation(), caller=alice)
     assert result.counts == {"succeeded": 23, "unknown": 1}
     assert writes(api).count("3") == 1  # not repeated blindly
     assert api.books["3"]["status"] == "unread"
@@ -120,8 +122,8 @@ def test_ids_are_one_segment_of_the_path(api: Api, alice: Caller) -> None:
     api.books = {
         record_id: {"id": record_id, "status": "reading"} for record_id in ("a/b", "../x", "a?b=1", "ü #", "0")
     }
-    ingest(caller=alice, analysis_id="odd", model="book", ingest_all=True)
-    result = actions.act(**arguments(alice, analysis_id="odd"))
+    ingest(IngestRecords(analysis_id="odd", model="book", ingest_all=True), caller=alice)
+    result = actions.act(operation(analysis_id="odd"), caller=alice)
     assert result.counts == {"succeeded": 5}
     assert {book["status"] for book in api.books.values()} == {"unread"}
     assert all(path.count("/") == 2 for method, path in api.requests if method == "PATCH")
@@ -129,8 +131,8 @@ def test_ids_are_one_segment_of_the_path(api: Api, alice: Caller) -> None:
 
 def test_records_without_id_are_counted_and_left(api: Api, alice: Caller) -> None:
     api.books = {"1": {"id": 1, "status": "reading"}, "2": {"status": "reading"}}
-    ingest(caller=alice, analysis_id="odd", model="book", ingest_all=True)
-    preview = actions.dry_run(**arguments(alice, analysis_id="odd"))
+    ingest(IngestRecords(analysis_id="odd", model="book", ingest_all=True), caller=alice)
+    preview = actions.dry_run(operation(analysis_id="odd"), caller=alice)
     assert (preview.matched, preview.without_id) == (1, 1)
 
 
@@ -153,7 +155,7 @@ def test_bad_requests_are_named_and_nothing_is_sent(
     api: Api, alice: Caller, overrides: dict[str, Any], error: Any, field: str
 ) -> None:
     with pytest.raises(error) as caught:
-        actions.act(**arguments(alice, **overrides))
+        actions.act(operation(**overrides), caller=alice)
     assert caught.value.field == field
     assert api.requests == []
     assert not Action.objects.exists()
@@ -161,10 +163,10 @@ def test_bad_requests_are_named_and_nothing_is_sent(
 
 def test_nobody_else_acts_or_resumes(api: Api, alice: Caller, bob: Caller, ada: Caller) -> None:
     api.fail_writes = {"3": [403]}
-    result = actions.act(**arguments(alice))
+    result = actions.act(operation(), caller=alice)
     for stranger in (bob, ada):
         with pytest.raises(NotFound):
-            actions.act(**arguments(stranger))
+            actions.act(operation(), caller=stranger)
         with pytest.raises(NotFound):
             actions.resume(caller=stranger, action_id=result.action.pk)
     with pytest.raises(NotFound):
@@ -174,12 +176,12 @@ def test_nobody_else_acts_or_resumes(api: Api, alice: Caller, bob: Caller, ada: 
 
 def test_on_whose_behalf_it_is_done(api: Api, alice: Caller) -> None:
     service = replace(alice, rights=frozenset({"act_for_users"}))
-    actions.act(**arguments(service, user_id="bob@example.org", where={"id": 3}))
+    actions.act(operation(user_id="bob@example.org", where={"id": 3}), caller=service)
     assert api.headers[-1]["X-On-Behalf-Of"] == "bob@example.org"
 
 
 def test_what_was_done_outlives_the_session(api: Api, alice: Caller) -> None:
-    result = actions.act(**arguments(alice))
+    result = actions.act(operation(), caller=alice)
     sessions.clear(caller=alice, analysis_id="audit")
     assert ActionItem.objects.filter(action=result.action, outcome="succeeded").count() == 24
 
@@ -194,7 +196,7 @@ def test_a_cancelled_call_leaves_no_outcome_unknown(api: Api, alice: Caller) -> 
 
     progress.listen(stop)
     with pytest.raises(Cancelled):
-        actions.act(**arguments(alice))
+        actions.act(operation(), caller=alice)
     progress.listen(lambda *report: None)
     action = Action.objects.get()
     counts = action_execution.outcomes(action)
@@ -256,16 +258,16 @@ def test_kill_and_resume(api: Api, alice: Caller, action: str) -> None:
 @pytest.mark.parametrize("record_id", ["", ".", ".."])
 def test_an_id_that_is_no_segment_is_never_acted_on(api: Api, alice: Caller, record_id: str) -> None:
     api.books = {"x": {"id": record_id, "status": "reading"}}
-    ingest(caller=alice, analysis_id="odd", model="book", ingest_all=True)
-    preview = actions.dry_run(**arguments(alice, analysis_id="odd"))
+    ingest(IngestRecords(analysis_id="odd", model="book", ingest_all=True), caller=alice)
+    preview = actions.dry_run(operation(analysis_id="odd"), caller=alice)
     assert (preview.matched, preview.without_id) == (0, 1)
-    actions.act(**arguments(alice, analysis_id="odd"))
+    actions.act(operation(analysis_id="odd"), caller=alice)
     assert writes(api) == []
 
 
 def test_what_is_unknown_is_looked_at_by_a_resume(api: Api, alice: Caller) -> None:
     api.drop_after_write = {"3"}
-    result = actions.act(**arguments(alice))
+    result = actions.act(operation(), caller=alice)
     api.requests.clear()
     again = actions.resume(caller=alice, action_id=result.action.pk)
     assert (again.counts, writes(api)) == ({"succeeded": 24}, [])  # it was done: read, and not sent again
@@ -273,7 +275,7 @@ def test_what_is_unknown_is_looked_at_by_a_resume(api: Api, alice: Caller) -> No
 
 def test_going_on_takes_nothing_beside_it(api: Api, alice: Caller) -> None:
     api.fail_writes = {"3": [403]}
-    result = actions.act(**arguments(alice))
+    result = actions.act(operation(), caller=alice)
     with pytest.raises(Invalid) as caught:
         analysis_act(alice, action_id=result.action.pk.hex, dry_run=True)
     assert caught.value.message == "dry_run: is not taken with action_id; allowed: action_id"

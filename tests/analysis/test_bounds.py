@@ -14,7 +14,7 @@ from django.urls import reverse
 from analysis import actions, export, findings, rendering, sessions
 from analysis.ingest import ingest
 from analysis.models import Action, ActionState, DeclaredSource
-from analysis.operations import Aggregate, Describe
+from analysis.operations import Aggregate, Describe, Export, IngestRecords, RunAction, StoreFindings
 from analysis.querying import description, query, sampling
 from analysis.querying.query import scope
 from analysis.sources.interface import UpstreamFailed
@@ -42,27 +42,27 @@ def declare(**personas: str) -> None:
 def test_a_source_is_read_by_the_personas_it_names(api: Api, alice: Caller, olga: Caller, ada: Caller) -> None:
     declare(read_personas="supply")
     with pytest.raises(Invalid, match="model: 'book' is unknown; allowed: memory"):
-        ingest(caller=alice, analysis_id="a", model="book")
-    assert ingest(caller=olga, analysis_id="a", model="book").records == 50
-    assert ingest(caller=ada, analysis_id="a", model="book").records == 50
+        ingest(IngestRecords.read({"analysis_id": "a", "model": "book"}), caller=alice)
+    assert ingest(IngestRecords(analysis_id="a", model="book"), caller=olga).records == 50
+    assert ingest(IngestRecords(analysis_id="a", model="book"), caller=ada).records == 50
 
 
 def test_without_a_name_only_admins_act(api: Api, alice: Caller, ada: Caller) -> None:
     declare()
     for caller in (alice, ada):
-        ingest(caller=caller, analysis_id="a", model="book")
+        ingest(IngestRecords(analysis_id="a", model="book"), caller=caller)
     api.requests.clear()
     arguments: dict[str, Any] = {"analysis_id": "a", "model": "book", "action": "delete", "where": {"id": 3}}
     with pytest.raises(Forbidden, match="act_personas"):
-        actions.dry_run(caller=alice, **arguments)
+        actions.dry_run(RunAction.read(arguments), caller=alice)
     with pytest.raises(Forbidden, match="act_personas"):
-        actions.act(caller=alice, **arguments)
+        actions.act(RunAction.read(arguments), caller=alice)
     assert api.requests == []
-    assert actions.act(caller=ada, **arguments).counts == {"succeeded": 1}
+    assert actions.act(RunAction.read(arguments), caller=ada).counts == {"succeeded": 1}
 
 
 def test_who_asks_is_always_told_where_the_source_wants_it(api: Api, alice: Caller) -> None:
-    ingest(caller=alice, analysis_id="a", model="book")
+    ingest(IngestRecords(analysis_id="a", model="book"), caller=alice)
     assert {headers["X-On-Behalf-Of"] for headers in api.headers} == {"alice@example.org"}
 
 
@@ -73,7 +73,7 @@ def test_a_compressed_answer_is_read_to_its_limit_only(api: Api, alice: Caller) 
     api.gzip_of = 300_000_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(UpstreamFailed, match="more than 20,000,000 bytes"):
-        ingest(caller=alice, analysis_id="a", model="book")
+        ingest(IngestRecords.read({"analysis_id": "a", "model": "book"}), caller=alice)
     # the stand-in, in this process, makes 300 MB of it before they are compressed
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 900_000
 
@@ -125,7 +125,7 @@ def test_a_field_that_no_record_holds_is_an_error_in_every_mode(alice: Caller, h
         lambda: sampling.sample(selection, stratify_by="ratign"),
         lambda: sampling.sample(selection, proximity=near),
         lambda: export.prepare(
-            caller=alice, analysis_id="audit", model="", where=None, format="csv", fields=["ratign"]
+            Export(analysis_id="audit", model="", where=None, format="csv", fields=["ratign"]), caller=alice
         ),
     ):
         with pytest.raises(Invalid, match="is a field of no book record here; allowed: at, id, rating"):
@@ -150,21 +150,24 @@ def test_a_group_is_a_field_or_one_object(hold: Hold) -> None:
 
 
 def test_a_declared_association_is_kept_when_it_is_asked_for(api: Api, alice: Caller) -> None:
-    ingest(caller=alice, analysis_id="a", model="book", fields=["author"], per_page=1)
+    ingest(IngestRecords(analysis_id="a", model="book", fields=["author"], per_page=1), caller=alice)
     (row,) = query.filtered(scope(sessions.get_session(alice, "a"), "", None)).rows
     assert set(row) == {"id", "author_id", "author_name"}
 
 
 def test_a_word_of_the_query_passes_the_threshold(alice: Caller) -> None:
     items = [{"finding": "12 books rated 1: worth a re-read"}, {"finding": "x", "category": "quality_issue"}]
-    findings.store(caller=alice, analysis_id="a", findings=[*items, {"finding": "Authors come twice a day"}])
+    findings.store(
+        StoreFindings.read({"analysis_id": "a", "findings": [*items, {"finding": "Authors come twice a day"}]}),
+        caller=alice,
+    )
     result = findings.search(sessions.get_session(alice, "a"), "issues with rating or quality", threshold=0.99)
     assert {hit.finding.finding for hit in result.hits} == {"12 books rated 1: worth a re-read", "x"}
 
 
 def test_column_names_are_inert_in_a_spreadsheet(alice: Caller, hold: Hold) -> None:
     hold([{"id": 1, "=HYPERLINK(1)": "x"}])
-    file, _ = export.prepare(caller=alice, analysis_id="audit", model="", where=None, format="csv", fields=[])
+    file, _ = export.prepare(Export(analysis_id="audit", model="", where=None, format="csv", fields=[]), caller=alice)
     head = next(export.lines(file))
     assert "'=HYPERLINK(1)" in head
 
@@ -187,22 +190,25 @@ def test_the_page_of_an_analysis_asks_little(alice_user: User, hold: Hold) -> No
 
 
 def test_an_action_that_broke_off_is_named_before_it_is_repeated(api: Api, alice: Caller) -> None:
-    ingest(caller=alice, analysis_id="a", model="book", per_page=120)
-    arguments: dict[str, Any] = {"caller": alice, "analysis_id": "a", "model": "book", "action": "update"}
+    ingest(IngestRecords(analysis_id="a", model="book", per_page=120), caller=alice)
+    arguments: dict[str, Any] = {"analysis_id": "a", "model": "book", "action": "update"}
     arguments |= {"attributes": {"status": "unread"}, "where": {"status": "reading"}}
-    early = actions.dry_run(**arguments).confirm
-    result = actions.act(**arguments)
+    operation = RunAction.read(arguments)
+    early = actions.dry_run(operation, caller=alice).confirm
+    result = actions.act(operation, caller=alice)
     Action.objects.filter(pk=result.action.pk).update(state=ActionState.RUNNING)  # as a kill leaves it
     result.action.items.filter(pk__in=result.action.items.values("pk")[20:]).update(outcome="planned")
-    again = {**arguments, "where": {"status": "unread"}, "attributes": {"status": "reading"}}
+    again = RunAction.read({**arguments, "where": {"status": "unread"}, "attributes": {"status": "reading"}})
     with pytest.raises(Conflict, match=result.action.pk.hex):
-        actions.act(**again)
+        actions.act(again, caller=alice)
     with pytest.raises(DomainError):
-        actions.act(**arguments, confirm=early)  # a token from before it broke off knows nothing of it
-    preview = actions.dry_run(**again)
+        actions.act(
+            RunAction.read({**arguments, "confirm": early}), caller=alice
+        )  # a token from before it broke off knows nothing of it
+    preview = actions.dry_run(again, caller=alice)
     assert [action.pk for action in preview.interrupted] == [result.action.pk]
     with locks.exclusive("action", result.action.pk, Conflict("busy")):
-        assert actions.dry_run(**again).interrupted == []  # it is under way, which is no break
+        assert actions.dry_run(again, caller=alice).interrupted == []  # it is under way, which is no break
     assert actions.resume(caller=alice, action_id=result.action.pk).counts == {"succeeded": 24}
-    assert actions.dry_run(**again).interrupted == []
-    assert actions.act(**again).action.state == ActionState.DONE
+    assert actions.dry_run(again, caller=alice).interrupted == []
+    assert actions.act(again, caller=alice).action.state == ActionState.DONE

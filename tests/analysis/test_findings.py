@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from analysis import findings, sessions
 from analysis.models import Finding, FindingPassage
+from analysis.operations import StoreFindings
 from analysis.querying.page_summaries import summarize
 from memories import embedding
 from memories.contract.errors import Invalid, NotFound
@@ -21,7 +22,9 @@ TWO = {"finding": "Science fiction is over-represented in reading.", "category":
 
 
 def store(caller: Caller, *items: dict[str, Any], **options: Any) -> list[Finding]:
-    rows, _ = findings.store(caller=caller, analysis_id="audit", findings=list(items), **options)
+    rows, _ = findings.store(
+        StoreFindings.read({"analysis_id": "audit", "findings": list(items), **options}), caller=caller
+    )
     return rows
 
 
@@ -48,7 +51,7 @@ def test_the_threshold_comes_before_the_limit(alice: Caller) -> None:
 def test_without_embedder_words_find_them_and_it_says_so(alice: Caller, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
     embedding.reset()
-    _, note = findings.store(caller=alice, analysis_id="audit", findings=[ONE, TWO])
+    _, note = findings.store(StoreFindings.read({"analysis_id": "audit", "findings": [ONE, TWO]}), caller=alice)
     assert "until its vector is computed" in note
     result = findings.search(sessions.get_session(alice, "audit"), "outliers")
     assert (result.degraded, result.ranking, len(result.hits)) == (True, "lexical", 1)
@@ -81,7 +84,7 @@ def test_ephemeral_findings_go_and_persistent_ones_stay(alice: Caller) -> None:
 )
 def test_bad_findings_are_named_and_none_is_kept(alice: Caller, items: Any, field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        findings.store(caller=alice, analysis_id="audit", findings=items)
+        findings.store(StoreFindings.read({"analysis_id": "audit", "findings": items}), caller=alice)
     assert caught.value.field == field
     assert not Finding.objects.exists()
 

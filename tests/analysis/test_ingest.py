@@ -13,11 +13,13 @@ from analysis import child_ingest
 from analysis import ingest as ingesting
 from analysis.ingest import ingest
 from analysis.models import Finding, Ingest, IngestedRecord
+from analysis.operations import IngestChildren, IngestRecords
 from analysis.sources.interface import UpstreamFailed
 from memories import services
 from memories.contract import progress
 from memories.contract.errors import Degraded, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
+from memories.operations import Remember
 from tests.fake_rest_api import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def everything(caller: Caller, **overrides: Any) -> ingesting.Ingested:
     arguments = {"analysis_id": "audit", "model": "book", "ingest_all": True, "per_page": 50}
-    return ingest(caller=caller, **{**arguments, **overrides})
+    return ingest(IngestRecords.read({**{**arguments, **overrides}}), caller=caller)
 
 
 def ids() -> list[str]:
@@ -231,11 +233,11 @@ def test_filters_go_over_the_wire_as_declared(alice: Caller, api: Api) -> None:
 
 def test_the_built_in_source_is_one_s_own_view(alice: Caller, olga: Caller, db: None) -> None:
     for n in range(7):
-        services.remember(caller=alice, content=f"Fact {n} about the tills.")
-    services.remember(caller=olga, content="Something of Olga’s persona.")
-    answer = ingest(caller=alice, analysis_id="own", model="memory", ingest_all=True, per_page=3)
+        services.remember(Remember(content=f"Fact {n} about the tills."), caller=alice)
+    services.remember(Remember(content="Something of Olga’s persona."), caller=olga)
+    answer = ingest(IngestRecords(analysis_id="own", model="memory", ingest_all=True, per_page=3), caller=alice)
     assert (answer.records, answer.pages) == (7, 3)
-    page = ingest(caller=alice, analysis_id="own", model="memory", page=3, per_page=3)
+    page = ingest(IngestRecords(analysis_id="own", model="memory", page=3, per_page=3), caller=alice)
     assert (page.page, page.records, page.total_pages) == (3, 1, 3)
 
 
@@ -249,7 +251,7 @@ def reviews(count: int, shared: bool = False) -> list[dict[str, Any]]:
 
 def children(caller: Caller, **overrides: Any) -> child_ingest.Nested:
     arguments = {"analysis_id": "audit", "parent_model": "book", "child_resource": "reviews"}
-    return child_ingest.ingest(caller=caller, **{**arguments, **overrides})
+    return child_ingest.ingest(IngestChildren.read({**{**arguments, **overrides}}), caller=caller)
 
 
 def test_children_of_all_parents_page_by_page(alice: Caller, api: Api) -> None:
@@ -298,7 +300,7 @@ def test_without_parents_it_says_to_ingest_them(alice: Caller, api: Api) -> None
 
 def test_a_page_alone_does_not_lead_a_resume_astray(alice: Caller, api: Api) -> None:
     api.envelope = "drf"
-    ingest(caller=alice, analysis_id="audit", model="book", page=2, per_page=50)
+    ingest(IngestRecords(analysis_id="audit", model="book", page=2, per_page=50), caller=alice)
     answer = everything(alice, resume=True)
     assert (answer.records, answer.total_pages, len(ids())) == (120, 3, 120)
 

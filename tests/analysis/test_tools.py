@@ -18,6 +18,7 @@ from mcp import Client
 from analysis import findings, sessions
 from analysis.ingest import ingest
 from analysis.models import Action, Finding, Ingest, IngestedRecord, Session
+from analysis.operations import IngestRecords, StoreFindings
 from analysis.sources.declaration import parse
 from knowledge.models import Insight
 from memories.contract.errors import Invalid
@@ -107,7 +108,9 @@ def test_progress_and_cancellation_reach_the_work(api: Api, alice: Caller) -> No
     assert 3 <= len(row.pages_done) < 60
     request_count = len(api.requests)
     assert request_count < 40  # nobody waits any more, so nothing more is fetched
-    again = ingest(caller=alice, analysis_id="slow", model="book", ingest_all=True, per_page=2, resume=True)
+    again = ingest(
+        IngestRecords(analysis_id="slow", model="book", ingest_all=True, per_page=2, resume=True), caller=alice
+    )
     assert again.resumed_from == len(row.pages_done) + 1
 
 
@@ -150,8 +153,11 @@ def browser(user: User) -> Browser:
 def test_the_pages_show_what_was_found_and_done_to_their_owner(
     api: Api, alice: Caller, alice_user: User, bob_user: User, ada_user: User, django_assert_max_num_queries: Any
 ) -> None:
-    ingest(caller=alice, analysis_id="audit", model="book", ingest_all=True)
-    findings.store(caller=alice, analysis_id="audit", findings=[{"finding": "Few books are unread.", "category": "x"}])
+    ingest(IngestRecords(analysis_id="audit", model="book", ingest_all=True), caller=alice)
+    findings.store(
+        StoreFindings(analysis_id="audit", findings=[{"finding": "Few books are unread.", "category": "x"}]),
+        caller=alice,
+    )
     action = Action.objects.create(owner=alice.email, analysis_id="audit", model="book", kind="delete")
     session = sessions.get_session(alice, "audit")
     owner_browser = browser(alice_user)
@@ -174,7 +180,7 @@ def test_the_pages_show_what_was_found_and_done_to_their_owner(
 
 def test_a_finding_becomes_an_insight_with_its_provenance(alice: Caller, alice_user: User, bob_user: User) -> None:
     (row,), _ = findings.store(
-        caller=alice, analysis_id="audit", findings=[{"finding": "Orders of May are counted twice."}]
+        StoreFindings(analysis_id="audit", findings=[{"finding": "Orders of May are counted twice."}]), caller=alice
     )
     page = reverse("propose") + f"?finding={row.pk.hex}"
     assert browser(bob_user).get(page).status_code == 404
@@ -195,7 +201,7 @@ def test_an_export_is_a_file_for_its_owner(
     api: Api, alice: Caller, alice_user: User, bob_user: User, format: str
 ) -> None:
     api.books["0"]["title"] = "=HYPERLINK(1)"
-    ingest(caller=alice, analysis_id="audit", model="book", ingest_all=True)
+    ingest(IngestRecords(analysis_id="audit", model="book", ingest_all=True), caller=alice)
 
     async def act(client: Any) -> Any:
         return await client.call_tool(
@@ -259,17 +265,20 @@ def test_files_are_a_source_too(alice: Caller, settings: Any, tmp_path: Any) -> 
         '[models.secret]\npath = "../../etc/passwd"\n'
     )
     settings.ANALYSIS_FILES, settings.ANALYSIS_SOURCES = str(tmp_path), str(tmp_path / "sources.toml")
-    assert ingest(caller=alice, analysis_id="f", model="deal", ingest_all=True, per_page=1).records == 2
-    assert ingest(caller=alice, analysis_id="f", model="note", ingest_all=True).records == 2
+    assert ingest(IngestRecords(analysis_id="f", model="deal", ingest_all=True, per_page=1), caller=alice).records == 2
+    assert ingest(IngestRecords(analysis_id="f", model="note", ingest_all=True), caller=alice).records == 2
     with pytest.raises(Exception, match="outside of ANALYSIS_FILES"):
-        ingest(caller=alice, analysis_id="f", model="secret", ingest_all=True)
+        ingest(IngestRecords.read({"analysis_id": "f", "model": "secret", "ingest_all": True}), caller=alice)
 
 
 def test_a_hundred_thousand_records_from_the_upstream(api: Api, alice: Caller) -> None:
     api.fill(100_000)
     calls = 0
     while True:
-        answer = ingest(caller=alice, analysis_id="big", model="book", ingest_all=True, per_page=1000, resume=calls > 0)
+        answer = ingest(
+            IngestRecords(analysis_id="big", model="book", ingest_all=True, per_page=1000, resume=calls > 0),
+            caller=alice,
+        )
         calls += 1
         if not answer.capped:
             break

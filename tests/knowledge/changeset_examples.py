@@ -9,6 +9,7 @@ from knowledge.changesets.apply import Applied
 from knowledge.changesets.apply import apply as apply_changes
 from knowledge.insights.capture import capture
 from knowledge.models import Insight
+from knowledge.operations import Apply, Capture
 from knowledge.review.decisions import approve
 from memories.identity.caller import Caller
 from tests.knowledge.conftest import ORDERS, everything
@@ -19,7 +20,10 @@ COUNT = iter(range(10_000))
 
 def approved(owner: Caller, curator: Caller, **fields: Any) -> Insight:
     text = f"An insight about orders, number {next(COUNT)}."
-    insight = capture(caller=owner, insight_text=text, category="data_quality", entity_urns=[ORDERS], **fields).insight
+    insight = capture(
+        Capture.read({"insight_text": text, "category": "data_quality", "entity_urns": [ORDERS], **fields}),
+        caller=owner,
+    ).insight
     return approve(caller=curator, insight_id=insight.pk)
 
 
@@ -29,7 +33,9 @@ def change(kind: str, target: str = "", detail: str = "", **extra_fields: str) -
 
 def apply(owner: Caller, curator: Caller, *changes: dict[str, str], urn: str = ORDERS) -> Applied:
     insight = approved(owner, curator)
-    return apply_changes(caller=curator, insight_ids=[insight.pk.hex], changes=list(changes), entity_urn=urn)
+    return apply_changes(
+        Apply.read({"insight_ids": [insight.pk.hex], "changes": list(changes), "entity_urn": urn}), caller=curator
+    )
 
 
 def snapshot() -> str:

@@ -16,12 +16,14 @@ from knowledge.admin.insights import InsightAdmin
 from knowledge.changesets.apply import apply
 from knowledge.insights.capture import capture
 from knowledge.models import Changeset, Insight
+from knowledge.operations import Apply, Capture
 from memories import services
 from memories.admin import base
 from memories.admin.base import EstimatedPaginator
 from memories.admin.records import MemoryRecordAdmin
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
+from memories.operations import Remember, Supersede
 from memories.writing import bulk_actions
 from memory_project.models import User
 from memory_project.portal.urls import urlpatterns
@@ -36,11 +38,15 @@ INSIGHTS = "admin:knowledge_insight_changelist"
 def insight(small_catalog: None, alice: Caller) -> Insight:
     action = {"action_type": "add_tag", "detail": "Training"}
     return capture(
+        Capture.read(
+            {
+                "insight_text": "Stores 9001 to 9099 are <training> tills.",
+                "category": "data_quality",
+                "entity_urns": [ORDERS],
+                "suggested_actions": [action],
+            }
+        ),
         caller=alice,
-        insight_text="Stores 9001 to 9099 are <training> tills.",
-        category="data_quality",
-        entity_urns=[ORDERS],
-        suggested_actions=[action],
     ).insight
 
 
@@ -92,7 +98,7 @@ def test_a_decision_is_asked_for_its_reason_and_carried_out_by_services(
 
 def test_all_that_match_are_meant_where_all_are_chosen(cora_user: User, alice: Caller, insight: Insight) -> None:
     for number in range(60):
-        capture(caller=alice, insight_text=f"A claim with the number {number}.", category="correction")
+        capture(Capture(insight_text=f"A claim with the number {number}.", category="correction"), caller=alice)
     client = browser(cora_user)
     question = act(client, "approve", insight.pk, select_across="1")
     assert "Approve: 61" in question.content.decode()
@@ -117,7 +123,7 @@ def test_a_changeset_reads_as_a_diff_with_its_sources(
 ) -> None:
     source = approved(alice, cora)
     changes = [change("update_description", "column:amount", "The net amount.")]
-    applied = apply(caller=cora, insight_ids=[source.pk.hex], changes=changes, entity_urn=ORDERS)
+    applied = apply(Apply.read({"insight_ids": [source.pk.hex], "changes": changes, "entity_urn": ORDERS}), caller=cora)
     client = browser(cora_user)
     rows = text(client, reverse("admin:knowledge_changeset_changelist"))
     assert "sales.orders" in rows
@@ -132,7 +138,7 @@ def test_a_changeset_reads_as_a_diff_with_its_sources(
 def test_memories_show_their_chain_and_are_forgotten_with_a_reason(
     ada_user: User, alice: Caller, fact: MemoryRecord
 ) -> None:
-    new = services.supersede(caller=alice, record_id=fact.pk, content="Revenue includes refunds.").record
+    new = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
     client = browser(ada_user)
     page = text(client, reverse("admin:memories_memoryrecord_change", args=[new.pk]))
     assert "Revenue in the sales mart excludes refunds.</a> (superseded)" in page
@@ -147,8 +153,8 @@ def test_memories_show_their_chain_and_are_forgotten_with_a_reason(
 def test_stale_memories_and_corrections_have_lists_of_their_own(
     ada_user: User, alice: Caller, olga_user: User, fact: MemoryRecord
 ) -> None:
-    new = services.supersede(caller=alice, record_id=fact.pk, content="Revenue includes refunds.").record
-    stale = services.remember(caller=alice, content="Orders come twice a day.").record
+    new = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
+    stale = services.remember(Remember(content="Orders come twice a day."), caller=alice).record
     services.mark_stale(caller=alice, record_id=stale.pk, reason="the column day was removed")
     client = browser(ada_user)
     stale_url, corrections_url = (f"admin:memories_{name}_changelist" for name in ("stalememory", "correction"))
@@ -169,8 +175,12 @@ def test_stale_memories_and_corrections_have_lists_of_their_own(
 def test_a_correction_of_what_the_reader_may_not_see_does_not_tell_it(
     ada_user: User, bob_user: User, alice: Caller
 ) -> None:
-    old = services.remember(caller=alice, content="A private belief about orders.", visibility="private").record
-    services.supersede(caller=alice, record_id=old.pk, content="A belief about all orders.", visibility="persona")
+    old = services.remember(
+        Remember(content="A private belief about orders.", visibility="private"), caller=alice
+    ).record
+    services.supersede(
+        Supersede(record_id=old.pk, content="A belief about all orders.", visibility="persona"), caller=alice
+    )
     bob_user.is_staff = True
     bob_user.save()
     bob_user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
@@ -223,7 +233,7 @@ def test_what_is_chosen_with_an_act_is_asked_for(
 def test_a_curator_is_offered_what_is_theirs_to_decide(
     cora_user: User, alice: Caller, cora: Caller, fact: MemoryRecord
 ) -> None:
-    her_memory = services.remember(caller=cora, content="What Cora herself has learned.").record
+    her_memory = services.remember(Remember(content="What Cora herself has learned."), caller=cora).record
     list_url = "admin:memories_memoryrecord_changelist"
     page = act(browser(cora_user), "forget", her_memory.pk, fact.pk, list_url=list_url).content.decode()
     assert ("Forget: 1" in page, "1 of the chosen rows are left out" in " ".join(page.split())) == (True, True)
@@ -284,7 +294,7 @@ def test_lists_link_what_is_asked_for_every_day_and_save_views(cora_user: User, 
 
 def test_large_counts_are_estimated(ada_user: User, monkeypatch: pytest.MonkeyPatch, alice: Caller) -> None:
     for number in range(4):
-        services.remember(caller=alice, content=f"Fact number {number} of a few.")
+        services.remember(Remember(content=f"Fact number {number} of a few."), caller=alice)
     rows = MemoryRecord.objects.all()
     assert EstimatedPaginator(rows, 2).count == 4
     assert base.planned_rows(rows) > 0

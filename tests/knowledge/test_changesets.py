@@ -17,11 +17,13 @@ from knowledge.changesets.apply import preview as preview_changes
 from knowledge.changesets.change_request import CHANGE_TYPES
 from knowledge.insights.capture import capture
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
+from knowledge.operations import Apply, Capture
 from knowledge.review.decisions import reject
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
+from memories.operations import Remember
 from tests.knowledge.changeset_examples import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS, V2_COLUMN, put
 
@@ -64,10 +66,13 @@ def test_several_changes_of_one_path_go_back_to_the_first_state(lived_in: Catalo
 
 
 def test_from_capture_to_roll_back(small_catalog: None, alice: Caller, olga: Caller, cora: Caller) -> None:
-    old = services.remember(caller=alice, content="Training stores are 9001 to 9050.").record
+    old = services.remember(Remember(content="Training stores are 9001 to 9050."), caller=alice).record
     insight = approved(alice, cora, supersedes=old.pk.hex)
     result = apply_changes(
-        caller=cora, insight_ids=[insight.pk.hex], changes=[change("add_tag", detail="Training")], entity_urn=ORDERS
+        Apply.read(
+            {"insight_ids": [insight.pk.hex], "changes": [change("add_tag", detail="Training")], "entity_urn": ORDERS}
+        ),
+        caller=cora,
     )
     insight.refresh_from_db()
     old.refresh_from_db()
@@ -91,14 +96,17 @@ def test_from_capture_to_roll_back(small_catalog: None, alice: Caller, olga: Cal
 
 
 def test_only_approved_insights_are_applied(small_catalog: None, alice: Caller, cora: Caller) -> None:
-    pending = capture(caller=alice, insight_text="This one still waits.", category="correction").insight
-    rejected = capture(caller=alice, insight_text="This one was refused.", category="correction").insight
+    pending = capture(Capture(insight_text="This one still waits.", category="correction"), caller=alice).insight
+    rejected = capture(Capture(insight_text="This one was refused.", category="correction"), caller=alice).insight
     reject(caller=cora, insight_id=rejected.pk)
     for insight in (pending, rejected):
         with pytest.raises(Conflict, match="only approved"):
-            apply_changes(caller=cora, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
+            apply_changes(
+                Apply.read({"insight_ids": [insight.pk.hex], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}),
+                caller=cora,
+            )
     with pytest.raises(Invalid, match="insight_ids"):
-        apply_changes(caller=cora, insight_ids=[], changes=[CASES["add_tag"]], entity_urn=ORDERS)
+        apply_changes(Apply.read({"insight_ids": [], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}), caller=cora)
     assert not Changeset.objects.exists()
 
 
@@ -106,7 +114,10 @@ def test_applying_twice_is_refused(small_catalog: None, alice: Caller, cora: Cal
     result = apply(alice, cora, CASES["add_tag"])
     with pytest.raises(Conflict):
         apply_changes(
-            caller=cora, insight_ids=result.changeset.insight_ids, changes=[CASES["add_tag"]], entity_urn=ORDERS
+            Apply.read(
+                {"insight_ids": result.changeset.insight_ids, "changes": [CASES["add_tag"]], "entity_urn": ORDERS}
+            ),
+            caller=cora,
         )
     with pytest.raises(Conflict):
         resume(caller=cora, changeset_id=result.changeset.pk)
@@ -120,8 +131,13 @@ def test_analysts_apply_nothing_and_outsiders_find_nothing(
 ) -> None:
     insight = approved(alice, cora)
     with pytest.raises(Forbidden):
-        apply_changes(caller=alice, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
-    result = apply_changes(caller=cora, insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS)
+        apply_changes(
+            Apply.read({"insight_ids": [insight.pk.hex], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}),
+            caller=alice,
+        )
+    result = apply_changes(
+        Apply.read({"insight_ids": [insight.pk.hex], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}), caller=cora
+    )
     with pytest.raises(Forbidden):
         rollback.roll_back(caller=alice, changeset_id=result.changeset.pk)
     with pytest.raises(NotFound):
@@ -171,10 +187,14 @@ def test_a_preview_writes_nothing_and_tells_absent_from_empty(small_catalog: Non
     put(ORDERS, "editableDatasetProperties", {"description": ""})
     insight = approved(alice, cora)
     preview = preview_changes(
+        Apply.read(
+            {
+                "insight_ids": [insight.pk.hex],
+                "changes": [CASES["update_description"], CASES["add_tag"]],
+                "entity_urn": ORDERS,
+            }
+        ),
         caller=cora,
-        insight_ids=[insight.pk.hex],
-        changes=[CASES["update_description"], CASES["add_tag"]],
-        entity_urn=ORDERS,
     )
     from knowledge.responses import planned_response
 

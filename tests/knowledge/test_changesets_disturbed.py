@@ -15,6 +15,7 @@ from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply as apply_changes
 from knowledge.changesets.apply import resume
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
+from knowledge.operations import Apply
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 from tests.fake_datahub import Faults, Handler
@@ -82,7 +83,8 @@ def test_two_curators_at_once_one_wins_and_the_other_is_told(
     results = together(
         2,
         lambda n: apply_changes(
-            caller=curators[n], insight_ids=[insight.pk.hex], changes=[CASES["add_tag"]], entity_urn=ORDERS
+            Apply.read({"insight_ids": [insight.pk.hex], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}),
+            caller=curators[n],
         ),
     )
     assert sorted(type(result).__name__ for result in results) == ["Applied", "Conflict"]
@@ -96,10 +98,17 @@ def test_twenty_applies_at_once_on_one_entity_lose_nothing(
     results = together(
         20,
         lambda n: apply_changes(
+            Apply.read(
+                {
+                    "insight_ids": [bound[n].pk.hex],
+                    "changes": [
+                        change("add_tag", detail=f"t{n}"),
+                        change("add_owner", "DATA_STEWARD", f"p{n}@example.org"),
+                    ],
+                    "entity_urn": ORDERS,
+                }
+            ),
             caller=cora,
-            insight_ids=[bound[n].pk.hex],
-            changes=[change("add_tag", detail=f"t{n}"), change("add_owner", "DATA_STEWARD", f"p{n}@example.org")],
-            entity_urn=ORDERS,
         ),
     )
     assert [type(result).__name__ for result in results] == ["Applied"] * 20
@@ -174,7 +183,10 @@ def test_a_catalog_that_is_overtaken_or_busy_is_asked_again(
     if result.changeset.state != ChangesetState.APPLIED:
         assert result.changeset.state == ChangesetState.FAILED
         result = apply_changes(
-            caller=cora, insight_ids=result.changeset.insight_ids, changes=[CASES["set_domain"]], entity_urn=ORDERS
+            Apply.read(
+                {"insight_ids": result.changeset.insight_ids, "changes": [CASES["set_domain"]], "entity_urn": ORDERS}
+            ),
+            caller=cora,
         )
     assert result.changeset.state == ChangesetState.APPLIED
 
@@ -189,7 +201,9 @@ def test_a_kill_between_intent_and_answer_is_resumed(
     with monkeypatch.context() as patch:
         patch.setattr("knowledge.catalog.datahub.DataHubCatalog.write", killed)
         with pytest.raises(KeyboardInterrupt):
-            apply_changes(caller=cora, insight_ids=[insight.pk.hex], changes=THREE, entity_urn=ORDERS)
+            apply_changes(
+                Apply.read({"insight_ids": [insight.pk.hex], "changes": THREE, "entity_urn": ORDERS}), caller=cora
+            )
     changeset = Changeset.objects.get()
     assert changeset.state == ChangesetState.PARTIAL
     assert [row.outcome for row in changeset.changes.all()] == ["sending", "planned", "planned"]

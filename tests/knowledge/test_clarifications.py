@@ -14,6 +14,7 @@ from knowledge.insights.capture import capture
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Insight
+from knowledge.operations import AnswerQuestion, Capture
 from knowledge.review import clarifications, decisions
 from knowledge.review.queue import Queue
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("small_catalog")
 @pytest.fixture
 def insight(alice: Caller) -> Insight:
     return capture(
-        caller=alice, insight_text="Orders are closed at night.", category="data_quality", entity_urns=[ORDERS]
+        Capture(insight_text="Orders are closed at night.", category="data_quality", entity_urns=[ORDERS]), caller=alice
     ).insight
 
 
@@ -48,7 +49,7 @@ def test_a_question_waits_for_its_author_and_the_answer_for_a_curator(
     assert list(queries.waiting(cora)) == []
     assert list(queries.awaiting_authors(cora)) == [insight]
     assert list(clarifications.open_questions(alice)) == [insight]
-    clarifications.answer(caller=alice, insight_id=insight.pk, notes="Since March 2026.")
+    clarifications.answer(AnswerQuestion(insight_id=insight.pk, notes="Since March 2026."), caller=alice)
     assert list(queries.waiting(cora)) == [insight]
     words = [(word.kind, word.by, word.notes) for word in clarifications.conversation(insight.decisions.all())]
     assert words == [
@@ -66,11 +67,11 @@ def test_who_may_ask_and_who_may_answer(
     with pytest.raises(Invalid, match="needs to know"):
         clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="  ")
     with pytest.raises(Conflict, match="no open question"):
-        clarifications.answer(caller=alice, insight_id=insight.pk, notes="Nobody asked.")
+        clarifications.answer(AnswerQuestion.read({"insight_id": insight.pk, "notes": "Nobody asked."}), caller=alice)
     clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Why?")
     for outsider in (bob, olga):
         with pytest.raises(NotFound):
-            clarifications.answer(caller=outsider, insight_id=insight.pk, notes="Because.")
+            clarifications.answer(AnswerQuestion.read({"insight_id": insight.pk, "notes": "Because."}), caller=outsider)
     assert list(clarifications.open_questions(bob)) == []
 
 

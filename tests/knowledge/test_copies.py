@@ -10,15 +10,18 @@ from django.db import connection
 from analysis import findings, sessions
 from analysis.ingest import ingest
 from analysis.models import Finding, IngestedRecord
+from analysis.operations import IngestRecords, StoreFindings
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply
 from knowledge.insights.capture import capture
 from knowledge.models import Change
+from knowledge.operations import Appeal, Apply, Capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Conflict, Forbidden
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.operations import Erase, Remember, Restore, Revise, Share
 from memories.writing import bulk_actions, erasure, ownership
 from memory_project.accounts import people
 from memory_project.models import User
@@ -45,28 +48,33 @@ def holding(text: str) -> dict[str, int]:
 def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Caller, bob: Caller, cora: Caller) -> None:
     """The text, spread as far as it goes: history, notes, another's analysis, the catalog and its changeset."""
     captured = capture(
-        caller=alice, insight_text=SECRET, category="data_quality", entity_urns=[ORDERS], visibility="persona"
+        Capture(insight_text=SECRET, category="data_quality", entity_urns=[ORDERS], visibility="persona"), caller=alice
     ).insight
     decisions.approve(caller=cora, insight_id=captured.pk, notes=f"I agree: {SECRET}")
-    ingest(caller=bob, analysis_id="b", model="memory", ingest_all=True)
+    ingest(IngestRecords(analysis_id="b", model="memory", ingest_all=True), caller=bob)
     findings.store(
-        caller=bob, analysis_id="b", findings=[{"finding": f"Interesting: {SECRET}", "metadata": {"q": SECRET}}]
+        StoreFindings(analysis_id="b", findings=[{"finding": f"Interesting: {SECRET}", "metadata": {"q": SECRET}}]),
+        caller=bob,
     )
-    memory = services.remember(caller=alice, content="Something else altogether.").record
+    memory = services.remember(Remember(content="Something else altogether."), caller=alice).record
     bulk_actions.start(caller=alice, act="forget", unit_ids=[memory.pk], note=f"because {SECRET}")
     applied = apply(
+        Apply.read(
+            {
+                "insight_ids": [captured.pk.hex],
+                "changes": [change("update_description", "", SECRET)],
+                "entity_urn": ORDERS,
+            }
+        ),
         caller=cora,
-        insight_ids=[captured.pk.hex],
-        changes=[change("update_description", "", SECRET)],
-        entity_urn=ORDERS,
     )
     with pytest.raises(Conflict, match=applied.changeset.pk.hex):
-        erasure.erase(caller=alice, record_id=captured.pk, confirm=True)
+        erasure.erase(Erase.read({"record_id": captured.pk, "confirm": True}), caller=alice)
     rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)
-    ingest(caller=alice, analysis_id="a", model="memory", ingest_all=True)
+    ingest(IngestRecords(analysis_id="a", model="memory", ingest_all=True), caller=alice)
     assert {"memory_records", "ingested_records", "analysis_memories", "catalog_aspects"} <= set(holding(SECRET))
 
-    erasure.erase(caller=alice, record_id=captured.pk, confirm=True)
+    erasure.erase(Erase(record_id=captured.pk, confirm=True), caller=alice)
 
     assert holding(SECRET) == {}
     (value,) = Change.objects.filter(changeset=applied.changeset).values_list("written", flat=True)
@@ -81,15 +89,15 @@ def copies(owner: Caller) -> list[str]:
 
 @pytest.fixture
 def copied(alice: Caller, bob: Caller) -> MemoryRecord:
-    record = services.remember(caller=alice, content=SECRET).record
-    services.remember(caller=bob, content="Bob’s own knowledge.")
-    ingest(caller=bob, analysis_id="b", model="memory", ingest_all=True)
+    record = services.remember(Remember(content=SECRET), caller=alice).record
+    services.remember(Remember(content="Bob’s own knowledge."), caller=bob)
+    ingest(IngestRecords(analysis_id="b", model="memory", ingest_all=True), caller=bob)
     assert SECRET in copies(bob)
     return record
 
 
 def test_a_memory_made_private_leaves_other_people_s_analyses(alice: Caller, bob: Caller, copied: MemoryRecord) -> None:
-    services.share(caller=alice, record_id=copied.pk, visibility="private")
+    services.share(Share(record_id=copied.pk, visibility="private"), caller=alice)
     assert copies(bob) == ["Bob’s own knowledge."]
     assert not Finding.objects.filter(session=sessions.get_session(bob, "b"), finding__contains="margin").exists()
 
@@ -97,8 +105,8 @@ def test_a_memory_made_private_leaves_other_people_s_analyses(alice: Caller, bob
 def test_a_memory_whose_owner_moved_follows_its_reader(
     alice: Caller, bob: Caller, olga: Caller, ada: Caller, copied: MemoryRecord
 ) -> None:
-    services.share(caller=alice, record_id=copied.pk, visibility="private")
-    ingest(caller=alice, analysis_id="a", model="memory", ingest_all=True)
+    services.share(Share(record_id=copied.pk, visibility="private"), caller=alice)
+    ingest(IngestRecords(analysis_id="a", model="memory", ingest_all=True), caller=alice)
     assert SECRET in copies(alice)
     ownership.move_ownership(caller=ada, old=alice.email, new=olga.email)
     assert SECRET not in copies(alice)
@@ -118,17 +126,22 @@ def test_a_replacement_needs_both_sides(
     small_catalog: None, alice: Caller, olga: Caller, cora: Caller, ada: Caller
 ) -> None:
     """A curator of one persona does not take away what belongs to another."""
-    memory = services.remember(caller=olga, content="Stock is counted on Fridays.", visibility="everyone").record
+    memory = services.remember(
+        Remember(content="Stock is counted on Fridays.", visibility="everyone"), caller=olga
+    ).record
     insight = capture(
-        caller=alice, insight_text="Stock is counted on Mondays.", category="correction", supersedes=memory.pk.hex
+        Capture.read(
+            {"insight_text": "Stock is counted on Mondays.", "category": "correction", "supersedes": memory.pk.hex}
+        ),
+        caller=alice,
     ).insight
     decisions.approve(caller=cora, insight_id=insight.pk)
     arguments: dict[str, Any] = {"insight_ids": [insight.pk.hex], "changes": [change("add_tag", "", "Counted")]}
     with pytest.raises(Forbidden, match="replaces a memory that you may not decide on"):
-        apply(caller=cora, entity_urn=ORDERS, **arguments)
+        apply(Apply.read({"entity_urn": ORDERS, **arguments}), caller=cora)
     memory.refresh_from_db()
     assert memory.status == "active"
-    applied = apply(caller=ada, entity_urn=ORDERS, **arguments)
+    applied = apply(Apply.read({"entity_urn": ORDERS, **arguments}), caller=ada)
     memory.refresh_from_db()
     assert memory.status == "superseded"
     assert set(applied.changeset.personas) == {"sales", "supply"}
@@ -141,21 +154,21 @@ def test_a_replacement_needs_both_sides(
 
 
 def test_a_rejection_is_appealed_and_not_undone_by_its_owner(alice: Caller, bob: Caller, cora: Caller) -> None:
-    insight = capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    insight = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
     decisions.reject(caller=cora, insight_id=insight.pk, notes="not true")
     with pytest.raises(Conflict, match="appeal"):
-        services.restore(caller=alice, record_id=insight.pk)
+        services.restore(Restore.read({"record_id": insight.pk}), caller=alice)
     with pytest.raises(Forbidden, match="its owner appeals"):
-        decisions.appeal(caller=cora, insight_id=insight.pk, notes="no")
-    appealed = decisions.appeal(caller=alice, insight_id=insight.pk, notes="The till says so.")
+        decisions.appeal(Appeal.read({"insight_id": insight.pk, "notes": "no"}), caller=cora)
+    appealed = decisions.appeal(Appeal(insight_id=insight.pk, notes="The till says so."), caller=alice)
     assert (appealed.state, appealed.record.status) == ("pending", "active")
     assert appealed.record.visibility == "private"  # as it waited before: shared only once it is approved
 
 
 def test_an_edit_of_an_approved_claim_waits_while_the_text_stays_in_force(alice: Caller, cora: Caller) -> None:
-    insight = capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    insight = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
     decisions.approve(caller=cora, insight_id=insight.pk)
-    services.revise(caller=alice, record_id=insight.pk, content="Orders come three times a day.")
+    services.revise(Revise(record_id=insight.pk, content="Orders come three times a day."), caller=alice)
     record = MemoryRecord.objects.get(pk=insight.pk)
     assert record.content == "Orders come twice a day."
     decisions.approve(caller=cora, insight_id=insight.pk)

@@ -14,10 +14,12 @@ from knowledge.changesets.apply import apply
 from knowledge.freshness import baselines, comparison
 from knowledge.insights.capture import capture
 from knowledge.models import Changeset
+from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from memories import services
 from memories.identity.caller import Caller, system_caller
 from memories.models import Batch, MemoryRecord
+from memories.operations import MarkFeedback, Remember, Share, Supersede
 from memories.writing import feedback
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS, column
@@ -40,14 +42,20 @@ def text(client: Client, url: str) -> str:
 
 def applied(alice: Caller, cora: Caller) -> Changeset:
     captured = capture(
+        Capture.read(
+            {
+                "insight_text": "Cancelled orders are in the table of orders.",
+                "category": "data_quality",
+                "entity_urns": [ORDERS],
+                "suggested_actions": [DESCRIBE],
+            }
+        ),
         caller=alice,
-        insight_text="Cancelled orders are in the table of orders.",
-        category="data_quality",
-        entity_urns=[ORDERS],
-        suggested_actions=[DESCRIBE],
     ).insight
     decisions.approve(caller=cora, insight_id=captured.pk, notes="checked")
-    return apply(caller=cora, insight_ids=[captured.pk.hex], changes=[DESCRIBE], entity_urn=ORDERS).changeset
+    return apply(
+        Apply.read({"insight_ids": [captured.pk.hex], "changes": [DESCRIBE], "entity_urn": ORDERS}), caller=cora
+    ).changeset
 
 
 # -- stale review --------------------------------------------------------------------------------------------
@@ -55,7 +63,9 @@ def applied(alice: Caller, cora: Caller) -> Changeset:
 
 def about_status(caller: Caller, content: str = "The status closed includes cancelled orders.") -> MemoryRecord:
     related = [{"urn": ORDERS, "column": "status", "relevance": "what it is about"}]
-    record = services.remember(caller=caller, content=content, entity_urns=[ORDERS], related_columns=related).record
+    record = services.remember(
+        Remember.read({"content": content, "entity_urns": [ORDERS], "related_columns": related}), caller=caller
+    ).record
     baselines.take_baselines([record.pk])
     return record
 
@@ -108,7 +118,7 @@ def test_a_memory_marked_wrong_waits_in_its_owner_s_stale_review(
 
 
 def test_my_word_stands_on_the_memory_and_can_be_taken_back(bob: Caller, bob_user: User, fact: MemoryRecord) -> None:
-    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
     client = browser(bob_user)
     assert "You said: wrong." in text(client, reverse("memory", args=[fact.pk]))
     client.post(reverse("change-memory", args=[fact.pk, "withdraw"]))
@@ -120,7 +130,9 @@ def test_my_word_stands_on_the_memory_and_can_be_taken_back(bob: Caller, bob_use
 
 
 def test_the_slider_shows_what_was_believed_when(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
-    new = services.supersede(caller=alice, record_id=fact.pk, content="Revenue in the sales mart includes refunds.")
+    new = services.supersede(
+        Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."), caller=alice
+    )
     address = reverse("chain", args=[fact.pk])
     client = browser(alice_user)
     assert client.get(address).context["believed"].content == new.record.content
@@ -132,8 +144,10 @@ def test_the_slider_shows_what_was_believed_when(alice: Caller, alice_user: User
 
 
 def test_a_chain_shows_nothing_that_was_private(alice: Caller, bob_user: User, olga_user: User) -> None:
-    old = services.remember(caller=alice, content="A thought that was private then.", visibility="private").record
-    services.share(caller=alice, record_id=old.pk, visibility="persona")
+    old = services.remember(
+        Remember(content="A thought that was private then.", visibility="private"), caller=alice
+    ).record
+    services.share(Share(record_id=old.pk, visibility="persona"), caller=alice)
     page = browser(bob_user).get(reverse("chain", args=[old.pk]) + "?at=0")
     assert "private then" not in " ".join(page.content.decode().split())
     assert browser(olga_user).get(reverse("chain", args=[old.pk])).status_code == 404
@@ -142,7 +156,9 @@ def test_a_chain_shows_nothing_that_was_private(alice: Caller, bob_user: User, o
 def test_corrections_are_listed_beside_what_they_correct(
     alice: Caller, cora_user: User, olga_user: User, fact: MemoryRecord
 ) -> None:
-    services.supersede(caller=alice, record_id=fact.pk, content="Revenue in the sales mart includes refunds.")
+    services.supersede(
+        Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."), caller=alice
+    )
     assert "<del>" in text(browser(cora_user), reverse("chains"))
     assert "No corrections yet" in text(browser(olga_user), reverse("chains"))
 
@@ -232,8 +248,10 @@ def test_knowledge_shows_what_was_promoted_with_its_source(alice: Caller, cora: 
 
 
 def test_an_entity_s_page_has_all_about_it(alice: Caller, cora: Caller, alice_user: User, olga_user: User) -> None:
-    services.remember(caller=alice, content="Orders of test stores are left out.", entity_urns=[ORDERS])
-    capture(caller=alice, insight_text="Orders are loaded at night.", category="relationship", entity_urns=[ORDERS])
+    services.remember(Remember(content="Orders of test stores are left out.", entity_urns=[ORDERS]), caller=alice)
+    capture(
+        Capture(insight_text="Orders are loaded at night.", category="relationship", entity_urns=[ORDERS]), caller=alice
+    )
     changeset = applied(alice, cora)
     address = f"{reverse('entity')}?urn={ORDERS}"
     page = text(browser(alice_user), address)
@@ -260,7 +278,9 @@ def test_pages_ask_a_bounded_number_of_queries(
 ) -> None:
     for n in range(6):
         record = about_status(alice, f"Fact {n} about the status of orders.")
-        services.supersede(caller=alice, record_id=record.pk, content=f"Corrected fact {n} about the orders.")
+        services.supersede(
+            Supersede(record_id=record.pk, content=f"Corrected fact {n} about the orders."), caller=alice
+        )
         services.mark_stale(
             caller=system_caller(), record_id=about_status(alice, f"Stale {n} on orders.").pk, reason=f"r{n}"
         )

@@ -24,6 +24,7 @@ from knowledge.insights.capture import capture
 from knowledge.insights.lifecycle import edit
 from knowledge.mcp_tools.catalog import catalog_lineage
 from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline, EntityState
+from knowledge.operations import Apply, Capture, Edit
 from knowledge.review.decisions import approve
 from knowledge.tasks import check_freshness
 from memories import services
@@ -31,6 +32,7 @@ from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord, Status
+from memories.operations import Remember, Share, Verify
 from tests.fake_datahub import Faults, Handler
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, V2_COLUMN, column, datahub, put, schema_of
 
@@ -39,7 +41,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def about(caller: Caller, text: str, *columns: str, urn: str = ORDERS) -> MemoryRecord:
     related_columns = [{"urn": urn, "column": name, "relevance": "what it is about"} for name in columns]
-    return services.remember(caller=caller, content=text, entity_urns=[urn], related_columns=related_columns).record
+    return services.remember(
+        Remember.read({"content": text, "entity_urns": [urn], "related_columns": related_columns}), caller=caller
+    ).record
 
 
 def schema(*fields: dict[str, Any], urn: str = ORDERS) -> None:
@@ -133,7 +137,7 @@ def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) ->
     comparison.check_all_entities(50)
     assert memory_recall(alice, query="amounts gross of tax").data["count"] == 0
     assert memory_manage(alice, "review_stale")["total"] == 1
-    services.verify(caller=alice, record_id=record.pk, note="it moved to the lines")
+    services.verify(Verify(record_id=record.pk, note="it moved to the lines"), caller=alice)
     assert comparison.check_all_entities(50).stale == 0
     assert status(record)[0] == Status.ACTIVE
 
@@ -155,11 +159,12 @@ def test_our_own_apply_leaves_the_insight_s_memory_and_no_other(
 ) -> None:
     memory = about(alice, "Orders come in with two days of delay.")
     insight = capture(
-        caller=alice, insight_text="Orders are replaced by the mart.", category="correction", entity_urns=[ORDERS]
+        Capture(insight_text="Orders are replaced by the mart.", category="correction", entity_urns=[ORDERS]),
+        caller=alice,
     ).insight
     approve(caller=cora, insight_id=insight.pk)
     changes = [{"change_type": "deprecate", "target": MART, "detail": "Use the mart."}]
-    result = apply(caller=cora, insight_ids=[insight.pk.hex], changes=changes, entity_urn=ORDERS)
+    result = apply(Apply.read({"insight_ids": [insight.pk.hex], "changes": changes, "entity_urn": ORDERS}), caller=cora)
     assert result.changeset.state == "applied"
     assert status(memory) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: Use the mart.")
     assert comparison.check_all_entities(50).stale == 0
@@ -228,7 +233,7 @@ def test_a_column_that_the_text_names_leaves_a_hint(
     hit = memory_recall(alice, query=text).data["memories"][0]
     assert ("the column status was removed" in hit.get("to_verify", "")) is has_hint
     assert (record in list(stale_review.needs_verification(alice))) is has_hint
-    services.verify(caller=alice, record_id=record.pk)
+    services.verify(Verify(record_id=record.pk), caller=alice)
     assert "to_verify" not in memory_recall(alice, query=text).data["memories"][0]
 
 
@@ -257,8 +262,8 @@ def test_another_catalog_knows_nothing_of_what_was_seen_in_this_one(
 
 
 def test_a_curator_s_edit_of_the_entities_grounds_the_memory(small_catalog: None, alice: Caller, cora: Caller) -> None:
-    insight = capture(caller=alice, insight_text="It is replaced by the mart.", category="correction").insight
-    edit(caller=cora, insight_id=insight.pk, entity_urns=[ORDERS])
+    insight = capture(Capture(insight_text="It is replaced by the mart.", category="correction"), caller=alice).insight
+    edit(Edit(insight_id=insight.pk, entity_urns=[ORDERS]), caller=cora)
     assert list(EntityBaseline.objects.values_list("urn", flat=True)) == [ORDERS]
 
 
@@ -281,11 +286,11 @@ def test_curators_decide_stale_memories_of_their_personas(
 
 def test_a_private_stale_memory_is_its_owner_s_alone(small_catalog: None, alice: Caller, cora: Caller) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
-    services.share(caller=alice, record_id=record.pk, visibility="private")
+    services.share(Share(record_id=record.pk, visibility="private"), caller=alice)
     schema(column("status"))
     comparison.check_all_entities(50)
     with pytest.raises(NotFound):
-        services.verify(caller=cora, record_id=record.pk)
+        services.verify(Verify.read({"record_id": record.pk}), caller=cora)
 
 
 # -- lineage ----------------------------------------------------------------------------------------------

@@ -8,11 +8,13 @@ from knowledge.insights import queries
 from knowledge.insights.capture import capture
 from knowledge.insights.lifecycle import edit
 from knowledge.models import Insight, InsightState
+from knowledge.operations import Capture, Edit
 from knowledge.review.decisions import approve, reject, undo_review
 from memories import services
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
+from memories.operations import Forget, RecallMemories, Revise, Share, Supersede
 from memories.retrieval.recall import recall
 from tests.conftest import person
 from tests.knowledge.conftest import ORDERS
@@ -23,7 +25,7 @@ TEXT = "Test stores 9001 to 9099 are training environments."
 
 @pytest.fixture
 def insight(alice: Caller) -> Insight:
-    return capture(caller=alice, insight_text=TEXT, category="data_quality", entity_urns=[ORDERS]).insight
+    return capture(Capture(insight_text=TEXT, category="data_quality", entity_urns=[ORDERS]), caller=alice).insight
 
 
 def fresh(insight: Insight) -> Insight:
@@ -33,7 +35,7 @@ def fresh(insight: Insight) -> Insight:
 def test_a_captured_insight_is_private_and_waits(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
     assert (insight.state, insight.record.visibility) == (InsightState.PENDING, "private")
     assert not MemoryRecord.objects.visible_to(bob).exists()
-    assert recall(caller=bob, query="training stores").hits == []
+    assert recall(RecallMemories(query="training stores"), caller=bob).hits == []
     assert not Insight.objects.visible_to(bob).exists()
     assert list(queries.waiting(cora)) == list(queries.waiting(alice)) == [insight]
 
@@ -72,13 +74,13 @@ def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, c
 def test_capture_names_what_is_wrong(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     values = {"insight_text": TEXT, "category": "data_quality", **arguments}
     with pytest.raises(DomainError) as refused:
-        capture(caller=alice, **values)
+        capture(Capture.read({**values}), caller=alice)
     assert refused.value.field == field
     assert not MemoryRecord.objects.exists()
 
 
 def test_the_same_insight_is_captured_once(alice: Caller, insight: Insight) -> None:
-    again = capture(caller=alice, insight_text=TEXT, category="data_quality")
+    again = capture(Capture(insight_text=TEXT, category="data_quality"), caller=alice)
     assert again.existing
     assert again.insight == insight
 
@@ -89,20 +91,20 @@ def test_approval_gives_it_the_visibility_that_was_wanted(bob: Caller, cora: Cal
     assert (approved.state, approved.record.visibility) == (InsightState.APPROVED, "persona")
     assert (approved.reviewed_by, approved.review_notes) == ("cora@example.org", "checked")
     assert approved.reviewed_at is not None
-    assert recall(caller=bob, query="training stores").hits[0].record.pk == insight.pk
+    assert recall(RecallMemories(query="training stores"), caller=bob).hits[0].record.pk == insight.pk
 
 
 def test_rejection_takes_it_out_of_recall(alice: Caller, cora: Caller, insight: Insight) -> None:
     reject(caller=cora, insight_id=insight.pk, notes="wrong")
     assert fresh(insight).record.status == Status.ARCHIVED
-    assert recall(caller=alice, query="training stores").hits == []
+    assert recall(RecallMemories(query="training stores"), caller=alice).hits == []
 
 
 def test_nobody_but_an_admin_approves_their_own(cora: Caller, ada: Caller) -> None:
-    captured = capture(caller=cora, insight_text=TEXT, category="data_quality").insight
+    captured = capture(Capture(insight_text=TEXT, category="data_quality"), caller=cora).insight
     with pytest.raises(Forbidden, match="your own"):
         approve(caller=cora, insight_id=captured.pk)
-    admins = capture(caller=ada, insight_text="Another insight, by an admin.", category="correction").insight
+    admins = capture(Capture(insight_text="Another insight, by an admin.", category="correction"), caller=ada).insight
     assert approve(caller=ada, insight_id=admins.pk).state == InsightState.APPROVED
 
 
@@ -135,35 +137,42 @@ def test_a_decision_is_taken_back_by_who_made_it(cora: Caller, ada: Caller, insi
 def test_metadata_and_edits_of_the_owner_change_no_state(alice: Caller, insight: Insight) -> None:
     for key in ("insight_status", "reviewed_by", "applied_by", "changeset_ref"):
         with pytest.raises(Invalid):
-            services.revise(caller=alice, record_id=insight.pk, metadata={key: "approved"})
-    services.revise(caller=alice, record_id=insight.pk, content="Test stores are 9001 to 9100.")
+            services.revise(Revise.read({"record_id": insight.pk, "metadata": {key: "approved"}}), caller=alice)
+    services.revise(Revise(record_id=insight.pk, content="Test stores are 9001 to 9100."), caller=alice)
     assert fresh(insight).state == InsightState.PENDING
 
 
 def test_what_waits_can_not_be_shared_past_the_review(alice: Caller, bob: Caller, insight: Insight) -> None:
     with pytest.raises(Conflict, match="waits for review"):
-        services.share(caller=alice, record_id=insight.pk, visibility="everyone")
+        services.share(Share.read({"record_id": insight.pk, "visibility": "everyone"}), caller=alice)
     with pytest.raises(Conflict, match="waits for review"):
-        services.revise(caller=alice, record_id=insight.pk, visibility="everyone")
+        services.revise(Revise.read({"record_id": insight.pk, "visibility": "everyone"}), caller=alice)
     assert not MemoryRecord.objects.visible_to(bob).exists()
 
 
 def test_what_its_owner_withdraws_leaves_the_queue(alice: Caller, cora: Caller, insight: Insight) -> None:
-    services.forget(caller=alice, record_id=insight.pk)
+    services.forget(Forget(record_id=insight.pk), caller=alice)
     assert not queries.waiting(cora).exists()
     with pytest.raises(Conflict, match="archived"):
         approve(caller=cora, insight_id=insight.pk)
 
 
 def test_what_its_owner_corrects_is_superseded(alice: Caller, insight: Insight) -> None:
-    services.supersede(caller=alice, record_id=insight.pk, content="Test stores are 9001 to 9100.")
+    services.supersede(Supersede(record_id=insight.pk, content="Test stores are 9001 to 9100."), caller=alice)
     assert fresh(insight).state == InsightState.SUPERSEDED
 
 
 def test_editing_before_approval(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
     action = {"action_type": "add_tag", "detail": "training"}
     edit(
-        caller=cora, insight_id=insight.pk, content="Stores 9001 to 9099 are for training.", suggested_actions=[action]
+        Edit.read(
+            {
+                "insight_id": insight.pk,
+                "content": "Stores 9001 to 9099 are for training.",
+                "suggested_actions": [action],
+            }
+        ),
+        caller=cora,
     )
     edited = fresh(insight)
     assert edited.record.content == "Stores 9001 to 9099 are for training."
@@ -171,14 +180,14 @@ def test_editing_before_approval(alice: Caller, bob: Caller, cora: Caller, insig
     assert edited.suggested_actions == [{**action, "target": ""}]
     approve(caller=cora, insight_id=insight.pk)
     with pytest.raises(Conflict, match="only a pending"):
-        edit(caller=cora, insight_id=insight.pk, content="Something else altogether.")
+        edit(Edit.read({"insight_id": insight.pk, "content": "Something else altogether."}), caller=cora)
     with pytest.raises(Forbidden):
-        edit(caller=bob, insight_id=insight.pk, content="Something else altogether.")
+        edit(Edit.read({"insight_id": insight.pk, "content": "Something else altogether."}), caller=bob)
 
 
 def test_the_overview_counts_what_is_pending_only(alice: Caller, cora: Caller, insight: Insight) -> None:
     second = capture(
-        caller=alice, insight_text="Another thing about orders.", category="correction", entity_urns=[ORDERS]
+        Capture(insight_text="Another thing about orders.", category="correction", entity_urns=[ORDERS]), caller=alice
     )
     reject(caller=cora, insight_id=second.insight.pk)
     overview = queries.overview(cora)

@@ -17,12 +17,14 @@ from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import stale_review
 from knowledge.insights import entity_linking
 from knowledge.insights.capture import capture
+from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.tools import Call
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import Impression, MemoryRecord, Persona
+from memories.operations import MarkFeedback, Remember, Revise, Verify
 from memories.retrieval import impressions
 from memories.writing import feedback
 from memory_project import retention
@@ -34,7 +36,9 @@ LOOK = Call("catalog_entity", {"urn": ORDERS}, {})
 
 
 def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
-    return services.remember(caller=caller, content=text, **{"entity_urns": [ORDERS], **fields}).record
+    return services.remember(
+        Remember.read({"content": text, **{"entity_urns": [ORDERS], **fields}}), caller=caller
+    ).record
 
 
 def on(caller: Caller, connection: str) -> Caller:
@@ -129,9 +133,9 @@ def test_a_colleague_s_memory_comes_unasked_with_its_author(alice: Caller, bob: 
 def test_nobody_pushes_a_text_into_every_agent(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
     record = remember(alice, "Everybody should read this of orders.", visibility="everyone")
     assert texts_beside(olga) == []
-    services.verify(caller=alice, record_id=record.pk)
+    services.verify(Verify(record_id=record.pk), caller=alice)
     assert texts_beside(olga) == []  # one's own word is no second one
-    services.verify(caller=ada, record_id=record.pk)
+    services.verify(Verify(record_id=record.pk), caller=ada)
     assert texts_beside(olga) == ["Everybody should read this of orders."]
     private = remember(alice, "A private thought about orders.", visibility="private")
     assert private.content not in texts_beside(bob)
@@ -145,14 +149,16 @@ def test_what_waits_or_is_stale_is_counted_and_applied_comes_first(
     stale = remember(alice, "What was said of orders before.")
     services.mark_stale(caller=alice, record_id=stale.pk, reason="a column went")
     proposal = {"category": "data_quality", "entity_urns": [ORDERS]}
-    insight = capture(caller=alice, insight_text="Closed orders include cancelled ones.", **proposal).insight
+    insight = capture(
+        Capture.read({"insight_text": "Closed orders include cancelled ones.", **proposal}), caller=alice
+    ).insight
     companion = attach_memories(alice, LOOK)
     assert companion is not None
     assert texts_beside(alice) == ["An ordinary fact about orders."]
     assert companion.data["not_shown"] == {"stale": 1, "waiting_for_review": 1}
     decisions.approve(caller=cora, insight_id=insight.pk)
     change = {"change_type": "add_tag", "detail": "Training"}
-    apply(caller=cora, insight_ids=[insight.pk.hex], changes=[change], entity_urn=ORDERS)
+    apply(Apply.read({"insight_ids": [insight.pk.hex], "changes": [change], "entity_urn": ORDERS}), caller=cora)
     assert texts_beside(bob)[0] == "Closed orders include cancelled ones."
     assert texts_beside(olga) == ["Closed orders include cancelled ones."]  # of another persona, by a curator's word
 
@@ -185,7 +191,7 @@ def test_the_nearest_to_the_question_comes_first_and_bounds_hold(alice: Caller, 
 
 def test_a_doubted_memory_leaves_its_doubter_alone(alice: Caller, bob: Caller) -> None:
     record = remember(alice, "Orders close at ten at night.")
-    feedback.mark(caller=bob, record_id=record.pk, verdict="wrong")
+    feedback.mark(MarkFeedback(record_id=record.pk, verdict="wrong"), caller=bob)
     assert texts_beside(bob) == []
 
 
@@ -208,7 +214,7 @@ def test_what_has_changed_or_gone_stale_comes_again_marked(alice: Caller, bob: C
     laptop = on(bob, "token 1")
     record = remember(alice, "Orders leave out refunds since May.")
     texts_beside(laptop)
-    services.revise(caller=alice, record_id=record.pk, content="Orders leave out refunds since June.")
+    services.revise(Revise(record_id=record.pk, content="Orders leave out refunds since June."), caller=alice)
     companion = attach_memories(laptop, LOOK)
     assert companion is not None
     assert companion.data["memory_context"][0]["why"].startswith("changed since it was shown")
@@ -226,7 +232,7 @@ def test_its_owner_learns_how_it_served(alice: Caller, bob: Caller) -> None:
     record = remember(alice, "Orders leave out refunds since May.")
     for number in range(3):
         texts_beside(on(bob, f"token {number}"))
-    feedback.mark(caller=bob, record_id=record.pk, verdict="useful")
+    feedback.mark(MarkFeedback(record_id=record.pk, verdict="useful"), caller=bob)
     assert impressions.counts([record.pk]) == {record.pk: 3}
     assert impressions.usage_of(record) == impressions.Usage(impressions=3, people=1, useful=1)
     Impression.objects.update(at=timezone.now() - timedelta(days=31))
@@ -288,5 +294,5 @@ def test_what_nobody_meets_is_asked_about(alice: Caller, bob: Caller) -> None:
     (look,) = stale_review.looks(alice, 20)
     assert (look.record.pk, "worth keeping" in look.hint) == (unmet.pk, True)
     assert stale_review.looks(bob, 20) == []
-    services.verify(caller=alice, record_id=unmet.pk)
+    services.verify(Verify(record_id=unmet.pk), caller=alice)
     assert stale_review.looks(alice, 20) == []

@@ -18,6 +18,7 @@ from memories import services
 from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.operations import RecallMemories, Remember
 from memories.retrieval.recall import recall
 from tests.knowledge.changeset_examples import apply, change
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, column, put, schema_of
@@ -148,21 +149,27 @@ def test_a_structured_property_can_be_defined_and_set(small_catalog: None, alice
 
 def test_loading_checks_at_once_what_changed(small_catalog: None, alice: Caller) -> None:
     by_column = services.remember(
+        Remember(
+            content="Amounts are with tax.",
+            entity_urns=[ORDERS],
+            related_columns=[{"urn": ORDERS, "column": "amount", "relevance": "measured"}],
+        ),
         caller=alice,
-        content="Amounts are with tax.",
-        entity_urns=[ORDERS],
-        related_columns=[{"urn": ORDERS, "column": "amount", "relevance": "measured"}],
     ).record
     by_text = services.remember(
-        caller=alice, content="The status of orders is set at night.", entity_urns=[ORDERS]
+        Remember(content="The status of orders is set at night.", entity_urns=[ORDERS]), caller=alice
     ).record
     comparison.check_all_entities(100)
     count = load(record(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("total", "NUMBER")])))
     assert count.stale == 1
     assert MemoryRecord.objects.get(pk=by_column.pk).status == "stale"
     assert MemoryRecord.objects.get(pk=by_text.pk).status == "active"
-    (hit,) = [hit for hit in recall(caller=alice, query="status of orders").hits if hit.record.pk == by_text.pk]
-    assert "status" in recall(caller=alice, query="status of orders").hints[hit.record.pk]
+    (hit,) = [
+        hit
+        for hit in recall(RecallMemories(query="status of orders"), caller=alice).hits
+        if hit.record.pk == by_text.pk
+    ]
+    assert "status" in recall(RecallMemories(query="status of orders"), caller=alice).hints[hit.record.pk]
 
 
 def test_a_catalog_of_another_kind_makes_nothing_stale(
@@ -170,7 +177,7 @@ def test_a_catalog_of_another_kind_makes_nothing_stale(
 ) -> None:
     """What was seen in one catalog tells nothing of another, where the same tables may not exist."""
 
-    record_ = services.remember(caller=alice, content="Amounts are with tax.", entity_urns=[ORDERS]).record
+    record_ = services.remember(Remember(content="Amounts are with tax.", entity_urns=[ORDERS]), caller=alice).record
     comparison.check_all_entities(100)
     monkeypatch.setattr("knowledge.freshness.comparison.identity", lambda: "datahub http://elsewhere")
     CatalogAspect.objects.all().delete()
@@ -183,7 +190,9 @@ def test_applying_a_deprecation_leaves_others_memories_to_the_comparison(
     small_catalog: None, alice: Caller, bob: Caller, cora: Caller
 ) -> None:
     """The insight that it came from is not stale by it; what others believe of the entity is."""
-    other_memory = services.remember(caller=bob, content="Orders are loaded at night.", entity_urns=[ORDERS]).record
+    other_memory = services.remember(
+        Remember(content="Orders are loaded at night.", entity_urns=[ORDERS]), caller=bob
+    ).record
     comparison.check_all_entities(100)
     applied = apply(alice, cora, change("deprecate", "", "use the mart"))
     own_memory = MemoryRecord.objects.get(pk=applied.changeset.insight_ids[0])

@@ -22,6 +22,7 @@ from knowledge.models import CatalogAspect, CatalogCursor
 from memories import services
 from memories.identity.caller import Caller
 from memories.mcp_tools import memory_recall
+from memories.operations import Remember
 from tests.fake_datahub import Faults
 from tests.knowledge.conftest import MART, ORDERS
 
@@ -46,7 +47,7 @@ def test_a_copy_is_made_page_by_page_and_again_for_little(gms: Faults, capsys: A
 
 
 def test_reading_goes_on_and_says_how_old_it_is(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:
-    near = services.remember(caller=alice, content="The mart is built at five.", entity_urns=[MART]).record
+    near = services.remember(Remember(content="The mart is built at five.", entity_urns=[MART]), caller=alice).record
     call_command("sync_catalog", verbosity=0)
     away()
     entity = catalog_entity(alice, urn=ORDERS)["entity"]

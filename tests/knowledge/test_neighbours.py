@@ -15,6 +15,7 @@ from knowledge.context.memory_context import LINEAGE_UNKNOWN, attach_memories
 from memories import services
 from memories.contract.tools import Call
 from memories.identity.caller import Caller
+from memories.operations import Remember
 from tests.fake_datahub import Faults
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS
 
@@ -42,7 +43,7 @@ def test_a_neighbour_s_memory_comes_along_from_a_datahub_without_a_copy(
     gms: Faults, alice: Caller, bob: Caller, settings: Any
 ) -> None:
     settings.MEMORY_CONTEXT_MS = 10_000
-    services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS])
+    services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice)
     companion = attach_memories(bob, LOOK)
     assert companion
     assert companion.data["memory_context"][0]["why"].endswith("one step of lineage away")
@@ -53,8 +54,8 @@ def test_nobody_waits_for_a_slow_datahub_and_the_next_call_has_it(
     gms: Faults, alice: Caller, bob: Caller, settings: Any
 ) -> None:
     settings.MEMORY_CONTEXT_MS = 400
-    services.remember(caller=alice, content="Marts are built at noon.", entity_urns=[MART])
-    services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS])
+    services.remember(Remember(content="Marts are built at noon.", entity_urns=[MART]), caller=alice)
+    services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice)
     DataHubCatalog.configured().existing([MART])  # the SDK is imported, and knows its server
     gms.delay_s = 0.5
     first = attach_memories(bob, LOOK)

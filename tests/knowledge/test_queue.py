@@ -16,12 +16,14 @@ from knowledge.insights.contradiction import contradiction
 from knowledge.insights.lifecycle import set_replaced
 from knowledge.insights.similar_claims import closest_memories
 from knowledge.models import Insight
+from knowledge.operations import Capture
 from knowledge.review import decisions
 from knowledge.review.queue import Queue
 from memories import services
 from memories.contract.errors import Conflict, NotFound
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
+from memories.operations import Remember
 from memories.retrieval.near_duplicates import group_near_duplicates
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS
@@ -32,7 +34,7 @@ TAG = {"action_type": "add_tag", "detail": "Training"}
 
 def propose(caller: Caller, text: str, **fields: Any) -> Insight:
     values: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], **fields}
-    return capture(caller=caller, insight_text=text, **values).insight
+    return capture(Capture.read({"insight_text": text, **values}), caller=caller).insight
 
 
 @pytest.fixture
@@ -91,8 +93,8 @@ def test_a_decision_takes_its_near_duplicates_along_and_undo_brings_them_back(
 
 
 def test_the_nearest_claim_is_what_the_curator_may_see(alice: Caller, olga: Caller, cora: Caller) -> None:
-    older = services.remember(caller=alice, content="The till export runs at 6 in the morning.").record
-    services.remember(caller=olga, content="The till export runs at 8 in the morning.")
+    older = services.remember(Remember(content="The till export runs at 6 in the morning."), caller=alice).record
+    services.remember(Remember(content="The till export runs at 8 in the morning."), caller=olga)
     waiting = propose(alice, "The till export runs at 9 in the morning.")
     propose(alice, "The till export runs at 9 in the morning, daily.")  # no claim yet
     claim = closest_memories(cora, [waiting])[waiting.pk]
@@ -132,7 +134,7 @@ def test_one_key_says_what_an_insight_supersedes(
     desk.post(reverse("review-replace", args=[insight.pk]), {"record": fact.pk.hex})
     insight.refresh_from_db()
     assert insight.replaces_id == fact.pk
-    foreign = services.remember(caller=olga, content="What nobody else should see.").record
+    foreign = services.remember(Remember(content="What nobody else should see."), caller=olga).record
     with pytest.raises(NotFound):
         set_replaced(caller=cora, insight_id=insight.pk, record_id=foreign.pk)
     with pytest.raises(Conflict):

@@ -15,12 +15,14 @@ from knowledge.changesets.apply import preview
 from knowledge.insights import queries
 from knowledge.insights.capture import capture
 from knowledge.models import Changeset, Insight
+from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from knowledge.review.queue import Queue, QueuePosition
 from memories import services
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
+from memories.operations import Forget, Remember, Revise, Supersede
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import MART, ORDERS
 
@@ -32,7 +34,7 @@ DESCRIBE = {"action_type": "update_description", "target": "column:status", "det
 
 def propose(caller: Caller, text: str = CLAIM, **fields: Any) -> Insight:
     values: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], "suggested_actions": [DESCRIBE]}
-    return capture(caller=caller, insight_text=text, **{**values, **fields}).insight
+    return capture(Capture.read({"insight_text": text, **{**values, **fields}}), caller=caller).insight
 
 
 def browser(user: User) -> Client:
@@ -77,7 +79,7 @@ def test_an_insight_that_cannot_be_applied_says_why(alice: Caller, desk: Client)
 
 
 def test_a_correction_is_shown_against_what_it_replaces(alice: Caller, desk: Client) -> None:
-    old = services.remember(caller=alice, content="Closed orders never include cancelled ones.").record
+    old = services.remember(Remember(content="Closed orders never include cancelled ones."), caller=alice).record
     page = desk.get(reverse("review-one", args=[propose(alice, CLAIM, supersedes=old.pk.hex).pk])).content.decode()
     assert "<ins>" in page
     assert "<del>" in page
@@ -85,8 +87,10 @@ def test_a_correction_is_shown_against_what_it_replaces(alice: Caller, desk: Cli
 
 
 def test_neighbours_and_the_catalog_stand_beside_the_claim(alice: Caller, desk: Client) -> None:
-    near = services.remember(caller=alice, content="Orders of test stores are left out.", entity_urns=[ORDERS]).record
-    services.remember(caller=alice, content="The mart is rebuilt every night.", entity_urns=[MART])
+    near = services.remember(
+        Remember(content="Orders of test stores are left out.", entity_urns=[ORDERS]), caller=alice
+    ).record
+    services.remember(Remember(content="The mart is rebuilt every night.", entity_urns=[MART]), caller=alice)
     page = desk.get(reverse("review-one", args=[propose(alice).pk]))
     assert [record.pk for record in page.context["case"].neighbours] == [near.pk]
     assert page.context["case"].evidence["entities"][0]["description"] == "Table sales.orders."
@@ -224,7 +228,7 @@ def test_the_number_of_queries_does_not_grow(alice: Caller, desk: Client, django
     insight = propose(alice, entity_urns=[ORDERS, MART], suggested_actions=actions)
     for n in range(12):
         propose(alice, f"Fact number {n} about the tills of Ghent.")
-        services.remember(caller=alice, content=f"Neighbour number {n} of the orders.", entity_urns=[ORDERS])
+        services.remember(Remember(content=f"Neighbour number {n} of the orders.", entity_urns=[ORDERS]), caller=alice)
     address = reverse("review-one", args=[insight.pk])
     desk.get(address)
     with django_assert_max_num_queries(23):
@@ -253,7 +257,7 @@ def test_what_was_approved_stays_in_force_until_its_edit_is_approved(
 ) -> None:
     insight = propose(alice)
     decisions.approve(caller=cora, insight_id=insight.pk)
-    edited = services.revise(caller=alice, record_id=insight.pk, content="Something that nobody has approved.")
+    edited = services.revise(Revise(record_id=insight.pk, content="Something that nobody has approved."), caller=alice)
     assert "waits for a curator" in edited.waits
     insight = Insight.objects.get(pk=insight.pk)
     assert (insight.state, insight.record.content) == ("approved", CLAIM)
@@ -262,11 +266,11 @@ def test_what_was_approved_stays_in_force_until_its_edit_is_approved(
     page = desk.get(reverse("review-one", args=[insight.pk])).content.decode()
     assert "nobody has approved" in page
     with pytest.raises(Conflict, match="an edit of"):
-        preview(caller=cora, insight_ids=[insight.pk.hex], changes=[DESCRIBE], entity_urn=ORDERS)
+        preview(Apply.read({"insight_ids": [insight.pk.hex], "changes": [DESCRIBE], "entity_urn": ORDERS}), caller=cora)
     decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
     insight = Insight.objects.get(pk=insight.pk)
     assert (insight.state, insight.record.content, insight.pending_edit) == ("approved", CLAIM, {})
-    services.revise(caller=alice, record_id=insight.pk, content="Something better, to be approved.")
+    services.revise(Revise(record_id=insight.pk, content="Something better, to be approved."), caller=alice)
     decisions.approve(caller=cora, insight_id=insight.pk)
     insight = Insight.objects.get(pk=insight.pk)
     assert (insight.record.content, insight.pending_edit) == ("Something better, to be approved.", {})
@@ -278,7 +282,7 @@ def test_what_was_approved_stays_in_force_until_its_edit_is_approved(
 def test_what_says_nothing_else_needs_no_review(alice: Caller, cora: Caller) -> None:
     insight = propose(alice)
     decisions.approve(caller=cora, insight_id=insight.pk)
-    record = services.revise(caller=alice, record_id=insight.pk, confidence="high", tags=["till"])
+    record = services.revise(Revise(record_id=insight.pk, confidence="high", tags=["till"]), caller=alice)
     assert (record.confidence, record.waits) == ("high", "")
     assert not queries.waiting(cora).exists()
 
@@ -286,7 +290,7 @@ def test_what_says_nothing_else_needs_no_review(alice: Caller, cora: Caller) -> 
 def test_a_correction_of_what_was_approved_is_proposed(alice: Caller, bob: Caller, cora: Caller) -> None:
     insight = propose(alice, visibility="everyone")
     decisions.approve(caller=cora, insight_id=insight.pk)
-    answer = services.supersede(caller=alice, record_id=insight.pk, content="A correction nobody has read.")
+    answer = services.supersede(Supersede(record_id=insight.pk, content="A correction nobody has read."), caller=alice)
     assert "waits for a curator" in answer.note
     assert (answer.record.visibility, answer.record.supersedes_id) == ("private", None)
     proposed = Insight.objects.get(pk=answer.record.pk)
@@ -298,7 +302,7 @@ def test_a_correction_of_what_was_approved_is_proposed(alice: Caller, bob: Calle
 def test_a_withdrawn_insight_is_neither_applied_nor_brought_back(alice: Caller, cora: Caller, desk: Client) -> None:
     insight = propose(alice)
     decisions.approve(caller=cora, insight_id=insight.pk)
-    services.forget(caller=alice, record_id=insight.pk)
+    services.forget(Forget(record_id=insight.pk), caller=alice)
     decide(desk, insight, "apply")
     desk.post(reverse("review-undo", args=[insight.pk]))
     insight.refresh_from_db()
@@ -318,7 +322,7 @@ def test_a_rejection_asks_for_a_reason(alice: Caller, desk: Client) -> None:
 def test_undoing_a_rejection_makes_no_second_copy(alice: Caller, cora: Caller, desk: Client) -> None:
     insight = propose(alice)
     decisions.reject(caller=cora, insight_id=insight.pk)
-    services.remember(caller=alice, content=CLAIM)
+    services.remember(Remember(content=CLAIM), caller=alice)
     desk.post(reverse("review-undo", args=[insight.pk]))
     insight.refresh_from_db()
     assert insight.state == "rejected"
@@ -340,9 +344,15 @@ def test_curators_decide_for_their_own_personas_only(
 
 
 def test_the_tables_show_no_private_text_of_others(alice: Caller, cora_user: User) -> None:
-    secret = services.remember(caller=alice, content="A private thought of Alice.", visibility="private").record
-    shared = services.supersede(caller=alice, record_id=secret.pk, content="A shared correction.", visibility="persona")
-    replaced = services.remember(caller=alice, content="Another private thought.", visibility="private").record
+    secret = services.remember(
+        Remember(content="A private thought of Alice.", visibility="private"), caller=alice
+    ).record
+    shared = services.supersede(
+        Supersede(record_id=secret.pk, content="A shared correction.", visibility="persona"), caller=alice
+    )
+    replaced = services.remember(
+        Remember(content="Another private thought.", visibility="private"), caller=alice
+    ).record
     insight = propose(alice, supersedes=replaced.pk.hex)
     User.objects.get(pk=cora_user.pk).groups.first().permissions.add(  # type: ignore[union-attr]
         *Permission.objects.filter(codename__in=["view_memoryrecord", "view_insight", "view_tombstone"])
@@ -366,7 +376,7 @@ def test_what_cannot_be_stored_is_refused_in_words(alice_user: User, address: st
 
 @pytest.mark.parametrize("page", ["foo", "//evil.example", "https://evil.example/", "/\\evil.example"])
 def test_no_act_leads_elsewhere(alice: Caller, alice_user: User, page: str) -> None:
-    fact = services.remember(caller=alice, content="A fact about the tills.").record
+    fact = services.remember(Remember(content="A fact about the tills."), caller=alice).record
     answer = browser(alice_user).post(reverse("change-memory", args=[fact.pk, "useful"]), {"next": page})
     assert answer["Location"] == reverse("memory", args=[fact.pk])
 

@@ -13,6 +13,7 @@ from knowledge.freshness import comparison
 from memories import services
 from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord
+from memories.operations import Remember, Supersede
 from memory_project.models import ApiToken, AuditEvent, User
 
 pytestmark = pytest.mark.django_db
@@ -71,7 +72,7 @@ def test_degraded_search_says_so(alice_user: User, fact: MemoryRecord, settings:
 
 
 def test_facets_count_and_filter(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
-    services.remember(caller=alice, content="She likes tables more than charts.", dimension="preference")
+    services.remember(Remember(content="She likes tables more than charts.", dimension="preference"), caller=alice)
     result = browser(alice_user).get(f"{HOME}?dimension=preference").context["result"]
     assert [record.dimension for record in result.records] == ["preference"]
     counts = {facet.name: {o.value: o.count for o in facet.options} for facet in result.facets}
@@ -81,7 +82,7 @@ def test_facets_count_and_filter(alice: Caller, alice_user: User, fact: MemoryRe
 
 def test_lists_are_paged_by_key(alice: Caller, alice_user: User) -> None:
     for n in range(25):
-        services.remember(caller=alice, content=f"Fact number {n} of many facts.")
+        services.remember(Remember(content=f"Fact number {n} of many facts."), caller=alice)
     client, ids, url = browser(alice_user), [], HOME
     for size in (20, 5):
         result = client.get(url).context["result"]
@@ -109,7 +110,7 @@ def test_my_knowledge_s_queries_do_not_grow_with_its_rows(
     alice: Caller, alice_user: User, django_assert_max_num_queries: Any
 ) -> None:
     for n in range(30):
-        services.remember(caller=alice, content=f"Fact number {n} of many facts.")
+        services.remember(Remember(content=f"Fact number {n} of many facts."), caller=alice)
     client = browser(alice_user)
     with django_assert_max_num_queries(24):
         client.get(HOME)
@@ -117,7 +118,7 @@ def test_my_knowledge_s_queries_do_not_grow_with_its_rows(
 
 def test_hostile_text_is_shown_as_text(alice: Caller, alice_user: User) -> None:
     hostile = "<script>alert(1)</script> [link](javascript:alert(1)) ![x](https://evil.example/x.png) **bold**"
-    record = services.remember(caller=alice, content=hostile, tags=['"><img src=x>']).record
+    record = services.remember(Remember(content=hostile, tags=['"><img src=x>']), caller=alice).record
     for url in (HOME, f"{HOME}?q=script", reverse("memory", args=[record.pk])):
         page = text(browser(alice_user), url)
         assert "<script>alert" not in page
@@ -138,7 +139,7 @@ def test_every_page_carries_the_content_security_policy(alice_user: User, fact: 
 
 def test_a_memory_shows_its_chain_word_by_word(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
     new = services.supersede(
-        caller=alice, record_id=fact.pk, content="Revenue in the sales mart includes refunds."
+        Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."), caller=alice
     ).record
     page = text(browser(alice_user), reverse("memory", args=[new.pk]))
     assert '<del><span class="sr">removed </span>excludes</del>' in page
@@ -296,8 +297,8 @@ def test_health_says_what_is_degraded(db: None, settings: Any) -> None:
 
 def test_a_search_can_ask_what_was_believed_then(alice: Caller, alice_user: User) -> None:
     start = timezone.now() - timedelta(days=30)
-    old = services.remember(caller=alice, content="Refunds are left out of revenue.", created_at=start).record
-    services.supersede(caller=alice, record_id=old.pk, content="Refunds are part of revenue.")
+    old = services.remember(Remember(content="Refunds are left out of revenue."), caller=alice, created_at=start).record
+    services.supersede(Supersede(record_id=old.pk, content="Refunds are part of revenue."), caller=alice)
     client, then = browser(alice_user), (start + timedelta(days=3)).date().isoformat()
     page = text(client, f"{HOME}?q=refunds&as_of={then}")
     assert "left out of revenue" in page

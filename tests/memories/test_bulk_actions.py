@@ -9,13 +9,16 @@ from memories import services
 from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
+from memories.operations import Forget, Remember
 from memories.writing import bulk_actions
 
 pytestmark = pytest.mark.django_db
 
 
 def remembered(caller: Caller, count: int) -> list[MemoryRecord]:
-    return [services.remember(caller=caller, content=f"Fact {n} about the tills.").record for n in range(count)]
+    return [
+        services.remember(Remember(content=f"Fact {n} about the tills."), caller=caller).record for n in range(count)
+    ]
 
 
 def statuses(rows: list[MemoryRecord]) -> set[str]:
@@ -23,7 +26,10 @@ def statuses(rows: list[MemoryRecord]) -> set[str]:
 
 
 def test_each_row_has_its_outcome_and_the_whole_is_undone_once(alice: Caller, bob: Caller) -> None:
-    alice_rows, bob_row = remembered(alice, 3), services.remember(caller=bob, content="A fact of Bob’s own.").record
+    alice_rows, bob_row = (
+        remembered(alice, 3),
+        services.remember(Remember(content="A fact of Bob’s own."), caller=bob).record,
+    )
     ids = [row.pk for row in [*alice_rows, bob_row]]
     nobody = uuid.uuid4()
     batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[*ids, nobody])
@@ -62,7 +68,7 @@ def test_a_failure_between_rows_leaves_rows_and_outcomes_together(
     def breaks(caller: Caller, unit: uuid.UUID, words: bulk_actions.ActionInput) -> Any:
         if unit == rows[2].pk:
             raise RuntimeError("the power went")
-        return services.forget(caller=caller, record_id=unit)
+        return services.forget(Forget(record_id=unit), caller=caller)
 
     monkeypatch.setitem(bulk_actions.BULK_ACTIONS, "forget", bulk_actions.BulkAction("Forgotten", breaks, "restore"))
     with pytest.raises(RuntimeError):

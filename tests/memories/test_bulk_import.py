@@ -11,13 +11,14 @@ from memories import services
 from memories.contract.errors import Forbidden, Invalid
 from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Passage
+from memories.operations import Remember
 from memories.writing.bulk_import import remember_many
 
 pytestmark = pytest.mark.django_db
 
 
 def test_many_are_kept_once_each_with_their_passages(alice: Caller) -> None:
-    record = services.remember(caller=alice, content="Orders close at ten.").record
+    record = services.remember(Remember(content="Orders close at ten."), caller=alice).record
     facts = [{"content": f"Fact {n} of the ledger."} for n in range(5)]
     answers = remember_many(caller=alice, facts=[*facts, {"content": " orders CLOSE at ten."}, facts[0]])
     assert [existing for _, existing in answers] == [False] * 5 + [True, True]

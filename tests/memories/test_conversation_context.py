@@ -13,6 +13,7 @@ from memories.conversation.turns import Turn, store_turns
 from memories.embedding import Tokens
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Passage
+from memories.operations import RecallMemories, Remember
 from memories.retrieval import token_similarity
 from memories.retrieval.question_features import Cues, asks
 from memories.retrieval.recall import Recall, recall
@@ -43,7 +44,7 @@ def test_an_answer_is_found_by_the_question_before_it(alice: Caller) -> None:
         ("Ben", "In a hut beside a lake."),
         ("Ann", "That sounds quiet."),
     )  # fmt: skip
-    answer = recall(caller=alice, query="holidays Norway", limit=3)
+    answer = recall(RecallMemories(query="holidays Norway", limit=3), caller=alice)
     assert answer.ranking == "context with tokens"
     assert turns[1] in order(answer)
 
@@ -53,9 +54,13 @@ def test_a_long_pause_cuts_the_thread(alice: Caller, settings: Any) -> None:
     first = talk(alice, "one", ("Ann", "The holidays in Norway begin."))
     late = Turn("Ben", "In a hut beside a lake.", AT + timedelta(days=3), 1)
     later = store_turns(caller=alice, conversation_id="one", turns=[late], tier="ltm")
-    scores = {hit.record: hit.score for hit in recall(caller=alice, query="holidays Norway", limit=50).hits}
+    scores = {
+        hit.record: hit.score for hit in recall(RecallMemories(query="holidays Norway", limit=50), caller=alice).hits
+    }
     settings.THREAD_PAUSE_S = 10 * 24 * 3_600
-    joined_scores = {hit.record: hit.score for hit in recall(caller=alice, query="holidays Norway", limit=50).hits}
+    joined_scores = {
+        hit.record: hit.score for hit in recall(RecallMemories(query="holidays Norway", limit=50), caller=alice).hits
+    }
     assert joined_scores[later[0]] > scores.get(later[0], 0.0) + 0.1
     assert first[0] in scores
 
@@ -65,44 +70,44 @@ def test_a_neighbour_that_the_reader_may_not_see_has_no_say(alice: Caller, bob: 
     talk(alice, "one", ("Ann", "The holidays in Norway begin."))  # alice's own, private
     reply = Turn("Ben", "In a hut beside a lake.", AT, 1)
     (turn,) = store_turns(caller=bob, conversation_id="one", turns=[reply], tier="ltm")
-    answer = recall(caller=bob, query="holidays Norway hut", limit=50)
+    answer = recall(RecallMemories(query="holidays Norway hut", limit=50), caller=bob)
     assert {hit.record.created_by for hit in answer.hits} == {bob.email}
     hit = next(hit for hit in answer.hits if hit.record == turn)
-    alone = recall(caller=bob, query="hut", limit=50)
+    alone = recall(RecallMemories(query="hut", limit=50), caller=bob)
     assert hit.score < next(h.score for h in alone.hits if h.record == turn)
 
 
 def test_turns_without_bits_are_ranked_without_tokens(alice: Caller) -> None:
     talk(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut."))
     Passage.objects.update(token_bits=None)
-    answer = recall(caller=alice, query="holidays Norway")
+    answer = recall(RecallMemories(query="holidays Norway"), caller=alice)
     assert (answer.ranking, len(answer.hits)) == ("context", 2)
 
 
 def test_without_vectors_the_words_around_still_count(alice: Caller, settings: Any) -> None:
     turns = talk(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut beside a lake."))
     settings.EMBEDDING_PROVIDER = "none"
-    answer = recall(caller=alice, query="holidays Norway")
+    answer = recall(RecallMemories(query="holidays Norway"), caller=alice)
     assert (answer.ranking, answer.degraded, order(answer)) == ("lexical", True, turns)
 
 
 def test_facts_keep_the_plain_formula(alice: Caller) -> None:
-    services.remember(caller=alice, content="Orders close at ten.")
-    assert recall(caller=alice, query="orders close").ranking == "hybrid"
+    services.remember(Remember(content="Orders close at ten."), caller=alice)
+    assert recall(RecallMemories(query="orders close"), caller=alice).ranking == "hybrid"
 
 
 def test_the_speaker_who_is_named_comes_first(alice: Caller) -> None:
     turns = talk(alice, "one", ("Ann", "I like the green tea."), at=AT)
     turns += talk(alice, "two", ("Ben", "I like the green tea."), at=AT)
-    assert order(recall(caller=alice, query="What tea does Ben like?"))[0] == turns[1]
-    assert order(recall(caller=alice, query="What tea does Ann like?"))[0] == turns[0]
+    assert order(recall(RecallMemories(query="What tea does Ben like?"), caller=alice))[0] == turns[1]
+    assert order(recall(RecallMemories(query="What tea does Ann like?"), caller=alice))[0] == turns[0]
 
 
 def test_the_date_that_is_named_comes_first(alice: Caller) -> None:
     may = talk(alice, "one", ("Ann", "I like the green tea."), at=AT)
     june = talk(alice, "two", ("Ann", "I like the green tea."), at=AT.replace(month=6))
-    assert order(recall(caller=alice, query="What tea was liked in June?"))[0] == june[0]
-    assert order(recall(caller=alice, query="What tea was liked on 7 May?"))[0] == may[0]
+    assert order(recall(RecallMemories(query="What tea was liked in June?"), caller=alice))[0] == june[0]
+    assert order(recall(RecallMemories(query="What tea was liked on 7 May?"), caller=alice))[0] == may[0]
 
 
 @pytest.mark.parametrize(
@@ -152,13 +157,13 @@ def test_conversations_of_one_name_are_as_many_as_their_owners(alice: Caller, bo
     reply = Turn("Ben", "In a hut beside a lake.", AT, 1)
     (turn,) = store_turns(caller=bob, conversation_id="one", turns=[reply], tier="ltm", visibility="persona")
     operation = {"query": "holidays Norway hut", "limit": 50}
-    before = {hit.record: hit.score for hit in recall(caller=bob, **operation).hits}[turn]
+    before = {hit.record: hit.score for hit in recall(RecallMemories.read({**operation}), caller=bob).hits}[turn]
     begin = Turn("Ann", "The lake begins here, and the sky.", AT, 0)
     store_turns(caller=alice, conversation_id="one", turns=[begin], tier="ltm", visibility="persona")
-    after = next(hit for hit in recall(caller=bob, **operation).hits if hit.record == turn)
+    after = next(hit for hit in recall(RecallMemories.read({**operation}), caller=bob).hits if hit.record == turn)
     opening = Turn("Ann", "The lake begins here, and the sky.", AT, 0)
     store_turns(caller=bob, conversation_id="one", turns=[opening], tier="ltm", visibility="persona")
-    joined = next(hit for hit in recall(caller=bob, **operation).hits if hit.record == turn)
+    joined = next(hit for hit in recall(RecallMemories.read({**operation}), caller=bob).hits if hit.record == turn)
     assert (after.score == pytest.approx(before, abs=0.02), joined.score == pytest.approx(after.score, abs=0.001)) == (
         True,
         False,

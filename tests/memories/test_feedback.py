@@ -9,6 +9,7 @@ from memories import services
 from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Persona
+from memories.operations import Erase, Forget, MarkFeedback, RecallMemories, Verify
 from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback
 
@@ -16,17 +17,17 @@ pytestmark = pytest.mark.django_db
 
 
 def recalled(caller: Caller) -> list[str]:
-    return [hit.content for hit in recall(caller=caller, query="refunds").hits]
+    return [hit.content for hit in recall(RecallMemories(query="refunds"), caller=caller).hits]
 
 
 def test_one_reader_s_word_takes_it_from_that_reader_alone(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong", note="refunds are in since May")
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong", note="refunds are in since May"), caller=bob)
     fact.refresh_from_db()
     assert fact.status == "active"
     assert (recalled(bob), recalled(alice)) == ([], [fact.content])
     assert list(stale_review.needs_verification(alice)) == [fact]  # its owner is asked
     assert not stale_review.needs_verification(bob).exists()
-    services.verify(caller=alice, record_id=fact.pk)
+    services.verify(Verify(record_id=fact.pk), caller=alice)
     assert not stale_review.needs_verification(alice).exists()
 
 
@@ -34,13 +35,13 @@ def test_one_reader_s_word_takes_it_from_that_reader_alone(alice: Caller, bob: C
 def test_it_leaves_everybody_s_recall_when_somebody_agrees(
     second: str, alice: Caller, bob: Caller, personas: dict[str, Persona], fact: MemoryRecord
 ) -> None:
-    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
     agreeing = {
         "owner": alice,
         "curator": replace(bob, email="cora@example.org", rights=frozenset({"curate"})),
         "reader": replace(bob, email="rea@example.org"),
     }[second]
-    feedback.mark(caller=agreeing, record_id=fact.pk, verdict="wrong", note="since May")
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong", note="since May"), caller=agreeing)
     fact.refresh_from_db()
     assert (fact.status, fact.stale_reason) == ("stale", f"{agreeing.email} marked it wrong: since May")
     revision = fact.revisions.get()
@@ -48,22 +49,22 @@ def test_it_leaves_everybody_s_recall_when_somebody_agrees(
 
 
 def test_taking_it_back_brings_the_memory_back(bob: Caller, fact: MemoryRecord) -> None:
-    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
     feedback.withdraw(caller=bob, record_id=fact.pk)
     fact.refresh_from_db()
     assert (fact.status, Feedback.objects.count()) == ("active", 0)
 
 
 def test_the_last_word_of_a_reader_counts(bob: Caller, fact: MemoryRecord) -> None:
-    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
-    feedback.mark(caller=bob, record_id=fact.pk, verdict="useful")
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful"), caller=bob)
     fact.refresh_from_db()
     assert (fact.status, Feedback.objects.get().verdict) == ("active", "useful")
 
 
 def test_taking_it_back_leaves_another_reason_alone(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
-    services.verify(caller=alice, record_id=fact.pk)
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
+    services.verify(Verify(record_id=fact.pk), caller=alice)
     services.mark_stale(caller=alice, record_id=fact.pk, reason="the table moved")
     feedback.withdraw(caller=bob, record_id=fact.pk)
     fact.refresh_from_db()
@@ -72,7 +73,7 @@ def test_taking_it_back_leaves_another_reason_alone(alice: Caller, bob: Caller, 
 
 def test_who_does_not_see_it_says_nothing_of_it(olga: Caller, fact: MemoryRecord) -> None:
     for act in (
-        lambda: feedback.mark(caller=olga, record_id=fact.pk, verdict="wrong"),
+        lambda: feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=olga),
         lambda: feedback.withdraw(caller=olga, record_id=fact.pk),
     ):
         with pytest.raises(NotFound):
@@ -83,14 +84,14 @@ def test_who_does_not_see_it_says_nothing_of_it(olga: Caller, fact: MemoryRecord
 
 def test_bad_words_and_dead_memories_are_refused(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     with pytest.raises(Invalid) as caught:
-        feedback.mark(caller=bob, record_id=fact.pk, verdict="boring")
+        feedback.mark(MarkFeedback.read({"record_id": fact.pk, "verdict": "boring"}), caller=bob)
     assert caught.value.field == "verdict"
-    services.forget(caller=alice, record_id=fact.pk)
+    services.forget(Forget(record_id=fact.pk), caller=alice)
     with pytest.raises(Conflict):
-        feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong")
+        feedback.mark(MarkFeedback.read({"record_id": fact.pk, "verdict": "wrong"}), caller=bob)
 
 
 def test_erasing_a_memory_erases_what_was_said_of_it(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    feedback.mark(caller=bob, record_id=fact.pk, verdict="wrong", note="a telling note")
-    erasure.erase(caller=alice, record_id=fact.pk, confirm=True)
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong", note="a telling note"), caller=bob)
+    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
     assert not Feedback.objects.exists()

@@ -6,21 +6,28 @@ from memories import services
 from memories.history import chain, history
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.operations import Remember, Revise, Share, Supersede
 
 pytestmark = pytest.mark.django_db
 
 
 def test_a_chain_of_three_is_read_from_any_link(alice: Caller, fact: MemoryRecord) -> None:
-    second = services.supersede(caller=alice, record_id=fact.pk, content="Revenue includes refunds.").record
-    third = services.supersede(caller=alice, record_id=second.pk, content="Revenue includes half of them.").record
+    second = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
+    third = services.supersede(
+        Supersede(record_id=second.pk, content="Revenue includes half of them."), caller=alice
+    ).record
     for link in (fact, second, third):
         link.refresh_from_db()
         assert chain(alice, link) == [fact, second, third]
 
 
 def test_history_tells_edits_and_corrections_in_one_list(alice: Caller, fact: MemoryRecord) -> None:
-    services.revise(caller=alice, record_id=fact.pk, content="Revenue excludes refunds and tax.", reason="precise")
-    services.supersede(caller=alice, record_id=fact.pk, content="Revenue includes refunds.", reason="new rule")
+    services.revise(
+        Revise(record_id=fact.pk, content="Revenue excludes refunds and tax.", reason="precise"), caller=alice
+    )
+    services.supersede(
+        Supersede(record_id=fact.pk, content="Revenue includes refunds.", reason="new rule"), caller=alice
+    )
     fact.refresh_from_db()
     changes = [(change.change, change.reason) for change in history(alice, fact)]
     assert changes == [("supersede", "new rule"), ("remember", ""), ("revise", "precise"), ("remember", "")]
@@ -34,16 +41,16 @@ def test_history_tells_edits_and_corrections_in_one_list(alice: Caller, fact: Me
 
 def test_a_colleague_never_reads_what_was_private_before(alice: Caller, bob: Caller) -> None:
     record = services.remember(
-        caller=alice, content="The secret is forty-two, tell nobody.", visibility="private"
+        Remember(content="The secret is forty-two, tell nobody.", visibility="private"), caller=alice
     ).record
-    services.revise(caller=alice, record_id=record.pk, content="There is a secret number.")
-    services.share(caller=alice, record_id=record.pk, visibility="persona")
+    services.revise(Revise(record_id=record.pk, content="There is a secret number."), caller=alice)
+    services.share(Share(record_id=record.pk, visibility="persona"), caller=alice)
     record.refresh_from_db()
     assert "forty-two" not in str(history(bob, record))
     assert "forty-two" in str(history(alice, record))
 
 
 def test_a_link_that_is_private_to_another_ends_the_chain(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    second = services.supersede(caller=alice, record_id=fact.pk, content="Revenue includes refunds.").record
-    services.share(caller=alice, record_id=fact.pk, visibility="private")
+    second = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
+    services.share(Share(record_id=fact.pk, visibility="private"), caller=alice)
     assert chain(bob, second) == [second]

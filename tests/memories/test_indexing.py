@@ -12,6 +12,7 @@ from memories import embedding, services, tasks
 from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Passage
 from memories.models.index_job import JobStatus, Trigger
+from memories.operations import Forget, Remember
 from memories.retrieval import index_status, indexing, term_statistics
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +23,7 @@ MODEL = "deterministic-384"
 def gap(alice: Caller, settings: Any) -> MemoryRecord:
     """A memory that was saved while the embedder was away."""
     settings.EMBEDDING_PROVIDER = "none"
-    record = services.remember(caller=alice, content="Saved while the embedder was away.").record
+    record = services.remember(Remember(content="Saved while the embedder was away."), caller=alice).record
     settings.EMBEDDING_PROVIDER = "deterministic"
     return record
 
@@ -40,7 +41,7 @@ def test_a_healthy_row_is_no_gap(fact: MemoryRecord) -> None:
 
 
 def test_gaps_are_no_vector_another_model_and_another_text(alice: Caller) -> None:
-    ids = [services.remember(caller=alice, content=f"A fact with number {n}.").record.pk for n in range(4)]
+    ids = [services.remember(Remember(content=f"A fact with number {n}."), caller=alice).record.pk for n in range(4)]
     Passage.objects.filter(record=ids[0]).delete()
     MemoryRecord.objects.filter(pk=ids[1]).update(embedding_model="another")
     MemoryRecord.objects.filter(pk=ids[2]).update(content="Edited behind the service's back.")
@@ -49,7 +50,7 @@ def test_gaps_are_no_vector_another_model_and_another_text(alice: Caller) -> Non
 
 
 def test_forgotten_rows_need_no_vector(alice: Caller, gap: MemoryRecord) -> None:
-    services.forget(caller=alice, record_id=gap.pk)
+    services.forget(Forget(record_id=gap.pk), caller=alice)
     IndexJob.objects.all().delete()
     assert indexing.reconcile(MODEL) == 0
 

@@ -7,6 +7,7 @@ from django.core.management import call_command
 
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.operations import RecallMemories, Remember, Revise
 from memories.retrieval.language import language_of
 from memories.retrieval.recall import recall
 from memories.services import remember, revise
@@ -44,26 +45,28 @@ def test_a_few_words_and_identifiers_tell_nothing(text: str) -> None:
 )
 def test_a_fact_is_recalled_by_words_of_its_language(alice: Caller, language: str, question: str) -> None:
     for text in FACTS.values():
-        remember(content=text, caller=alice)
-    best = recall(query=question, strategy="lexical", caller=alice).hits[0]
+        remember(Remember(content=text), caller=alice)
+    best = recall(RecallMemories(query=question, strategy="lexical"), caller=alice).hits[0]
     assert best.record.language == language
 
 
 @pytest.mark.django_db
 def test_a_language_is_set_by_the_writer_and_follows_a_new_text(alice: Caller) -> None:
-    record = remember(content="Nettoumsatz: ohne Retouren", language="de", caller=alice).record
+    record = remember(Remember(content="Nettoumsatz: ohne Retouren", language="de"), caller=alice).record
     assert record.language == "de"
-    revise(record_id=record.pk, content=FACTS["es"], caller=alice)
+    revise(Revise(record_id=record.pk, content=FACTS["es"]), caller=alice)
     record.refresh_from_db()
     assert record.language == "es"
 
 
 @pytest.mark.django_db(transaction=True)
 def test_rebuilding_tells_the_language_of_older_memories(alice: Caller) -> None:
-    record = remember(content=FACTS["de"], caller=alice).record
+    record = remember(Remember(content=FACTS["de"]), caller=alice).record
     MemoryRecord.objects.filter(pk=record.pk).update(language="")
     call_command("rebuild_search")
     record.refresh_from_db()
     assert record.language == "de"
-    hits = recall(query="Wie hoch waren die Umsätze mit Gutscheinen?", strategy="lexical", caller=alice).hits
+    hits = recall(
+        RecallMemories(query="Wie hoch waren die Umsätze mit Gutscheinen?", strategy="lexical"), caller=alice
+    ).hits
     assert [hit.record.pk for hit in hits] == [record.pk]

@@ -15,6 +15,7 @@ from memories.contract.errors import Invalid
 from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.operations import Forget, Remember
 from memories.retrieval import facets
 from memories.retrieval.scope import Filters, in_scope
 
@@ -29,17 +30,19 @@ def facts(alice: Caller, bob: Caller, olga: Caller) -> list[MemoryRecord]:
     for n in range(60):
         rows.append(
             services.remember(
+                Remember(
+                    content=f"Fact {n} about the tills.",
+                    dimension=dice.choice(["knowledge", "event"]),
+                    category=dice.choice(["correction", "data_quality", "general"]),
+                    tags=dice.sample(["tax", "till", "stock"], k=2),
+                    visibility=dice.choice(["persona", "private", "everyone"]),
+                ),
                 caller=dice.choice([alice, bob, olga]),
-                content=f"Fact {n} about the tills.",
-                dimension=dice.choice(["knowledge", "event"]),
-                category=dice.choice(["correction", "data_quality", "general"]),
-                tags=dice.sample(["tax", "till", "stock"], k=2),
-                visibility=dice.choice(["persona", "private", "everyone"]),
-                created_at=START + timedelta(minutes=n // 3),  # three at a time
+                created_at=START + timedelta(minutes=n // 3),
             ).record
         )
     for row in rows[::9]:
-        services.forget(caller=replace(alice, is_admin=True), record_id=row.pk)
+        services.forget(Forget(record_id=row.pk), caller=replace(alice, is_admin=True))
     return rows
 
 

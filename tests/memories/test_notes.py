@@ -13,6 +13,7 @@ from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
 from memories.mcp_tools import memory_prune, memory_recall, memory_store
 from memories.models import MemoryRecord, Status
+from memories.operations import MarkFeedback, Remember, Restore, Share, Supersede, Verify
 from memories.writing import feedback
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +54,7 @@ def test_pruning_counts_only_unless_told_otherwise(alice: Caller) -> None:
     assert (answer["pruned"], answer["dry_run"], archived()) == (1, True, set())
     assert memory_prune(alice, dry_run=False)["pruned"] == 1
     assert archived() == {"old"}
-    services.restore(caller=alice, record_id=MemoryRecord.objects.get(content="old").pk)
+    services.restore(Restore(record_id=MemoryRecord.objects.get(content="old").pk), caller=alice)
     assert archived() == set()
 
 
@@ -78,15 +79,17 @@ def test_nothing_but_own_plain_notes_is_pruned(alice: Caller, bob: Caller, ada: 
     for text in ("shared", "verified", "useful", "corrected", "noted by bob"):
         note(bob if "bob" in text else alice, f"{text} text of ten")
     record = {text: MemoryRecord.objects.get(content__startswith=text) for text in ("shared", "verified", "useful")}
-    services.share(caller=alice, record_id=record["shared"].pk, visibility="everyone")
-    services.verify(caller=alice, record_id=record["verified"].pk)
-    feedback.mark(caller=alice, record_id=record["useful"].pk, verdict="useful")
+    services.share(Share(record_id=record["shared"].pk, visibility="everyone"), caller=alice)
+    services.verify(Verify(record_id=record["verified"].pk), caller=alice)
+    feedback.mark(MarkFeedback(record_id=record["useful"].pk, verdict="useful"), caller=alice)
     services.supersede(
+        Supersede(
+            record_id=MemoryRecord.objects.get(content__startswith="corrected").pk,
+            content="a corrected text of some length",
+        ),
         caller=alice,
-        record_id=MemoryRecord.objects.get(content__startswith="corrected").pk,
-        content="a corrected text of some length",
     )
-    fact = services.remember(caller=alice, content="A fact that was remembered, not noted.").record
+    fact = services.remember(Remember(content="A fact that was remembered, not noted."), caller=alice).record
     MemoryRecord.objects.update(created_at=timezone.now() - LONG_AGO)
     for caller in (alice, ada):  # an admin prunes their own too
         assert memory_prune(caller, days=0, dry_run=False)["pruned"] == 0

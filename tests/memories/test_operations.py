@@ -10,7 +10,7 @@ from pydantic import Field
 
 from memories.contract.errors import Invalid
 from memories.contract.fields import Columns, Content, Id, JsonObject, OneOf, ResultLimit, Tags, Urns, if_any
-from memories.contract.operations import Operation, carries_out, validate
+from memories.contract.operations import Operation, validate
 from memories.contract.tools import Tool, ToolResponse
 from memories.identity.caller import Caller
 from memory_project.mcp.server import enabled_tools
@@ -92,19 +92,6 @@ def test_what_is_read_is_clean() -> None:
         None,
     )
     assert operation.explicit_values("content", "colour") == {"content": "Long enough."}
-
-
-def test_a_service_takes_the_operation_or_its_fields() -> None:
-    @carries_out(Keep)
-    def keeping(operation: Keep, *, loudly: bool) -> str:
-        return operation.content.upper() if loudly else operation.content
-
-    operation = Keep.read({"id": ID, "content": "Long enough."})
-    assert (
-        keeping(operation, loudly=True) == keeping(record_id=ID, content="Long enough.", loudly=True) == "LONG ENOUGH."
-    )
-    with pytest.raises(Invalid, match="content: has 5 characters"):
-        keeping(record_id=ID, content="short", loudly=False)
 
 
 def test_a_single_value_is_checked_as_a_field_would_be() -> None:

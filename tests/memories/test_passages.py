@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from memories import services
 from memories.identity.caller import Caller
 from memories.models import Passage
+from memories.operations import Erase, RecallMemories, Remember, Revise
 from memories.rendering import as_text
 from memories.responses import recall_response
 from memories.retrieval import near_duplicates, passages
@@ -43,10 +44,10 @@ def test_a_short_text_is_one_passage() -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize("position", [0, 25, 50])
 def test_a_sentence_is_found_wherever_it_stands_and_quoted(alice: Caller, position: int) -> None:
-    record = services.remember(caller=alice, content=long_text(position)).record
+    record = services.remember(Remember(content=long_text(position)), caller=alice).record
     for n in range(5):
-        services.remember(caller=alice, content=long_text(0, f"Invoice {n} was paid in cash at the till."))
-    answer = recall(caller=alice, query="vouchers expire ninety days gift")
+        services.remember(Remember(content=long_text(0, f"Invoice {n} was paid in cash at the till.")), caller=alice)
+    answer = recall(RecallMemories(query="vouchers expire ninety days gift"), caller=alice)
     assert answer.hits[0].record == record
     assert NEEDLE in answer.hits[0].quotation
     assert len(answer.hits[0].quotation) < 400
@@ -58,10 +59,14 @@ def test_a_sentence_is_found_wherever_it_stands_and_quoted(alice: Caller, positi
 @pytest.mark.django_db
 def test_texts_that_share_their_beginning_are_no_duplicates(alice: Caller) -> None:
     beginning = " ".join(FILLER[:22])
-    services.remember(caller=alice, content=beginning + " Vouchers expire. Stamps are free. Maps are green. " * 20)
-    answer = services.remember(caller=alice, content=beginning + " Taxes rise. Boats sink slowly. Cats sleep. " * 20)
+    services.remember(
+        Remember(content=beginning + " Vouchers expire. Stamps are free. Maps are green. " * 20), caller=alice
+    )
+    answer = services.remember(
+        Remember(content=beginning + " Taxes rise. Boats sink slowly. Cats sleep. " * 20), caller=alice
+    )
     assert answer.similar == []
-    again = services.remember(caller=alice, content=f"{answer.record.content} Taxes rise.")
+    again = services.remember(Remember(content=f"{answer.record.content} Taxes rise."), caller=alice)
     assert [near.record for near in again.similar] == [answer.record]
 
 
@@ -74,17 +79,17 @@ def test_the_whole_cosine_is_that_of_the_worse_half() -> None:
 
 @pytest.mark.django_db
 def test_passages_follow_their_record(alice: Caller) -> None:
-    record = services.remember(caller=alice, content=long_text(3)).record
+    record = services.remember(Remember(content=long_text(3)), caller=alice).record
     assert Passage.objects.filter(record=record).count() > 5
-    services.revise(caller=alice, record_id=record.pk, content="Vouchers expire after a year.")
+    services.revise(Revise(record_id=record.pk, content="Vouchers expire after a year."), caller=alice)
     assert [(p.start, p.stop) for p in Passage.objects.filter(record=record)] == [(0, 29)]
-    erasure.erase(caller=alice, record_id=record.pk, confirm=True)
+    erasure.erase(Erase(record_id=record.pk, confirm=True), caller=alice)
     assert not Passage.objects.exists()
 
 
 @pytest.mark.django_db
 def test_an_outsider_s_passages_are_not_searched(alice: Caller, olga: Caller, settings: Any) -> None:
-    services.remember(caller=alice, content=long_text(3))
+    services.remember(Remember(content=long_text(3)), caller=alice)
     for rows in (20_000, 0):
         settings.RECALL_EXACT_SCAN_ROWS = rows
-        assert recall(caller=olga, query="vouchers expire").hits == []
+        assert recall(RecallMemories(query="vouchers expire"), caller=olga).hits == []

@@ -9,6 +9,7 @@ from memories import services
 from memories.database.queryset_sql import Statement, condition, name_parameters
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.operations import Remember
 
 pytestmark = pytest.mark.django_db
 
@@ -33,7 +34,7 @@ def test_a_missing_value_is_an_error() -> None:
 
 def test_a_condition_means_the_same_in_a_statement_of_ours(alice: Caller, olga: Caller) -> None:
     for text in ("Half of the orders, 50% of them.", "All of the orders, 100% of them."):
-        services.remember(caller=alice, content=text)
+        services.remember(Remember(content=text), caller=alice)
     rows = MemoryRecord.objects.visible_to(alice).filter(content__contains="50% of")
     for caller, expected in ((alice, 1), (olga, 0)):
         rows = MemoryRecord.objects.visible_to(caller).filter(content__contains="50% of")
@@ -44,7 +45,7 @@ def test_a_condition_means_the_same_in_a_statement_of_ours(alice: Caller, olga: 
 
 
 def test_all_rows_and_none_are_conditions_too(alice: Caller, olga: Caller, ada: Caller) -> None:
-    services.remember(caller=alice, content="Half of the orders, 50% of them.", visibility="private")
+    services.remember(Remember(content="Half of the orders, 50% of them.", visibility="private"), caller=alice)
     everything = condition(MemoryRecord.objects.visible_to(ada))
     nothing = condition(MemoryRecord.objects.visible_to(olga).filter(pk__in=[]))
     for (sql, params), expected in ((everything, 1), (nothing, 0)):
@@ -54,7 +55,7 @@ def test_all_rows_and_none_are_conditions_too(alice: Caller, olga: Caller, ada: 
 
 
 def test_several_querysets_are_read_in_one_round_trip(alice: Caller, django_assert_num_queries: object) -> None:
-    services.remember(caller=alice, content="Half of the orders, 50% of them.")
+    services.remember(Remember(content="Half of the orders, 50% of them."), caller=alice)
     statement = Statement()
     matches = statement.table(MemoryRecord.objects.visible_to(alice).filter(content__contains="50%").values("pk"))
     none = statement.table(MemoryRecord.objects.none().values("pk"))

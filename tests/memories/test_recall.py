@@ -16,7 +16,7 @@ from memories.database.queryset_sql import condition
 from memories.extensions import MemoryExtension
 from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord, Passage, Status
-from memories.operations import STRATEGIES
+from memories.operations import STRATEGIES, Forget, RecallMemories, Remember, Revise, Share, Supersede
 from memories.retrieval import ranking, term_statistics
 from memories.retrieval.recall import Recall, recall
 from memories.retrieval.scope import Filters, in_scope
@@ -35,7 +35,7 @@ def library(alice: Caller) -> dict[str, MemoryRecord]:
         "identifier": ("The column sales_2024.orders.orderTotal is in cents.", []),
     }
     records = {
-        key: services.remember(caller=alice, content=text, entity_urns=urns, tags=[key]).record
+        key: services.remember(Remember(content=text, entity_urns=urns, tags=[key]), caller=alice).record
         for key, (text, urns) in texts.items()
     }
     term_statistics.refresh()
@@ -47,7 +47,7 @@ def records_of(answer: Recall) -> list[MemoryRecord]:
 
 
 def test_semantic_recall_is_hybrid_and_says_why(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    answer = recall(caller=alice, query="which revenue excludes refunds", strategy="semantic")
+    answer = recall(RecallMemories(query="which revenue excludes refunds", strategy="semantic"), caller=alice)
     assert (answer.ranking, answer.degraded) == ("hybrid", False)
     best = answer.hits[0]
     assert best.record == library["refunds"]
@@ -57,62 +57,67 @@ def test_semantic_recall_is_hybrid_and_says_why(alice: Caller, library: dict[str
 
 def test_an_outsider_gets_nothing_by_any_strategy(olga: Caller, library: dict[str, MemoryRecord]) -> None:
     for strategy in STRATEGIES:
-        assert recall(caller=olga, query="refunds", entity_urns=[ORDERS], strategy=strategy).hits == []
+        assert recall(RecallMemories(query="refunds", entity_urns=[ORDERS], strategy=strategy), caller=olga).hits == []
 
 
 def test_a_colleague_finds_what_the_persona_knows(bob: Caller, library: dict[str, MemoryRecord]) -> None:
-    assert records_of(recall(caller=bob, query="refunds"))[0] == library["refunds"]
+    assert records_of(recall(RecallMemories(query="refunds"), caller=bob))[0] == library["refunds"]
 
 
 @pytest.mark.parametrize("part", ["orders", "sales_2024", "total", "orderTotal", "sales_2024.orders"])
 def test_identifiers_are_found_by_their_parts(alice: Caller, library: dict[str, MemoryRecord], part: str) -> None:
-    assert library["identifier"] in records_of(recall(caller=alice, query=part, strategy="lexical"))
+    assert library["identifier"] in records_of(recall(RecallMemories(query=part, strategy="lexical"), caller=alice))
 
 
 def test_recall_without_embedder_finds_words_and_says_so(
     alice: Caller, library: dict[str, MemoryRecord], settings: Any
 ) -> None:
     settings.EMBEDDING_PROVIDER = "none"
-    answer = recall(caller=alice, query="excludes refunds", strategy="semantic")
+    answer = recall(RecallMemories(query="excludes refunds", strategy="semantic"), caller=alice)
     assert (answer.ranking, answer.degraded) == ("lexical", True)
     assert "results are lexical-only (exact-term matches), not semantic" in answer.note
     assert records_of(answer) == [library["refunds"]]
-    assert not recall(caller=alice, query="excludes refunds", strategy="lexical").degraded
+    assert not recall(RecallMemories(query="excludes refunds", strategy="lexical"), caller=alice).degraded
 
 
 def test_rows_without_vector_are_still_found(alice: Caller, library: dict[str, MemoryRecord]) -> None:
     Passage.objects.filter(record=library["refunds"]).delete()
-    answer = recall(caller=alice, query="refunds")
+    answer = recall(RecallMemories(query="refunds"), caller=alice)
     assert answer.hits[0].record == library["refunds"]
     assert answer.hits[0].cosine is None
 
 
 def test_or_matching_finds_what_has_only_some_of_the_words(alice: Caller, library: dict[str, MemoryRecord]) -> None:
     assert library["refunds"] in records_of(
-        recall(caller=alice, query="are refunds booked monthly", strategy="lexical")
+        recall(RecallMemories(query="are refunds booked monthly", strategy="lexical"), caller=alice)
     )
 
 
 def test_nonsense_finds_nothing(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    assert recall(caller=alice, query="zzqx wvvk jjpt").hits == []
+    assert recall(RecallMemories(query="zzqx wvvk jjpt"), caller=alice).hits == []
 
 
 def test_entity_recall_needs_no_query_and_honours_stale(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    assert set(records_of(recall(caller=alice, entity_urns=[ORDERS], strategy="entity"))) == {
+    assert set(records_of(recall(RecallMemories(entity_urns=[ORDERS], strategy="entity"), caller=alice))) == {
         library["refunds"],
         library["tax"],
     }
     services.mark_stale(caller=system_caller(), record_id=library["tax"].pk, reason="changed")
-    assert records_of(recall(caller=alice, entity_urns=[ORDERS], strategy="entity")) == [library["refunds"]]
-    with_stale = recall(caller=alice, entity_urns=[ORDERS], strategy="entity", include_stale=True)
+    assert records_of(recall(RecallMemories(entity_urns=[ORDERS], strategy="entity"), caller=alice)) == [
+        library["refunds"]
+    ]
+    with_stale = recall(RecallMemories(entity_urns=[ORDERS], strategy="entity", include_stale=True), caller=alice)
     assert set(records_of(with_stale)) == {library["refunds"], library["tax"]}
 
 
 def test_include_stale_brings_neither_superseded_nor_archived(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    services.supersede(caller=alice, record_id=library["refunds"].pk, content="Revenue includes refunds since May.")
-    services.forget(caller=alice, record_id=library["tax"].pk)
+    services.supersede(
+        Supersede(record_id=library["refunds"].pk, content="Revenue includes refunds since May."), caller=alice
+    )
+    services.forget(Forget(record_id=library["tax"].pk), caller=alice)
     statuses = {
-        hit.status for hit in recall(caller=alice, query="revenue refunds tax sales mart", include_stale=True).hits
+        hit.status
+        for hit in recall(RecallMemories(query="revenue refunds tax sales mart", include_stale=True), caller=alice).hits
     }
     assert statuses == {Status.ACTIVE}
 
@@ -125,52 +130,60 @@ def test_graph_takes_neighbours_and_ranks_by_distance(
             return {STOCK: 1}, ""
 
     monkeypatch.setattr(extensions, "_extensions", {"lineage": Lineage()})
-    answer = recall(caller=alice, entity_urns=[ORDERS], strategy="graph")
+    answer = recall(RecallMemories(entity_urns=[ORDERS], strategy="graph"), caller=alice)
     assert records_of(answer)[-1] == library["stock"]
     assert [hit.bonus for hit in answer.hits] == [1.0, 1.0, 0.5]
 
 
 def test_auto_is_one_order_and_the_limit_keeps_the_best(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    whole = recall(caller=alice, query="gross amounts with tax", entity_urns=[STOCK], limit=10)
+    whole = recall(RecallMemories(query="gross amounts with tax", entity_urns=[STOCK], limit=10), caller=alice)
     scores = [hit.score for hit in whole.hits]
     assert scores == sorted(scores, reverse=True)
     assert set(records_of(whole)[:2]) == {library["tax"], library["stock"]}
     for limit in (1, 2, 3):
         assert (
-            records_of(recall(caller=alice, query="gross amounts with tax", entity_urns=[STOCK], limit=limit))
+            records_of(
+                recall(RecallMemories(query="gross amounts with tax", entity_urns=[STOCK], limit=limit), caller=alice)
+            )
             == records_of(whole)[:limit]
         )
 
 
 def test_filters_apply_before_the_limit(alice: Caller, library: dict[str, MemoryRecord]) -> None:
     for n in range(15):
-        services.remember(caller=alice, content=f"Refunds, refunds, refunds: rule {n}.")
-    services.remember(caller=alice, content="She prefers refunds in a table.", dimension="preference")
-    answer = recall(caller=alice, query="refunds", filters=Filters(dimension="preference"), limit=1)
+        services.remember(Remember(content=f"Refunds, refunds, refunds: rule {n}."), caller=alice)
+    services.remember(Remember(content="She prefers refunds in a table.", dimension="preference"), caller=alice)
+    answer = recall(RecallMemories(query="refunds", limit=1), caller=alice, filters=Filters(dimension="preference"))
     assert [hit.record.dimension for hit in answer.hits] == ["preference"]
-    assert records_of(recall(caller=alice, query="refunds", filters=Filters(tags=["refunds"]))) == [library["refunds"]]
+    assert records_of(recall(RecallMemories(query="refunds"), caller=alice, filters=Filters(tags=["refunds"]))) == [
+        library["refunds"]
+    ]
 
 
 def test_equal_scores_come_in_a_fixed_order(alice: Caller, settings: Any) -> None:
     moment = timezone.now()
     for n in range(8):
-        services.remember(caller=alice, content=f"Returns wait, case {n}.", created_at=moment)
-    first = records_of(recall(caller=alice, query="returns", strategy="lexical"))
-    assert all(records_of(recall(caller=alice, query="returns", strategy="lexical")) == first for _ in range(3))
+        services.remember(Remember(content=f"Returns wait, case {n}."), caller=alice, created_at=moment)
+    first = records_of(recall(RecallMemories(query="returns", strategy="lexical"), caller=alice))
+    assert all(
+        records_of(recall(RecallMemories(query="returns", strategy="lexical"), caller=alice)) == first for _ in range(3)
+    )
     assert [r.pk for r in first] == sorted(r.pk for r in first)
 
 
 def test_the_index_path_keeps_an_owner_of_few_rows(
     alice: Caller, library: dict[str, MemoryRecord], settings: Any
 ) -> None:
-    exact = records_of(recall(caller=alice, query="refunds of revenue"))
+    exact = records_of(recall(RecallMemories(query="refunds of revenue"), caller=alice))
     settings.RECALL_EXACT_SCAN_ROWS = 0
-    assert records_of(recall(caller=alice, query="refunds of revenue")) == exact
+    assert records_of(recall(RecallMemories(query="refunds of revenue"), caller=alice)) == exact
 
 
 def test_an_admin_recalls_what_others_keep_to_themselves(alice: Caller, ada: Caller) -> None:
-    record = services.remember(caller=alice, content="Vouchers expire after a year.", visibility="private").record
-    assert records_of(recall(caller=ada, query="vouchers expire")) == [record]
+    record = services.remember(
+        Remember(content="Vouchers expire after a year.", visibility="private"), caller=alice
+    ).record
+    assert records_of(recall(RecallMemories(query="vouchers expire"), caller=ada)) == [record]
 
 
 def test_a_large_scope_counts_words_among_its_own_rows(
@@ -180,46 +193,46 @@ def test_a_large_scope_counts_words_among_its_own_rows(
     monkeypatch.setattr(ranking, "_rows_in_all", lambda: 100.0)
     settings.RECALL_EXACT_SCAN_ROWS = 0
     for n in range(6):
-        services.remember(caller=alice, content=f"Region {n} has its returns late.", visibility="private")
-    services.remember(caller=alice, content="Region 7 pays by voucher.", visibility="private")
+        services.remember(Remember(content=f"Region {n} has its returns late.", visibility="private"), caller=alice)
+    services.remember(Remember(content="Region 7 pays by voucher.", visibility="private"), caller=alice)
 
     def coverages() -> list[tuple[Any, float]]:
-        hits = recall(caller=alice, query="voucher returns", strategy="lexical").hits
+        hits = recall(RecallMemories(query="voucher returns", strategy="lexical"), caller=alice).hits
         return [(hit.record.pk, hit.coverage) for hit in hits]
 
     before = coverages()
     for n in range(20):
-        services.remember(caller=olga, content=f"The voucher {n} is void.", visibility="private")
+        services.remember(Remember(content=f"The voucher {n} is void.", visibility="private"), caller=olga)
     term_statistics.refresh()
     assert coverages() == before != []
 
 
 def test_a_word_by_which_no_rows_are_looked_for_counts_by_its_share(alice: Caller, settings: Any) -> None:
     for n in range(12):
-        services.remember(caller=alice, content=f"Region {n} has its returns late.")
-    services.remember(caller=alice, content="Region 7 pays by voucher, returns included.")
+        services.remember(Remember(content=f"Region {n} has its returns late."), caller=alice)
+    services.remember(Remember(content="Region 7 pays by voucher, returns included."), caller=alice)
     term_statistics.refresh()
-    exact = recall(caller=alice, query="voucher returns", strategy="lexical").hits[0]
+    exact = recall(RecallMemories(query="voucher returns", strategy="lexical"), caller=alice).hits[0]
     settings.RECALL_EXACT_SCAN_ROWS = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             term_statistics, "CANDIDATE_ROWS", 5
         )  # the common word is left to the rows that hold the rare one
-        hits = recall(caller=alice, query="voucher returns", strategy="lexical").hits
+        hits = recall(RecallMemories(query="voucher returns", strategy="lexical"), caller=alice).hits
     assert [hit.record for hit in hits] == [exact.record]
     assert hits[0].coverage == pytest.approx(1.0)
 
 
 def test_common_words_alone_find_the_rows_that_hold_them_all(alice: Caller, settings: Any) -> None:
     settings.RECALL_EXACT_SCAN_ROWS = 0
-    both = services.remember(caller=alice, content="Returns and refunds are late.").record
+    both = services.remember(Remember(content="Returns and refunds are late."), caller=alice).record
     for n in range(5):
-        services.remember(caller=alice, content=f"Returns of region {n}.")
-        services.remember(caller=alice, content=f"Refunds of region {n}.")
+        services.remember(Remember(content=f"Returns of region {n}."), caller=alice)
+        services.remember(Remember(content=f"Refunds of region {n}."), caller=alice)
     term_statistics.refresh()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(term_statistics, "CANDIDATE_ROWS", 3)
-        assert records_of(recall(caller=alice, query="refunds returns", strategy="lexical")) == [both]
+        assert records_of(recall(RecallMemories(query="refunds returns", strategy="lexical"), caller=alice)) == [both]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +262,7 @@ def test_a_scope_is_scanned_by_its_share_of_all_rows(
 )
 def test_recall_names_what_is_missing_or_wrong(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as refused:
-        recall(caller=alice, **arguments)
+        recall(RecallMemories.read({**arguments}), caller=alice)
     assert refused.value.field == field
 
 
@@ -257,10 +270,10 @@ def test_recall_names_what_is_missing_or_wrong(alice: Caller, arguments: dict[st
 @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_can_be_asked(alice: Caller, query: str) -> None:
     if query.strip():
-        recall(caller=alice, query=query, strategy="lexical")
+        recall(RecallMemories(query=query, strategy="lexical"), caller=alice)
     else:
         with pytest.raises(Invalid, match="query"):
-            recall(caller=alice, query=query, strategy="lexical")
+            recall(RecallMemories.read({"query": query, "strategy": "lexical"}), caller=alice)
 
 
 # -- as of ------------------------------------------------------------------------------------------------
@@ -268,40 +281,38 @@ def test_any_text_can_be_asked(alice: Caller, query: str) -> None:
 
 def test_as_of_shows_text_and_status_of_that_time(alice: Caller) -> None:
     start = timezone.now() - timedelta(days=30)
-    old = services.remember(caller=alice, content="Refunds are left out of revenue.", created_at=start).record
+    old = services.remember(Remember(content="Refunds are left out of revenue."), caller=alice, created_at=start).record
     new = services.supersede(
+        Supersede(record_id=old.pk, content="Refunds are part of revenue."),
         caller=alice,
-        record_id=old.pk,
-        content="Refunds are part of revenue.",
         created_at=start + timedelta(days=10),
     ).record
-    services.revise(caller=alice, record_id=new.pk, content="Refunds are part of revenue, vouchers too.")
-    services.forget(caller=alice, record_id=new.pk)
+    services.revise(Revise(record_id=new.pk, content="Refunds are part of revenue, vouchers too."), caller=alice)
+    services.forget(Forget(record_id=new.pk), caller=alice)
 
     def at(days: int) -> list[tuple[str, str]]:
-        answer = recall(caller=alice, query="refunds of revenue", as_of=start + timedelta(days=days))
+        answer = recall(RecallMemories(query="refunds of revenue", as_of=start + timedelta(days=days)), caller=alice)
         return [(hit.content, hit.status) for hit in answer.hits]
 
     assert at(-1) == []
     assert at(5) == [("Refunds are left out of revenue.", "active")]
     assert at(15) == [("Refunds are part of revenue.", "active")]
     assert at(31) == []
-    assert "as of" in recall(caller=alice, query="refunds", as_of=start).note
+    assert "as of" in recall(RecallMemories(query="refunds", as_of=start), caller=alice).note
 
 
 def test_as_of_never_shows_what_was_private_then(alice: Caller, bob: Caller) -> None:
     start = timezone.now() - timedelta(days=3)
     record = services.remember(
+        Remember(content="The salary list is in the secret folder.", visibility="private"),
         caller=alice,
-        content="The salary list is in the secret folder.",
-        visibility="private",
         created_at=start,
     ).record
-    services.revise(caller=alice, record_id=record.pk, content="The list is in the public folder.")
-    services.share(caller=alice, record_id=record.pk, visibility="persona")
+    services.revise(Revise(record_id=record.pk, content="The list is in the public folder."), caller=alice)
+    services.share(Share(record_id=record.pk, visibility="persona"), caller=alice)
     then = start + timedelta(days=1)
-    assert recall(caller=bob, query="list in the folder", as_of=then).hits == []
-    assert len(recall(caller=alice, query="list in the folder", as_of=then).hits) == 1
+    assert recall(RecallMemories(query="list in the folder", as_of=then), caller=bob).hits == []
+    assert len(recall(RecallMemories(query="list in the folder", as_of=then), caller=alice).hits) == 1
 
 
 # -- terms ------------------------------------------------------------------------------------------------
@@ -309,9 +320,9 @@ def test_as_of_never_shows_what_was_private_then(alice: Caller, bob: Caller) -> 
 
 def test_rare_words_weigh_more_and_unknown_words_most(alice: Caller, bob: Caller, olga: Caller) -> None:
     for caller in (alice, bob, olga):  # what fewer people wrote counts as unknown
-        services.remember(caller=caller, content="Refunds are sales of a kind.")
+        services.remember(Remember(content="Refunds are sales of a kind."), caller=caller)
         for n in range(5):
-            services.remember(caller=caller, content=f"The sales of region {n} come late.")
+            services.remember(Remember(content=f"The sales of region {n} come late."), caller=caller)
     term_statistics.refresh()
     terms = {term.lexeme: term for term in term_statistics.query_terms("sales refunds xylophone")}
     assert terms["xylophon"].idf > terms["refund"].idf > terms["sale"].idf
@@ -338,33 +349,37 @@ def test_in_a_large_scope_common_words_hide_no_rare_one(
     monkeypatch.setattr(ranking, "FOUND", ranking.FOUND.replace("2000", "5"))
     settings.RECALL_EXACT_SCAN_ROWS = 0
     for n in range(20):
-        services.remember(caller=alice, content=f"sales.orders has the load {n} of shipments.")
-    rare = services.remember(caller=alice, content="The zephyrine is in the basement.").record
+        services.remember(Remember(content=f"sales.orders has the load {n} of shipments."), caller=alice)
+    rare = services.remember(Remember(content="The zephyrine is in the basement."), caller=alice).record
     term_statistics.refresh()
-    assert rare in records_of(recall(caller=alice, query=query, strategy="lexical"))
+    assert rare in records_of(recall(RecallMemories(query=query, strategy="lexical"), caller=alice))
 
 
 def test_a_typo_of_one_letter_still_finds_a_rare_name(alice: Caller) -> None:
-    record = services.remember(caller=alice, content="Quintessa keeps the ledger of the depot.").record
-    services.remember(caller=alice, content="Somebody else keeps the ledger of the shop.")
+    record = services.remember(Remember(content="Quintessa keeps the ledger of the depot."), caller=alice).record
+    services.remember(Remember(content="Somebody else keeps the ledger of the shop."), caller=alice)
     term_statistics.refresh()
     for typo in ("quintesa", "quintezsa", "qiuntessa", "quintessaa"):
-        answer = recall(caller=alice, query=typo, strategy="lexical")
+        answer = recall(RecallMemories(query=typo, strategy="lexical"), caller=alice)
         assert records_of(answer) == [record], typo
 
 
 def test_likes_are_looked_for_in_the_reader_s_scope_alone(alice: Caller, olga: Caller) -> None:
-    services.remember(caller=alice, content="Quintessa keeps the ledger of the depot.", visibility="private")
-    services.remember(caller=olga, content="The ledger of the shop is kept here.", visibility="private")
+    services.remember(Remember(content="Quintessa keeps the ledger of the depot.", visibility="private"), caller=alice)
+    services.remember(Remember(content="The ledger of the shop is kept here.", visibility="private"), caller=olga)
     term_statistics.refresh()
-    with_like = recall(caller=olga, query="quintesa ledger", strategy="lexical")
-    without = recall(caller=olga, query="zzzzzzzz ledger", strategy="lexical")
+    with_like = recall(RecallMemories(query="quintesa ledger", strategy="lexical"), caller=olga)
+    without = recall(RecallMemories(query="zzzzzzzz ledger", strategy="lexical"), caller=olga)
     assert [hit.score for hit in with_like.hits] == [hit.score for hit in without.hits]
 
 
 def test_an_identifier_counts_as_a_whole_and_in_parts(alice: Caller) -> None:
-    whole = services.remember(caller=alice, content="The column customer_id is hashed in web.sessions.").record
-    parts = services.remember(caller=alice, content="A customer shows an id card in sessions on the web.").record
+    whole = services.remember(
+        Remember(content="The column customer_id is hashed in web.sessions."), caller=alice
+    ).record
+    parts = services.remember(
+        Remember(content="A customer shows an id card in sessions on the web."), caller=alice
+    ).record
     for query in ("customer_id", "web.sessions"):
-        assert records_of(recall(caller=alice, query=query, strategy="lexical")) == [whole, parts]
-    assert whole in records_of(recall(caller=alice, query="customer", strategy="lexical"))
+        assert records_of(recall(RecallMemories(query=query, strategy="lexical"), caller=alice)) == [whole, parts]
+    assert whole in records_of(recall(RecallMemories(query="customer", strategy="lexical"), caller=alice))

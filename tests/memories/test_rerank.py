@@ -14,6 +14,7 @@ import pytest
 from memories import services
 from memories.embedding.circuit_breaker import Breaker
 from memories.identity.caller import Caller
+from memories.operations import RecallMemories, Remember
 from memories.retrieval import rerank
 from memories.retrieval.recall import recall
 
@@ -43,7 +44,7 @@ class Stub(BaseHTTPRequestHandler):
 @pytest.fixture
 def endpoint(alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for text in (FIRST, LATE):
-        services.remember(caller=alice, content=text)
+        services.remember(Remember(content=text), caller=alice)
     monkeypatch.setattr(rerank, "_breaker", Breaker())
     Stub.delay_s, Stub.bodies = 0.0, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
@@ -58,7 +59,7 @@ def endpoint(alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def test_the_second_opinion_decides_and_is_labelled(alice: Caller, endpoint: None) -> None:
-    answer = recall(caller=alice, query="orders close", limit=1)
+    answer = recall(RecallMemories(query="orders close", limit=1), caller=alice)
     assert (answer.ranking, [hit.content for hit in answer.hits]) == ("hybrid, reranked", [LATE])
     (body,) = Stub.bodies
     assert (body["query"], body["model"], sorted(body["documents"])) == ("orders close", "judge", sorted([FIRST, LATE]))
@@ -66,11 +67,11 @@ def test_the_second_opinion_decides_and_is_labelled(alice: Caller, endpoint: Non
 
 def test_too_slow_and_the_order_stays(alice: Caller, endpoint: None, settings: Any) -> None:
     Stub.delay_s, settings.RERANK_TIMEOUT_S = 0.5, 0.1
-    answer = recall(caller=alice, query="orders close")
+    answer = recall(RecallMemories(query="orders close"), caller=alice)
     assert (answer.ranking, answer.degraded, answer.hits[0].content) == ("hybrid", True, FIRST)
     assert "not reranked" in answer.note
 
 
 def test_it_is_off_by_default(alice: Caller, endpoint: None, settings: Any) -> None:
     settings.RERANK_PROVIDER = "none"
-    assert (recall(caller=alice, query="orders close").ranking, Stub.bodies) == ("hybrid", [])
+    assert (recall(RecallMemories(query="orders close"), caller=alice).ranking, Stub.bodies) == ("hybrid", [])

@@ -15,6 +15,7 @@ from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller, system_caller
 from memories.models import IndexJob, MemoryRecord, MemoryRevision, Passage, Status, Tombstone, Visibility
+from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede, Verify
 from memories.writing import erasure, ownership
 from memory_project.models import AuditEvent
 from tests.conftest import REFUNDS
@@ -33,11 +34,8 @@ def status(record: MemoryRecord) -> str:
 
 def test_remember_keeps_what_was_said_with_its_owner_and_vector(alice: Caller) -> None:
     answer = services.remember(
+        Remember(content=f"  {REFUNDS} ", tags=["revenue", "revenue", " "], entity_urns=[URN], metadata={"a": 1}),
         caller=alice,
-        content=f"  {REFUNDS} ",
-        tags=["revenue", "revenue", " "],
-        entity_urns=[URN],
-        metadata={"a": 1},
     )
     record = MemoryRecord.objects.get(pk=answer.record.pk)
     assert (record.content, record.created_by, record.persona) == (REFUNDS, "alice@example.org", "sales")
@@ -48,7 +46,7 @@ def test_remember_keeps_what_was_said_with_its_owner_and_vector(alice: Caller) -
 
 
 def test_the_same_text_answers_the_record_that_is_there(alice: Caller, fact: MemoryRecord) -> None:
-    answer = services.remember(caller=alice, content="revenue in  the sales mart\nexcludes REFUNDS.")
+    answer = services.remember(Remember(content="revenue in  the sales mart\nexcludes REFUNDS."), caller=alice)
     assert answer.existing
     assert answer.record == fact
     assert MemoryRecord.objects.count() == 1
@@ -58,26 +56,26 @@ def test_the_same_text_of_another_owner_or_persona_is_another_memory(
     alice: Caller, bob: Caller, fact: MemoryRecord
 ) -> None:
     other_persona = Caller(email=alice.email, persona="supply", personas=frozenset({"supply"}))
-    assert not services.remember(caller=bob, content=REFUNDS).existing
-    assert not services.remember(caller=other_persona, content=REFUNDS).existing
+    assert not services.remember(Remember(content=REFUNDS), caller=bob).existing
+    assert not services.remember(Remember(content=REFUNDS), caller=other_persona).existing
 
 
 def test_a_forgotten_text_can_be_remembered_again(alice: Caller, fact: MemoryRecord) -> None:
-    services.forget(caller=alice, record_id=fact.pk)
-    assert not services.remember(caller=alice, content=REFUNDS).existing
+    services.forget(Forget(record_id=fact.pk), caller=alice)
+    assert not services.remember(Remember(content=REFUNDS), caller=alice).existing
 
 
 def test_a_near_duplicate_is_saved_and_named(alice: Caller, bob: Caller, olga: Caller, fact: MemoryRecord) -> None:
     nearly = "Revenue in the sales mart excludes all refunds."
-    answer = services.remember(caller=bob, content=nearly)
+    answer = services.remember(Remember(content=nearly), caller=bob)
     assert [similar.record for similar in answer.similar] == [fact]
     assert answer.similar[0].cosine >= 0.9
-    assert services.remember(caller=olga, content=nearly).similar == []
+    assert services.remember(Remember(content=nearly), caller=olga).similar == []
 
 
 def test_without_embedder_the_memory_is_saved_and_a_job_waits(alice: Caller, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
-    answer = services.remember(caller=alice, content=REFUNDS)
+    answer = services.remember(Remember(content=REFUNDS), caller=alice)
     assert "no embedding provider" in answer.note
     assert IndexJob.objects.get().source_id == answer.record.pk
 
@@ -104,38 +102,44 @@ def test_without_embedder_the_memory_is_saved_and_a_job_waits(alice: Caller, set
 )
 def test_remember_names_what_is_wrong_and_writes_nothing(alice: Caller, field: str, value: Any, fault: str) -> None:
     with pytest.raises(Invalid) as refused:
-        services.remember(caller=alice, **{"content": REFUNDS, field: value})
+        services.remember(Remember.read({**{"content": REFUNDS, field: value}}), caller=alice)
     assert field in refused.value.message
     assert fault in refused.value.message
     assert not MemoryRecord.objects.exists()
 
 
 def test_lengths_are_counted_in_characters_and_not_in_bytes(alice: Caller) -> None:
-    services.remember(caller=alice, content="ж" * 4000)
+    services.remember(Remember(content="ж" * 4000), caller=alice)
     assert MemoryRecord.objects.count() == 1
     with pytest.raises(Invalid):
-        services.remember(caller=alice, content="жжжжжж")  # 12 bytes, 6 characters
+        services.remember(Remember.read({"content": "жжжжжж"}), caller=alice)  # 12 bytes, 6 characters
 
 
 def test_a_blank_identity_owns_nothing_and_changes_nothing(fact: MemoryRecord) -> None:
     nobody = Caller(email="", persona="sales", personas=frozenset({"sales"}))
     with pytest.raises(Forbidden):
-        services.remember(caller=nobody, content=REFUNDS)
+        services.remember(Remember.read({"content": REFUNDS}), caller=nobody)
     with pytest.raises(Forbidden):
-        services.forget(caller=nobody, record_id=fact.pk)
+        services.forget(Forget.read({"record_id": fact.pk}), caller=nobody)
 
 
 # -- who may ----------------------------------------------------------------------------------------------
 
 CHANGES: dict[str, Callable[..., Any]] = {
-    "revise": lambda **arguments: services.revise(**arguments, content="Something else entirely."),
-    "supersede": lambda **arguments: services.supersede(**arguments, content="Something else entirely."),
-    "forget": services.forget,
-    "restore": services.restore,
-    "share": lambda **arguments: services.share(**arguments, visibility="everyone"),
-    "mark_stale": lambda **arguments: services.mark_stale(**arguments, reason="the table changed"),
-    "verify": services.verify,
-    "erase": lambda **arguments: erasure.erase(**arguments, confirm=True),
+    "revise": lambda record_id, caller: services.revise(
+        Revise(record_id=record_id, content="Something else entirely."), caller=caller
+    ),
+    "supersede": lambda record_id, caller: services.supersede(
+        Supersede(record_id=record_id, content="Something else entirely."), caller=caller
+    ),
+    "forget": lambda record_id, caller: services.forget(Forget(record_id=record_id), caller=caller),
+    "restore": lambda record_id, caller: services.restore(Restore(record_id=record_id), caller=caller),
+    "share": lambda record_id, caller: services.share(Share(record_id=record_id, visibility="everyone"), caller=caller),
+    "mark_stale": lambda record_id, caller: services.mark_stale(
+        record_id=record_id, caller=caller, reason="the table changed"
+    ),
+    "verify": lambda record_id, caller: services.verify(Verify(record_id=record_id), caller=caller),
+    "erase": lambda record_id, caller: erasure.erase(Erase(record_id=record_id, confirm=True), caller=caller),
 }
 
 
@@ -159,14 +163,14 @@ def test_an_admin_may_change_what_others_own(change: str, ada: Caller, fact: Mem
 
 
 def test_a_private_memory_is_its_owners_alone(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    services.share(caller=alice, record_id=fact.pk, visibility=Visibility.PRIVATE)
+    services.share(Share(record_id=fact.pk, visibility=Visibility.PRIVATE), caller=alice)
     assert not MemoryRecord.objects.visible_to(bob).exists()
     assert MemoryRecord.objects.visible_to(alice).get() == fact
 
 
 def test_a_memory_for_everyone_is_seen_by_other_personas(alice: Caller, olga: Caller, fact: MemoryRecord) -> None:
     assert not MemoryRecord.objects.visible_to(olga).exists()
-    services.share(caller=alice, record_id=fact.pk, visibility=Visibility.EVERYONE)
+    services.share(Share(record_id=fact.pk, visibility=Visibility.EVERYONE), caller=alice)
     assert MemoryRecord.objects.visible_to(olga).get() == fact
 
 
@@ -174,7 +178,7 @@ def test_a_memory_for_everyone_is_seen_by_other_personas(alice: Caller, olga: Ca
 
 
 def test_revise_keeps_the_earlier_state(alice: Caller, fact: MemoryRecord) -> None:
-    services.revise(caller=alice, record_id=fact.pk, content="Revenue includes refunds now.", reason="new rule")
+    services.revise(Revise(record_id=fact.pk, content="Revenue includes refunds now.", reason="new rule"), caller=alice)
     fact.refresh_from_db()
     revision = MemoryRevision.objects.get()
     assert fact.content == "Revenue includes refunds now."
@@ -187,31 +191,31 @@ def test_revise_keeps_the_earlier_state(alice: Caller, fact: MemoryRecord) -> No
 
 def test_a_revised_text_never_keeps_the_old_vector(alice: Caller, fact: MemoryRecord, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
-    services.revise(caller=alice, record_id=fact.pk, content="Revenue includes refunds now.")
+    services.revise(Revise(record_id=fact.pk, content="Revenue includes refunds now."), caller=alice)
     fact.refresh_from_db()
     assert not Passage.objects.filter(record=fact).exists()
     assert IndexJob.objects.get().source_id == fact.pk
 
 
 def test_revise_merges_metadata_and_validates_every_field(alice: Caller) -> None:
-    record = services.remember(caller=alice, content=REFUNDS, metadata={"a": 1, "b": 1}).record
-    services.revise(caller=alice, record_id=record.pk, metadata={"b": 2})
+    record = services.remember(Remember(content=REFUNDS, metadata={"a": 1, "b": 1}), caller=alice).record
+    services.revise(Revise(record_id=record.pk, metadata={"b": 2}), caller=alice)
     record.refresh_from_db()
     assert record.metadata == {"a": 1, "b": 2}
     with pytest.raises(Invalid, match="dimension"):
-        services.revise(caller=alice, record_id=record.pk, dimension="nonsense")
+        services.revise(Revise.read({"record_id": record.pk, "dimension": "nonsense"}), caller=alice)
     with pytest.raises(Invalid, match="no fields"):
-        services.revise(caller=alice, record_id=record.pk)
+        services.revise(Revise.read({"record_id": record.pk}), caller=alice)
 
 
 def test_metadata_can_not_change_what_state_a_memory_is_in(alice: Caller, fact: MemoryRecord) -> None:
     for key in ("superseded_by", "insight_status", "reviewed_by", "legacy_created_by"):
         with pytest.raises(Invalid):
-            services.revise(caller=alice, record_id=fact.pk, metadata={key: "approved"})
+            services.revise(Revise.read({"record_id": fact.pk, "metadata": {key: "approved"}}), caller=alice)
 
 
 def test_revising_to_the_same_values_writes_nothing(alice: Caller, fact: MemoryRecord) -> None:
-    services.revise(caller=alice, record_id=fact.pk, content=REFUNDS)
+    services.revise(Revise(record_id=fact.pk, content=REFUNDS), caller=alice)
     assert not MemoryRevision.objects.exists()
 
 
@@ -219,7 +223,7 @@ def test_revising_to_the_same_values_writes_nothing(alice: Caller, fact: MemoryR
 
 
 def correct(caller: Caller, record: MemoryRecord, text: str) -> MemoryRecord:
-    return services.supersede(caller=caller, record_id=record.pk, content=text).record
+    return services.supersede(Supersede(record_id=record.pk, content=text), caller=caller).record
 
 
 def test_supersede_puts_a_new_record_in_its_place(alice: Caller, fact: MemoryRecord) -> None:
@@ -241,53 +245,53 @@ def test_a_second_correction_is_told_the_successor(alice: Caller, fact: MemoryRe
 
 
 def test_an_admins_correction_stays_the_owners(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
-    services.share(caller=alice, record_id=fact.pk, visibility=Visibility.PRIVATE)
+    services.share(Share(record_id=fact.pk, visibility=Visibility.PRIVATE), caller=alice)
     new = correct(ada, fact, "Revenue in the sales mart includes refunds.")
     assert new.created_by == alice.email
     assert MemoryRecord.objects.visible_to(alice).filter(pk=new.pk).exists()
 
 
 def test_forget_and_restore(alice: Caller, fact: MemoryRecord) -> None:
-    services.forget(caller=alice, record_id=fact.pk)
+    services.forget(Forget(record_id=fact.pk), caller=alice)
     assert status(fact) == Status.ARCHIVED
-    services.forget(caller=alice, record_id=fact.pk)
+    services.forget(Forget(record_id=fact.pk), caller=alice)
     assert MemoryRevision.objects.count() == 1
-    services.restore(caller=alice, record_id=fact.pk)
+    services.restore(Restore(record_id=fact.pk), caller=alice)
     assert status(fact) == Status.ACTIVE
 
 
 def test_a_superseded_memory_is_restored_only_when_its_successor_is_gone(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     with pytest.raises(Conflict, match=new.pk.hex):
-        services.restore(caller=alice, record_id=fact.pk)
-    services.forget(caller=alice, record_id=new.pk)
-    services.restore(caller=alice, record_id=fact.pk)
+        services.restore(Restore.read({"record_id": fact.pk}), caller=alice)
+    services.forget(Forget(record_id=new.pk), caller=alice)
+    services.restore(Restore(record_id=fact.pk), caller=alice)
     fact.refresh_from_db()
     assert (fact.status, fact.superseded_by) == (Status.ACTIVE, None)
 
 
 def test_a_restored_correction_corrects_again(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
-    services.forget(caller=alice, record_id=new.pk)
-    services.restore(caller=alice, record_id=fact.pk)
-    services.restore(caller=alice, record_id=new.pk)
+    services.forget(Forget(record_id=new.pk), caller=alice)
+    services.restore(Restore(record_id=fact.pk), caller=alice)
+    services.restore(Restore(record_id=new.pk), caller=alice)
     assert (status(fact), status(new)) == (Status.SUPERSEDED, Status.ACTIVE)
 
 
 def test_restoring_can_not_fork_a_chain(alice: Caller, fact: MemoryRecord) -> None:
     first = correct(alice, fact, "Revenue in the sales mart includes refunds.")
-    services.forget(caller=alice, record_id=first.pk)
-    services.restore(caller=alice, record_id=fact.pk)
+    services.forget(Forget(record_id=first.pk), caller=alice)
+    services.restore(Restore(record_id=fact.pk), caller=alice)
     second = correct(alice, fact, "Revenue in the sales mart is gross.")
     with pytest.raises(Conflict):
-        services.restore(caller=alice, record_id=first.pk)
+        services.restore(Restore.read({"record_id": first.pk}), caller=alice)
     assert (status(first), status(second), status(fact)) == ("archived", "active", "superseded")
 
 
 def test_restoring_a_forgotten_middle_of_a_chain_leaves_it_superseded(alice: Caller, fact: MemoryRecord) -> None:
     correct(alice, fact, "Revenue in the sales mart includes refunds.")
-    services.forget(caller=alice, record_id=fact.pk)
-    services.restore(caller=alice, record_id=fact.pk)
+    services.forget(Forget(record_id=fact.pk), caller=alice)
+    services.restore(Restore(record_id=fact.pk), caller=alice)
     assert status(fact) == Status.SUPERSEDED
 
 
@@ -306,17 +310,17 @@ def test_stale_is_not_the_end(alice: Caller, fact: MemoryRecord) -> None:
     services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="the column refund_id was removed")
     fact.refresh_from_db()
     assert (fact.status, fact.stale_reason) == (Status.STALE, "the column refund_id was removed")
-    services.verify(caller=alice, record_id=fact.pk, note="looked at it")
+    services.verify(Verify(record_id=fact.pk, note="looked at it"), caller=alice)
     fact.refresh_from_db()
     assert (fact.status, fact.stale_reason, fact.stale_at) == (Status.ACTIVE, "", None)
     assert fact.last_verified_at is not None
     services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="again")
-    services.revise(caller=alice, record_id=fact.pk, content="Revenue excludes refunds since May.")
+    services.revise(Revise(record_id=fact.pk, content="Revenue excludes refunds since May."), caller=alice)
     assert status(fact) == Status.ACTIVE
 
 
 def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> None:
-    services.revise(caller=alice, record_id=fact.pk, content="The secret salary list is here.")
+    services.revise(Revise(record_id=fact.pk, content="The secret salary list is here."), caller=alice)
     event = AuditEvent.objects.create(
         channel="mcp",
         tool="memory_manage",
@@ -326,8 +330,8 @@ def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> 
         record_ids=[fact.pk],
     )
     with pytest.raises(Invalid, match="confirm"):
-        erasure.erase(caller=alice, record_id=fact.pk)
-    erasure.erase(caller=alice, record_id=fact.pk, confirm=True)
+        erasure.erase(Erase.read({"record_id": fact.pk}), caller=alice)
+    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
     event.refresh_from_db()
     assert not MemoryRecord.objects.exists()
     assert not MemoryRevision.objects.exists()
@@ -339,7 +343,7 @@ def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> 
 def test_erasing_the_middle_of_a_chain_closes_it(alice: Caller, fact: MemoryRecord) -> None:
     middle = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     last = correct(alice, middle, "Revenue in the sales mart includes some refunds.")
-    erasure.erase(caller=alice, record_id=middle.pk, confirm=True)
+    erasure.erase(Erase(record_id=middle.pk, confirm=True), caller=alice)
     last.refresh_from_db()
     fact.refresh_from_db()
     assert (last.supersedes, fact.superseded_by) == (fact, last.pk)
@@ -392,6 +396,6 @@ def test_two_corrections_at_once_make_no_fork(alice: Caller, fact: MemoryRecord)
 
 @pytest.mark.django_db(transaction=True)
 def test_the_same_text_at_once_is_kept_once(alice: Caller) -> None:
-    results = together(*[lambda: services.remember(caller=alice, content=REFUNDS) for _ in range(4)])
+    results = together(*[lambda: services.remember(Remember(content=REFUNDS), caller=alice) for _ in range(4)])
     assert sorted(result.existing for result in results) == [False, True, True, True]
     assert MemoryRecord.objects.count() == 1

@@ -8,6 +8,7 @@ from memories import services
 from memories.contract.errors import Conflict, Forbidden
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
+from memories.operations import Forget, RecallMemories, Remember, Restore, Revise, Supersede, Verify
 from memories.retrieval.recall import recall
 from memories.tasks import finish_batch
 from memories.writing import bulk_actions, undo
@@ -18,7 +19,7 @@ REASON = "orders was deprecated"
 
 
 def stale(alice: Caller, ada: Caller, text: str = "The mart is rebuilt every night.") -> MemoryRecord:
-    record = services.remember(caller=alice, content=text).record
+    record = services.remember(Remember(content=text), caller=alice).record
     return services.mark_stale(caller=ada, record_id=record.pk, reason=REASON)
 
 
@@ -32,18 +33,18 @@ def test_what_was_stale_is_stale_again(alice: Caller, ada: Caller, change: str) 
 
 
 def test_a_restored_memory_is_archived_again(alice: Caller) -> None:
-    record = services.remember(caller=alice, content="The mart is rebuilt every night.").record
-    services.forget(caller=alice, record_id=record.pk)
-    services.restore(caller=alice, record_id=record.pk)
+    record = services.remember(Remember(content="The mart is rebuilt every night."), caller=alice).record
+    services.forget(Forget(record_id=record.pk), caller=alice)
+    services.restore(Restore(record_id=record.pk), caller=alice)
     assert undo.undo(caller=alice, record_id=record.pk, change="restore").status == "archived"
 
 
 def test_only_the_last_change_and_only_one_s_own_is_undone(alice: Caller, bob: Caller, ada: Caller) -> None:
     record = stale(alice, ada)
-    services.verify(caller=alice, record_id=record.pk)
+    services.verify(Verify(record_id=record.pk), caller=alice)
     with pytest.raises(Forbidden):
         undo.undo(caller=bob, record_id=record.pk, change="verify")
-    services.revise(caller=alice, record_id=record.pk, content="The mart is rebuilt every morning.")
+    services.revise(Revise(record_id=record.pk, content="The mart is rebuilt every morning."), caller=alice)
     with pytest.raises(Conflict, match="changed since"):
         undo.undo(caller=alice, record_id=record.pk, change="verify")
 
@@ -61,7 +62,9 @@ def test_forgetting_all_and_undoing_all_leaves_all_as_it_was(alice: Caller, ada:
 
 def test_a_worker_finishes_what_a_closed_page_began(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_actions, "SLICE_S", 0.0)
-    rows = [services.remember(caller=alice, content=f"Fact number {n} about the mart.").record for n in range(3)]
+    rows = [
+        services.remember(Remember(content=f"Fact number {n} about the mart."), caller=alice).record for n in range(3)
+    ]
     batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
     assert batch.finished_at is None
     monkeypatch.setattr(bulk_actions, "SLICE_S", 10.0)
@@ -71,11 +74,11 @@ def test_a_worker_finishes_what_a_closed_page_began(alice: Caller, monkeypatch: 
 
 
 def test_a_chain_is_as_it_was_after_undoing_a_restored_correction(alice: Caller) -> None:
-    old = services.remember(caller=alice, content="The mart is rebuilt every night.").record
-    new = services.supersede(caller=alice, record_id=old.pk, content="The mart is rebuilt at noon.").record
-    services.forget(caller=alice, record_id=new.pk)
+    old = services.remember(Remember(content="The mart is rebuilt every night."), caller=alice).record
+    new = services.supersede(Supersede(record_id=old.pk, content="The mart is rebuilt at noon."), caller=alice).record
+    services.forget(Forget(record_id=new.pk), caller=alice)
     before = {row.pk: row.status for row in MemoryRecord.objects.all()}
-    services.restore(caller=alice, record_id=new.pk)
+    services.restore(Restore(record_id=new.pk), caller=alice)
     undo.undo(caller=alice, record_id=new.pk, change="restore")
     assert {row.pk: row.status for row in MemoryRecord.objects.all()} == before
 
@@ -94,8 +97,8 @@ def test_letters_that_need_their_joiners_keep_them() -> None:
 
 def test_search_says_how_many_stale_and_corrected_matches_it_left_out(alice: Caller, ada: Caller) -> None:
     stale(alice, ada)
-    old = services.remember(caller=alice, content="The mart is rebuilt every hour.").record
-    services.supersede(caller=alice, record_id=old.pk, content="The mart is rebuilt at noon.")
-    answer = recall(caller=alice, query="when is the mart rebuilt")
+    old = services.remember(Remember(content="The mart is rebuilt every hour."), caller=alice).record
+    services.supersede(Supersede(record_id=old.pk, content="The mart is rebuilt at noon."), caller=alice)
+    answer = recall(RecallMemories(query="when is the mart rebuilt"), caller=alice)
     assert [hit.record.content for hit in answer.hits] == ["The mart is rebuilt at noon."]
     assert answer.left_out == {"stale": 1, "superseded": 1}

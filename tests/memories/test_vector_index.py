@@ -13,6 +13,7 @@ from memories.contract.errors import Conflict
 from memories.database.locks import exclusive
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Passage
+from memories.operations import RecallMemories, Remember
 from memories.retrieval import near_duplicates, vector_index
 from memories.retrieval.recall import recall
 from memories.writing.bulk_import import remember_many
@@ -91,7 +92,7 @@ def test_a_large_scope_is_searched_by_the_index(
     alice: Caller, olga: Caller, library: list[MemoryRecord], settings: Any
 ) -> None:
     query = "Store 17 counts its stock on day 17 of each month."
-    exact = [hit.record.pk for hit in recall(caller=alice, query=query).hits]
+    exact = [hit.record.pk for hit in recall(RecallMemories(query=query), caller=alice).hits]
     settings.RECALL_EXACT_SCAN_ROWS = 0
     vector_index.train()
     vector = np.asarray(Passage.objects.get(record=library[17]).vector, dtype=np.float32)
@@ -100,7 +101,7 @@ def test_a_large_scope_is_searched_by_the_index(
         cursor.execute("SET enable_seqscan = off")
         cursor.execute(f"EXPLAIN SELECT id FROM memory_passages WHERE NOT short_term ORDER BY {order} LIMIT 5")  # noqa: S608
         assert "passage_vectors" in cursor.fetchone()[0] + "".join(row[0] for row in cursor.fetchall())
-        assert [hit.record.pk for hit in recall(caller=alice, query=query).hits] == exact
+        assert [hit.record.pk for hit in recall(RecallMemories(query=query), caller=alice).hits] == exact
         assert near_duplicates.similar_to(alice, vector[None], threshold=0.99)[0].record == library[17]
         assert near_duplicates.similar_to(olga, vector[None], threshold=0.0) == []
         cursor.execute("RESET enable_seqscan")
@@ -109,8 +110,8 @@ def test_a_large_scope_is_searched_by_the_index(
 def test_new_passages_are_in_the_index_at_once(alice: Caller, library: list[MemoryRecord], settings: Any) -> None:
     vector_index.train()
     settings.RECALL_EXACT_SCAN_ROWS = 0
-    new = services.remember(caller=alice, content="Gift vouchers are sold in Lisbon alone.").record
-    assert recall(caller=alice, query="Gift vouchers are sold in Lisbon alone.").hits[0].record == new
+    new = services.remember(Remember(content="Gift vouchers are sold in Lisbon alone."), caller=alice).record
+    assert recall(RecallMemories(query="Gift vouchers are sold in Lisbon alone."), caller=alice).hits[0].record == new
 
 
 def test_a_role_that_does_not_own_the_tables_is_told_so(

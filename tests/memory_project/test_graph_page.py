@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from knowledge.graph.entities import create_entities, delete_entities
 from knowledge.graph.models import Entity, Graph
+from knowledge.graph.operations import CreateEntities, CreateRelations, DeleteEntities
 from knowledge.graph.relations import create_relations
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
@@ -35,9 +36,13 @@ def page(user: User, **params: Any) -> str:
 @pytest.fixture
 def web(alice: Caller) -> None:
     names = ["Report", "Orders", "Tills", HOSTILE]
-    create_entities(caller=alice, entities=[{"name": name, "observations": [f"about {name}"]} for name in names])
+    create_entities(
+        CreateEntities(entities=[{"name": name, "observations": [f"about {name}"]} for name in names]), caller=alice
+    )
     pairs = [("Report", "Orders"), ("Tills", "Orders"), ("Tills", HOSTILE)]
-    create_relations(caller=alice, relations=[{"from": a, "to": b, "relationType": "uses"} for a, b in pairs])
+    create_relations(
+        CreateRelations(relations=[{"from": a, "to": b, "relationType": "uses"} for a, b in pairs]), caller=alice
+    )
 
 
 def number(name: str) -> int:
@@ -95,7 +100,7 @@ def test_it_is_found_and_shown_as_it_was(alice_user: User, alice: Caller) -> Non
     assert "Nothing holds" in page(alice_user, q="zeppelin")
     Graph.objects.update(created_at=timezone.now() - timedelta(days=9))
     Entity.objects.update(created_at=timezone.now() - timedelta(days=9))
-    delete_entities(caller=alice, entityNames=["Tills"])
+    delete_entities(DeleteEntities(entityNames=["Tills"]), caller=alice)
     assert "Tills" not in page(alice_user)
     assert "Tills" in page(alice_user, ago=3)
 
@@ -119,7 +124,7 @@ def test_every_node_has_a_place_of_its_own() -> None:
 
 @pytest.mark.usefixtures("small_catalog")
 def test_a_catalog_entity_s_page_leads_to_its_nodes(alice: Caller, alice_user: User, bob_user: User) -> None:
-    create_entities(caller=alice, entities=[{"name": "The orders", "urn": ORDERS}])
+    create_entities(CreateEntities(entities=[{"name": "The orders", "urn": ORDERS}]), caller=alice)
     browser, outsider = Client(), Client()
     browser.force_login(alice_user)
     outsider.force_login(bob_user)

@@ -23,6 +23,7 @@ from memories import extensions, services
 from memories.extensions import MemoryExtension
 from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord, Persona
+from memories.operations import Erase, Remember
 from memories.writing import erasure
 from memory_project.accounts.tokens import create_token, revoke_token
 from memory_project.mcp.responses import CONTEXT_KEY
@@ -242,7 +243,7 @@ def test_the_audit_of_an_answered_read_survives_kill_9_and_is_reached_by_erase(
                 pass
         process.kill()
     assert sorted(AuditEvent.objects.values_list("tool", flat=True)) == ["memory_manage", "memory_recall"]
-    erasure.erase(caller=alice, record_id=fact.pk, confirm=True)
+    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
     assert AuditEvent.objects.get(tool="memory_manage").arguments == {"erased": True}
 
 
@@ -337,7 +338,7 @@ def test_http_connections_choose_their_tools(http: str, alice_user: User) -> Non
 def test_memories_come_beside_the_answer_unless_the_call_says_no(
     alice: Caller, bob: Caller, small_catalog: None
 ) -> None:
-    services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS])
+    services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice)
 
     async def call(client: Any) -> Any:
         return await client.call_tool("catalog_entity", {"urn": ORDERS})

@@ -11,11 +11,13 @@ from django.test import Client
 from django.urls import reverse
 
 from knowledge.insights.capture import capture
+from knowledge.operations import AnswerQuestion, Appeal, Capture
 from knowledge.review import clarifications, decisions
 from memories import services
 from memories.contract.errors import Forbidden, Invalid
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Persona
+from memories.operations import Erase, Reassign, Remember, Revise, Verify
 from memories.writing import erasure
 from memory_project.models import Notification, User, Webhook
 from memory_project.notifications import inbox, webhooks
@@ -34,7 +36,7 @@ def kinds_of(user: User) -> list[str]:
 
 
 def propose(caller: Caller, text: str = "Tills close at ten in Ghent.") -> Any:
-    return capture(caller=caller, insight_text=text, category="data_quality").insight
+    return capture(Capture(insight_text=text, category="data_quality"), caller=caller).insight
 
 
 # -- the inbox -----------------------------------------------------------------------------------------------
@@ -45,9 +47,9 @@ def test_author_and_curator_hear_of_each_other(
 ) -> None:
     insight = propose(alice)
     clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
-    clarifications.answer(caller=alice, insight_id=insight.pk, notes="Since March.")
+    clarifications.answer(AnswerQuestion(insight_id=insight.pk, notes="Since March."), caller=alice)
     decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
-    decisions.appeal(caller=alice, insight_id=insight.pk, notes="but yes")
+    decisions.appeal(Appeal(insight_id=insight.pk, notes="but yes"), caller=alice)
     assert kinds_of(alice_user) == ["needs_more", "rejected"]
     assert kinds_of(cora_user) == ["answered", "appealed"]
     assert kinds_of(bob_user) == []
@@ -57,7 +59,7 @@ def test_the_owner_hears_of_a_stale_memory_unless_it_was_their_word(
     alice: Caller, ada: Caller, alice_user: User, fact: MemoryRecord
 ) -> None:
     services.mark_stale(caller=ada, record_id=fact.pk, reason="a column was removed")
-    services.verify(caller=alice, record_id=fact.pk)
+    services.verify(Verify(record_id=fact.pk), caller=alice)
     services.mark_stale(caller=alice, record_id=fact.pk, reason="I know better")
     assert kinds_of(alice_user) == ["stale"]
 
@@ -66,17 +68,17 @@ def test_a_mention_reaches_those_alone_who_may_read_the_text(
     alice: Caller, alice_user: User, bob_user: User, olga_user: User
 ) -> None:
     text = "Ask @bob or @olga@example.org or @nobody about refunds; write to x@bob."
-    record = services.remember(caller=alice, content=text).record
+    record = services.remember(Remember(content=text), caller=alice).record
     assert (kinds_of(bob_user), kinds_of(olga_user), kinds_of(alice_user)) == (["mentioned"], [], [])
-    services.revise(caller=alice, record_id=record.pk, content=f"{text} Again @bob.")
+    services.revise(Revise(record_id=record.pk, content=f"{text} Again @bob."), caller=alice)
     assert kinds_of(bob_user) == ["mentioned"]  # it is still unread
-    services.remember(caller=alice, content="For @bob alone it is not.", visibility="private")
+    services.remember(Remember(content="For @bob alone it is not.", visibility="private"), caller=alice)
     assert kinds_of(bob_user) == ["mentioned"]
 
 
 def test_nobody_floods_an_inbox(alice: Caller, bob_user: User) -> None:
     for number in range(inbox.FLOOD + 5):
-        services.remember(caller=alice, content=f"Hello @bob, number {number} of many.")
+        services.remember(Remember(content=f"Hello @bob, number {number} of many."), caller=alice)
     assert len(kinds_of(bob_user)) == inbox.FLOOD
 
 
@@ -95,15 +97,15 @@ def test_the_bell_counts_and_the_page_shows_what_one_may_see(
     answer = client.post(reverse("follow-news", args=[notice.pk]))
     assert answer["Location"] == reverse("memory", args=[insight.pk])
     assert "News, 1 new" not in client.get(reverse("news")).content.decode()
-    services.reassign(caller=ada, record_id=insight.pk, persona="supply")
+    services.reassign(Reassign(record_id=insight.pk, persona="supply"), caller=ada)
     MemoryRecord.objects.filter(pk=insight.pk).update(created_by="somebody@example.org")
     later_page = client.get(reverse("news")).content.decode()
     assert ("no longer yours to see" in " ".join(later_page.split()), "&lt;close&gt;" in later_page) == (True, False)
 
 
 def test_an_erased_memory_leaves_no_notice(alice: Caller, bob_user: User) -> None:
-    record = services.remember(caller=alice, content="For @bob: nothing.").record
-    erasure.erase(caller=alice, record_id=record.pk, confirm=True)
+    record = services.remember(Remember(content="For @bob: nothing."), caller=alice).record
+    erasure.erase(Erase(record_id=record.pk, confirm=True), caller=alice)
     assert kinds_of(bob_user) == []
 
 

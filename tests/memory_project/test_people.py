@@ -13,12 +13,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from knowledge.insights.capture import capture
+from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord
+from memories.operations import Remember
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
 from memory_project.models import ApiToken, AuditEvent, User
@@ -194,7 +196,7 @@ def test_the_digest_tells_each_person_what_they_may_see(
     on_monday: None,
 ) -> None:
     settings.DIGEST = True
-    services.remember(caller=alice, content="A thought that is private.", visibility="private")
+    services.remember(Remember(content="A thought that is private.", visibility="private"), caller=alice)
     assert digest.send_digest() == "1 sent"
     (message,) = outbox.outbox
     assert message.to == [bob_user.email]
@@ -234,7 +236,7 @@ def test_curators_are_alerted_once_a_day_about_reviews_that_wait_too_long(
     alice: Caller, ada_user: User, mail_server: None, settings: Any
 ) -> None:
     settings.REVIEW_ALERT_HOURS = 48
-    captured = capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    captured = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
     assert digest.alert_about_reviews() == "not due"
     MemoryRecord.objects.filter(pk=captured.pk).update(created_at=timezone.now() - timedelta(hours=49))
     assert digest.alert_about_reviews() == "1 sent"
@@ -253,7 +255,7 @@ def test_who_approved_and_who_wrote_it_hear_of_a_rejection(
     people.set_personas(olga_user, list(personas.values()))
     people.give_rights(olga_user, ["curator"])
     olga = build_caller(User.objects.get(pk=olga_user.pk), channel="test")
-    captured = capture(caller=alice, insight_text="Orders come twice a day.", category="data_quality").insight
+    captured = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
     decisions.approve(caller=ada, insight_id=captured.pk)
     with django_capture_on_commit_callbacks(execute=True):
         decisions.reject(caller=olga, insight_id=captured.pk, notes="It is three times.")

@@ -10,10 +10,12 @@ from django.urls import reverse
 
 from knowledge.catalog.name_resolution import urn_of
 from knowledge.insights.capture import capture
+from knowledge.operations import Capture
 from memories import services
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.operations import Remember
 from memory_project.models import SavedView, User
 from tests.knowledge.conftest import ORDERS, put
 
@@ -56,7 +58,7 @@ def test_a_memory_is_written_about_a_name(alice_user: User) -> None:
 
 
 def test_pickers_offer_what_matches(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
-    services.remember(caller=alice, content="Orders close at night.", tags=["nightly", "<b>"])
+    services.remember(Remember(content="Orders close at night.", tags=["nightly", "<b>"]), caller=alice)
     client = browser(alice_user)
     assert f'data-value="{ORDERS}"' in text(client, "pick", "entity", q="orders")
     columns = text(client, "pick", "column", q="", about="sales.orders")
@@ -73,7 +75,7 @@ def test_pickers_offer_what_matches(alice: Caller, alice_user: User, bob_user: U
 
 
 def test_the_palette_finds_all_kinds(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
-    services.remember(caller=alice, content="Orders <close> at night in Ghent.")
+    services.remember(Remember(content="Orders <close> at night in Ghent."), caller=alice)
     page = text(browser(bob_user), "palette", q="orders")
     assert ("Orders &lt;close&gt; at night" in page, "sales.orders" in page) == (True, True)
     assert "Orders &lt;close&gt;" not in text(browser(olga_user), "palette", q="orders")
@@ -96,7 +98,7 @@ def test_a_view_stands_in_the_navigation_with_its_count(
     alice: Caller, alice_user: User, bob_user: User, olga_user: User
 ) -> None:
     for number in range(3):
-        services.remember(caller=alice, content=f"Correction number {number} of all.", category="correction")
+        services.remember(Remember(content=f"Correction number {number} of all.", category="correction"), caller=alice)
     client = browser(bob_user)
     back = reverse("my-knowledge") + "?category=correction&after=x"
     client.post(reverse("save-view"), {"name": "Our <corrections>", "page": "my-knowledge", "back_to": back})
@@ -123,7 +125,7 @@ def test_a_wrong_view_is_refused(bob_user: User, form: dict[str, str]) -> None:
 def test_a_view_of_the_queue_counts_nothing_for_who_does_not_curate(
     alice: Caller, bob_user: User, cora_user: User
 ) -> None:
-    capture(caller=alice, insight_text="Tills close at ten.", category="correction")
+    capture(Capture(insight_text="Tills close at ten.", category="correction"), caller=alice)
     for user, count in ((bob_user, 0), (cora_user, 1)):
         form = {"name": "Queue", "page": "review-list", "back_to": reverse("review-list") + "?category=correction"}
         client = browser(user)

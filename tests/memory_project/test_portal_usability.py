@@ -14,6 +14,7 @@ from django.utils import timezone
 from memories import services
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
+from memories.operations import Remember
 from memories.writing import bulk_actions
 from memory_project.accounts import people
 from memory_project.models import AuditEvent, User
@@ -87,7 +88,7 @@ def test_a_line_with_too_many_values_is_left_out(alice_user: User) -> None:
 def test_the_first_steps_go_when_they_are_done_or_closed(alice_user: User, alice: Caller, bob_user: User) -> None:
     client = browser(alice_user)
     assert [step.is_done for step in client.get("/").context["first_steps"]] == [False] * 4
-    services.remember(caller=alice, content="A fact of my own.")
+    services.remember(Remember(content="A fact of my own."), caller=alice)
     assert [step.is_done for step in client.get("/?q=fact").context["first_steps"]] == [True, True, False, False]
     client.post(reverse("close-first-run"))
     assert client.get("/").context["first_steps"] == []

@@ -18,9 +18,11 @@ from mcp.types import ResourceTemplateReference, ResourceUpdatedNotification
 
 from knowledge.context import recent_changes
 from knowledge.insights.capture import capture
+from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
 from memories.identity.caller import Caller, system_caller
+from memories.operations import Remember, Revise
 from memory_project.accounts.tokens import create_token
 from memory_project.audit.last_seen import last_visit
 from memory_project.mcp import subscriptions
@@ -34,7 +36,7 @@ ENTITY = f"commonplace://entity/{ORDERS}"
 
 
 def test_resources_are_read_with_the_caller_s_eyes(alice: Caller, olga: Caller, small_catalog: None) -> None:
-    record = services.remember(caller=alice, content="Orders <close> at ten.", entity_urns=[ORDERS]).record
+    record = services.remember(Remember(content="Orders <close> at ten.", entity_urns=[ORDERS]), caller=alice).record
     uri = f"commonplace://memory/{record.pk.hex}"
 
     async def look(client: Any) -> Any:
@@ -72,7 +74,7 @@ def test_resources_are_read_with_the_caller_s_eyes(alice: Caller, olga: Caller, 
 
 
 def test_arguments_of_templates_are_completed(alice: Caller, olga: Caller, small_catalog: None) -> None:
-    record = services.remember(caller=alice, content="Orders close at ten.").record
+    record = services.remember(Remember(content="Orders close at ten."), caller=alice).record
     entity = ResourceTemplateReference(type="ref/resource", uri="commonplace://entity/{urn}")
     memory = ResourceTemplateReference(type="ref/resource", uri="commonplace://memory/{id}")
 
@@ -94,7 +96,7 @@ async def fault_of(client: Any, uri: str) -> str:
 
 
 def test_a_kind_of_resource_is_closed_to_who_may_not_use_its_tool(alice: Caller, small_catalog: None) -> None:
-    record = services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS]).record
+    record = services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice).record
     closed = replace(alice, tools_deny=("memory_*", "capture_*"))
 
     async def look(client: Any) -> Any:
@@ -111,7 +113,7 @@ def test_a_kind_of_resource_is_closed_to_who_may_not_use_its_tool(alice: Caller,
 
 
 def test_each_read_is_in_the_audit(alice: Caller, olga: Caller, small_catalog: None) -> None:
-    record = services.remember(caller=alice, content="Orders close at ten.").record
+    record = services.remember(Remember(content="Orders close at ten."), caller=alice).record
     uri = f"commonplace://memory/{record.pk.hex}"
     as_caller(alice, lambda client: client.read_resource(uri))
     as_caller(olga, lambda client: fault_of(client, uri))
@@ -153,12 +155,12 @@ async def events_of(client: Any, uris: list[str], change: Any) -> list[str]:
 
 def test_a_listener_hears_of_what_it_may_read(alice: Caller, olga: Caller, small_catalog: None, settings: Any) -> None:
     settings.RESOURCE_POLL_S = 0.1
-    record = services.remember(caller=alice, content="Orders close at ten.", entity_urns=[ORDERS]).record
+    record = services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice).record
     uris = [f"commonplace://memory/{record.pk.hex}", ENTITY]
 
     def change() -> None:
-        services.revise(caller=alice, record_id=record.pk, content="Orders close at eleven.")
-        services.remember(caller=alice, content="Orders are counted at night.", entity_urns=[ORDERS])
+        services.revise(Revise(record_id=record.pk, content="Orders close at eleven."), caller=alice)
+        services.remember(Remember(content="Orders are counted at night.", entity_urns=[ORDERS]), caller=alice)
 
     heard = as_caller(alice, lambda client: events_of(client, uris, change))
     assert sorted(heard) == sorted([*uris, ""])
@@ -172,7 +174,7 @@ def test_over_http_a_listener_hears_too(
     token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
 
     def propose() -> None:
-        capture(caller=alice, insight_text="Refunds are late.", category="data_quality")
+        capture(Capture(insight_text="Refunds are late.", category="data_quality"), caller=alice)
 
     heard = over_http(http, token, lambda client: events_of(client, [MINE], propose))
     assert sorted(heard) == ["", MINE]
@@ -194,7 +196,7 @@ def test_a_stream_ends_in_good_order(
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 def test_a_client_of_the_old_protocol_subscribes(alice: Caller, small_catalog: None, settings: Any) -> None:
     settings.RESOURCE_POLL_S = 0.1
-    record = services.remember(caller=alice, content="Orders close at ten.").record
+    record = services.remember(Remember(content="Orders close at ten."), caller=alice).record
     uri = f"commonplace://memory/{record.pk.hex}"
     heard: list[str] = []
 
@@ -204,7 +206,9 @@ def test_a_client_of_the_old_protocol_subscribes(alice: Caller, small_catalog: N
 
     async def follow(client: Any) -> None:
         await client.subscribe_resource(uri)
-        await elsewhere(lambda: services.revise(caller=alice, record_id=record.pk, content="Orders close at eleven."))
+        await elsewhere(
+            lambda: services.revise(Revise(record_id=record.pk, content="Orders close at eleven."), caller=alice)
+        )
         with anyio.move_on_after(3):
             while not heard:
                 await anyio.sleep(0.05)
@@ -229,16 +233,20 @@ def test_a_visit_ends_with_a_pause(alice: Caller) -> None:
 def test_a_session_begins_with_what_is_new_about_one_s_entities(
     alice: Caller, bob: Caller, olga: Caller, cora: Caller, small_catalog: None
 ) -> None:
-    services.remember(caller=bob, content="Orders close at ten.", entity_urns=[ORDERS])
+    services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=bob)
     proposal = capture(
-        caller=bob, insight_text="Amounts are gross.", category="data_quality", entity_urns=[ORDERS]
+        Capture(insight_text="Amounts are gross.", category="data_quality", entity_urns=[ORDERS]), caller=bob
     ).insight
     since = timezone.now()
-    news = services.remember(caller=alice, content="Orders are counted at night.", entity_urns=[ORDERS]).record
-    old = services.remember(caller=alice, content="Orders have no status.", entity_urns=[ORDERS]).record
+    news = services.remember(
+        Remember(content="Orders are counted at night.", entity_urns=[ORDERS]), caller=alice
+    ).record
+    old = services.remember(Remember(content="Orders have no status.", entity_urns=[ORDERS]), caller=alice).record
     services.mark_stale(caller=alice, record_id=old.pk, reason="they do now")
-    services.remember(caller=alice, content="Not about what Bob knows.", entity_urns=["urn:li:tag:x"])
-    services.remember(caller=olga, content="A text for every agent.", entity_urns=[ORDERS], visibility="everyone")
+    services.remember(Remember(content="Not about what Bob knows.", entity_urns=["urn:li:tag:x"]), caller=alice)
+    services.remember(
+        Remember(content="A text for every agent.", entity_urns=[ORDERS], visibility="everyone"), caller=olga
+    )
     put(ORDERS, "deprecation", {"deprecated": False, "note": "", "actor": "urn:li:corpuser:x"})
     put(ORDERS, "deprecation", {"deprecated": True, "note": "", "actor": "urn:li:corpuser:x"})
     decisions.approve(caller=cora, insight_id=proposal.pk, notes="Seen in the ledger.")

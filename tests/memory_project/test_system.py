@@ -16,6 +16,7 @@ from memories.contract.errors import Conflict, Forbidden
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona
+from memories.operations import Remember
 from memory_project.accounts import people, tokens
 from memory_project.models import User, Webhook
 from memory_project.receivers import let_operators_operate
@@ -127,8 +128,8 @@ def test_a_webhook_is_added_in_the_admin(settings: Any, otto_user: User, persona
 def test_a_hand_over_is_undone(
     alice: Caller, bob: Caller, ada: Caller, alice_user: User, bob_user: User, ada_user: User
 ) -> None:
-    record = services.remember(caller=alice, content="What Alice knew of refunds.").record
-    his_memory = services.remember(caller=bob, content="What Bob knew all along.").record
+    record = services.remember(Remember(content="What Alice knew of refunds."), caller=alice).record
+    his_memory = services.remember(Remember(content="What Bob knew all along."), caller=bob).record
     tokens.create_token(caller=alice, user=alice_user, name="laptop")
     people.offboard(caller=ada, person=alice_user, to="bob@example.org")
     assert people.list_transfers(alice_user) == [("bob@example.org", 1)]

@@ -13,7 +13,6 @@ from knowledge.graph.search import vectors
 from knowledge.graph.search.vectors import FLAG_CONTAINMENT, FLAG_COSINE, containment, is_asymmetric
 from memories import embedding
 from memories.contract.errors import Degraded
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 from memories.lazy_numpy import np
 
@@ -49,7 +48,6 @@ class Duplicates:
         return [[rows[number] for number in group] for _, group in sorted(distinct.items())]
 
 
-@carries_out(FindDuplicates)
 def find_duplicates(operation: FindDuplicates, *, caller: Caller) -> Duplicates:
     """The pairs, likest first. Raises Degraded while there are no vectors to compare."""
     graph = graphs.graph_of(caller)

@@ -14,7 +14,6 @@ from knowledge.graph.entities import live
 from knowledge.graph.maintenance.splits import Analysis, split_candidates, threshold_of
 from knowledge.graph.models import Entity, Observation
 from knowledge.graph.operations import Report
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 
 LISTED = 100
@@ -32,7 +31,6 @@ class Findings:
     large: list[Entity] = field(default_factory=list)
 
 
-@carries_out(Report)
 def report(operation: Report, *, caller: Caller) -> Findings:
     graph = graphs.graph_of(caller)
     if graph is None:

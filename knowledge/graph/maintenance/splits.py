@@ -32,7 +32,6 @@ from knowledge.graph.relations import relate
 from knowledge.graph.search import vectors
 from knowledge.graph.search.trigrams import words_of
 from memories.contract.errors import Conflict, Invalid
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 from memories.lazy_numpy import np
 
@@ -66,7 +65,6 @@ def threshold_of(entity_type: str) -> int:
     return int(limits.get(entity_type, limits["*"]))
 
 
-@carries_out(AnalyzeSplit)
 def analyze(operation: AnalyzeSplit, *, caller: Caller) -> Analysis:
     graph = graphs.graph_of(caller)
     entity = live(graph).filter(name=operation.entity_name, is_placeholder=False).first() if graph else None
@@ -75,7 +73,6 @@ def analyze(operation: AnalyzeSplit, *, caller: Caller) -> Analysis:
     return analysis_of(entity)
 
 
-@carries_out(ProposeSplit)
 def propose(operation: ProposeSplit, *, caller: Caller) -> Analysis | None:
     """The analysis of an entity that should be split; None where it should not."""
     analysis = analyze(AnalyzeSplit(entity_name=operation.entity_name), caller=caller)
@@ -95,7 +92,6 @@ def parts_of(analysis: Analysis) -> list[dict[str, Any]]:
     ]
 
 
-@carries_out(FindSplits)
 def candidates(operation: FindSplits, *, caller: Caller) -> list[Analysis]:
     """All entities that should be split, the fullest first."""
     graph = graphs.graph_of(caller)
@@ -124,7 +120,6 @@ def analysis_of(entity: Entity) -> Analysis:
     return Analysis(entity, len(observations), threshold, topics)
 
 
-@carries_out(ExecuteSplit)
 def execute(operation: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
     """Moves the approved observations to new entities, all or nothing: rows move, so that their dates and kinds stay.
     Raises Invalid for a text that the entity does not have, Conflict for a name that is taken."""

@@ -17,7 +17,6 @@ from knowledge.graph.operations import TARGETS, AddReflection, SearchReflections
 from knowledge.graph.search.trigrams import words_of
 from memories import embedding
 from memories.contract.errors import Invalid, NotFound, check_choice
-from memories.contract.operations import carries_out
 from memories.embedding import Vectors
 from memories.identity.caller import Caller
 from memories.models.index_job import Trigger
@@ -33,7 +32,6 @@ class Match:
     score: float
 
 
-@carries_out(AddReflection)
 def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
     """Keeps a reflection. Raises Invalid for a target that does not fit, NotFound for one that is not there."""
     check_choice("target_type", operation.target_type, TARGETS)
@@ -58,7 +56,6 @@ def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
     return reflection
 
 
-@carries_out(SearchReflections)
 def search_reflections(operation: SearchReflections, *, caller: Caller) -> tuple[list[Match], str]:
     """The best reflections under the filters, and what is degraded."""
     graph = graphs.graph_of(caller)

@@ -16,7 +16,6 @@ from knowledge.graph.operations import SearchSemantic
 from knowledge.graph.search import access_counts, limbic
 from knowledge.graph.search.trigrams import GRAM, asked_grams, words_of
 from memories import embedding
-from memories.contract.operations import carries_out
 from memories.identity.caller import Caller
 from memories.retrieval.rank_fusion import fuse
 
@@ -38,7 +37,6 @@ class SearchResult:
     note: str = ""
 
 
-@carries_out(SearchSemantic)
 def search_semantic(operation: SearchSemantic, *, caller: Caller) -> SearchResult:
     """The best entities; with the embedder away by words alone, and it says so."""
     graph = graphs.graph_of(caller)

@@ -13,6 +13,7 @@ from memories.conversation.models import MergeProposal, MergeState
 from memories.identity.caller import Caller
 from memories.models import Status
 from memories.models.record import readable_by
+from memories.operations import Forget, Supersede
 
 REASON = "merged with a memory that says the same"
 
@@ -30,8 +31,10 @@ def accept(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
         proposal = _decide(_open_proposal(caller, proposal_id), MergeState.ACCEPTED)
         text = proposal.text[:4_000]
         if text != proposal.target.content:
-            services.supersede(caller=caller, record_id=proposal.target_id, content=text, reason=REASON)
-        services.forget(caller=caller, record_id=proposal.record_id, reason=REASON)
+            services.supersede(
+                Supersede.read({"record_id": proposal.target_id, "content": text, "reason": REASON}), caller=caller
+            )
+        services.forget(Forget(record_id=proposal.record_id, reason=REASON), caller=caller)
     return proposal
 
 

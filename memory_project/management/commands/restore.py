@@ -15,6 +15,7 @@ from knowledge.models import Insight
 from memories.contract.errors import DomainError, NotFound
 from memories.database.owner import as_owner
 from memories.identity.caller import system_caller
+from memories.operations import Erase
 from memories.writing import erasure
 from memory_project import backups
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
@@ -73,4 +74,4 @@ class Command(BaseCommand):
         applied = Insight.objects.filter(pk=record_id, changeset__isnull=False).first()
         if applied is not None and applied.changeset_id:
             rollback.roll_back(caller=caller, changeset_id=applied.changeset_id, skip_conflicts=True)
-        erasure.erase(caller=caller, record_id=record_id, confirm=True)
+        erasure.erase(Erase(record_id=record_id, confirm=True), caller=caller)

@@ -17,6 +17,7 @@ from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit as edit_insight
 from knowledge.insights.lifecycle import require_curator, set_replaced
 from knowledge.models import InsightState
+from knowledge.operations import Edit
 from knowledge.review import clarifications, decisions
 from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, case, decided_today
 from knowledge.review.queue import Queue, QueuePosition
@@ -209,7 +210,7 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     review_queue = _queue(caller, request)
     if request.method == "POST" and form.is_valid():
         try:
-            edit_insight(caller=caller, insight_id=insight_id, **form.values())
+            edit_insight(Edit.read({"insight_id": insight_id, **form.values()}), caller=caller)
             if "approve" in request.POST:
                 return decide(request, insight_id, "approve")
         except Invalid as error:

@@ -18,6 +18,7 @@ from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
+from memories.operations import RecallMemories
 from memories.retrieval.recall import recall
 from memories.retrieval.scope import Filters
 from memory_project.models import SavedView
@@ -106,7 +107,7 @@ def _is_in(text: str, title: str) -> bool:
 def _memories(caller: Caller, text: str) -> list[Match]:
     """As recall finds them; by words alone while the model is away."""
     try:
-        hits = recall(caller=caller, query=text, filters=Filters(), limit=EACH).hits
+        hits = recall(RecallMemories.read({"query": text, "limit": EACH}), caller=caller, filters=Filters()).hits
     except DomainError:
         return []
     return [Match(str(hit.record), reverse("memory", args=[hit.record.pk]), hit.record.created_by) for hit in hits]

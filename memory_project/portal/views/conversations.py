@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from memories.contract.errors import DomainError
 from memories.conversation import cache, deletion, queries, statistics, wipe
 from memories.conversation.consolidation import merging
+from memories.conversation.operations import DeleteMemories, InvalidateCache
 from memories.identity.permissions import caller_from_request
 from memory_project.portal.error_labels import for_people
 
@@ -53,7 +54,7 @@ def forget_turn(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """One turn with its long-term memory; My Knowledge restores that one while it is not purged."""
     caller = caller_from_request(request, channel="portal")
     try:
-        deletion.delete_memories(caller=caller, user_id=caller.email, memory_id=record_id)
+        deletion.delete_memories(DeleteMemories(user_id=caller.email, memory_id=record_id), caller=caller)
     except DomainError as error:
         messages.error(request, for_people(error))
     else:
@@ -99,7 +100,7 @@ def cached(request: HttpRequest) -> HttpResponse:
 @login_required
 def drop_cache(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    count = cache.invalidate_cache(caller=caller, user_id=caller.email, invalidate_all=True)
+    count = cache.invalidate_cache(InvalidateCache(user_id=caller.email, invalidate_all=True), caller=caller)
     messages.success(request, f"{count} cached answers dropped.")
     return redirect("cached-answers")
 

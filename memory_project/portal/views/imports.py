@@ -124,7 +124,7 @@ def _import(caller: Caller, rows: list[Row]) -> dict[str, Any]:
     known_count, refused = 0, []
     for row in rows:
         try:
-            answer = None if row.fault else services.remember(caller=caller, **row.fields)
+            answer = None if row.fault else services.remember(Remember.read({**row.fields}), caller=caller)
         except DomainError as error:
             refused.append(Row(row.number, row.fields, for_people(error)))
             continue

@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from knowledge.insights import queries as curation
+from knowledge.operations import Appeal
 from knowledge.review import decisions
 from memories import queries, services
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
@@ -20,6 +21,18 @@ from memories.history import chain, history
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord, Persona, Status
+from memories.operations import (
+    Erase,
+    Forget,
+    MarkFeedback,
+    Reassign,
+    Remember,
+    Restore,
+    Revise,
+    Share,
+    Supersede,
+    Verify,
+)
 from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
 from memories.writing import erasure, feedback, undo
@@ -96,7 +109,7 @@ def create_memory(request: HttpRequest) -> HttpResponse:
     form = MemoryForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
-            answer = services.remember(caller=caller, **form.values())
+            answer = services.remember(Remember.read({**form.values()}), caller=caller)
         except Invalid as error:
             form.refuse(error)
         else:
@@ -150,27 +163,31 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
 
 
 def _forget(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.forget(caller=caller, record_id=record_id, reason=request.POST.get("reason", ""))
+    services.forget(Forget.read({"record_id": record_id, "reason": request.POST.get("reason", "")}), caller=caller)
     return "Forgotten: it is kept, but no longer recalled."
 
 
 def _restore(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.restore(caller=caller, record_id=record_id)
+    services.restore(Restore(record_id=record_id), caller=caller)
     return "Restored: it is recalled again."
 
 
 def _verify(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.verify(caller=caller, record_id=record_id, note=request.POST.get("reason", ""))
+    services.verify(Verify.read({"record_id": record_id, "note": request.POST.get("reason", "")}), caller=caller)
     return "Noted: still true as of now."
 
 
 def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    record = services.share(caller=caller, record_id=record_id, visibility=request.POST.get("visibility", ""))
+    record = services.share(
+        Share.read({"record_id": record_id, "visibility": request.POST.get("visibility", "")}), caller=caller
+    )
     return f"It is visible to {'you alone' if record.visibility == 'private' else record.visibility} now."
 
 
 def _reassign(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    record = services.reassign(caller=caller, record_id=record_id, persona=request.POST.get("persona", ""))
+    record = services.reassign(
+        Reassign.read({"record_id": record_id, "persona": request.POST.get("persona", "")}), caller=caller
+    )
     return f"It belongs to {record.persona} now."
 
 
@@ -183,17 +200,22 @@ def _personas_besides(caller: Caller, record: MemoryRecord) -> list[Persona]:
 
 
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    erasure.erase(caller=caller, record_id=record_id, confirm=request.POST.get("confirm") == "erase")
+    erasure.erase(
+        Erase.read({"record_id": record_id, "confirm": request.POST.get("confirm") == "erase"}), caller=caller
+    )
     return "Erased for good."
 
 
 def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    feedback.mark(caller=caller, record_id=record_id, verdict="useful")
+    feedback.mark(MarkFeedback(record_id=record_id, verdict="useful"), caller=caller)
     return "Thank you: noted as useful."
 
 
 def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    feedback.mark(caller=caller, record_id=record_id, verdict="wrong", note=request.POST.get("reason", ""))
+    feedback.mark(
+        MarkFeedback.read({"record_id": record_id, "verdict": "wrong", "note": request.POST.get("reason", "")}),
+        caller=caller,
+    )
     stale = queries.get(caller, record_id).status == Status.STALE
     everybody = "Noted: it is not recalled until somebody has reviewed it."
     return everybody if stale else "Noted: it is no longer recalled for you; its owner is asked to review it."
@@ -210,7 +232,7 @@ def _undo(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _appeal(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    decisions.appeal(caller=caller, insight_id=record_id, notes=request.POST.get("reason", ""))
+    decisions.appeal(Appeal.read({"insight_id": record_id, "notes": request.POST.get("reason", "")}), caller=caller)
     return "Appealed: a curator looks at it again, with your reason."
 
 
@@ -240,14 +262,16 @@ def _initial(record: MemoryRecord) -> dict[str, Any]:
 def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bool) -> MemoryRecord:
     values = form.values()
     if correcting:
-        answer = services.supersede(caller=caller, record_id=record.pk, **values)
+        answer = services.supersede(Supersede.read({"record_id": record.pk, **values}), caller=caller)
         answer.record.waits = answer.note if answer.record.supersedes_id is None else ""
         return answer.record
     reason = values.pop("reason")
     changed = {name: value for name, value in values.items() if value != getattr(record, name)}
     if not changed and record.status == Status.ACTIVE:
         return record
-    return services.revise(caller=caller, record_id=record.pk, reason=reason, **(changed or values))
+    return services.revise(
+        Revise.read({"record_id": record.pk, "reason": reason, **(changed or values)}), caller=caller
+    )
 
 
 def _tell(request: HttpRequest, answer: services.Remembered) -> None:

@@ -17,6 +17,7 @@ from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.insights import queries
 from knowledge.insights.capture import Captured, capture
 from knowledge.models import InsightState
+from knowledge.operations import AnswerQuestion, Capture
 from knowledge.review import clarifications
 from knowledge.review.cases import Effect, draft, problems_of
 from memories import queries as memories
@@ -58,7 +59,9 @@ def answer_question(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     """The author's answer to a curator: it waits for review again."""
     caller = caller_from_request(request, channel="portal")
     try:
-        clarifications.answer(caller=caller, insight_id=insight_id, notes=request.POST.get("answer", ""))
+        clarifications.answer(
+            AnswerQuestion.read({"insight_id": insight_id, "notes": request.POST.get("answer", "")}), caller=caller
+        )
     except DomainError as error:
         messages.error(request, for_people(error))
     else:
@@ -78,7 +81,7 @@ def propose(request: HttpRequest) -> HttpResponse:
             text = values.pop("content")
             if source.get("finding_id"):
                 values |= {"finding_id": source["finding_id"], "source": "agent_discovery"}
-            captured = capture(caller=caller, insight_text=text, **values)
+            captured = capture(Capture.read({"insight_text": text, **values}), caller=caller)
         except Invalid as error:
             form.refuse(error)
         except DomainError as error:

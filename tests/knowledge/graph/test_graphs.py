@@ -14,7 +14,9 @@ from django.db import connection
 from knowledge.graph import jsonl
 from knowledge.graph.catalog_links import neighbours
 from knowledge.graph.models import Entity, Graph, Observation
+from knowledge.graph.operations import Migrate
 from knowledge.insights.capture import capture
+from knowledge.operations import Capture
 from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import SPACE, call, names, space
@@ -44,9 +46,9 @@ def test_a_file_is_imported_once_and_written_back(alice: Caller, tmp_path: Path)
 def test_a_path_is_read_over_stdio_alone(alice: Caller) -> None:
     remote = replace(alice, channel="mcp-http")
     with pytest.raises(Invalid, match="over stdio alone"):
-        jsonl.migrate(source_path="/etc/passwd", caller=remote)
+        jsonl.migrate(Migrate.read({"source_path": "/etc/passwd"}), caller=remote)
     text = "\n".join(json.dumps(line) for line in LINES)
-    assert jsonl.migrate(jsonl=text, caller=remote).entities == 2
+    assert jsonl.migrate(Migrate(jsonl=text), caller=remote).entities == 2
     with pytest.raises(Invalid, match="source_path is required"):
         call(alice, "migrate")
 
@@ -82,11 +84,11 @@ def test_an_observation_becomes_an_insight(alice: Caller, bob: Caller) -> None:
     urn = "urn:li:dataset:(urn:li:dataPlatform:x,orders,PROD)"
     call(alice, "create_entities", entities=[{"name": "Orders", "urn": urn, "observations": ["One row an order."]}])
     number = Observation.objects.get().number
-    insight = capture(caller=alice, category="business_context", observation_id=number).insight
+    insight = capture(Capture(category="business_context", observation_id=number), caller=alice).insight
     assert (insight.record.content, insight.record.entity_urns) == ("Orders: One row an order.", [urn])
     assert insight.record.metadata == {"observation_id": number, "graph_entity": "Orders"}
     with pytest.raises(NotFound):
-        capture(caller=bob, category="business_context", observation_id=number)
+        capture(Capture.read({"category": "business_context", "observation_id": number}), caller=bob)
 
 
 @pytest.mark.django_db(transaction=True)

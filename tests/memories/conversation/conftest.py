@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from memories.conversation.mcp_tools import TOOLS
+from memories.conversation.operations import StoreMessages
 from memories.conversation.turns import store_messages
 from memories.identity.caller import ACT_FOR_USERS, Caller
 from memories.models import MemoryRecord, Tier
@@ -26,7 +27,7 @@ def say(
 ) -> list[MemoryRecord]:
     messages = [{"role": "human", "content": text, **extra} for text in texts]
     operation = {"user_id": user_id or caller.email, "conversation_id": conversation, "messages": messages}
-    return store_messages(caller=caller, **operation).turns
+    return store_messages(StoreMessages.read({**operation}), caller=caller).turns
 
 
 def lasting(turn: MemoryRecord) -> MemoryRecord:

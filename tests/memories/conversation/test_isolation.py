@@ -14,6 +14,7 @@ from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, UserDecision
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.operations import RecallMemories
 from memories.retrieval.recall import recall
 from tests.memories.conversation.conftest import LONG, TOOL, call, say
 
@@ -101,7 +102,7 @@ def test_a_service_s_users_are_in_its_own_namespace(service: Caller, alice: Call
     assert call(service, "recall_memory", query="heliotrope")["count"] == 0  # without naming the user
     assert call(service, "recall_memory", user_id=alice.email, query="heliotrope")["count"] == 1
     for person in (alice, bob, service):
-        assert not recall(caller=person, query="heliotrope vault").hits
+        assert not recall(RecallMemories(query="heliotrope vault"), caller=person).hits
     other_service = replace(bob, rights=service.rights)
     assert call(other_service, "recall_memory", user_id=alice.email, query="heliotrope")["count"] == 0
 

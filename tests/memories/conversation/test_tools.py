@@ -15,6 +15,7 @@ from memories.conversation.models import CachedAnswer, UserDecision, UserDecisio
 from memories.conversation.recall import final_score
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Tier
+from memories.operations import RecallMemories, Restore
 from tests.memories.conversation.conftest import LONG, call, lasting, say
 
 pytestmark = pytest.mark.django_db
@@ -148,7 +149,7 @@ def test_turns_stay_out_of_company_recall_and_what_lasts_is_in_it(alice: Caller)
     from memories.retrieval.recall import recall
 
     (turn,) = say(alice, LONG)
-    hits = recall(caller=alice, query="dark theme dashboard").hits
+    hits = recall(RecallMemories(query="dark theme dashboard"), caller=alice).hits
     assert [hit.record.pk for hit in hits] == [lasting(turn).pk]
 
 
@@ -161,7 +162,7 @@ def test_deleting_by_id_takes_the_pair_and_needs_no_confirm(alice: Caller) -> No
     assert answer == {"deleted_count": 1, "copies_deleted": 1, "dry_run": False}
     assert call(alice, "recall_memory", query="dark theme")["count"] == 0
     assert set(MemoryRecord.objects.values_list("status", flat=True)) == {Status.ARCHIVED}
-    services.restore(caller=alice, record_id=lasting(turn).pk)  # until it is purged
+    services.restore(Restore(record_id=lasting(turn).pk), caller=alice)  # until it is purged
     assert call(alice, "recall_memory", query="dark theme")["count"] == 1
 
 

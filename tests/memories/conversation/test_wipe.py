@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from knowledge.insights.capture import capture
+from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Forbidden
@@ -20,6 +21,7 @@ from memories.conversation import wipe
 from memories.conversation.models import WipeRequest
 from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller
 from memories.models import MemoryRecord
+from memories.operations import MarkFeedback, Remember, Revise, Supersede
 from memories.writing import feedback
 from memory_project.models import AuditEvent, User
 from tests.knowledge.changeset_examples import apply, change
@@ -51,16 +53,22 @@ def live(caller: Caller, colleague: Caller, admin: Caller) -> None:
     call(caller, "check_cache", query="who am I?")
     call(caller, "store_decision", key="theme", value="dark")
     call(caller, "store_decision", key="theme", value="light")
-    fact = services.remember(caller=caller, content="Revenue of the wiped person excludes refunds.").record
-    services.supersede(caller=caller, record_id=fact.pk, content="Revenue of the wiped person includes refunds.")
-    tills = services.remember(caller=colleague, content="A colleague's fact about tills.").record
-    feedback.mark(caller=caller, record_id=tills.pk, verdict="wrong", note="no")
+    fact = services.remember(Remember(content="Revenue of the wiped person excludes refunds."), caller=caller).record
+    services.supersede(
+        Supersede(record_id=fact.pk, content="Revenue of the wiped person includes refunds."), caller=caller
+    )
+    tills = services.remember(Remember(content="A colleague's fact about tills."), caller=colleague).record
+    feedback.mark(MarkFeedback(record_id=tills.pk, verdict="wrong", note="no"), caller=caller)
     captured = capture(
-        caller=caller, category="correction", insight_text="An insight of the wiped person about orders."
+        Capture(category="correction", insight_text="An insight of the wiped person about orders."), caller=caller
     )
     decisions.reject(caller=admin, insight_id=captured.insight.pk, notes="no")
-    edited = services.remember(caller=colleague, content="Edited by the one who goes, an admin for a day.").record
-    services.revise(caller=replace(caller, is_admin=True), record_id=edited.pk, content="Edited for the last time now.")
+    edited = services.remember(
+        Remember(content="Edited by the one who goes, an admin for a day."), caller=colleague
+    ).record
+    services.revise(
+        Revise(record_id=edited.pk, content="Edited for the last time now."), caller=replace(caller, is_admin=True)
+    )
 
 
 def test_nothing_goes_without_confirm(alice: Caller) -> None:

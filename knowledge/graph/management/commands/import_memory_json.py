@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
 from knowledge.graph import jsonl
+from knowledge.graph.operations import Migrate
 from memories.contract.errors import DomainError
 from memories.identity.permissions import build_caller
 
@@ -32,7 +33,7 @@ class Command(BaseCommand):
                 text = "\n".join(jsonl.export_lines(caller))
                 sys.stdout.write(text + "\n") if file == "-" else Path(file).write_text(text, encoding="utf-8")
                 return
-            answer = jsonl.migrate(caller=caller, source_path=file)
+            answer = jsonl.migrate(Migrate(source_path=file), caller=caller)
         except DomainError as error:
             raise CommandError(error.message) from None
         self.stdout.write(
