@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
 
+from django.apps import apps
 from django.conf import settings
 from mcp.types import Tool as OfferedTool
 from mcp.types import ToolAnnotations
@@ -21,7 +22,7 @@ from memory_project import __version__
 
 log = logging.getLogger(__name__)
 
-APPS = ("memories", "analysis", "knowledge", "memory_project")
+LIBRARIES = ("django", "rest_framework", "drf_spectacular", "axes")  # installed apps that declare no tools
 
 
 def offers(tools: Sequence[Tool]) -> list[OfferedTool]:
@@ -57,10 +58,12 @@ def offered(tool: Tool) -> OfferedTool:
 
 
 def _fingerprint() -> str:
-    """Of every source file: another one wherever a schema could be another."""
-    root = settings.BASE_DIR
-    files = sorted(file for app in APPS for file in glob(f"{app}/**/*.py", root_dir=root, recursive=True))
-    stats = [(file, os.stat(f"{root}/{file}")) for file in files]  # half of the time that pathlib takes
+    """Return a hash that changes with any source file of an installed app, because each may change a schema."""
+    folders = {config.path for config in apps.get_app_configs() if not config.name.startswith(LIBRARIES)}
+    files = sorted(
+        {f"{folder}/{file}" for folder in folders for file in glob("**/*.py", root_dir=folder, recursive=True)}
+    )
+    stats = [(file, os.stat(file)) for file in files]  # half of the time that pathlib takes
     parts = [__version__, *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class ExampleConfig(AppConfig):
+    name = "tests.example_app"
+    toolsets = {"example": "tests.example_app.mcp_tools.TOOLS"}
+
+    def ready(self) -> None:
+        from knowledge.changesets.change_request import CHANGE_TYPES  # needs the models
+        from tests.example_app.change_types import CERTIFY  # needs the models
+
+        CHANGE_TYPES.register(CERTIFY.name, CERTIFY)

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from knowledge.changesets.change_request import ChangeType, Context, Request, Step, add, detail_of
+
+CERTIFIED = "urn:li:tag:Certified"
+
+
+def certify(request: Request, context: Context) -> list[Step]:
+    reason = detail_of(request, "what was verified")
+    return [add(context.urn, "globalTags", ("tags", CERTIFIED), {"tag": CERTIFIED, "context": reason})]
+
+
+CERTIFY = ChangeType("certify", ("dataset",), certify, "Certify the data set", detail="what was verified")

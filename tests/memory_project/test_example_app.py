@@ -1,0 +1,75 @@
+"""The worked examples of docs/extending.md, installed and called as an agent would."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from knowledge.catalog.embedded import LocalCatalog
+from memories import services
+from memories.identity.caller import Caller
+from memories.operations import Remember
+from memory_project.models import User
+from tests.example_app.change_types import CERTIFIED
+from tests.knowledge.conftest import ORDERS
+from tests.memory_project.test_mcp_server import content_of, environment
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def call(person: User, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Call tools over stdio on a server that has the example app, and return their responses."""
+    arguments = [str(ROOT / "manage.py"), "mcp", "--as", person.email, "--toolsets", "example,knowledge"]
+    variables = {**environment(), "DJANGO_SETTINGS_MODULE": "tests.example_app.settings"}
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=variables, cwd=str(ROOT))
+
+    async def main() -> list[dict[str, Any]]:
+        async with Client(stdio_client(server)) as client:
+            results = [await client.call_tool(name, values) for name, values in calls]
+            return [content_of(result) for result in results]
+
+    return asyncio.run(main())
+
+
+def tags() -> list[str]:
+    aspect = LocalCatalog().read([ORDERS], ["globalTags"])[ORDERS].get("globalTags")
+    return [entry["tag"] for entry in (aspect.value or {}).get("tags", [])] if aspect else []
+
+
+def test_a_tool_counts_what_its_caller_may_read(
+    alice: Caller, bob_user: User, olga_user: User, small_catalog: None
+) -> None:
+    for text, visibility in (("Orders are counted once.", "persona"), ("Orders have a secret.", "private")):
+        operation = Remember(content=text, entity_urns=[ORDERS], category="data_quality", visibility=visibility)
+        services.remember(operation, caller=alice)
+    (counted,) = call(bob_user, ("count_memories", {"entity_urn": ORDERS}))
+    assert counted == {"total": 1, "by_category": {"data_quality": 1}}
+    counted, refused = call(
+        olga_user, ("count_memories", {"entity_urn": ORDERS}), ("count_memories", {"entity_urn": "orders"})
+    )
+    assert counted["total"] == 0
+    assert refused["error"].startswith("entity_urn: 'orders' is not a DataHub URN")
+
+
+def test_a_change_type_is_applied_and_rolled_back(alice_user: User, ada_user: User, small_catalog: None) -> None:
+    insight = {"insight_text": "Orders were reconciled.", "category": "data_quality", "entity_urns": [ORDERS]}
+    (captured,) = call(alice_user, ("capture_insight", insight))
+    chosen = {"insight_ids": [captured["insight_id"]]}
+    change = {"change_type": "certify", "detail": "reconciled with the ledger"}
+    application = {"action": "apply", **chosen, "entity_urn": ORDERS, "changes": [change], "confirm": True}
+    _, applied = call(
+        ada_user,
+        ("apply_knowledge", {"action": "approve", **chosen}),
+        ("apply_knowledge", application),
+    )
+    assert (applied["state"], tags()) == ("applied", [CERTIFIED])
+    rollback = {"action": "rollback", "changeset_id": applied["changeset_id"], "confirm": True}
+    (rolled_back,) = call(ada_user, ("apply_knowledge", rollback))
+    assert (rolled_back["state"], tags()) == ("rolled_back", [])
