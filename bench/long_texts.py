@@ -15,8 +15,6 @@ from typing import Any
 
 import scratch
 
-from memories.operations import RecallMemories
-
 FACTS = [
     ("Gift vouchers lose their value after three months.", "When do presents bought as coupons expire?"),
     ("The night shift in Graz was closed in spring.", "Which site no longer works after dark?"),
@@ -67,6 +65,7 @@ def ranks_of_documents(location: str) -> list[int]:
 
 def ranks(location: str) -> list[int]:
     from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
+    from memories.operations import RecallMemories  # noqa: PLC0415 - the same
     from memories.retrieval.recall import recall  # noqa: PLC0415 - the same
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - the same
 

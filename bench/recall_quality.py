@@ -24,8 +24,6 @@ from typing import Any
 
 import scratch
 
-from memories.operations import RecallMemories
-
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 METRICS = ("R@5", "R@10", "nDCG@10", "MRR")
 Results = dict[str, list[dict[str, float]]]
@@ -79,6 +77,7 @@ def store_documents(records: list[dict[str, Any]], caller: Any) -> dict[str, str
 
 
 def operation(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any, together: bool) -> Results:
+    from memories.operations import RecallMemories  # noqa: PLC0415 - after setup()
     from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
     from memories.retrieval.scope import Filters  # noqa: PLC0415 - after setup()
 

@@ -214,11 +214,13 @@ django.setup()
 from django.db import connection
 connection.settings_dict["NAME"] = sys.argv[1]
 from analysis import actions
+from analysis.operations import RunAction
 from memories.identity.permissions import build_caller
 from memory_project.models import User
 caller = build_caller(User.objects.get(email="alice@example.org"), channel="test")
-actions.act(caller=caller, analysis_id="audit", model="book", action=sys.argv[2],
-            attributes={"status": "unread"}, where={"status": "reading"})
+operation = RunAction(analysis_id="audit", model="book", action=sys.argv[2],
+                      attributes={"status": "unread"}, where={"status": "reading"})
+actions.act(operation, caller=caller)
 """
 
 
@@ -278,4 +280,4 @@ def test_going_on_takes_nothing_beside_it(api: Api, alice: Caller) -> None:
     result = actions.act(operation(), caller=alice)
     with pytest.raises(Invalid) as caught:
         analysis_act(alice, action_id=result.action.pk.hex, dry_run=True)
-    assert caught.value.message == "dry_run: is not taken with action_id; allowed: action_id"
+    assert caught.value.message == "dry_run: is not accepted together with action_id; allowed: action_id"

@@ -41,17 +41,19 @@ def python(home: Path, code: str) -> str:
 
 SETUP = f"""
 from memories import services
+from memories.operations import Remember
 from memories.identity.permissions import build_caller
 from memory_project.models import User
 user = User.objects.create_user("alice@example.org", "a long password")
 caller = build_caller(user, channel="test")
 for text in ({SECRET!r}, {FACT!r}):
-    print(services.remember(caller=caller, content=text).record.pk)
+    print(services.remember(Remember(content=text), caller=caller).record.pk)
 """
 ERASE = """
 from memories.writing import erasure
 from memories.identity.caller import system_caller
-erasure.erase(caller=system_caller(), record_id={pk!r}, confirm=True)
+from memories.operations import Erase
+erasure.erase(Erase.read(dict(record_id={pk!r}, confirm=True)), caller=system_caller())
 """
 TEXTS = "from memories.models import MemoryRecord as R; print(sorted(R.objects.values_list('content', flat=True)))"
 

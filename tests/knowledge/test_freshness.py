@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord, Status
-from memories.operations import Remember, Share, Verify
+from memories.operations import Forget, Remember, Revise, Share, Supersede, Verify
 from tests.fake_datahub import Faults, Handler
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, V2_COLUMN, column, datahub, put, schema_of
 
@@ -147,9 +148,11 @@ def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
     comparison.check_all_entities(50)
-    act: Any = getattr(services, way)
-    changed = act(caller=alice, record_id=record.pk, content="Amounts are on the order lines.")
-    living = changed if isinstance(changed, MemoryRecord) else changed.record
+    text = "Amounts are on the order lines."
+    if way == "revise":
+        living = services.revise(Revise(record_id=record.pk, content=text), caller=alice)
+    else:
+        living = services.supersede(Supersede(record_id=record.pk, content=text), caller=alice).record
     assert comparison.check_all_entities(50).stale == 0
     assert status(living)[0] == Status.ACTIVE
 
@@ -272,15 +275,21 @@ def test_curators_decide_stale_memories_of_their_personas(
     small_catalog: None, alice: Caller, cora: Caller, olga: Caller, act: str
 ) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
-    arguments = {"content": "Amounts are on the order lines."} if act == "supersede" else {}
+    decisions: dict[str, Callable[[Caller], Any]] = {
+        "verify": lambda caller: services.verify(Verify(record_id=record.pk), caller=caller),
+        "forget": lambda caller: services.forget(Forget(record_id=record.pk), caller=caller),
+        "supersede": lambda caller: services.supersede(
+            Supersede(record_id=record.pk, content="Amounts are on the order lines."), caller=caller
+        ),
+    }
     with pytest.raises(Forbidden):
-        getattr(services, act)(caller=cora, record_id=record.pk, **arguments)  # not while it is active
+        decisions[act](cora)  # not while it is active
     schema(column("status"))
     comparison.check_all_entities(50)
     outsider = replace(cora, email="otto@example.org", personas=frozenset({"supply"}))
     with pytest.raises((Forbidden, NotFound)):
-        getattr(services, act)(caller=outsider, record_id=record.pk, **arguments)
-    getattr(services, act)(caller=cora, record_id=record.pk, **arguments)
+        decisions[act](outsider)
+    decisions[act](cora)
     assert status(record)[0] != Status.STALE
 
 

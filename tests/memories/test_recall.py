@@ -190,7 +190,7 @@ def test_a_large_scope_counts_words_among_its_own_rows(
     alice: Caller, olga: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What somebody else wrote changes no weight, however often it holds the word."""
-    monkeypatch.setattr(ranking, "_rows_in_all", lambda: 100.0)
+    monkeypatch.setattr(ranking, "_estimated_rows", lambda: 100.0)
     settings.RECALL_EXACT_SCAN_ROWS = 0
     for n in range(6):
         services.remember(Remember(content=f"Region {n} has its returns late.", visibility="private"), caller=alice)
@@ -242,7 +242,7 @@ def test_a_scope_is_scanned_by_its_share_of_all_rows(
     alice: Caller, monkeypatch: pytest.MonkeyPatch, rows: int, share_of: int, small: bool
 ) -> None:
     """The vector index passes over the rows of others; the fewer are one's own, the more it passes over."""
-    monkeypatch.setattr(ranking, "_rows_in_all", lambda: float(share_of))
+    monkeypatch.setattr(ranking, "_estimated_rows", lambda: float(share_of))
     monkeypatch.setattr(ranking, "_rows_up_to", lambda scope, limit: min(rows, limit + 1))
     assert ranking.is_small(condition(in_scope(alice, Filters()))) is small
 
@@ -256,14 +256,19 @@ def test_a_scope_is_scanned_by_its_share_of_all_rows(
         ({"strategy": "entity", "query": "x"}, "entity_urns"),
         ({"strategy": "auto"}, "query"),
         ({"query": "x", "limit": 0}, "limit"),
-        ({"query": "x", "filters": Filters(dimension="fact")}, "dimension"),
         ({"query": "x" * 4001}, "query"),
     ],
 )
 def test_recall_names_what_is_missing_or_wrong(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as refused:
-        recall(RecallMemories.read({**arguments}), caller=alice)
+        recall(RecallMemories.read(arguments), caller=alice)
     assert refused.value.field == field
+
+
+def test_recall_refuses_a_filter_with_an_unknown_dimension(alice: Caller) -> None:
+    with pytest.raises(Invalid) as refused:
+        recall(RecallMemories(query="x"), caller=alice, filters=Filters(dimension="fact"))
+    assert refused.value.field == "dimension"
 
 
 @given(query=st.text(min_size=1, max_size=80).filter(lambda text: "\x00" not in text))

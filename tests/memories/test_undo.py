@@ -26,7 +26,10 @@ def stale(alice: Caller, ada: Caller, text: str = "The mart is rebuilt every nig
 @pytest.mark.parametrize("change", ["forget", "verify"])
 def test_what_was_stale_is_stale_again(alice: Caller, ada: Caller, change: str) -> None:
     record = stale(alice, ada)
-    getattr(services, change)(caller=alice, record_id=record.pk)
+    if change == "forget":
+        services.forget(Forget(record_id=record.pk), caller=alice)
+    else:
+        services.verify(Verify(record_id=record.pk), caller=alice)
     back = undo.undo(caller=alice, record_id=record.pk, change=change)
     assert (back.status, back.stale_reason, back.stale_at) == ("stale", REASON, record.stale_at)
     assert back.last_verified_at == record.last_verified_at
