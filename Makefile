@@ -1,6 +1,4 @@
-# Everything runs in .venv; nothing is installed outside the project.
-# `make run` installs what running needs, `make run LIGHT=1` without sentence-transformers and torch, which the default
-# embedding model does not need; `make check` adds linters, tests, a browser and DataHub's SDK.
+# Everything is installed into .venv, nothing outside the project.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,13 +7,17 @@ TORCH := torch==2.13.0
 # PyTorch's own index has a build without CUDA; the ordinary one carries gigabytes of it.
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 NEEDS := $(if $(LIGHT),light,full)
+TEMPLATES = $(shell find templates -name '*.html')
 
-.PHONY: run install browser test test-inside test-outside check lint types format lock clean
+.PHONY: help run install browser check lint types test test-inside test-outside coverage format lock clean
 
-run: install
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: install ## start web server, worker and database (LIGHT=1: install without torch)
 	@$(BIN)/python manage.py up
 
-install: $(VENV)/$(NEEDS)
+install: $(VENV)/$(NEEDS) ## install what running needs
 
 $(VENV)/python: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Commonplace needs Python 3.11 or later; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -42,33 +44,37 @@ $(VENV)/check: requirements/check.txt $(VENV)/torch
 	@touch $@
 
 # The tests drive Chromium: the system's own where there is one, otherwise Debian's package, otherwise Playwright's.
-browser: $(VENV)/check
+browser: $(VENV)/check ## install Chromium for the browser tests, unless there is one
 	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
 		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } \
 		|| $(BIN)/playwright install chromium
 
-check: lint types test
+check: lint types test ## lint, types and tests: what a change must pass
 
-lint: $(VENV)/check
-	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
+lint: $(VENV)/check ## formatting, lint rules, missing migrations
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/djade --check $(TEMPLATES)
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 
-types: $(VENV)/check
+types: $(VENV)/check ## mypy, strict
 	@$(BIN)/mypy .
 
-# Two halves at once, of some nine minutes each on two cores: what is tested in this process, and what is tried from
-# outside, in browsers and processes of its own.
-test: $(VENV)/check
+# Both halves run at once, one on each of two cores.
+test: $(VENV)/check ## all tests, in two processes
 	@$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-inside test-outside
 
-test-inside: $(VENV)/check
+test-inside: $(VENV)/check ## tests within one process, on a PostgreSQL of their own
 	@$(BIN)/python -m pytest --ignore=tests/e2e
 
-test-outside: $(VENV)/check
+test-outside: $(VENV)/check ## tests with browsers and servers
 	@$(BIN)/python -m pytest tests/e2e
 
-format: $(VENV)/check
-	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+# A report, not a threshold. Subprocesses are not measured.
+coverage: $(VENV)/check ## run the inside tests and report the branches that no test takes
+	@$(BIN)/coverage run -m pytest --ignore=tests/e2e
+	@$(BIN)/coverage report --skip-covered --sort=cover
+
+format: $(VENV)/check ## format and fix Python and templates
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix . && $(BIN)/djade $(TEMPLATES)
 
 # Versions and hashes for every platform, and no index address. torch stays outside: its CPU build has other hashes.
 LOCK = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
@@ -77,10 +83,10 @@ LOCK = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version
 NVIDIA = $(addprefix nvidia-,cublas cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand cusolver cusparse \
 	cusparselt-cu13 nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
 
-lock: $(VENV)/check
+lock: $(VENV)/check ## write requirements/ from pyproject.toml
 	@$(LOCK) --extra dev --output-file requirements/check.txt
 	@$(LOCK) --constraint requirements/check.txt --output-file requirements/full.txt
 	@$(LOCK) --constraint requirements/check.txt --override requirements/light.overrides --output-file requirements/light.txt
 
-clean:
+clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
