@@ -35,8 +35,8 @@ def test_every_setting_is_listed_with_its_default() -> None:
             assert float(defaults[name][0].replace("`", "")) == float(plain), name
 
 
-def test_the_readme_s_tools_are_the_server_s() -> None:
-    descriptions = table("README.md", "| tool |")
+def test_the_listed_tools_are_the_server_s() -> None:
+    descriptions = table("docs/mcp.md", "| tool |")
     tools = {tool.name: tool.description.split("\n")[0] for tool in enabled_tools(["all"])}
     assert {name: cells[0] for name, cells in descriptions.items()} == tools
 
