@@ -95,3 +95,12 @@ def test_erasing_a_memory_erases_what_was_said_of_it(alice: Caller, bob: Caller,
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong", note="a telling note"), caller=bob)
     erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
     assert not Feedback.objects.exists()
+
+
+def test_the_owner_s_own_verdict_takes_effect_for_everybody_at_once(
+    alice: Caller, bob: Caller, fact: MemoryRecord
+) -> None:
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong", note="not since May"), caller=alice)
+    fact.refresh_from_db()
+    assert (fact.status, fact.stale_reason) == ("stale", f"{alice.email} marked it wrong: not since May")
+    assert (recalled(bob), recalled(alice)) == ([], [])

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memory_project.audit import redacted
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response"],
+)
+def test_texts_that_people_wrote_are_replaced_by_their_length(key: str) -> None:
+    """Short ones too: the audit must hold no copy of what may be erased."""
+    assert redacted({key: "CHF"}) == {key: "[3 characters]"}
+    assert redacted({"messages": [{key: "CHF"}]}) == {"messages": [{key: "[3 characters]"}]}
+
+
+@pytest.mark.parametrize("key", ["password", "api_key", "X-Authorization", "refresh_token", "clientSecret"])
+def test_secrets_are_masked(key: str) -> None:
+    assert redacted({key: "hunter2"}) == {key: "[secret]"}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("x" * 201, "[201 characters]"),
+        ("x" * 200, "x" * 200),
+        (float("nan"), "nan"),
+        ("\x00\ud800", "\ufffd?"),
+        (list(range(60)), list(range(50))),
+        (True, True),
+    ],
+)
+def test_other_values_are_stored_in_bounds(value: Any, expected: Any) -> None:
+    assert redacted(value) == expected
