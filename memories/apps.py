@@ -9,8 +9,8 @@ class MemoriesConfig(AppConfig):
     toolsets = {"memory": "memories.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
-        from memories.retrieval import indexing  # noqa: PLC0415 - models first
-        from memories.writing import bulk_actions  # noqa: PLC0415 - models first
+        from memories.retrieval import indexing  # noqa: PLC0415 - the models must be loaded first
+        from memories.writing import bulk_actions  # noqa: PLC0415 - the models must be loaded first
 
         indexing.SOURCES.register("memory", indexing.MEMORIES)
         bulk_actions.BULK_ACTIONS.update(bulk_actions.MEMORY_ACTIONS)

@@ -23,14 +23,11 @@ from memories.models import MemoryRecord
 
 @dataclass(frozen=True)
 class PersonalDataColumn:
-    """A column that names a person. When the person's data is wiped, its rows are deleted.
-
-    If `stays`, because others rely on the rows, they are kept and the column gets a pseudonym.
-    """
+    """A column that names a person. If the person's data is wiped, the rows are deleted."""
 
     model: type[Model]
     column: str
-    stays: bool = False
+    stays: bool = False  # keep the rows, because others rely on them, and replace the name with a pseudonym
 
 
 class MemoryExtension:
@@ -53,7 +50,7 @@ class MemoryExtension:
         """Return why a correction has to wait as a proposal, or "" to let it supersede the memory now."""
         return ""
 
-    # -- life of a memory --------------------------------------------------------------------------------
+    # -- life cycle of a memory --------------------------------------------------------------------------
 
     def record_saved(self, record: MemoryRecord, *, created: bool) -> None:
         """Called after a memory is created, edited, restored or verified."""
@@ -67,10 +64,10 @@ class MemoryExtension:
     def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
         """Called after a memory was marked stale by `caller`."""
 
-    # -- copies of what memories say ---------------------------------------------------------------------
+    # -- copies of memories ------------------------------------------------------------------------------
 
     def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
-        """Delete what the app has copied of an erased memory, and what quotes one of its texts."""
+        """Delete the app's copies of an erased memory, and quotations of its texts."""
 
     def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
         """Drop copies from readers who may no longer read these memories."""
@@ -85,13 +82,13 @@ class MemoryExtension:
         return ()
 
     def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
-        """Remove what no column of `personal_data` covers; return the number of emptied rows by table."""
+        """Remove personal data that `personal_data` does not list. Return the number of emptied rows by table."""
         return {}
 
     # -- recall ------------------------------------------------------------------------------------------
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
-        """Return entities near these, by URN with their distance in steps, and a note on what is degraded."""
+        """Return the distance of each nearby entity in steps, by URN, and a note if the result is degraded."""
         return {}, ""
 
     def verification_hints(self, record_ids: Sequence[UUID]) -> Mapping[UUID, str]:
@@ -103,7 +100,7 @@ class MemoryExtension:
         return ()
 
     def rebuild_search(self) -> str:
-        """Rebuild what the app's own search derives from canonical rows; return a line for the operator, or ""."""
+        """Rebuild the derived data of the app's own search. Return a line for the operator, or ""."""
         return ""
 
     # -- tool calls, on every channel of agents; outside of a transaction --------------------------------

@@ -1,4 +1,4 @@
-"""What a memory was: states in force at a time, the list of changes, the correction chain."""
+"""The history of a memory: its state at a given time, its changes, and its correction chain."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ MAX_CHAIN = 100
 
 @dataclass(frozen=True)
 class State:
-    """`details` are the other columns, as far as they were different then."""
-
     content: str
     status: str
     visibility: str
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)  # other columns, if their values have changed since
 
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One entry of a memory's history, newest first: what ended the state before it."""
+    """A change of a memory, with the states before and after it."""
 
     at: datetime
     change: str
@@ -40,28 +38,27 @@ class HistoryEntry:
 
 
 def states_at(caller: Caller, records: Sequence[MemoryRecord], moment: datetime) -> dict[UUID, State]:
-    """The state of each record at that time; records that did not exist, or were private to another, are left out."""
+    """Return each record's state at `moment`, without records that did not exist or that the caller could not read."""
     in_force: dict[UUID, MemoryRevision] = {}
     details: dict[UUID, dict[str, Any]] = {}
     ids = [record.pk for record in records]
     for revision in MemoryRevision.objects.filter(record_id__in=ids, valid_to__gt=moment).order_by("-valid_to", "-id"):
-        in_force[revision.record_id] = revision  # the earliest of those that ended later
+        in_force[revision.record_id] = revision  # the last one assigned is the one that ended first after `moment`
         details[revision.record_id] = details.get(revision.record_id, {}) | revision.details
     states = {}
     for record in records:
         if record.created_at > moment:
             continue
-        then = in_force.get(record.pk)
         state = state_of(record)
-        if then:
-            state = State(then.content, then.status, then.visibility, details[record.pk])
+        if earlier := in_force.get(record.pk):
+            state = State(earlier.content, earlier.status, earlier.visibility, details[record.pk])
         if could_read(caller, record, state.visibility):
             states[record.pk] = state
     return states
 
 
 def could_read(caller: Caller, record: MemoryRecord, visibility: str) -> bool:
-    """Whether a state of that visibility is the caller's to see: the rule of readable_by, for an earlier state."""
+    """Apply the rule of readable_by to a state of the record with this visibility."""
     if caller.can_edit_for(record.created_by) or visibility == Visibility.EVERYONE:
         return True
     return visibility == Visibility.PERSONA and record.persona in caller.personas
@@ -71,8 +68,8 @@ def state_of(record: MemoryRecord) -> State:
     return State(record.content, record.status, record.visibility)
 
 
-# Both ways along the chain at once; a row that the caller may not see ends it, which is cut afterwards.
-LINE = """
+# Follows the chain in both directions. Rows that the caller may not see are filtered out afterwards.
+CHAIN_SQL = """
     WITH RECURSIVE before(id, supersedes_id, steps) AS (
         SELECT id, supersedes_id, 0 FROM memory_records WHERE id = %s
         UNION ALL
@@ -89,10 +86,13 @@ LINE = """
 
 
 def chain(caller: Caller, record: MemoryRecord) -> list[MemoryRecord]:
-    """The correction chain that the record is part of, oldest first, as far as the caller may see it."""
+    """Return the record's correction chain, oldest first.
+
+    In each direction it ends before the first record that the caller may not see.
+    """
     if not record.supersedes_id and not record.superseded_by:
         return [record]
-    ids = RawSQL(LINE, [record.pk, MAX_CHAIN, record.pk, MAX_CHAIN])
+    ids = RawSQL(CHAIN_SQL, [record.pk, MAX_CHAIN, record.pk, MAX_CHAIN])
     visible = MemoryRecord.objects.visible_to(caller).filter(pk__in=ids).defer("search")
     by_id: dict[UUID | None, MemoryRecord] = {link.pk: link for link in visible}
     line = [record]
@@ -104,7 +104,7 @@ def chain(caller: Caller, record: MemoryRecord) -> list[MemoryRecord]:
 
 
 def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] | None = None) -> list[HistoryEntry]:
-    """Revisions and corrections of the whole chain in one list, newest first; of `line`, where the chain is at hand."""
+    """Return all changes and corrections of a record's chain, newest first. `line` is the chain, if already loaded."""
     changes: list[HistoryEntry] = []
     line = chain(caller, record) if line is None else line
     visible_ids = {link.pk for link in line}
@@ -116,7 +116,8 @@ def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] |
         after = state_of(link)
         for revision in revisions.get(link.pk, []):
             before = State(revision.content, revision.status, revision.visibility)
-            # Why it was corrected belongs to the correction, and is hidden with it.
+            # A correction's reason is hidden from readers who can't see the correction, except its owner and admins.
+            # Any reason is hidden from readers who could not read the state that the change led to.
             is_hidden = revision.change == "supersede" and link.superseded_by not in visible_ids
             is_hidden = is_hidden and not caller.can_edit_for(link.created_by)
             is_hidden = is_hidden or not could_read(caller, link, after.visibility)

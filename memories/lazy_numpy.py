@@ -1,4 +1,4 @@
-"""numpy as `np`, imported with the first array. A server that lists its tools makes none, and starts 50 ms sooner."""
+"""numpy as `np`, imported at its first use. A server that only lists its tools starts 50 ms sooner without it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ __all__ = ["load", "np"]
 
 
 def load() -> None:
-    """Imports numpy now: a thread says so before it imports a library that asks for a part of numpy only, as
-    onnxruntime does. Where one thread begins with a part while another begins with the whole, each waits for the
-    other, Python gives one of them half a module, and that process never gets numpy again."""
+    """Import numpy now. Threads call this before they import a library that imports a submodule of numpy.
+
+    onnxruntime is such a library. If one thread imports a submodule while another imports numpy itself, each waits for
+    the other. Python resolves this deadlock by returning a half-initialized module, after which numpy stays unusable in
+    the process.
+    """
     import_module("numpy")

@@ -1,4 +1,4 @@
-"""The memory toolset over MCP: what is asked is in operations.py, what is done in services and search."""
+"""MCP tools of the memory toolset. Their arguments are declared in operations.py."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from memories.writing import erasure, feedback, pruning
 
 
 def _remember(caller: Caller, operation: operations.Remember) -> RememberedResponse:
-    answer = services.remember(operation, caller=caller)
-    return _remembered(answer, "this is already remembered" if answer.existing else "remembered")
+    result = services.remember(operation, caller=caller)
+    return _remembered(result, "this is already remembered" if result.existing else "remembered")
 
 
 def _update(caller: Caller, operation: operations.Revise) -> ChangedResponse:
     record = services.revise(operation, caller=caller)
-    return _changed(record, record.waits or "updated")
+    return _changed(record, record.pending_message or "updated")
 
 
 def _supersede(caller: Caller, operation: operations.Supersede) -> RememberedResponse:
-    answer = services.supersede(operation, caller=caller)
-    waits = answer.record.supersedes_id is None
-    return _remembered(answer, f"{'proposed in place of' if waits else 'corrects'} {operation.record_id.hex}")
+    result = services.supersede(operation, caller=caller)
+    is_proposal = result.record.supersedes_id is None
+    message = "proposed as a correction of" if is_proposal else "corrects"
+    return _remembered(result, f"{message} {operation.record_id.hex}")
 
 
 def _forget(caller: Caller, operation: operations.Forget) -> ChangedResponse:
@@ -138,8 +139,8 @@ def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolR
 @tool(toolset="memory", title="Store a note")
 def memory_store(caller: Caller, operation: operations.StoreNote) -> RememberedResponse:
     """Keep one short text for yourself alone; memory_recall finds it. What colleagues should know: memory_manage."""
-    answer = services.store_note(operation, caller=caller)
-    return _remembered(answer, "this is already stored" if answer.existing else "stored")
+    result = services.store_note(operation, caller=caller)
+    return _remembered(result, "this is already stored" if result.existing else "stored")
 
 
 @tool(toolset="memory", title="Prune notes", hints=Hints(destructive=True))
@@ -164,17 +165,17 @@ def memory_prune(caller: Caller, operation: operations.PruneNotes) -> PrunedResp
 TOOLS = [memory_manage, memory_recall, memory_store, memory_prune]
 
 
-def _remembered(answer: services.Remembered, message: str) -> RememberedResponse:
+def _remembered(result: services.Remembered, message: str) -> RememberedResponse:
     response: RememberedResponse = {
-        "id": answer.record.pk.hex,
-        "status": answer.record.status,
+        "id": result.record.pk.hex,
+        "status": result.record.status,
         "message": message,
-        "existing": answer.existing,
+        "existing": result.existing,
     }
-    if answer.similar:
-        response["similar_existing"] = [responses.similar_response(similar) for similar in answer.similar]
-    if answer.note:
-        response["note"] = answer.note
+    if result.similar:
+        response["similar_existing"] = [responses.similar_response(similar) for similar in result.similar]
+    if result.note:
+        response["note"] = result.note
     return response
 
 

@@ -1,5 +1,4 @@
-"""What can be asked of memories, each operation once. What carries them out is in services.py, writing/ and
-retrieval/."""
+"""Operations on memories. They are performed by services.py, queries.py, writing/ and retrieval/."""
 
 from __future__ import annotations
 
@@ -35,9 +34,9 @@ MAX_LIST = 100
 STRATEGIES = ("auto", "semantic", "lexical", "entity", "graph")
 WITHDRAW = "withdraw"
 SESSION_KEY = "session_id"
-EDITED_BY = "edited_by"  # who wrote the text, where that was not the owner
+EDITED_BY = "edited_by"  # metadata key: the author of the text, if it is not the owner
 
-# Written by services alone: a caller's metadata can never change what state a memory is in or whose it is.
+# Metadata keys that only services may write, because they record the state and the authors of a memory.
 RESERVED_METADATA = frozenset(
     {
         "superseded_by", "superseded_at", "legacy_created_by", "insight_status", "reviewed_by", "applied_by",
@@ -46,13 +45,13 @@ RESERVED_METADATA = frozenset(
 )  # fmt: skip
 
 
-def _free(metadata: dict[str, Any]) -> dict[str, Any]:
+def _check_reserved(metadata: dict[str, Any]) -> dict[str, Any]:
     if reserved := sorted(RESERVED_METADATA.intersection(metadata)):
         raise validation_error(f"{', '.join(reserved)} can't be set", "any other key")
     return metadata
 
 
-Metadata = Annotated[JsonObject, AfterValidator(_free)]
+Metadata = Annotated[JsonObject, AfterValidator(_check_reserved)]
 DimensionName = Annotated[str, OneOf(Dimension.values)]
 CategoryName = Annotated[str, OneOf(Category.values)]
 ConfidenceName = Annotated[str, OneOf(Confidence.values)]

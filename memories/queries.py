@@ -1,4 +1,4 @@
-"""Reads that are not searches: one record, lists, counts. Every one is scoped by who is asking."""
+"""Queries for single memories, lists and counts. Each returns only what the caller may read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from memories.models.record import MemoryRecordQuerySet
 from memories.operations import ListMemories
 from memories.retrieval.scope import Filters, in_scope
 
-MAX_COUNT = 10_000  # beyond this a count is shown as "10,000+"
-MAX_FACET = 12  # values shown per facet
+MAX_COUNT = 10_000  # larger counts are shown as "10,000+"
+MAX_FACET = 12  # values shown for each facet
 LIST_FACETS = ("tags", "entity_urns")
 
 
@@ -32,7 +32,6 @@ def get(caller: Caller, record_id: UUID | str) -> MemoryRecord:
 
 
 def newest(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
-    """A list under these filters, newest first."""
     return in_scope(caller, filters).defer("search").order_by("-created_at", "id")
 
 
@@ -47,18 +46,16 @@ def list_memories(caller: Caller, operation: ListMemories) -> MemoryRecordQueryS
 
 
 def stale_memories(caller: Caller) -> MemoryRecordQuerySet:
-    """What waits for the stale review, longest first."""
     return in_scope(caller, Filters(statuses=[Status.STALE])).defer("search").order_by("stale_at", "id")
 
 
 def reviewable_stale(caller: Caller) -> MemoryRecordQuerySet:
-    """Of the stale ones, those that the caller decides: their own, a curator's personas', all for an admin."""
     rows = stale_memories(caller)
     return rows if caller.is_admin else rows.filter(decided_by(caller))
 
 
 def decided_by(caller: Caller) -> Q:
-    """The rule of revising.may_decide for stale memories, as a condition."""
+    """Return the rule of revision.can_review for stale memories as a condition, for callers who are not admins."""
     rule = Q(created_by=caller.email)
     if caller.is_curator:
         rule |= Q(persona__in=sorted(caller.personas)) & ~Q(visibility=Visibility.PRIVATE)
@@ -66,30 +63,28 @@ def decided_by(caller: Caller) -> Q:
 
 
 def unresolved_reports() -> QuerySet[Feedback]:
-    """Wrong marks of an outer record since it was last verified."""
+    """Return a subquery of "wrong" feedback on an outer record since its last verification."""
     since = Q(at__gt=OuterRef("last_verified_at")) | Q(record__last_verified_at__isnull=True)
     return Feedback.objects.filter(since, record=OuterRef("pk"), verdict=Verdict.WRONG)
 
 
 def corrections(caller: Caller) -> MemoryRecordQuerySet:
-    """Memories that took another one's place."""
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(supersedes__isnull=False)
     return rows.exclude(status=Status.ARCHIVED).defer("search")
 
 
 def by_id(caller: Caller, ids: Iterable[UUID | None]) -> dict[UUID, MemoryRecord]:
-    """Those of these memories that the caller may see."""
     pks = [pk for pk in ids if pk]
     return MemoryRecord.objects.visible_to(caller).defer("search").in_bulk(pks)
 
 
 def capped_count(rows: QuerySet[Any]) -> int:
-    """How many rows, up to MAX_COUNT + 1."""
+    """Count rows, at most MAX_COUNT + 1 of them."""
     return rows.order_by()[: MAX_COUNT + 1].count()
 
 
 def capped_counts(**querysets: QuerySet[Any]) -> dict[str, int]:
-    """Several capped counts in one round trip."""
+    """Return several capped counts with a single query."""
     statement = Statement()
     tables = [statement.table(rows.order_by().values("pk")[: MAX_COUNT + 1]) for rows in querysets.values()]
     counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in tables)  # noqa: S608 - names of the statement's own
@@ -98,9 +93,9 @@ def capped_counts(**querysets: QuerySet[Any]) -> dict[str, int]:
 
 
 def facet_counts_of(records: Sequence[MemoryRecord], facet: str) -> list[tuple[str, int]]:
-    """The values of a column among records at hand, most frequent first."""
-    counted: Counter[str] = Counter()
+    """Count a column's values in loaded records, most frequent first."""
+    counts: Counter[str] = Counter()
     for record in records:
         value = getattr(record, facet)
-        counted.update(value if facet in LIST_FACETS else [value])
-    return counted.most_common(MAX_FACET)
+        counts.update(value if facet in LIST_FACETS else [value])
+    return counts.most_common(MAX_FACET)

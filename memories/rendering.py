@@ -1,4 +1,4 @@
-"""Recalled memories as a text for an agent's context: content first, then who, when and what is unusual."""
+"""Text rendering of recalled memories for an agent's context: content, author, date, and unusual properties."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 
 from memories.responses import HitResponse, RecallResponse
 
-WHOLE = "cut texts: memory_manage get"
+SHORTENED = "texts with … are shortened: memory_manage get returns them whole"
 
 
 def as_text(response: RecallResponse) -> str:
-    """The answer in lines; every id and every word of its content stands in the data too."""
+    """Render a recall response as lines of text. It adds no content to the structured response."""
     lines = [_line(number, hit) for number, hit in enumerate(response["memories"], 1)]
     if any(hit.get("cut") for hit in response["memories"]):
-        lines.append(WHOLE)
+        lines.append(SHORTENED)
     if omitted := response.get("omitted"):
         lines.append(f"{omitted} more did not fit: ask for less")
     if left_out := response.get("left_out"):
@@ -40,6 +40,6 @@ def _line(number: int, hit: HitResponse) -> str:
 
 
 def entity_name(urn: str) -> str:
-    """`sales.orders` of a table's URN."""
+    """Return the readable part of a URN, for example `sales.orders` for a table."""
     inner = urn.partition("(")[2].split(",")
     return inner[1] if len(inner) > 1 else urn.rpartition(":")[2]

@@ -1,5 +1,9 @@
-"""Every change of a memory. Doors translate their input to these calls; permission, transaction and revision
-are here and nowhere else. Inference and network stay outside the transactions."""
+"""Services that create and change memories.
+
+The web pages, REST API, MCP tools and commands all call these functions. Each one checks the permission and runs in one
+transaction, and every change keeps the earlier state as a revision. Embedding and network requests run outside of the
+transactions.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from memories import embedding, extensions, operations
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.contract.fields import JsonObject
 from memories.contract.operations import validate
 from memories.embedding import Vectors
-from memories.identity.caller import Caller
+from memories.identity.caller import Caller, require_user
 from memories.models import (
     Category,
     MemoryRecord,
@@ -37,8 +41,8 @@ from memories.writing.correction_chains import activate, active_correction, lock
 from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import locked, revised, save_new
 
-# What a correction of a conversation's memory takes over.
-OF_CONVERSATIONS = (
+# Fields of conversation memories that a correction copies from the corrected memory.
+CONVERSATION_FIELDS = (
     "tier", "conversation_id", "role", "author", "thread_position", "derived_from", "importance", "enrichment_status",
     "expires_at",
 )  # fmt: skip
@@ -46,15 +50,13 @@ OF_CONVERSATIONS = (
 
 @dataclass(frozen=True)
 class Remembered:
-    """`existing`: this very text was there already, and nothing was written. `note` says what is degraded."""
-
     record: MemoryRecord
-    existing: bool = False
+    existing: bool = False  # the same text was already stored, and nothing was written
     similar: list[Similar] = field(default_factory=list)
-    note: str = ""
+    note: str = ""  # for the caller: what is degraded, pending or different from the existing record
 
 
-# -- writing something new -------------------------------------------------------------------------------
+# -- creating memories -----------------------------------------------------------------------------------
 
 
 def remember(
@@ -64,29 +66,34 @@ def remember(
     created_at: datetime | None = None,
     within: Callable[[MemoryRecord], None] | None = None,
 ) -> Remembered:
-    """Keeps a fact. The same text of the same owner and persona brings back the record that exists; a text that is
-    nearly the same is kept and the near ones are named, since two like sentences may be two facts. `within` writes
-    what belongs to the record, in its transaction."""
+    """Store a fact.
+
+    If the owner and persona already have the same text, the existing record is returned. A near-duplicate is stored,
+    because two similar sentences may be two facts, and the similar memories are returned with it.
+
+    `within` is called in the transaction with the new or existing record, to write rows that belong to it.
+    """
     fields = operation.values() | {"language": operation.language or language_of(operation.content)}
     fields["metadata"] = _with_session(caller, operation.metadata)
     if created_at:
         fields["created_at"] = fields["updated_at"] = created_at
-    _require_identity(caller)
-    encoded, away = _encoded(operation.content)
+    require_user(caller)
+    encoded, problem = _encode(operation.content)
     with transaction.atomic():
-        if twin := lock_duplicates(caller, [operation.content]).get(normalized_key(operation.content)):
+        if duplicate := lock_duplicates(caller, [operation.content]).get(normalized_key(operation.content)):
             if within:
-                within(twin)
-            return Remembered(twin, existing=True, note=_what_differs(twin, fields))
+                within(duplicate)
+            return Remembered(duplicate, existing=True, note=_describe_differences(duplicate, fields))
         record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
         save_new(record, encoded)
         if within:
             within(record)
-    return _with_likes(caller, record, encoded.passages.vectors if encoded else None, away)
+    return _with_similar(caller, record, encoded.passages.vectors if encoded else None, problem)
 
 
 def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered:
-    """Keeps one text of one character or more, for its owner alone; the same text again brings back the record."""
+    """Store a private note. If the owner already has the same text, the existing record is returned."""
+    # model_construct skips validation, because a note may be shorter than a fact.
     fact = operations.Remember.model_construct(
         content=operation.text,
         metadata=operation.metadata,
@@ -98,9 +105,10 @@ def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered
 
 
 def supersede(operation: operations.Supersede, *, caller: Caller, created_at: datetime | None = None) -> Remembered:
-    """Corrects a memory: a new record takes its place and the old one is kept as what was believed before.
+    """Correct a memory: store a new record and mark the old one as superseded.
 
-    What is not named is taken over. Raises Conflict, naming the successor, if somebody was quicker.
+    Fields that are not given are copied. If the correction needs approval, it is stored as a private proposal, and the
+    old record stays in force. Raises Conflict, naming the existing correction, if the memory was already corrected.
     """
     language = operation.language or language_of(operation.content)
     with transaction.atomic():
@@ -109,46 +117,45 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
             raise Conflict(f"was already corrected, by {successor.pk.hex}: correct that one", field="id")
         if old.status == Status.ARCHIVED:
             raise Conflict("is archived: restore it before correcting it", field="id")
-        moment = created_at or timezone.now()  # read once the lock is ours, so that no state ends before it begins
+        moment = created_at or timezone.now()  # read after locking, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
         fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
         if fields["content"] == old.content:
-            raise Invalid("is what the memory already says", field="content", allowed="the corrected text")
+            raise Invalid("is identical to the current text", field="content", allowed="the corrected text")
         deferrals = [extension.defer_correction(caller, old, fields) for extension in extensions.registered()]
-        waits = next(filter(None, deferrals), "")
+        pending = next(filter(None, deferrals), "")
         new = MemoryRecord(
-            **{**fields, "visibility": Visibility.PRIVATE if waits else fields["visibility"]},
+            **{**fields, "visibility": Visibility.PRIVATE if pending else fields["visibility"]},
             created_by=old.created_by,
             persona=old.persona,
             source=old.source,
-            metadata=written_by(caller, old, _with_session(caller, operation.metadata or {})),
-            supersedes=None if waits else old,
-            **{name: getattr(old, name) for name in OF_CONVERSATIONS},
+            metadata=with_editor(caller, old, _with_session(caller, operation.metadata or {})),
+            supersedes=None if pending else old,
+            **{name: getattr(old, name) for name in CONVERSATION_FIELDS},
             created_at=moment,
             updated_at=moment,
         )
         save_new(new)
         for extension in extensions.registered():
-            if waits:
+            if pending:
                 extension.correction_proposed(caller, new, old)
             else:
                 extension.record_superseded(old)
-        if not waits:
+        if not pending:
             with revised(caller, old, "supersede", operation.reason, moment):
                 mark_superseded(old, new)
-    answer = index_now(caller, new)
-    return replace(answer, note="; ".join(filter(None, [waits, answer.note])))
+    remembered = index_now(caller, new)
+    return replace(remembered, note="; ".join(filter(None, [pending, remembered.note])))
 
 
-# -- changing what is there ------------------------------------------------------------------------------
+# -- changing memories -----------------------------------------------------------------------------------
 
 
 def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
-    """Edits a memory in place; the earlier state is kept as a revision. `metadata` is merged, key by key.
+    """Edit a memory in place. `metadata` is merged key by key.
 
-    A stale memory that is revised is true again. What a curator has approved stays in force until the edit is
-    approved too: then the record comes back unchanged, and its `waits` says so. Raises Invalid without any change to
-    make.
+    A stale memory becomes active again. If a curator approved the memory, the edit needs approval too: then the record
+    is returned unchanged, with a message in `pending_message`. Raises Invalid if the operation has no changes.
     """
     changes = operation.explicit_values(*EDITABLE)
     language = operation.language or language_of(operation.content or "")
@@ -160,12 +167,12 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
             raise Conflict(f"is {record.status}: restore it before changing it", field="id")
         if changes.get("visibility", record.visibility) != record.visibility:
             check_share(record)
-        waits = ""
+        pending = ""
         if changes:
             deferrals = [extension.defer_edit(caller, record, changes) for extension in extensions.registered()]
-            waits = next(filter(None, deferrals), "")
-        if waits:
-            record.waits = waits
+            pending = next(filter(None, deferrals), "")
+        if pending:
+            record.pending_message = pending
             return record
         with revised(caller, record, "revise", operation.reason):
             for name, value in changes.items():
@@ -182,7 +189,7 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
 
 
 def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:
-    """Archives a memory: out of recall, kept, and to be restored. Forgetting twice changes nothing."""
+    """Archive a memory. It is no longer recalled and can be restored. Archiving it twice changes nothing."""
     with transaction.atomic():
         record = locked(caller, operation.record_id, deciding=True)
         with revised(caller, record, "forget", operation.reason):
@@ -191,8 +198,11 @@ def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:
 
 
 def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
-    """Makes an archived or stale memory active again; a superseded one only when no correction of it lives. A
-    restored correction corrects again."""
+    """Make an archived or stale memory active again.
+
+    A restored correction supersedes its predecessor again. An archived memory that has a correction becomes superseded.
+    Raises Conflict for a superseded memory with a correction, and if the same text or another correction exists.
+    """
     with transaction.atomic():
         record, old = locked_with_predecessor(caller, operation.record_id)
         for extension in extensions.registered():
@@ -200,14 +210,14 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
         successor = active_correction(record)
         if successor and record.status == Status.SUPERSEDED:
             raise Conflict(f"is superseded by {successor.pk.hex}: forget that one first", field="id")
-        rival = old and active_correction(old)
-        if record.status == Status.ARCHIVED and rival and rival.pk != record.pk:
-            raise Conflict(f"what it corrected is corrected by {rival.pk.hex} now", field="id")
-        twin = None if successor else find_duplicate(record)
-        if twin:
-            raise Conflict(f"the same text is already remembered, as {twin.pk.hex}", field="id")
+        other_correction = old and active_correction(old)
+        if record.status == Status.ARCHIVED and other_correction and other_correction.pk != record.pk:
+            raise Conflict(f"the original memory already has a newer correction, {other_correction.pk.hex}", field="id")
+        duplicate = None if successor else find_duplicate(record)
+        if duplicate:
+            raise Conflict(f"the same text is already remembered, as {duplicate.pk.hex}", field="id")
         with revised(caller, record, "restore", operation.reason):
-            if successor:  # it was corrected, and only then forgotten
+            if successor:  # it was corrected before it was archived
                 mark_superseded(record, successor)
             else:
                 activate(record)
@@ -220,7 +230,6 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
 
 
 def share(operation: operations.Share, *, caller: Caller) -> MemoryRecord:
-    """Sets who may read it: its owner alone, its persona, or everyone."""
     with transaction.atomic():
         record = locked(caller, operation.record_id)
         check_share(record)
@@ -230,27 +239,29 @@ def share(operation: operations.Share, *, caller: Caller) -> MemoryRecord:
 
 
 def reassign(operation: operations.Reassign, *, caller: Caller) -> MemoryRecord:
-    """Moves a memory to another persona, whose members read it and whose curators decide it from then on. Its owner
-    moves it to a persona that they hold, an admin to any."""
+    """Move a memory to another persona, whose members may read it and whose curators review it.
+
+    Its owner may move it to a persona that the owner holds, an admin to any persona.
+    """
     with transaction.atomic():
         record = locked(caller, operation.record_id)
         persona = Persona.objects.filter(name=operation.persona).first()
         if persona is None or not (caller.is_admin or persona.name in caller.personas):
-            raise NotFound(f"there is no persona {operation.persona!r} of yours", field="persona")
+            raise NotFound(f"no persona {operation.persona!r} available to you", field="persona")
         if not caller.is_admin:
             check_share(record)
-        was = record.persona
-        record.persona = persona.name
-        if record.status in (Status.ACTIVE, Status.STALE) and (twin := find_duplicate(record)):
-            raise Conflict(f"the same text is remembered there already, as {twin.pk.hex}", field="persona")
-        record.persona = was
+        previous_persona = record.persona
+        record.persona = persona.name  # find_duplicate searches the new persona
+        if record.status in (Status.ACTIVE, Status.STALE) and (duplicate := find_duplicate(record)):
+            raise Conflict(f"that persona already has the same text, as {duplicate.pk.hex}", field="persona")
+        record.persona = previous_persona
         with revised(caller, record, "reassign", operation.reason):
             record.persona = persona.name
     return record
 
 
 def mark_stale(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryRecord:
-    """Takes an active memory out of default recall because something it speaks of has changed; says what."""
+    """Mark an active memory as stale because an entity it mentions has changed. It is no longer recalled by default."""
     with transaction.atomic():
         record = locked(caller, record_id)
         if record.status != Status.ACTIVE:
@@ -261,7 +272,10 @@ def mark_stale(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryR
 
 
 def mark_fresh(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryRecord:
-    """What had made a memory stale is as it was: it is recalled again, although nobody has looked at it."""
+    """Reactivate a stale memory because the catalog change that made it stale was reverted.
+
+    The time of the last verification is unchanged, because no person has checked the memory.
+    """
     with transaction.atomic():
         record = locked(caller, record_id)
         if record.status != Status.STALE:
@@ -272,7 +286,7 @@ def mark_fresh(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryR
 
 
 def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
-    """Somebody looked and it is still true: a stale memory is active again, and the time is kept."""
+    """Record that a person checked the memory and found it true. A stale memory becomes active again."""
     with transaction.atomic():
         record = locked(caller, operation.record_id, deciding=True)
         if record.status not in (Status.ACTIVE, Status.STALE):
@@ -283,7 +297,7 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
     return record
 
 
-# -- parts -----------------------------------------------------------------------------------------------
+# -- shared steps ----------------------------------------------------------------------------------------
 
 
 def check_share(record: MemoryRecord) -> None:
@@ -291,13 +305,8 @@ def check_share(record: MemoryRecord) -> None:
         extension.check_share(record)
 
 
-def _require_identity(caller: Caller) -> None:
-    if not caller.email:
-        raise Forbidden("this connection has no identity, so nothing can be owned")
-
-
-def written_by(caller: Caller, owner_of: MemoryRecord, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata that says who wrote the text, where that is not its owner."""
+def with_editor(caller: Caller, owner_of: MemoryRecord, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata with the caller's address as editor, if the caller is not the record's owner."""
     remaining = {name: value for name, value in metadata.items() if name != EDITED_BY}
     return remaining if caller.email == owner_of.created_by else {**remaining, EDITED_BY: caller.email}
 
@@ -306,31 +315,33 @@ def _with_session(caller: Caller, metadata: dict[str, Any]) -> dict[str, Any]:
     return {**metadata, SESSION_KEY: caller.session} if caller.session else metadata
 
 
-def _what_differs(twin: MemoryRecord, fields: Mapping[str, Any]) -> str:
-    """A repeated text changes nothing; what was said otherwise this time is named, so that it isn't believed."""
+def _describe_differences(existing: MemoryRecord, fields: Mapping[str, Any]) -> str:
+    # Nothing was saved, so the caller must not expect the new values.
     compared = ("visibility", "dimension", "category", "confidence", "tags", "entity_urns")
-    differences = [name for name in compared if fields[name] != getattr(twin, name) and fields[name] != []]
-    details = ", ".join(f"{name} is {getattr(twin, name)!r}" for name in differences)
+    differences = [name for name in compared if fields[name] != getattr(existing, name) and fields[name] != []]
+    details = ", ".join(f"{name} is {getattr(existing, name)!r}" for name in differences)
     return f"kept as it was ({details}): update it to change that" if differences else ""
 
 
 def find_duplicate(record: MemoryRecord) -> MemoryRecord | None:
+    """Return another active or stale fact of the record's owner and persona with the same text."""
+    if record.tier:  # memories of conversations may repeat
+        return None
     rows = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=record.persona)
-    living = rows.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
-    return None if record.tier else living.exclude(pk=record.pk).first()
+    rows = rows.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
+    return rows.exclude(pk=record.pk).first()
 
 
 def index_now(caller: Caller, record: MemoryRecord) -> Remembered:
-    """Gives the saved record its vectors and names its near ones; without embedder a job is left for later."""
+    """Embed a saved record and find similar memories. If the embedder is unavailable, queue a job instead."""
     try:
         vectors = indexing.index("memory", {record.pk: record.spoken})[record.pk]
     except embedding.EmbedderUnavailable as error:
-        return _with_likes(caller, record, None, str(error))
-    return _with_likes(caller, record, vectors, "")
+        return _with_similar(caller, record, None, str(error))
+    return _with_similar(caller, record, vectors, "")
 
 
-def _encoded(text: str) -> tuple[Stamped | None, str]:
-    """The passages of a text, before the transaction that needs them; or why there are none."""
+def _encode(text: str) -> tuple[Stamped | None, str]:
     try:
         (encoded,), model = passages.encode([text])
     except embedding.EmbedderUnavailable as error:
@@ -338,9 +349,9 @@ def _encoded(text: str) -> tuple[Stamped | None, str]:
     return Stamped(encoded, model), ""
 
 
-def _with_likes(caller: Caller, record: MemoryRecord, vectors: Vectors | None, away: str) -> Remembered:
+def _with_similar(caller: Caller, record: MemoryRecord, vectors: Vectors | None, problem: str) -> Remembered:
     if vectors is None:
         indexing.enqueue("memory", [record.pk], Trigger.WRITE)
-        return Remembered(record, note=f"saved; {away}; until its vector is computed it is found by its words")
-    near = similar_to(caller, vectors, threshold=settings.NEAR_DUPLICATE_COSINE, besides=record)
-    return Remembered(record, similar=near)
+        return Remembered(record, note=f"saved; {problem}; only word search finds it until its vector is computed")
+    similar = similar_to(caller, vectors, threshold=settings.NEAR_DUPLICATE_COSINE, besides=record)
+    return Remembered(record, similar=similar)

@@ -1,5 +1,3 @@
-"""What background workers do. Thin, idempotent, and safe to be killed at any line."""
-
 from __future__ import annotations
 
 import logging
@@ -12,11 +10,11 @@ from memories.writing import bulk_actions
 
 log = logging.getLogger(__name__)
 
-TASK_SECONDS = 240  # well under the queue's time-out; what is left is taken up by the next run
+TASK_SECONDS = 240  # well under the queue's timeout; the next run continues
 
 
 def close_gaps() -> str:
-    """Finds rows without a good vector and embeds them, until none is due or the time is up."""
+    """Embed all rows whose vectors are missing or outdated, for at most TASK_SECONDS."""
     indexing.reap()
     try:
         model = embedding.current().name
@@ -28,8 +26,8 @@ def close_gaps() -> str:
 
 
 def run_index_jobs() -> str:
-    """Does what is due, without looking for more; loads no model for nothing."""
-    if not indexing.due_jobs().exists():
+    """Run the index jobs that are due, without searching for more rows to embed."""
+    if not indexing.due_jobs().exists():  # don't load the model for nothing
         return "nothing is due"
     try:
         embedding.current()
@@ -43,15 +41,15 @@ def _do_jobs() -> tuple[int, int]:
     deadline = time.monotonic() + TASK_SECONDS
     completed = failed = 0
     while time.monotonic() < deadline:
-        good, bad = indexing.run_batch(indexing.worker_name())
-        completed, failed = completed + good, failed + bad
-        if not good and not bad:
+        batch_completed, batch_failed = indexing.run_batch(indexing.worker_name())
+        completed, failed = completed + batch_completed, failed + batch_failed
+        if not batch_completed and not batch_failed:
             break
     return completed, failed
 
 
 def reindex(kind: str) -> int:
-    """Queues every row of a kind and begins with them; an admin asked for it at the door that queued this."""
+    # The admin's permission was checked when this task was queued.
     count = index_status.reindex(caller=system_caller(), kind=kind)
     close_gaps()
     return count

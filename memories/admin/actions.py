@@ -1,5 +1,4 @@
-"""Admin actions with a page in between: which rows, what becomes of them, and why; then a batch of service calls, with
-its way back."""
+"""Admin actions with a confirmation page. Each one starts a batch of service calls, which can be undone."""
 
 from __future__ import annotations
 
@@ -19,32 +18,31 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.writing import bulk_actions
 
-SHOWN = 20  # rows that the page names
+SHOWN = 20  # rows listed on the confirmation page
 
 Choices = Callable[[Caller], Sequence[tuple[str, str]]]
 Rows = QuerySet[Any]
 
 
 def as_they_are(caller: Caller, rows: Sequence[Any]) -> Sequence[Any]:
-    """A preview that names the rows alone."""
     return [str(row) for row in rows]
 
 
 @dataclass(frozen=True)
 class AdminAct:
-    """One entry of the action menu: an act of memories.writing.bulk_actions, with what the page says of it."""
+    """An entry of the action menu: an act of memories.writing.bulk_actions, with texts for the confirmation page."""
 
     name: str
     label: str
-    explains: str
+    description: str
     needs_reason: bool = False
-    reasons: Sequence[str] = ()  # to choose from; a text of one's own is taken too
+    reasons: Sequence[str] = ()  # suggestions; any other text is accepted as well
     permissions: Sequence[str] = ()
-    choices: Choices | None = None  # what is chosen with the act: a colleague, a persona, a visibility
+    choices: Choices | None = None  # options of the act, for example colleagues, personas or visibilities
     choice_label: str = ""
-    asks_text: bool = False  # what is chosen is a text of one's own, for a single row
-    preview: Callable[[Caller, Sequence[Any]], Sequence[Any]] = as_they_are  # a line a row: what becomes of it
-    narrow: Callable[[Caller, Rows], Rows] = lambda caller, rows: rows  # those that the person may decide
+    asks_text: bool = False  # the act needs a text instead of an option, and applies to a single row
+    preview: Callable[[Caller, Sequence[Any]], Sequence[Any]] = as_they_are  # a line about the effect on each row
+    narrow: Callable[[Caller, Rows], Rows] = lambda caller, rows: rows  # filters to rows that the caller may act on
 
     def as_action(self) -> Callable[..., HttpResponse | None]:
         @admin.action(description=self.label, permissions=self.permissions or None)
@@ -56,13 +54,16 @@ class AdminAct:
 
 
 def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: AdminAct) -> HttpResponse | None:
-    """The page that asks, and after its answer the batch. Everything chosen is meant, not only what the page names."""
+    """Show the confirmation page, or start the batch if the request confirms it.
+
+    The batch contains all selected rows, not only those that the page lists.
+    """
     caller = caller_from_request(request, channel="admin")
     chosen_count = rows.count()
     rows = act.narrow(caller, rows)
     total = rows.count()
-    fault = _fault(request, act, total) if "confirm" in request.POST else ""
-    if "confirm" in request.POST and not fault:
+    problem = _problem(request, act, total) if "confirm" in request.POST else ""
+    if "confirm" in request.POST and not problem:
         return _start(request, caller, rows, act)
     context = {
         **admin.site.each_context(request),
@@ -75,19 +76,19 @@ def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: Ad
         "hidden_count": max(total - SHOWN, 0),
         "is_refused": total > bulk_actions.MAX_UNITS or not total or (act.asks_text and total > 1),
         "limit": 1 if act.asks_text else bulk_actions.MAX_UNITS,
-        "fault": fault,
+        "fault": problem,
         "reason": request.POST.get("reason", ""),
         "choice": request.POST.get("choice", ""),
-        "has_choices": act.choices is not None,  # a template would call the function
+        "has_choices": act.choices is not None,  # a separate key, because a template would call the function
         "choices": act.choices(caller) if act.choices else [],
         "checkbox": ACTION_CHECKBOX_NAME,
         "chosen_ids": request.POST.getlist(ACTION_CHECKBOX_NAME),
         "select_across": request.POST.get("select_across", "0"),
     }
-    return TemplateResponse(request, "admin/act.html", context, status=400 if fault else 200)
+    return TemplateResponse(request, "admin/act.html", context, status=400 if problem else 200)
 
 
-def _fault(request: HttpRequest, act: AdminAct, total: int) -> str:
+def _problem(request: HttpRequest, act: AdminAct, total: int) -> str:
     if act.needs_reason and not request.POST.get("reason", "").strip():
         return "The reason is missing: the author needs to know why."
     if (act.choices or act.asks_text) and not request.POST.get("choice", "").strip():

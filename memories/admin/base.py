@@ -1,5 +1,4 @@
-"""What our lists in the admin have in common: nothing is edited in place, counts are estimated where they are large,
-and filters are picked by name."""
+"""Base classes for the admin: read-only lists, estimated counts of large tables, and filters with a search field."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from memories.queries import MAX_COUNT, capped_count
 
 
 class EstimatedPaginator(Paginator[Any]):
-    """Counts up to MAX_COUNT rows; of more, as many as PostgreSQL's planner expects."""
+    """A paginator that counts up to MAX_COUNT rows and estimates larger numbers with PostgreSQL's planner."""
 
     @cached_property
     def count(self) -> int:
@@ -32,20 +31,20 @@ class EstimatedPaginator(Paginator[Any]):
 
 
 def planned_rows(rows: QuerySet[Any]) -> int:
-    """How many rows the planner expects; nothing is read."""
+    """Return the planner's estimate of the number of rows, without executing the query."""
     plan = json.loads(rows.order_by().explain(format="json"))
     return int(plan[0]["Plan"]["Plan Rows"])
 
 
 class ReadOnlyAdmin(admin.ModelAdmin[Any]):
-    """Rows that services write: shown, never edited or deleted here."""
+    """Admin of rows that only services write. It can't add, edit or delete them."""
 
     show_full_result_count = False
     show_facets = admin.ShowFacets.ALLOW
     list_per_page = 50
     paginator = EstimatedPaginator
-    view_page = ""  # a name under which views of the list are saved
-    presets: tuple[tuple[str, str], ...] = ()  # filters that are asked for every day: title and query
+    view_page = ""  # the page name under which users save views of the list
+    presets: tuple[tuple[str, str], ...] = ()  # frequently used filters: title and query string
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -63,14 +62,14 @@ class ReadOnlyAdmin(admin.ModelAdmin[Any]):
 
 
 class AdminsOnly(ReadOnlyAdmin):
-    """Rows that tell of everybody's memories."""
+    """Rows with information about the memories of all users."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.is_superuser)
 
 
 class OperatorsOnly(ReadOnlyAdmin):
-    """Rows that tell how the installation works."""
+    """Rows about the operation of the installation."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.is_authenticated and admin_caller(request).is_operator
@@ -80,10 +79,10 @@ class OperatorsOnly(ReadOnlyAdmin):
 
 
 class PickFilter(admin.SimpleListFilter):
-    """A filter by a name that is typed and picked, instead of a list of all values."""
+    """A filter whose value the user types and picks, because a list of all values would be too long."""
 
     template = "admin/pick_filter.html"
-    kind = ""  # what is picked: entity, person, tag
+    kind = ""  # what the search field finds: entity, person or tag
     column = ""
 
     def __init__(self, request: HttpRequest, params: dict[str, Any], *args: Any) -> None:
@@ -108,7 +107,7 @@ class PickFilter(admin.SimpleListFilter):
     def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
         return {}
 
-    def choices(self, changelist: Any) -> list[dict[str, Any]]:  # type: ignore[override]  # one entry: what is typed
+    def choices(self, changelist: Any) -> list[dict[str, Any]]:  # type: ignore[override]  # a single entry, the typed value
         return [{"selected": bool(self.value()), "query_string": "", "display": self.value() or ""}]
 
 
@@ -117,7 +116,7 @@ def admin_caller(request: HttpRequest) -> Caller:
 
 
 def entity_names(urns: list[str]) -> str:
-    """The telling ends of some URNs: `sales.orders` of a data set."""
+    """Return the readable parts of the first three URNs, for example `sales.orders` for a data set."""
     names = [urn.split(",")[1] if "," in urn else urn.rsplit(":", 1)[-1] for urn in urns[:3]]
     return ", ".join(names) + (", …" if len(urns) > len(names) else "")
 
@@ -127,7 +126,7 @@ def badge(state: str, label: str = "") -> SafeString:
 
 
 def stacked(first: Any, second: str) -> SafeString:
-    """Two things of one column, the second below in small."""
+    """Return two texts for one column, the second in small print below the first."""
     return format_html('{} <span class="small-line">{}</span>', first, second)
 
 

@@ -1,4 +1,4 @@
-"""Personas, bulk work, the index and tombstones in the admin."""
+"""Admin of personas, batches, index jobs and tombstones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PersonaAdmin(admin.ModelAdmin[Persona]):
     inlines = [MembershipInline]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Persona | None = None) -> list[str]:
-        return ["name", "is_default"] if obj else ["is_default"]  # memories carry the name
+        return ["name", "is_default"] if obj else ["is_default"]  # memories refer to a persona by its name
 
     def has_delete_permission(self, request: HttpRequest, obj: Persona | None = None) -> bool:
         return obj is not None and not obj.is_default and super().has_delete_permission(request, obj)
@@ -37,15 +37,15 @@ class PersonaAdmin(admin.ModelAdmin[Persona]):
 
 @admin.register(Batch)
 class BatchAdmin(ReadOnlyAdmin):
-    """Bulk work: one's own, everybody's for an admin."""
+    """Batches of bulk actions: the user's own, or all for an admin."""
 
-    list_display = ["says", "progress", "refused", "note", "created_by", "captured", "page"]
+    list_display = ["label", "progress", "refused", "note", "created_by", "captured", "page"]
     list_filter = ["act", "finished_at"]
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
     search_fields = ["note", "created_by"]
-    fields = ["page", "says", "progress", "refused", "note", "choice", "created_by", "created_at", "finished_at"]
-    readonly_fields = ["page", "says", "progress", "refused"]
+    fields = ["page", "label", "progress", "refused", "note", "choice", "created_by", "created_at", "finished_at"]
+    readonly_fields = ["page", "label", "progress", "refused"]
     actions = ["undo"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Batch]:
@@ -54,9 +54,9 @@ class BatchAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Undo")
     def undo(self, request: HttpRequest, rows: QuerySet[Batch]) -> None:
-        """Each as a batch of its own; whose it is undoes it."""
         for batch in rows:
             try:
+                # Raises NotFound for another user's batch, even if an admin sees it in the list.
                 bulk_actions.undo(caller=admin_caller(request), batch_id=batch.pk)
             except DomainError as error:
                 messages.error(request, f"{batch}: {error.message}")
@@ -64,9 +64,9 @@ class BatchAdmin(ReadOnlyAdmin):
                 messages.success(request, f"{batch}: undone.")
 
     @admin.display(description="what")
-    def says(self, batch: Batch) -> str:
+    def label(self, batch: Batch) -> str:
         act = bulk_actions.BULK_ACTIONS.get(batch.act)
-        return f"{act.says if act else batch.act}: {len(batch.unit_ids):,}"
+        return f"{act.label if act else batch.act}: {len(batch.unit_ids):,}"
 
     @admin.display(description="done")
     def progress(self, batch: Batch) -> str:

@@ -1,4 +1,4 @@
-"""Memories in the admin: all that one may see, the stale ones, the corrections; changed through services, by acts."""
+"""Admin pages of memories: all readable memories, stale memories, and corrections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_FACT = 200  # characters of a memory in a list
 
 
 def decidable(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
-    """One's own, and stale ones that one decides; all for an admin. The rule of revising.may_decide."""
+    """Filter to the caller's own memories and the stale ones that the caller may decide about. Admins get all."""
     if caller.is_admin:
         return rows
     return rows.filter(Q(created_by=caller.email) | Q(status=Status.STALE) & queries.decided_by(caller))
@@ -43,7 +43,7 @@ def persona_choices(caller: Caller) -> list[tuple[str, str]]:
 FORGET = AdminAct(
     "forget",
     "Forget",
-    "Forgotten memories are kept, but no longer recalled. Restore brings them back.",
+    "The memories are archived: kept, but no longer recalled. Their owners and admins can restore them.",
     narrow=decidable,
 )
 RESTORE = AdminAct("restore", "Restore", "Archived and stale memories become active again.", narrow=owned)
@@ -56,7 +56,7 @@ VERIFY = AdminAct(
 CORRECT = AdminAct(
     "correct",
     "Correct",
-    "The new text takes the memory's place; the old one stays in the chain as what was believed until now.",
+    "The new text replaces the memory. The old text remains in the correction chain.",
     asks_text=True,
     choice_label="The new text",
     narrow=decidable,
@@ -64,7 +64,7 @@ CORRECT = AdminAct(
 SHARE = AdminAct(
     "share",
     "Share",
-    "Sets who may read them.",
+    "Changes who may read them.",
     choices=lambda caller: list(Visibility.choices),
     choice_label="Who may read them",
     narrow=owned,
@@ -72,7 +72,7 @@ SHARE = AdminAct(
 REASSIGN = AdminAct(
     "reassign",
     "Move to another persona",
-    "Its members read them, and its curators decide them, from then on.",
+    "Unless they are private, members of that persona can then read the memories, and its curators review them.",
     choices=persona_choices,
     choice_label="The persona",
     narrow=owned,
@@ -129,6 +129,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         record: MemoryRecord | None = super().get_object(request, *args, **kwargs)
         if record is not None:
             caller = admin_caller(request)
+            # Loaded here, because the methods that display them don't get the request.
             record.visible_changes = history(caller, record)  # type: ignore[attr-defined]
             record.visible_chain = chain(caller, record)  # type: ignore[attr-defined]
             record.visible_batches = batches_with(caller, record)  # type: ignore[attr-defined]
@@ -140,14 +141,12 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
 
     @admin.display(description="batches")
     def batches(self, record: MemoryRecord) -> SafeString:
-        """Bulk acts that it was part of, of those that the person may look at."""
         rows: list[Batch] = getattr(record, "visible_batches", [])
         lines = ((url_for("batch", batch.pk.hex), str(batch), f"{batch.created_at:%Y-%m-%d %H:%M}") for batch in rows)
         return format_html("<ul>{}</ul>", format_html_join("", '<li><a href="{}">{}</a> {}</li>', lines))
 
     @admin.display(description="history")
     def changes(self, record: MemoryRecord) -> SafeString:
-        """As the portal tells it to this person: what is hidden there is hidden here."""
         visible_changes: list[HistoryEntry] = getattr(record, "visible_changes", [])
         rows = (
             (f"{c.at:%Y-%m-%d %H:%M}", c.change, c.by, c.reason, show_invisible(c.after.content))
@@ -181,7 +180,6 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
 
     @admin.display(description="correction chain")
     def chain(self, record: MemoryRecord) -> SafeString:
-        """Its corrections, oldest first, as far as this person may see them."""
         links: list[MemoryRecord] = getattr(record, "visible_chain", [])
         rows = ((link.get_absolute_url(), show_invisible(link.content), link.status) for link in links)
         return format_html("<ol>{}</ol>", format_html_join("", '<li><a href="{}">{}</a> ({})</li>', rows))
@@ -202,7 +200,7 @@ def batches_with(caller: Caller, record: MemoryRecord) -> list[Batch]:
 
 @admin.register(StaleMemory)
 class StaleMemoryAdmin(MemoryRecordAdmin):
-    """Those that the reader decides, longest waiting first."""
+    """Stale memories that the user may decide about, longest stale first."""
 
     list_display = ["fact", "stale_reason", "waits", "kind", "author", "last_verified_at"]
     list_filter = ["category", "confidence", "persona", EntityFilter, AuthorFilter]
@@ -222,7 +220,7 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
 
 @admin.register(Correction)
 class CorrectionAdmin(MemoryRecordAdmin):
-    """What took another memory's place, and what was believed before as far as the reader may see it."""
+    """Memories that superseded another one, with its text if the user may read it."""
 
     list_display = ["fact", "before", "kind", "author", "captured"]
     list_filter = ["status", "category", "persona", EntityFilter, AuthorFilter]
@@ -235,7 +233,7 @@ class CorrectionAdmin(MemoryRecordAdmin):
         earlier = MemoryRecord.objects.visible_to(caller).filter(pk=OuterRef("supersedes_id"))
         return queries.corrections(caller).annotate(text_before=Subquery(earlier.values("content")[:1]))
 
-    @admin.display(description="instead of")
+    @admin.display(description="replaces")
     def before(self, record: MemoryRecord) -> str:
-        text = show_invisible(getattr(record, "text_before", None) or "not yours to see")
+        text = show_invisible(getattr(record, "text_before", None) or "not visible to you")
         return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,4 +1,4 @@
-"""No answer is longer than ANSWER_BUDGET_BYTES: what does not fit is left out, and counted."""
+"""Truncation of responses to ANSWER_BUDGET_BYTES. Dropped items are counted in `omitted`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 
-ENVELOPE = 1_000  # bytes kept for what stands around the items
-TEXT_CUT = 2_000  # characters that are left of a text when lists alone don't make room
+ENVELOPE = 1_000  # bytes reserved for the rest of the response, around the items
+TEXT_CUT = 2_000  # characters kept of each long text if shortening lists was not enough
 
 Item = TypeVar("Item")
 
@@ -19,11 +19,14 @@ def size(value: Any) -> int:
 
 
 def fit_items(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:
-    """The leading items whose JSON fits the answer's budget (bytes), and how many were left out."""
+    """Return the leading items whose JSON fits in `budget` bytes, and the number of items left out.
+
+    The first item is always returned, even if it is too long. The default budget is ANSWER_BUDGET_BYTES.
+    """
     room = (settings.ANSWER_BUDGET_BYTES if budget is None else budget) - ENVELOPE
     fitting: list[Item] = []
     for item in items:
-        room -= size(item) + 2
+        room -= size(item) + 2  # the separating comma and space
         if room < 0 and fitting:
             break
         fitting.append(item)
@@ -31,12 +34,14 @@ def fit_items(items: Sequence[Item], budget: int | None = None) -> tuple[list[It
 
 
 def fit(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer within the budget: its longest lists lose their ends, then its longest texts. `omitted` counts the
-    items; a cut text says so. What a tool has paged by itself passes unchanged."""
+    """Shorten a response to ANSWER_BUDGET_BYTES, and add the number of dropped items to its key `omitted`.
+
+    Drops the second half of the longest list until the response fits. If no list is left to shorten, cuts long texts.
+    """
     budget = settings.ANSWER_BUDGET_BYTES
     if size(answer) <= budget:
         return answer
-    answer = json.loads(json.dumps(answer, ensure_ascii=False, default=str))
+    answer = json.loads(json.dumps(answer, ensure_ascii=False, default=str))  # a copy that may be changed
     omitted = 0
     while size(answer) > budget:
         lists = [(size(items), items) for items in _lists(answer) if len(items) > 1]
@@ -49,7 +54,7 @@ def fit(answer: dict[str, Any]) -> dict[str, Any]:
         omitted += dropped
     answer["omitted"] = int(answer.get("omitted") or 0) + omitted
     answer["note"] = "; ".join(
-        filter(None, [str(answer.get("note") or ""), "shortened to fit the answer's budget: ask for less"])
+        filter(None, [str(answer.get("note") or ""), "shortened to fit the response size limit: ask for less"])
     )
     return answer
 
@@ -72,11 +77,11 @@ def _cut_texts(value: Any) -> None:
 
 
 def fit_text(text: str) -> str:
-    """A text for reading, cut at a line's end."""
+    """Cut a text to ANSWER_BUDGET_BYTES, at a line break if there is one."""
     budget = settings.ANSWER_BUDGET_BYTES
     encoded = text.encode()
     if len(encoded) <= budget:
         return text
-    head = encoded[: budget - 200].decode(errors="ignore")
+    head = encoded[: budget - 200].decode(errors="ignore")  # leaves room for the closing line
     head = head[: head.rfind("\n")] if "\n" in head else head
     return f"{head}\n… {len(text) - len(head)} more characters did not fit: ask for less."

@@ -1,4 +1,4 @@
-"""What can go wrong, as the domain says it. Every door translates these the same way."""
+"""Errors of the domain. Every channel (portal, REST, MCP, command line) translates them in the same way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from django.db import DatabaseError, DataError
 
 
 class DomainError(Exception):
-    """A refusal with a reason; `code` is one of the contract's, `message` is safe to show."""
+    """Base class of errors that callers may see.
+
+    `message` is safe to show: `field: what is wrong; allowed: …`. `code` is part of the contract with clients.
+    """
 
     code = "invalid"
     status = 400
@@ -26,46 +29,46 @@ class DomainError(Exception):
 
 
 class Invalid(DomainError):
-    """A value that can't be: names the field, the fault and what is allowed."""
+    """A value is not valid. The message names the field, the problem and the allowed values."""
 
 
 class NotFound(DomainError):
-    """Nothing by that name among what the caller may see."""
+    """The object does not exist, or the caller may not see it."""
 
     code = "not_found"
     status = 404
 
 
 class Forbidden(DomainError):
-    """The caller sees it but may not do this."""
+    """The caller may not do this. An object that the caller may not even see is NotFound instead."""
 
     code = "forbidden"
     status = 403
 
 
 class Conflict(DomainError):
-    """Somebody or something was there first."""
+    """The current state of an object rules out the operation, for example because another caller was quicker."""
 
     code = "conflict"
     status = 409
 
 
 class LimitReached(DomainError):
-    """More than is done in one go."""
+    """The request exceeds a limit on its size, its duration or the number of calls."""
 
     code = "limit"
     status = 422
 
 
 class Degraded(DomainError):
-    """Something this needs is away, and there is no lesser way to answer."""
+    """A component is unavailable and the operation has no fallback without it."""
 
     code = "degraded"
     status = 503
 
 
 class Upstream(DomainError):
-    """Another system that this asks did not do its part."""
+    """A request to another system failed."""
 
     code = "upstream"
     status = 502
@@ -79,10 +82,8 @@ def check_choice(field: str, value: str, allowed: Iterable[str]) -> str:
 
 
 def check_length(field: str, value: str, low: int, high: int) -> str:
-    """Lengths are counted in characters."""
     if not low <= len(value) <= high:
-        fault = f"has {len(value)} characters"
-        raise Invalid(fault, field=field, allowed=f"{low} to {high} characters")
+        raise Invalid(f"has {len(value)} characters", field=field, allowed=f"{low} to {high} characters")
     return value
 
 
@@ -91,21 +92,21 @@ def check_count(field: str, values: Sequence[object], high: int) -> None:
         raise Invalid(f"has {len(values)} entries", field=field, allowed=f"at most {high}")
 
 
-TIMED_OUT, DISK_FULL = "57014", "53100"  # PostgreSQL's SQLSTATEs query_canceled and disk_full
+TIMED_OUT, DISK_FULL = "57014", "53100"  # the SQLSTATE codes query_canceled and disk_full of PostgreSQL
 
 
 def from_database_error(error: Exception) -> DomainError | None:
-    """What a fault of the database means to who asked; None for any other error."""
-    if isinstance(error, UnicodeError):
+    """Translate a database error into a DomainError. Return None for any other error."""
+    if isinstance(error, UnicodeError):  # psycopg can't encode half a surrogate pair
         return Invalid("contains characters that can't be stored", allowed="Unicode text without NUL")
     if not isinstance(error, DatabaseError):
         return None
     state = getattr(error.__cause__, "sqlstate", None)
     if state == TIMED_OUT:
-        return LimitReached("took longer than a call may and was stopped: ask for less, or narrow it with a condition")
+        return LimitReached("timed out: request fewer rows or add a filter")
     if state == DISK_FULL:
         return Degraded("the database's disk is full: an operator has to free space")
     if isinstance(error, DataError):
         return Invalid("a value is out of range, or contains characters that can't be stored")
-    why = getattr(error.__cause__, "says", "")  # of the embedded server, in a line for people
-    return Degraded(f"the database is unavailable: {why}" if why else "the database did not answer; try again")
+    reason = getattr(error.__cause__, "message", "")  # set if the embedded server can't start
+    return Degraded(f"the database is unavailable: {reason}" if reason else "the database did not answer; try again")

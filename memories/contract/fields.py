@@ -1,5 +1,8 @@
-"""The types of an operation's fields. Each is a JSON schema for those who ask, and a check that answers with what is
-allowed; a limit stands here or in an operation, and nowhere else."""
+"""Types of operation fields.
+
+Each type defines the JSON schema that clients see and a validator whose error names the allowed values. All limits on
+values are defined here or in an operation.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from typing_extensions import TypedDict
 from memories.contract import schemas
 from memories.contract.timestamps import parse_timestamp
 
-UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text holds neither NUL nor half a surrogate pair
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text stores neither NUL nor half a surrogate pair
 URN_PATTERN = re.compile(r"urn:li:[A-Za-z][A-Za-z0-9]*:\S.*")
 URN_LENGTH = 500
 MAX_URNS = 10
@@ -39,13 +42,13 @@ MAX_SUMMARY = 1000
 MAX_REASON = 1000
 ISO = "ISO 8601, for example 2026-03-31T12:00:00Z"
 METADATA_BYTES = 16_000
-METADATA_DEPTH = 20  # readers' JSON parsers end somewhere
+METADATA_DEPTH = 20  # levels; the JSON parsers of clients have a nesting limit
 MAX_OFFSET = 1_000_000
-FORBID = ConfigDict(extra="forbid")  # of objects in fields: an unknown key is an error
+FORBID = ConfigDict(extra="forbid")  # for objects inside of fields: an unknown key is an error
 
 
 def validation_error(text: str, allowed: str = "", field: str = "") -> PydanticCustomError:
-    """A refusal in our words, to be raised by a validator. `field` where the validator is not the field's own."""
+    """Create the error that a validator raises. Pass `field` if the validator belongs to the whole operation."""
     return PydanticCustomError("refused", "{fault}", {"fault": text, "allowed": allowed, "field": field})
 
 
@@ -63,20 +66,20 @@ class Text:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """Text of 1 to `high` characters, kept as it came, white space included; not white space alone."""
+    """Text of 1 to `high` characters that keeps its white space but may not consist of it alone."""
 
     high: int
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         text = core_schema.str_schema(min_length=1, max_length=self.high)
-        return core_schema.no_info_after_validator_function(_storable, text)
+        return core_schema.no_info_after_validator_function(_check_verbatim, text)
 
 
-def _storable(text: str) -> str:
+def _check_verbatim(text: str) -> str:
     if UNSTORABLE.search(text):
         raise validation_error("contains a NUL character or half a surrogate pair", "Unicode text")
     if not text.strip():
-        raise validation_error("is missing", "a text that is not white space alone")
+        raise validation_error("is missing", "a text with more than white space")
     return text
 
 
@@ -94,7 +97,7 @@ def trimmed(value: Any) -> Any:
 
 
 class OneOf:
-    """A value of a closed vocabulary, which may be a registry that apps still fill."""
+    """A value from a fixed vocabulary. `values` may be a registry that apps fill later: it is read at validation."""
 
     def __init__(self, values: Iterable[str]) -> None:
         self.values = values
@@ -111,10 +114,9 @@ class OneOf:
         return {"type": "string", "enum": [str(value) for value in self.values]}
 
 
-def _distinct(values: Any) -> Any:
-    """A list of texts without blanks and repeats, in its order."""
+def _without_blanks_and_repeats(values: Any) -> Any:
     if isinstance(values, str) or not isinstance(values, Sequence) or not all(isinstance(v, str) for v in values):
-        return values
+        return values  # the field's own type reports the error
     return list(dict.fromkeys(text for value in values if (text := trimmed(value))))
 
 
@@ -140,7 +142,7 @@ def _id(value: Any) -> UUID:
         raise validation_error(f"{text[:80]!r} is not an id", "32 hexadecimal digits") from None
 
 
-def _moment(value: Any) -> datetime | None:
+def _timestamp(value: Any) -> datetime | None:
     if value is None or isinstance(value, datetime):
         return value
     instant = parse_timestamp(value) if isinstance(value, str) else None
@@ -149,8 +151,7 @@ def _moment(value: Any) -> datetime | None:
     return instant
 
 
-def _object(value: Any) -> dict[str, Any]:
-    """A JSON object of bounded size, no deeper than METADATA_DEPTH, that PostgreSQL can keep."""
+def _check_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise validation_error(f"is {kind_of(value)}", "a JSON object")
     _check_json(value)
@@ -164,23 +165,22 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _check_json(value: Any) -> None:
-    """Walks without recursion."""
-    waiting = [(value, 1)]
-    while waiting:
-        item, depth = waiting.pop()
+    pending = [(value, 1)]  # a stack, because a recursive check would fail on deep nesting
+    while pending:
+        item, depth = pending.pop()
         if depth > METADATA_DEPTH:
-            raise validation_error("is nested too deep", f"at most {METADATA_DEPTH} levels")
+            raise validation_error("is nested too deeply", f"at most {METADATA_DEPTH} levels")
         if isinstance(item, dict):
-            waiting += [(inner, depth + 1) for pair in item.items() for inner in pair]
+            pending += [(inner, depth + 1) for pair in item.items() for inner in pair]
         elif isinstance(item, list):
-            waiting += [(inner, depth + 1) for inner in item]
+            pending += [(inner, depth + 1) for inner in item]
         elif isinstance(item, str) and UNSTORABLE.search(item):
             raise validation_error("contains a NUL character or half a surrogate pair", "Unicode text")
 
 
 @dataclass(frozen=True)
 class ResultLimit:
-    """How many at once: 1 to `maximum`. More is read as `maximum`, since it asks for nothing that can't be given."""
+    """Number of results, from 1 to `maximum`. A larger number is not an error and counts as `maximum`."""
 
     maximum: int
 
@@ -191,7 +191,7 @@ class ResultLimit:
         return limited
 
 
-# For an optional field: a blank text is as if it was left out.
+# For optional fields: an empty text counts as absent.
 if_any = BeforeValidator(lambda value: value if value != "" else None)
 Id = Annotated[
     UUID, PlainValidator(_id), WithJsonSchema({"type": "string", schemas.ALLOWED: "an id of 32 hexadecimal digits"})
@@ -211,16 +211,16 @@ class Column(TypedDict):
     relevance: Annotated[str, Text(1, 300)]
 
 
-Urns = Annotated[list[Urn], BeforeValidator(_distinct), Field(max_length=MAX_URNS)]
+Urns = Annotated[list[Urn], BeforeValidator(_without_blanks_and_repeats), Field(max_length=MAX_URNS)]
 Tags = Annotated[
     list[Annotated[str, Text(1, TAG_LENGTH), AfterValidator(_tag)]],
-    BeforeValidator(_distinct),
+    BeforeValidator(_without_blanks_and_repeats),
     Field(max_length=TAGS_MAX),
 ]
 Columns = Annotated[list[Column], Field(max_length=MAX_COLUMNS)]
 Content = Annotated[str, Text(CONTENT_MIN, CONTENT_MAX)]
 Summary = Annotated[str, Text(0, MAX_SUMMARY)]
 Reason = Annotated[str, Text(0, MAX_REASON)]
-JsonObject = Annotated[dict[str, Any], PlainValidator(_object), WithJsonSchema({"type": "object"})]
-Moment = Annotated[datetime, PlainValidator(_moment), WithJsonSchema({"type": "string", schemas.ALLOWED: ISO})]
+JsonObject = Annotated[dict[str, Any], PlainValidator(_check_object), WithJsonSchema({"type": "object"})]
+Moment = Annotated[datetime, PlainValidator(_timestamp), WithJsonSchema({"type": "string", schemas.ALLOWED: ISO})]
 Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]

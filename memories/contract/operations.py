@@ -1,7 +1,7 @@
-"""An operation of the domain, declared once: what may be asked, as a pydantic model beside the service that does it.
+"""Operations: the requests that the domain accepts, as pydantic models.
 
-Tools, the REST API, forms, error texts and the reference derive from the model; what it can't know (who may see what,
-and what state things are in) is the service's.
+Tools, the REST API, forms, error texts and the reference documentation are derived from the model of an operation. The
+model checks the arguments. The service that performs the operation checks permissions and the state of objects.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from memories.contract.fields import kind_of
 
 
 class Operation(BaseModel):
-    """The docstring's first line says what is done."""
+    """A request to the domain. Agents see the first line of a subclass's docstring as its description."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True,
-        defer_build=True,  # a process that only lists its tools validates nothing
+        defer_build=True,  # a process that only lists its tools needs no validators
     )  # fmt: skip
 
-    synonyms: ClassVar[Mapping[str, str]] = {}  # other names of fields, which agents and older clients use
+    synonyms: ClassVar[Mapping[str, str]] = {}  # alternative name → argument name, for agents and older clients
 
     @classmethod
     @functools.cache
     def input_schema(cls, *, by_alias: bool = True) -> schemas.Schema:
-        """The lean JSON schema of what it takes, under the names of the tools or the fields' own."""
+        """Return the lean JSON schema of the arguments. Without `by_alias`, they have the names of the fields."""
         schema = schemas.lean(cls.model_json_schema(by_alias=by_alias))
         schema.pop("description", None)
         return schema
 
     @classmethod
     def rename(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments under the names of the fields. Raises Invalid where one comes under two names."""
+        """Replace synonyms by the arguments' own names. Raise Invalid if an argument is passed under two names."""
         for other_name, name in cls.synonyms.items():
             if other_name in arguments and name in arguments:
                 raise Invalid(f"means the same as {name}", field=other_name, allowed="one of the two")
@@ -45,7 +45,7 @@ class Operation(BaseModel):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any], *, by_alias: bool = True) -> Self:
-        """The checked operation. An argument that is null is as if absent. Raises Invalid for the first fault."""
+        """Create the operation from arguments. None counts as absent. Raise Invalid for the first error."""
         present = cls.rename({name: value for name, value in arguments.items() if value is not None})
         try:
             return cls.model_validate(present)
@@ -54,11 +54,11 @@ class Operation(BaseModel):
             raise to_invalid(error, cls.input_schema(by_alias=by_alias), aliases=aliases) from None
 
     def values(self, *names: str) -> dict[str, Any]:
-        """The fields by name, all or these."""
+        """Return the values of `names`, or of all fields."""
         return {name: getattr(self, name) for name in names or type(self).model_fields}
 
     def explicit_values(self, *names: str) -> dict[str, Any]:
-        """Of these fields those that were said."""
+        """Return the values of those fields that the caller passed."""
         return {name: value for name, value in self.values(*names).items() if name in self.model_fields_set}
 
     @classmethod
@@ -73,7 +73,7 @@ def _adapter(kind: Any) -> tuple[TypeAdapter[Any], schemas.Schema]:
 
 
 def validate(kind: Any, value: Any, field: str) -> Any:
-    """A single value as a field of this type would take it. Raises Invalid naming the field."""
+    """Validate one value as a field of type `kind`. Raise Invalid naming `field`."""
     adapter, schema = _adapter(kind)
     if value is None or (value == "" and schema.get("minLength")):
         raise Invalid("is missing", field=field, allowed=schemas.allowed(schema))
@@ -86,9 +86,10 @@ def validate(kind: Any, value: Any, field: str) -> Any:
 def to_invalid(
     error: ValidationError, schema: Mapping[str, Any], field: str = "", aliases: Mapping[str, str] | None = None
 ) -> Invalid:
-    """The first fault in our words: `field: fault; allowed: …`. `aliases` maps the tools' names to the fields' own."""
-    faults = error.errors(include_url=False)
-    first = next((item for item in faults if item["type"] == "extra_forbidden"), faults[0])  # perhaps it was misspelt
+    """Convert the first error to Invalid. `aliases` maps the names of arguments in tools to field names."""
+    errors = error.errors(include_url=False)
+    # An unknown argument comes first, because it may be the misspelled name of a missing one.
+    first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
     path = [step for step in first["loc"] if isinstance(step, int) or step.isidentifier()]
     if aliases and path:
         path[0] = aliases.get(str(path[0]), path[0])
@@ -97,27 +98,26 @@ def to_invalid(
     allowed = schemas.allowed(part)
     match first["type"]:
         case "refused":
-            says, allowed = context["fault"], context["allowed"]
+            problem, allowed = context["fault"], context["allowed"]
             path += [context["field"]] if context["field"] else []
         case "missing":
-            says = "is missing"
+            problem = "is missing"
         case "extra_forbidden":
-            says, allowed = "is unknown", ", ".join(schemas.at(schema, path[:-1]).get("properties", {}))
+            problem, allowed = "is unknown", ", ".join(schemas.at(schema, path[:-1]).get("properties", {}))
         case "string_too_short" | "string_too_long":
-            says = "is missing" if not value else f"has {len(str(value))} characters"
+            problem = "is missing" if not value else f"has {len(str(value))} characters"
             allowed = allowed.removeprefix("text of ")
         case "too_long" | "too_short":
-            says = f"has {len(value)} entries" if value else "is empty"
+            problem = f"has {len(value)} entries" if value else "is empty"
         case "greater_than_equal" | "less_than_equal":
-            says = f"is {str(value)[:20]}"
+            problem = f"is {str(value)[:20]}"
         case _:
-            says = f"is {kind_of(value)}"
-    return Invalid(says, field=_path(field, path), allowed=allowed)
+            problem = f"is {kind_of(value)}"
+    return Invalid(problem, field=_path(field, path), allowed=allowed)
 
 
 def _path(field: str, steps: Sequence[str | int]) -> str:
-    """`related_columns[0].urn`."""
-    path = field
+    path = field  # for example related_columns[0].urn
     for step in steps:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
     return path

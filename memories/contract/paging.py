@@ -1,4 +1,4 @@
-"""Pages of long lists by keyset: the next page begins after the last row shown, however many rows came meanwhile."""
+"""Keyset pagination: each page begins after the last row of the previous one, so that new rows don't shift it."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ SIZE = 20
 @dataclass(frozen=True)
 class Page:
     rows: Sequence[Any]
-    after: str = ""  # where the next page begins; empty on the last
+    after: str = ""  # cursor of the next page; empty on the last page
 
 
 def page(
     rows: QuerySet[Any], after: str = "", *, by: str = "created_at", newest: bool = True, size: int = SIZE
 ) -> Page:
-    """The rows after the cursor, ordered by a time that is never null, then by primary key. Raises Invalid for a
-    cursor that this did not make."""
+    """Return the page of rows after a cursor, ordered by the timestamp `by` and then by primary key.
+
+    The column `by` must not be nullable. Raise Invalid if the cursor is malformed.
+    """
     if after:
-        at, _, key = after.partition("~")
+        timestamp, _, key = after.partition("~")
         try:
             pk = rows.model._meta.pk.to_python(key)
         except ValidationError as error:
-            raise Invalid("is not a cursor of this list", field="after", allowed="what the last page said") from error
-        instant = validate(Moment, at or "missing", "after")
-        beyond = {f"{by}__lt" if newest else f"{by}__gt": instant}
-        rows = rows.filter(Q(**beyond) | Q(**{by: instant, "pk__gt": pk}))
+            allowed = "the cursor that came with the previous page"
+            raise Invalid("is not a cursor of this list", field="after", allowed=allowed) from error
+        instant = validate(Moment, timestamp or "missing", "after")
+        following = {f"{by}__lt" if newest else f"{by}__gt": instant}
+        rows = rows.filter(Q(**following) | Q(**{by: instant, "pk__gt": pk}))
     page_rows = list(rows.order_by(f"-{by}" if newest else by, "pk")[: size + 1])
     if len(page_rows) <= size:
         return Page(page_rows)
     last = page_rows[size - 1]
-    at = reduce(getattr, by.split("__"), last)
-    return Page(page_rows[:size], f"{at.isoformat()}~{last.pk}")
+    instant = reduce(getattr, by.split("__"), last)
+    return Page(page_rows[:size], f"{instant.isoformat()}~{last.pk}")

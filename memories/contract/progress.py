@@ -1,18 +1,18 @@
-"""How lengthy work reports its progress, and learns that nobody is waiting for it any more."""
+"""Progress reports of long-running work to the channel that started it. The channel can end the work by raising."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
 
-# Told (completed, total or None, message); raises whatever ends the work when the caller has gone.
+# Called with (completed, total or None, message). Raises an exception to end the work if the caller has disconnected.
 Report = Callable[[float, float | None, str], None]
 
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
 
 
 def listen(report: Report) -> None:
-    """Sends the progress of this context there; a door calls it before the work."""
+    """Send progress reports of the current context to `report`. Channels call this before they start the work."""
     _report.set(report)
 
 

@@ -1,4 +1,4 @@
-"""Where other apps plug in: one registry a point, several providers each, filled in AppConfig.ready."""
+"""Registries through which apps provide functions to the apps below them. Filled in AppConfig.ready."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ Provider = TypeVar("Provider")
 
 
 class Registry(dict[str, Provider], Generic[Provider]):
-    """Providers by name, in the order of their registration. docs/decisions.md lists the points."""
+    """Providers by name, in order of registration."""
 
     def __init__(self, point: str) -> None:
         super().__init__()
         self.point = point
 
     def register(self, name: str, provider: Provider) -> None:
-        """Registering a name again replaces its provider."""
         self[name] = provider

@@ -1,4 +1,4 @@
-"""JSON schemas, lean: what a model reads of a tool is costly, so nothing is repeated or empty."""
+"""Lean JSON schemas for tools. Schemas take up the model's context, so nothing in them is repeated or empty."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Schema = dict[str, Any]
-ALLOWED = "x-allowed"  # what errors say of a value, where the schema can't; not shown to clients
-OBVIOUS = (("minLength", 1), ("minimum", 0), ("maximum", 1_000_000))
-TOGETHER = 3  # properties of the same operations, from which on one sentence about them is shorter
-EMPTY: tuple[Any, ...] = (None, "", False, [], {})  # defaults that say no more than that the argument is optional
+ALLOWED = "x-allowed"  # text about allowed values for error messages; hidden from clients
+OBVIOUS = (("minLength", 1), ("minimum", 0), ("maximum", 1_000_000))  # limits that no caller exceeds by accident
+TOGETHER = 3  # if the same operations share this many properties, one sentence about all of them is shorter
+EMPTY: tuple[Any, ...] = (None, "", False, [], {})  # defaults that only mean that the argument is optional
 
 
 def lean(schema: Mapping[str, Any]) -> Schema:
-    """Without titles, references, unions with null, and defaults that say nothing."""
+    """Inline references, and remove titles, unions with null and empty defaults."""
     return _lean(schema, schema.get("$defs", {}))
 
 
@@ -39,7 +39,7 @@ def _lean(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
 
 
 def public(schema: Any) -> Any:
-    """The schema as clients see it: without what only errors say, and limits that nobody meets by accident."""
+    """Return the schema for clients, without `x-allowed` and without obvious limits."""
     if not isinstance(schema, Mapping):
         return schema
     return {key: public(value) for key, value in schema.items() if key != ALLOWED and not is_obvious(key, value)}
@@ -50,24 +50,30 @@ def is_obvious(key: str, value: Any) -> bool:
 
 
 def flat(schemas: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]]) -> dict[str, Schema]:
-    """The properties of several operations side by side. Where not all take one, it says which do, unless a group
-    tells, or it is the one that is meant without a word, or the one that this property chooses."""
+    """Merge the properties of several operations. `schemas` maps the name of each choice to its operation's schema.
+
+    If not every operation takes a property, its description names those that do. This is left out if `groups` already
+    names the property, if only the default operation takes it, or if only the operation that it selects takes it.
+    """
     properties = {}
     grouped = {name for names in groups.values() for name in names}
     for name, takers in _takers(schemas).items():
         merged = _widest([schemas[key]["properties"][name] for key in takers])
         is_plain = name in grouped or len(takers) == len(schemas) or takers in ([""], [name])
-        sentences = [merged.pop("description", ""), "" if is_plain else f"For {_list_of(takers, schemas)}."]
+        sentences = [merged.pop("description", ""), "" if is_plain else f"For {_describe_takers(takers, schemas)}."]
         description = " ".join(filter(None, sentences))
         properties[name] = {**merged, **({"description": description} if description else {})}
     return properties
 
 
 def taken_together(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Operations, and the properties that these alone take: said once where there are three of them or more."""
+    """Return the properties that only some operations take, grouped by a description of these operations.
+
+    Groups of fewer than TOGETHER properties are left out.
+    """
     groups: dict[str, list[str]] = {}
     for name, takers in _takers(schemas).items():
-        groups.setdefault(_list_of(takers, schemas), []).append(name)
+        groups.setdefault(_describe_takers(takers, schemas), []).append(name)
     return {takers: names for takers, names in groups.items() if takers and len(names) >= TOGETHER}
 
 
@@ -76,15 +82,15 @@ def _takers(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     return {name: [key for key, schema in schemas.items() if name in schema.get("properties", {})] for name in names}
 
 
-def _list_of(takers: Sequence[str], everybody: Iterable[str]) -> str:
-    non_takers = [key for key in everybody if key not in takers]
+def _describe_takers(takers: Sequence[str], choices: Iterable[str]) -> str:
+    non_takers = [choice for choice in choices if choice not in takers]
     if not non_takers:
         return ""
     return f"all but {', '.join(non_takers)}" if len(non_takers) < len(takers) else ", ".join(takers)
 
 
 def _widest(variants: Sequence[Mapping[str, Any]]) -> Schema:
-    """One schema that admits what any of these admits."""
+    """Return a schema that accepts every value that one of the variants accepts."""
     merged: Schema = dict(variants[0])
     for variant in variants[1:]:
         for key, value in list(merged.items()):
@@ -106,14 +112,14 @@ def _widest(variants: Sequence[Mapping[str, Any]]) -> Schema:
 
 
 def at(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[str, Any]:
-    """The part of the schema that describes this place of a value; empty where there is none."""
+    """Return the part of the schema for the value at `path`, or an empty mapping."""
     for step in path:
         schema = schema.get("items", {}) if isinstance(step, int) else schema.get("properties", {}).get(step, {})
     return schema
 
 
 def allowed(schema: Mapping[str, Any]) -> str:
-    """What a value may be, in few words."""
+    """Describe the values that a schema accepts in a few words, for error messages."""
     if "enum" in schema:
         return ", ".join(str(value) for value in schema["enum"])
     low, high = schema.get("minimum", ""), schema.get("maximum", "")

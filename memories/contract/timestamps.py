@@ -1,4 +1,4 @@
-"""Times as they come from outside."""
+"""Parsing of timestamps in requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from django.utils.dateparse import parse_date, parse_datetime
 
 
 def parse_timestamp(text: str) -> datetime | None:
-    """An ISO 8601 date or time; a date means its end, a time without zone is UTC. None for anything else."""
+    """Parse an ISO 8601 date or time. Return None if the text is neither.
+
+    A date means the end of that day. A time without a zone is in UTC.
+    """
     try:
         day = parse_date(text) if len(text) <= 10 else None
         instant = datetime.combine(day, datetime.max.time()) if day else parse_datetime(text)

@@ -1,6 +1,7 @@
-"""MCP tools as this house declares them: functions that take the caller and an operation, and answer a shape.
+"""Declarations of MCP tools, independent of any server.
 
-A tool does one operation, or several that a first argument tells apart. This module knows no server.
+A tool has one function that takes the caller and an operation and returns a response. Or it has several such functions,
+and an argument selects one of them.
 """
 
 from __future__ import annotations
@@ -29,15 +30,14 @@ Handler = Callable[["Caller", Any], Any]
 
 @dataclass(frozen=True)
 class ToolResponse(Generic[Shape]):
-    """A structured answer with a text of its own, marks for the client's context, or the word that it failed. Of one
-    that is `unsigned` the audit keeps that it was given, and not to whom; one that is `whole` has no budget."""
+    """The structured response of a tool, with options for its delivery."""
 
     data: Shape
-    text: str = ""
-    context: Mapping[str, Any] | None = None
+    text: str = ""  # shown instead of `data` as JSON
+    context: Mapping[str, Any] | None = None  # sent to the client as `_meta.context`
     is_error: bool = False
-    unsigned: bool = False
-    whole: bool = False
+    unsigned: bool = False  # the audit log records the call without its caller, arguments and data
+    whole: bool = False  # not shortened to the response size limit
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,11 @@ class Hints:
 
 @dataclass(frozen=True)
 class Tool:
-    """`choices` maps what the argument `chooser` says to what is done then; without chooser, an argument that is
-    there chooses the entry of its name, and the entry "" is done otherwise."""
+    """A tool that performs one of its `choices`.
+
+    With a `selector`, the value of that argument is the name of the choice. Without one, an argument with the name of a
+    choice selects it, and the choice "" is the default.
+    """
 
     name: str
     toolset: str
@@ -62,14 +65,14 @@ class Tool:
     choices: Mapping[str, Handler]
     selector: str = ""
     hints: Hints = field(default_factory=Hints)
-    needs_choice: bool = False  # without one the call is an error, and no question about what there is to choose
-    repeats_choice: bool = False  # the answer says which choice it is of
-    is_available: Callable[[Caller], bool] | None = None  # whether it is worth offering to this caller
-    check_permission: Callable[[Caller], None] | None = None  # raises Forbidden for who may not use it at all
-    aliases: Sequence[str] = ()  # under which it is called too, and not offered
+    needs_choice: bool = False  # a call without the selector is an error; otherwise it returns the choices
+    repeats_choice: bool = False  # the response names the choice
+    is_available: Callable[[Caller], bool] | None = None  # returns False if the tool has no data to work on
+    check_permission: Callable[[Caller], None] | None = None  # raises Forbidden if the caller may not use the tool
+    aliases: Sequence[str] = ()  # other names that clients may call but that are not listed
 
     def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Any:
-        """Carries the call out. Raises Invalid for an argument that is wrong or not taken."""
+        """Perform the call. Raise Invalid if an argument is wrong or not accepted."""
         values = {name: value for name, value in arguments.items() if value is not None and value != ""}
         if self.selector:
             choice = choice or str(values.pop(self.selector, ""))
@@ -84,15 +87,17 @@ class Tool:
             choice = next((name for name in self.choices if name in values), "")
         operation = self.operation(choice)
         values = operation.rename(values)
-        self._refuse_what_is_not_taken(choice, operation, values)
+        self._reject_unaccepted(choice, operation, values)
         properties = operation.input_schema().get("properties", {})
-        parsed = {name: _parsed(value, properties.get(name, {})) for name, value in values.items()}
+        parsed = {name: _parse_json(value, properties.get(name, {})) for name, value in values.items()}
         answer = self.choices[choice](caller, operation.read(parsed))
         return {self.selector: choice, **answer} if self.repeats_choice else answer
 
     def is_listed_for(self, caller: Caller) -> bool:
-        """Whether it is worth the context that offering it costs: the caller may use it, and it has something to work
-        on."""
+        """Return whether to list the tool: the caller may use it and it has data to work on.
+
+        A listed tool takes up the model's context, so a useless one is left out.
+        """
         try:
             if self.check_permission:
                 self.check_permission(caller)
@@ -104,8 +109,8 @@ class Tool:
         _, operation = signature_of(self.choices[choice])
         return operation
 
-    def _refuse_what_is_not_taken(self, choice: str, operation: type[Operation], values: Mapping[str, Any]) -> None:
-        """An argument that would not be looked at is an error: it was meant to do something."""
+    def _reject_unaccepted(self, choice: str, operation: type[Operation], values: Mapping[str, Any]) -> None:
+        """Raise Invalid for an argument that would be ignored, because the caller expects an effect from it."""
         takes = operation.input_schema().get("properties", {})
         unknown = sorted(set(values) - set(takes))
         if not unknown:
@@ -115,13 +120,13 @@ class Tool:
             everything = ", ".join(self.input_schema["properties"])
             raise Invalid("is not an argument of this tool", field=unknown[0], allowed=everything)
         if choice:
-            fault = f"is not taken by {self.selector} {choice}" if self.selector else f"is not taken with {choice}"
-            raise Invalid(fault, field=unknown[0], allowed=allowed)
-        raise Invalid("is not taken here", field=unknown[0], allowed=allowed)
+            place = f"by {self.selector} {choice}" if self.selector else f"together with {choice}"
+            raise Invalid(f"is not accepted {place}", field=unknown[0], allowed=allowed)
+        raise Invalid("is not accepted here", field=unknown[0], allowed=allowed)
 
     @functools.cached_property
     def input_schema(self) -> schemas.Schema:
-        """One flat object: the arguments of every operation, each saying whose it is."""
+        """Return one flat schema with the arguments of every operation. Descriptions name the operations."""
         parts = {choice: self.operation(choice).input_schema() for choice in self.choices}
         if len(parts) == 1:
             (only,) = parts.values()
@@ -130,12 +135,12 @@ class Tool:
         properties = schemas.flat(parts, groups)
         required = [name for name in properties if all(name in part.get("required", []) for part in parts.values())]
         if self.selector:
-            properties = {self.selector: self._chooser_schema(groups), **properties}
+            properties = {self.selector: self._selector_schema(groups), **properties}
             required = [*([self.selector] if self.needs_choice else []), *required]
         schema = {"type": "object", "properties": properties}
         return dict(schemas.public({**schema, "required": required} if required else schema))
 
-    def _chooser_schema(self, groups: Mapping[str, Sequence[str]]) -> schemas.Schema:
+    def _selector_schema(self, groups: Mapping[str, Sequence[str]]) -> schemas.Schema:
         sentences = [f"For {choices}: {', '.join(names)}." for choices, names in groups.items()]
         if not self.needs_choice:
             sentences.insert(0, "Without it: what each takes.")
@@ -144,30 +149,30 @@ class Tool:
 
     @functools.cached_property
     def output_schema(self) -> schemas.Schema:
-        """The keys of every answer; required are those that all have, and for each kind of answer its own."""
-        shapes = dict.fromkeys(
-            kind for handler in self.choices.values() for kind in shapes_of(signature_of(handler)[0])
-        )
-        parts = [TypeAdapter(kind).json_schema(mode="serialization") for kind in shapes]
+        """Return a schema of every response.
+
+        `required` holds the keys that all responses have. `anyOf` holds the required keys of each kind of response.
+        """
+        types = dict.fromkeys(kind for handler in self.choices.values() for kind in shapes_of(signature_of(handler)[0]))
+        parts = [TypeAdapter(kind).json_schema(mode="serialization") for kind in types]
         properties = {name: value for part in parts for name, value in part.get("properties", {}).items()}
         definitions = {name: value for part in parts for name, value in part.get("$defs", {}).items()}
-        lists = [part.get("required", []) for part in parts]
-        required = [name for name in properties if all(name in keys for keys in lists)]
+        required_keys = [part.get("required", []) for part in parts]
+        required = [name for name in properties if all(name in keys for keys in required_keys)]
         schema: schemas.Schema = {"type": "object", "properties": properties, "required": required}
         if self.repeats_choice:
             schema["properties"] = {self.selector: {"type": "string"}, **schema["properties"]}
-            lists = [[self.selector, *keys] for keys in lists]
+            required_keys = [[self.selector, *keys] for keys in required_keys]
         if self.selector and not self.needs_choice:
             schema["properties"] |= {f"{self.selector}s": {"type": "object"}, "message": {"type": "string"}}
-            lists.append([f"{self.selector}s", "message"])
+            required_keys.append([f"{self.selector}s", "message"])
             schema["required"] = []
-        kinds = list(dict.fromkeys(tuple(sorted(keys)) for keys in lists))
+        kinds = list(dict.fromkeys(tuple(sorted(keys)) for keys in required_keys))
         if len(kinds) > 1:
             schema["anyOf"] = [{"required": list(kind)} for kind in kinds]
         return {**schema, "$defs": definitions} if definitions else schema
 
     def usage(self) -> dict[str, str]:
-        """Each choice: what it does, and what it takes."""
         return {choice: usage_of(self.operation(choice)) for choice in self.choices}
 
 
@@ -182,16 +187,15 @@ def usage_of(operation: type[Operation]) -> str:
 
 @functools.cache
 def signature_of(handler: Handler) -> tuple[Any, type[Operation]]:
-    """The shape that a handler returns and the operation it takes, from its annotations."""
+    """Return a handler's return type and the class of its operation, from its annotations."""
     function = inspect.unwrap(handler)
     hints = get_type_hints(function, include_extras=True)
-    answer = hints["return"]
     second = list(inspect.signature(function).parameters)[1]
-    return answer, hints[second]
+    return hints["return"], hints[second]
 
 
 def shapes_of(annotation: Any) -> list[Any]:
-    """The shapes that an annotation stands for: of `Answer[A] | B`, A and B."""
+    """Return the types of response data in an annotation: A and B for `ToolResponse[A] | B`."""
     if get_origin(annotation) in (UnionType, Union):
         return [shape for part in annotation.__args__ for shape in shapes_of(part)]
     if get_origin(annotation) is ToolResponse:
@@ -199,19 +203,18 @@ def shapes_of(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def _parsed(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Some clients send lists and objects as JSON in a text."""
+def _parse_json(value: Any, schema: Mapping[str, Any]) -> Any:
     if not isinstance(value, str) or schema.get("type") == "string" or "enum" in schema:
         return value
     try:
-        parsed = json.loads(value)
+        parsed = json.loads(value)  # some clients send lists and objects as JSON text
     except (ValueError, RecursionError):
         return value
     return parsed if isinstance(parsed, list | dict) else value
 
 
 def tool(*, toolset: str, title: str, hints: Hints | None = None) -> Callable[[Handler], Tool]:
-    """The function becomes a tool of its own name, with its docstring."""
+    """Declare a function as a tool, with the function's name and docstring."""
 
     def declare(handler: Handler) -> Tool:
         name, text = handler.__name__, inspect.cleandoc(handler.__doc__ or "")
@@ -222,16 +225,16 @@ def tool(*, toolset: str, title: str, hints: Hints | None = None) -> Callable[[H
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool that went well."""
+    """A completed tool call, as passed to hooks."""
 
     tool: str
     arguments: Mapping[str, Any]
-    data: Mapping[str, Any]  # the answer's
+    data: Mapping[str, Any]  # of the response
 
 
 @dataclass(frozen=True)
 class ContextBlock:
-    """What goes beside an answer in a text block of its own; `record_ids` are the memories that it quotes."""
+    """Context attached to a response as a separate text block. `record_ids` are the memories that it quotes."""
 
     data: Mapping[str, Any]
     record_ids: Sequence[UUID] = ()

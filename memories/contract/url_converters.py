@@ -1,4 +1,4 @@
-"""Ids in addresses: as the tools and the REST API answer them, 32 hexadecimal digits, or with hyphens."""
+"""URL converter for ids: 32 hexadecimal digits, as tools and the REST API return them, or a UUID with hyphens."""
 
 from __future__ import annotations
 

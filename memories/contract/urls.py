@@ -1,4 +1,7 @@
-"""Addresses of pages. Whoever has pages registers how to find them; an app below knows no routes."""
+"""URLs of the pages of domain objects.
+
+The app that has the pages registers functions for their URLs, so that the apps below it need not know its routes.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,6 @@ LINKS: Registry[Callable[[str], str]] = Registry("links")
 
 
 def url_for(kind: str, key: str) -> str:
-    """The path of the page of this thing, or "" where nobody has pages."""
+    """Return the path of an object's page, or "" if no app has registered pages of this kind."""
     provider = LINKS.get(kind)
     return provider(key) if provider else ""

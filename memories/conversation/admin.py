@@ -1,4 +1,4 @@
-"""Conversations in the admin: turns and what lasts of them, decisions, the cache, proposals to merge."""
+"""Admin pages of conversations: turns and long-term memories, decisions, cached answers, merge proposals."""
 
 from __future__ import annotations
 

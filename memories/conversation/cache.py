@@ -1,7 +1,7 @@
-"""The semantic cache: a question of like meaning gets the answer that was stored, per user, until it expires.
+"""The semantic cache: a user's stored answers, found by questions with a similar meaning until they expire.
 
-A hit has a cosine of at least CACHE_SIMILARITY_THRESHOLD and names the same numbers and identifiers: "orders in 2024"
-and "orders in 2025" are near to each other, and their answers are not.
+A hit has a cosine of at least CACHE_SIMILARITY_THRESHOLD and contains the same numbers and identifiers as the question,
+because "orders in 2024" and "orders in 2025" are similar but have different answers.
 """
 
 from __future__ import annotations
@@ -25,26 +25,29 @@ from memories.conversation.operations import CheckCache, InvalidateCache, StoreC
 from memories.database.connections import async_commit
 from memories.identity.caller import Caller
 
-NEAREST = 10
+NEAREST = 10  # entries whose numbers and identifiers are compared
 EXACT = re.compile(r"\w*\d\w*|\w+(?:[._]\w+)+")  # numbers and identifiers
 URN = re.compile(r"urn:li:[A-Za-z]\w*:(?:\([^()\s]*(?:\([^()\s]*\))?[^()\s]*\)|[^\s,;)\"']+)")
-EXPIRED_DAYS = 30  # of daily counts
+EXPIRED_DAYS = 30  # daily counts are deleted after this
 
 
 @dataclass(frozen=True)
 class CacheHit:
     entry: CachedAnswer
-    score: float  # cosine; 1 for the very same words
+    score: float  # cosine; 1 for the same words
 
 
 @dataclass(frozen=True)
-class Checked:
+class CacheLookup:
     hit: CacheHit | None
     note: str = ""
 
 
-def check_cache(operation: CheckCache, *, caller: Caller) -> Checked:
-    """The nearest unexpired entry of the user, if it is near enough. Without the embedder, the same words alone hit."""
+def check_cache(operation: CheckCache, *, caller: Caller) -> CacheLookup:
+    """Return the user's most similar unexpired entry, if it is similar enough.
+
+    While the embedder is unavailable, only the same words hit.
+    """
     user = acting_as(caller, operation.user_id)
     threshold = (
         settings.CACHE_SIMILARITY_THRESHOLD
@@ -52,21 +55,21 @@ def check_cache(operation: CheckCache, *, caller: Caller) -> Checked:
         else operation.similarity_threshold
     )
     vector, model, note = _vector(operation.query)
-    living = CachedAnswer.objects.filter(created_by=user.email, expires_at__gt=timezone.now())
-    repeated = living.filter(query__iexact=operation.query).first()
-    hit = CacheHit(repeated, 1.0) if repeated else None
+    entries = CachedAnswer.objects.filter(created_by=user.email, expires_at__gt=timezone.now())
+    same_words = entries.filter(query__iexact=operation.query).first()
+    hit = CacheHit(same_words, 1.0) if same_words else None
     if hit is None and vector is not None:
-        near = living.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector))
-        for entry in near.order_by("distance")[:NEAREST]:
+        similar = entries.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector))
+        for entry in similar.order_by("distance")[:NEAREST]:
             if 1 - entry.distance >= threshold and exact_parts(entry.query) == exact_parts(operation.query):
                 hit = CacheHit(entry, 1 - entry.distance)
                 break
     _count(user, hit)
-    return Checked(hit, note)
+    return CacheLookup(hit, note)
 
 
 def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer, str]:
-    """Keeps an answer until it expires, in place of an earlier one to the same words; and what is degraded."""
+    """Store an answer, replacing an earlier one to the same words; return it with a note on what is degraded."""
     user = acting_as(caller, operation.user_id)
     vector, model, note = _vector(operation.query)
     urns = dict.fromkeys([*operation.entity_urns, *URN.findall(f"{operation.query} {operation.response}")])
@@ -86,7 +89,7 @@ def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer,
 
 
 def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
-    """Drops the user's entries that match, or all; returns how many. Raises Invalid without a choice."""
+    """Delete the user's entries that match, or all; return how many. Raises Invalid without a condition."""
     user = acting_as(caller, operation.user_id)
     rows = CachedAnswer.objects.filter(created_by=user.email)
     if not operation.invalidate_all:
@@ -106,7 +109,7 @@ def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
 
 
 def delete_answers_about(urns: Sequence[str], names: Sequence[str] = ()) -> int:
-    """Delete the answers of all users about entities that have changed in the catalog."""
+    """Delete the answers of all users about entities that changed in the catalog."""
     rule = Q(entity_urns__overlap=list(urns))
     for name in names:
         rule |= Q(query__icontains=name) | Q(response__icontains=name)
@@ -132,7 +135,7 @@ def _vector(text: str) -> tuple[list[float] | None, str, str]:
     try:
         vector, model = embedding.embed_one(text)
     except embedding.EmbedderUnavailable as error:
-        return None, "", f"{error}; only the same words hit"
+        return None, "", f"{error}; only questions with the same words hit"
     return vector, model, ""
 
 

@@ -1,4 +1,4 @@
-"""Decisions of a user under a key, with what they were before. None expires unless it was stored so."""
+"""Decisions of a user, stored under keys with their earlier values. A decision expires only if it has a lifetime."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from memories.identity.caller import Caller
 
 
 def store_decision(operation: StoreDecision, *, caller: Caller) -> tuple[UserDecision, str]:
-    """The decision, and whether it was "created" or "updated"; one that had expired is created anew."""
+    """Store a decision; return it and "created" or "updated". An expired decision counts as created again."""
     user = acting_as(caller, operation.user_id)
     now = timezone.now()
     expiry = now + timedelta(days=operation.ttl_days) if operation.ttl_days else None
     with transaction.atomic():
         with connection.cursor() as cursor:
-            turnstile = f"decision {user.email} {operation.key}"
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [turnstile])
+            # Without this lock, two first calls for a key would both try to create the decision.
+            lock_name = f"decision {user.email} {operation.key}"
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [lock_name])
         old = UserDecision.objects.filter(created_by=user.email, key=operation.key).first()
         if old is None:
             decision = UserDecision.objects.create(
@@ -36,7 +37,7 @@ def store_decision(operation: StoreDecision, *, caller: Caller) -> tuple[UserDec
         had_expired = old.has_expired
         ended = min(now, old.expires_at) if old.expires_at else now
         if old.value != operation.value or had_expired:
-            _keep_earlier(old, ended)
+            _save_earlier_value(old, ended)
         old.created_at = now if had_expired else old.created_at
         old.value, old.updated_at, old.expires_at = operation.value, now, expiry
         old.save(update_fields=["value", "created_at", "updated_at", "expires_at"])
@@ -44,13 +45,13 @@ def store_decision(operation: StoreDecision, *, caller: Caller) -> tuple[UserDec
 
 
 def recall_decision(operation: RecallDecision, *, caller: Caller) -> UserDecision | None:
-    """The decision under this key, unless there is none or it has expired."""
+    """Return the unexpired decision under this key, or None."""
     user = acting_as(caller, operation.user_id)
     decision = UserDecision.objects.filter(created_by=user.email, key=operation.key).first()
     return None if decision is None or decision.has_expired else decision
 
 
-def _keep_earlier(decision: UserDecision, ended: datetime) -> None:
+def _save_earlier_value(decision: UserDecision, ended: datetime) -> None:
     UserDecisionChange.objects.create(
         decision=decision,
         value=decision.value,

@@ -1,4 +1,4 @@
-"""Deleting what was said: archived at once, purged after SOFT_DELETE_PURGE_DAYS; until then it can be restored."""
+"""Deletion of conversation memories: archived at once and restorable, purged after SOFT_DELETE_PURGE_DAYS."""
 
 from __future__ import annotations
 
@@ -22,28 +22,31 @@ from memories.writing.erasure import texts_of
 from memories.writing.revision import revised
 
 REASON = "deleted by delete_memory"
-TOGETHER = 500
+BATCH = 500  # rows per statement or transaction
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """`copies` are turns and long-term memories of the same words, which go with those that were named."""
-
     count: int
-    copies: int
+    copies: int  # turns and long-term memories with the same text, which are deleted too
     dry_run: bool
 
 
 def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
-    """Deletes the user's own memories of conversations, by id, by tags, or by time. Raises Invalid without a choice, or
-    without confirm for more than one; NotFound for an id that is not the user's."""
+    """Delete the user's own conversation memories by id, tags or time, and their copies.
+
+    Raises Invalid without a condition, or without `confirm` if the condition is not an id. Raises NotFound if the id is
+    not one of the user's.
+    """
     user = acting_as(caller, operation.user_id)
     rows = _selection(user, operation)
     if operation.dry_run:
         count = rows.count()
         return Deletion(count, _copies(user, rows).count(), dry_run=True)
     if not operation.memory_id and not operation.confirm:
-        raise Invalid("is not set: this deletes all that match", field="confirm", allowed="true, or dry_run to count")
+        raise Invalid(
+            "is not set: this deletes all matching memories", field="confirm", allowed="true, or dry_run to count"
+        )
     with transaction.atomic():
         pks = set(rows.values_list("pk", flat=True))
         copies = set(_copies(user, rows).values_list("pk", flat=True))
@@ -52,22 +55,25 @@ def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
 
 
 def _selection(user: Caller, operation: DeleteMemories) -> QuerySet[MemoryRecord]:
-    living = MemoryRecord.objects.visible_to(user).filter(created_by=user.email, tier__in=TIERS)
-    living = living.exclude(status=Status.ARCHIVED)
+    rows = MemoryRecord.objects.visible_to(user).filter(created_by=user.email, tier__in=TIERS)
+    rows = rows.exclude(status=Status.ARCHIVED)
     if operation.memory_id:
         if operation.tags or operation.time_range:
-            raise Invalid("stands beside tags or time_range", field="memory_id", allowed="one of the three ways")
-        if not living.filter(pk=operation.memory_id).exists():
-            raise NotFound("no such memory of this user's conversations", field="memory_id")
-        return living.filter(pk=operation.memory_id)
+            raise Invalid(
+                "can't be combined with tags or time_range",
+                field="memory_id",
+                allowed="only one of memory_id, tags and time_range",
+            )
+        if not rows.filter(pk=operation.memory_id).exists():
+            raise NotFound("no such conversation memory of this user", field="memory_id")
+        return rows.filter(pk=operation.memory_id)
     if not operation.tags and not operation.time_range:
         raise Invalid("is missing", field="memory_id", allowed="an id, or tags, or time_range")
-    rows = living.filter(tags__contains=operation.tags) if operation.tags else living
-    return (
-        rows.filter(_within(operation.time_range.get("start"), operation.time_range.get("end")))
-        if operation.time_range
-        else rows
-    )
+    if operation.tags:
+        rows = rows.filter(tags__contains=operation.tags)
+    if operation.time_range:
+        rows = rows.filter(_within(operation.time_range.get("start"), operation.time_range.get("end")))
+    return rows
 
 
 def _within(start: datetime | None, end: datetime | None) -> Q:
@@ -79,24 +85,24 @@ def _within(start: datetime | None, end: datetime | None) -> Q:
 
 
 def _copies(user: Caller, rows: QuerySet[MemoryRecord]) -> QuerySet[MemoryRecord]:
-    """The long-term memories of these turns, and the turns of these long-term memories."""
+    """Return the long-term memories derived from these turns, and the turns of these long-term memories."""
     ids = rows.values("pk")
     turns = rows.filter(derived_from__isnull=False).values("derived_from")
-    living = MemoryRecord.objects.filter(created_by=user.email, tier__in=TIERS).exclude(status=Status.ARCHIVED)
-    return living.filter(Q(derived_from__in=ids) | Q(pk__in=turns)).exclude(pk__in=ids)
+    candidates = MemoryRecord.objects.filter(created_by=user.email, tier__in=TIERS).exclude(status=Status.ARCHIVED)
+    return candidates.filter(Q(derived_from__in=ids) | Q(pk__in=turns)).exclude(pk__in=ids)
 
 
 def _archive(user: Caller, pks: Sequence[UUID]) -> None:
     purge_after = timezone.now() + timedelta(days=settings.SOFT_DELETE_PURGE_DAYS)
-    for start in range(0, len(pks), TOGETHER):
-        rows = MemoryRecord.objects.select_for_update().filter(pk__in=pks[start : start + TOGETHER]).order_by("pk")
+    for start in range(0, len(pks), BATCH):
+        rows = MemoryRecord.objects.select_for_update().filter(pk__in=pks[start : start + BATCH]).order_by("pk")
         for record in rows:
             with revised(user, record, "forget", REASON):
                 record.status, record.purge_after = Status.ARCHIVED, purge_after
 
 
 def delete_expired() -> tuple[int, int]:
-    """Removes turns that have expired and what was deleted long enough ago, with all copies; returns how many each."""
+    """Remove expired turns, and deleted memories with all copies after their purge date; return how many of each."""
     now = timezone.now()
     expired = MemoryRecord.objects.filter(expires_at__lte=now)
     return _remove(expired), _remove(MemoryRecord.objects.filter(purge_after__lte=now, status=Status.ARCHIVED))
@@ -106,7 +112,7 @@ def _remove(rows: QuerySet[MemoryRecord]) -> int:
     count = 0
     while True:
         with transaction.atomic():
-            batch = list(rows.select_for_update(skip_locked=True).order_by("pk")[:TOGETHER])
+            batch = list(rows.select_for_update(skip_locked=True).order_by("pk")[:BATCH])
             for record in batch:
                 if record.purge_after:
                     for extension in extensions.registered():
@@ -115,5 +121,5 @@ def _remove(rows: QuerySet[MemoryRecord]) -> int:
             IndexJob.objects.filter(source_id__in=pks).delete()
             MemoryRecord.objects.filter(pk__in=pks).delete()
         count += len(batch)
-        if len(batch) < TOGETHER:
+        if len(batch) < BATCH:
             return count

@@ -1,13 +1,13 @@
-"""What a memory is worth and what it is about, told from its words alone, where no language model is configured.
+"""Importance, summary, tags and type of a memory by rules, for installations without a language model.
 
-importance: .4, and what its text has of the following, within 0.05 to 0.95:
-    +.20 asks to be remembered, or says always, never, must     +.15 a preference, decision or plan of the speaker
-    +.10 a number, date or identifier                           +.05 a capitalised name inside a sentence
-    −.15 is a question                                          −.10 has under 40 characters
-    −.20 is a greeting, thanks or assent alone
-summary: its first sentence that is no greeting or question, at most SUMMARY_WORDS words.
-tags: identifiers and capitalised names, then its longest words, at most MAX_TAGS.
-memory_type: preference, relationship, event or entity by a cue of the language; knowledge without one.
+importance: 0.4 plus the following, limited to 0.05 to 0.95:
+    +.20 asks to be remembered, or contains always, never, must    +.15 a preference, decision or plan of the speaker
+    +.10 a number, date or identifier                              +.05 a capitalized name inside a sentence
+    −.15 is a question                                             −.10 is shorter than 40 characters
+    −.20 is only a greeting, thanks or agreement
+summary: the first sentence that is neither a greeting nor a question, at most SUMMARY_WORDS words.
+tags: identifiers and capitalized names, then the longest words, at most MAX_TAGS.
+memory_type: preference, relationship, event or entity, if the text has a phrase typical of it, otherwise knowledge.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from memories.models import Dimension
 
 SUMMARY_WORDS = 100
 MAX_TAGS = 5
-TAG_LETTERS = 5
+TAG_LETTERS = 5  # a word becomes a tag only if it is longer
 SENTENCES = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
-SHORT = 40
+SHORT = 40  # characters; shorter texts are less important
 
 URGENT = (
     r"remember|don't forget|important|always|never|must|merk|wichtig|immer|niemals|recuerda|importante|siempre|nunca"
@@ -60,9 +60,7 @@ WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read out of a text; `importance` is 0 to 1."""
-
-    importance: float
+    importance: float  # 0 to 1
     summary: str
     tags: list[str]
     dimension: str
@@ -83,8 +81,8 @@ def importance_of(text: str) -> float:
 
 def summary_of(text: str) -> str:
     sentences = [sentence.strip() for sentence in SENTENCES.split(text) if sentence.strip()]
-    telling = [s for s in sentences if not s.endswith(("?", "？")) and not (GREETING.match(s) and len(s) < SHORT)]
-    words = (telling or sentences or [""])[0].split()
+    statements = [s for s in sentences if not s.endswith(("?", "？")) and not (GREETING.match(s) and len(s) < SHORT)]
+    words = (statements or sentences or [""])[0].split()
     return " ".join(words[:SUMMARY_WORDS]) + (" …" if len(words) > SUMMARY_WORDS else "")
 
 

@@ -1,4 +1,4 @@
-"""The conversation toolset over MCP: conversations, the semantic cache, decisions, web search, and what is kept."""
+"""The MCP tools for conversations, the semantic cache, decisions, web search and wiping a user's data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from memories.conversation.responses import (
 from memories.identity.caller import Caller
 
 READS = Hints(read_only=True, idempotent=True)
-COUNTED = {"memory_records": "memories_deleted", "conversation_cache": "cache_deleted", "audit": "audit_deleted"}
+WIPED_TABLES = {"memory_records": "memories_deleted", "conversation_cache": "cache_deleted", "audit": "audit_deleted"}
 
 
 @tool(toolset="conversation", title="Store messages")
@@ -37,10 +37,10 @@ def store_memory(caller: Caller, operation: operations.StoreMessages) -> StoredR
 
     A human message of more than 30 characters is also a long-term memory, which a worker enriches.
     """
-    answer = turns.store_messages(operation, caller=caller)
-    response: StoredResponse = {"stm_ids": [turn.pk.hex for turn in answer.turns], "count": len(answer.turns)}
-    if answer.note:
-        response["note"] = answer.note
+    stored = turns.store_messages(operation, caller=caller)
+    response: StoredResponse = {"stm_ids": [turn.pk.hex for turn in stored.turns], "count": len(stored.turns)}
+    if stored.note:
+        response["note"] = stored.note
     return response
 
 
@@ -114,23 +114,23 @@ def wipe_user_data(caller: Caller, operation: operations.Wipe) -> ToolResponse[W
     """Delete all data of a user for good. The person confirms it in the browser, unless the token may wipe."""
     try:
         outcome = wipe.request_wipe(operation, caller=caller)
-    except Invalid as refused:
-        response: Any = {"error": refused.message, "code": refused.code, "user_id": operation.user_id}
+    except Invalid as error:
+        response: Any = {"error": error.message, "code": error.code, "user_id": operation.user_id}
         return ToolResponse(response, is_error=True)
     if outcome.request:
         address = f"{settings.COMMONPLACE_URL}{url_for('wipe', outcome.request.pk.hex)}"
-        says = f"Prepared, nothing is deleted yet. Ask the person to open {address} and confirm it there."
+        message = f"Prepared. Nothing has been deleted yet. Ask the person to open {address} and confirm there."
         return ToolResponse(
             {
                 "user_id": operation.user_id,
                 "status": "waits_for_confirmation",
                 "confirm_at": address,
                 "counts": outcome.counts,
-                "message": says,
+                "message": message,
             }
         )
     counts = dict(outcome.counts)
-    wiped: Any = {"user_id": operation.user_id} | {key: counts.pop(table, 0) for table, key in COUNTED.items()}
+    wiped: Any = {"user_id": operation.user_id} | {key: counts.pop(table, 0) for table, key in WIPED_TABLES.items()}
     return ToolResponse(wiped | ({"others_deleted": counts} if any(counts.values()) else {}), unsigned=True)
 
 

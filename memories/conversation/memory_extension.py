@@ -1,4 +1,4 @@
-"""What conversations add to memories: a cache whose answers repeat what memories and the catalog said."""
+"""Hooks of the conversation app: delete cached answers that quote erased memories or describe changed entities."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from memories.models.fields import EmbeddingField
 
 
 class CachedAnswer(models.Model):
-    """A question with its answer, found again by the meaning of the question until it expires."""
+    """A question with its answer, found by similar questions until it expires."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)
     query = models.TextField()
     response = models.TextField()
     entity_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True)
-    vector = EmbeddingField(null=True)  # derived; none while the embedder was away
+    vector = EmbeddingField(null=True)  # derived; null if the embedder was unavailable
     embedding_model = models.CharField(max_length=200, blank=True, default="")
     hits = models.PositiveIntegerField(default=0)
     last_hit_at = models.DateTimeField(null=True, blank=True)
@@ -40,7 +40,7 @@ class CachedAnswer(models.Model):
 
 
 class CacheUse(models.Model):
-    """How often a user's cache was asked on a day, and answered. Derived; for the hit rate."""
+    """Cache hits and misses of a user on a day, for the hit rate."""
 
     created_by = models.CharField(max_length=254)
     day = models.DateField()
@@ -56,7 +56,7 @@ class CacheUse(models.Model):
 
 
 class UserDecision(models.Model):
-    """What a user decided under a key: a preference, a choice, a setting that sticks."""
+    """A preference, choice or setting of a user, stored under a key."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)
@@ -84,7 +84,7 @@ class UserDecision(models.Model):
 
 
 class UserDecisionChange(models.Model):
-    """An earlier value of a decision, and until when it held."""
+    """An earlier value of a decision, with the time in which it applied."""
 
     decision = models.ForeignKey(UserDecision, on_delete=models.CASCADE, related_name="changes")
     value = models.TextField()
@@ -106,13 +106,13 @@ class MergeState(models.TextChoices):
 
 
 class MergeProposal(models.Model):
-    """Two long-term memories that may say the same; a person decides whether they become one."""
+    """Two long-term memories that may say the same. A person decides whether to merge them."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="merges")
     target = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="merges_into")
     cosine = models.FloatField()
-    text = models.TextField(help_text="What the merged memory would say.")
+    text = models.TextField(help_text="The text of the merged memory.")
     state = models.CharField(max_length=10, choices=MergeState.choices, default=MergeState.PROPOSED)
     created_at = models.DateTimeField(default=timezone.now)
     decided_at = models.DateTimeField(null=True, blank=True)
@@ -131,7 +131,7 @@ class MergeProposal(models.Model):
 
 
 class WipeRequest(models.Model):
-    """A wipe that an agent prepared and its person has not confirmed yet."""
+    """A wipe of a person's data that an agent prepared and the person has not confirmed yet."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)

@@ -1,4 +1,4 @@
-"""What can be asked of conversations, the cache and decisions; the user is named in each, as the contract wants it."""
+"""The operations on conversations, the cache and decisions. Each names its user, as the tools' contract requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages show of a person's conversations, decisions and cache. Every read is of its owner's rows alone."""
+"""Queries for the pages of a user's conversations, decisions and cached answers. All return only the caller's rows."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ from memories.models import MemoryRecord, Tier
 
 THREADS_SHOWN = 30
 TURNS_SHOWN = 500
-SHOWN = 200
+SHOWN = 200  # decisions or cached answers on a page
 
 
 @dataclass(frozen=True)
 class Thread:
-    """A conversation at a glance; `expires_at` is when its first turn goes."""
-
     conversation_id: str
     turns: int
-    lasting: int
+    lasting: int  # long-term memories
     last_at: datetime
-    expires_at: datetime | None
+    expires_at: datetime | None  # of the first turn that expires
 
 
 @dataclass(frozen=True)
 class Line:
-    """A turn of a conversation with what became long-term of it, or what outlived its turn."""
+    """A turn with its long-term memory, or a long-term memory whose turn has expired."""
 
     turn: MemoryRecord | None
     lasting: MemoryRecord | None
@@ -39,12 +37,12 @@ class Line:
     @property
     def record(self) -> MemoryRecord:
         record = self.turn or self.lasting
-        assert record is not None  # a line is of one at least
+        assert record is not None  # a line has at least one of the two
         return record
 
 
 def threads(caller: Caller, offset: int = 0) -> tuple[list[Thread], bool]:
-    """The caller's conversations, the latest first, and whether there are more."""
+    """Return a page of the caller's conversations, the latest first, and whether there are more."""
     rows = (
         living(caller.email)
         .order_by()
@@ -62,7 +60,7 @@ def threads(caller: Caller, offset: int = 0) -> tuple[list[Thread], bool]:
 
 
 def lines(caller: Caller, conversation_id: str) -> list[Line]:
-    """One conversation in its order, each turn beside its long-term memory."""
+    """Return the turns of one conversation in order, each with its long-term memory."""
     rows = living(caller.email).filter(conversation_id=conversation_id).defer("search")
     records = list(rows.order_by("thread_position", "created_at", "tier")[: 2 * TURNS_SHOWN])
     turns = {record.pk for record in records if record.tier == Tier.SHORT_TERM}
@@ -75,13 +73,12 @@ def lines(caller: Caller, conversation_id: str) -> list[Line]:
 
 
 def decisions(caller: Caller) -> QuerySet[UserDecision]:
-    """The caller's decisions that hold, with what they were before."""
+    """Return the caller's unexpired decisions with their earlier values."""
     rows = UserDecision.objects.filter(created_by=caller.email)
     rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
     return rows.prefetch_related("changes")[:SHOWN]
 
 
 def cached_answers(caller: Caller) -> QuerySet[CachedAnswer]:
-    """The caller's answers that have not expired, newest first."""
     rows = CachedAnswer.objects.filter(created_by=caller.email, expires_at__gt=timezone.now())
     return rows.defer("vector")[:SHOWN]

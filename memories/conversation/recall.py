@@ -1,10 +1,13 @@
-"""Recall of what was said: the product's recall for relevance, with recency and importance beside it.
+"""Recall of conversations, ranked by recency, importance and relevance.
 
-final = recency_weight · exp(−age / decay_days) + importance_weight · importance · min(1 + ln(1 + uses), 3) / 3
-        + relevance_weight · relevance
-The weights are settings.CONVERSATION_RECALL. Relevance is where the score of recall stands between the least and the
-best of its candidates: scores of different rankings have different ranges. `hybrid_search` fuses recall's order and the
-order by words alone by reciprocal rank (Cormack, Clarke & Büttcher 2009).
+    final = recency_weight · exp(−age / decay_days) + importance_weight · importance · min(1 + ln(1 + uses), 3) / 3
+            + relevance_weight · relevance
+
+The weights are settings.CONVERSATION_RECALL. Relevance is the score of memories.retrieval.recall, scaled to 0 for the
+lowest and 1 for the highest of its candidates, because different rankings have different ranges of scores.
+
+`hybrid_search` instead fuses recall's order and the order by words by reciprocal rank (Cormack, Clarke & Büttcher
+2009).
 """
 
 from __future__ import annotations
@@ -36,10 +39,8 @@ DAY_S = 86_400
 
 @dataclass(frozen=True)
 class RecalledMemory:
-    """One memory with its score; `score` is the final or the fused one."""
-
     record: MemoryRecord
-    score: float
+    score: float  # final or fused
 
 
 @dataclass(frozen=True)
@@ -50,46 +51,48 @@ class RecallResult:
 
 
 def recall_conversations(operation: RecallConversations, *, caller: Caller) -> RecallResult:
-    """What the user's conversations hold, best first; a turn and its long-term memory once, the better of the two."""
+    """Return the user's conversation memories, best first.
+
+    Of a turn and its long-term memory, only the one with the higher score is returned.
+    """
     user = acting_as(caller, operation.user_id)
-    answer = _ranked(user, operation, "auto")
-    relevances = calibrated([hit.score for hit in answer.hits])
-    twins = _twins(user, operation, [hit.record for hit in answer.hits])
+    recalled = _recall(user, operation, "auto")
+    relevances = calibrated([hit.score for hit in recalled.hits])
+    derived = _derived_memories(user, operation, [hit.record for hit in recalled.hits])
     rows = []
-    for hit, relevance in zip(answer.hits, relevances, strict=True):
-        both = [hit.record, *twins.get(hit.record.pk, [])]
-        rows.append(
-            max((RecalledMemory(record, final_score(record, relevance)) for record in both), key=lambda row: row.score)
-        )
+    for hit, relevance in zip(recalled.hits, relevances, strict=True):
+        records = [hit.record, *derived.get(hit.record.pk, [])]
+        scored = [RecalledMemory(record, final_score(record, relevance)) for record in records]
+        rows.append(max(scored, key=lambda row: row.score))
     rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
     rows = rows[: operation.limit]
     _count_later([row.record.pk for row in rows])
-    return RecallResult(rows, answer.note, answer.degraded)
+    return RecallResult(rows, recalled.note, recalled.degraded)
 
 
 def search_hybrid(operation: SearchHybrid, *, caller: Caller) -> RecallResult:
-    """The same memories by reciprocal rank fusion of meaning and words."""
+    """Return the user's conversation memories, ranked by reciprocal rank fusion of meaning and words."""
     user = acting_as(caller, operation.user_id)
     arms = {"auto": settings.RRF_VECTOR_WEIGHT, "lexical": settings.RRF_TEXT_WEIGHT}
-    answers = {strategy: _ranked(user, operation, strategy) for strategy in arms}
+    recalled = {strategy: _recall(user, operation, strategy) for strategy in arms}
     records: dict[UUID, MemoryRecord] = {}
     fused: dict[UUID, float] = {}
     for strategy, weight in arms.items():
-        if answers[strategy].ranking == "lexical" and strategy == "auto":
-            continue  # no vectors now: the arm of words is the same
-        for rank, hit in enumerate(answers[strategy].hits, start=1):
+        if recalled[strategy].ranking == "lexical" and strategy == "auto":
+            continue  # without vectors, both arms have the same order
+        for rank, hit in enumerate(recalled[strategy].hits, start=1):
             records[hit.record.pk] = hit.record
             fused[hit.record.pk] = fused.get(hit.record.pk, 0.0) + weight / (settings.RRF_K + rank)
     rows = [RecalledMemory(records[pk], score) for pk, score in fused.items()]
     rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
     _count_later([row.record.pk for row in rows[: operation.limit]])
-    return RecallResult(rows[: operation.limit], answers["auto"].note, answers["auto"].degraded)
+    return RecallResult(rows[: operation.limit], recalled["auto"].note, recalled["auto"].degraded)
 
 
 def calibrated(scores: Sequence[float]) -> list[float]:
-    """Scores of one recall on a scale from 0, the least of its candidates, to 1, the best."""
-    least, best = min(scores, default=0.0), max(scores, default=0.0)
-    return [(score - least) / (best - least) if best > least else 1.0 for score in scores]
+    """Scale the scores of one recall, so that the lowest is 0 and the highest is 1."""
+    lowest, highest = min(scores, default=0.0), max(scores, default=0.0)
+    return [(score - lowest) / (highest - lowest) if highest > lowest else 1.0 for score in scores]
 
 
 def final_score(record: MemoryRecord, relevance: float) -> float:
@@ -100,7 +103,7 @@ def final_score(record: MemoryRecord, relevance: float) -> float:
     return float(weights["recency"] * recency + weights["importance"] * boost + weights["relevance"] * relevance)
 
 
-def _ranked(user: Caller, operation: RecallConversations, strategy: str) -> Recall:
+def _recall(user: Caller, operation: RecallConversations, strategy: str) -> Recall:
     filters = Filters(
         owner=user.email,
         dimension=operation.memory_type or "",
@@ -113,22 +116,22 @@ def _ranked(user: Caller, operation: RecallConversations, strategy: str) -> Reca
                          caller=user, filters=filters)  # fmt: skip
 
 
-def _twins(
+def _derived_memories(
     user: Caller, operation: RecallConversations, turns: Sequence[MemoryRecord]
 ) -> dict[UUID, list[MemoryRecord]]:
-    """The long-term memories of these turns, which recall looked at as turns."""
+    """Return the long-term memories of these turns, which recall left out, by the id of their turn."""
     pks = [turn.pk for turn in turns if turn.tier == Tier.SHORT_TERM]
     rows = MemoryRecord.objects.visible_to(user).filter(created_by=user.email, derived_from__in=pks)
-    twins: dict[UUID, list[MemoryRecord]] = {}
+    derived: dict[UUID, list[MemoryRecord]] = {}
     for row in rows.filter(tier__in=operation.tier or TIERS, status=Status.ACTIVE).defer("search") if pks else []:
         if row.derived_from:
-            twins.setdefault(row.derived_from, []).append(row)
-    return twins
+            derived.setdefault(row.derived_from, []).append(row)
+    return derived
 
 
 def _count_later(ids: Sequence[UUID]) -> None:
-    """Uses are counted by a worker: nobody waits for it, and recalling locks no row."""
     if ids:
+        # A worker counts the uses, so that recall does not wait and locks no rows.
         task = partial(async_task, "memories.conversation.tasks.count_accesses", [pk.hex for pk in ids])
         with async_commit():
             transaction.on_commit(task)

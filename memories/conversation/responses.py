@@ -1,4 +1,4 @@
-"""What the conversation tools answer; the keys are the contract's."""
+"""Responses of the conversation tools. The keys are part of their contract."""
 
 from __future__ import annotations
 
@@ -124,17 +124,16 @@ class DecisionAnswerResponse(TypedDict):
     decision: NotRequired[DecisionResponse]
 
 
-def results_response(user_id: str, answer: RecallResult, score: str) -> ResultsResponse:
-    """Within the budget of an answer; `score` is the name of the key that holds it."""
-    rows = [turn_response(user_id, row.record) | {score: round(row.score, 4)} for row in answer.results]
+def results_response(user_id: str, result: RecallResult, score_key: str) -> ResultsResponse:
+    rows = [turn_response(user_id, row.record) | {score_key: round(row.score, 4)} for row in result.results]
     results, omitted = fit_items(rows)
     response: ResultsResponse = {"results": results, "count": len(results)}  # type: ignore[typeddict-item]  # the score's key
     if omitted:
         response["omitted"] = omitted
-    if answer.degraded:
+    if result.degraded:
         response["degraded"] = True
-    if answer.note:
-        response["note"] = answer.note
+    if result.note:
+        response["note"] = result.note
     return response
 
 

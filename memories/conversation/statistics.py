@@ -1,4 +1,4 @@
-"""What is kept of a user's conversations, counted."""
+"""Counts of a user's conversation memories and cache use."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from memories.models import MemoryRecord, Status
 
 @dataclass(frozen=True)
 class CacheRate:
-    """Entries now, and how often the cache was asked and answered in the days that are counted."""
-
     entries: int
-    hits: int
+    hits: int  # in the days for which counts are kept
     misses: int
 
     @property
@@ -30,13 +28,12 @@ class CacheRate:
 
 
 def living(owner: str) -> QuerySet[MemoryRecord]:
-    """The user's memories of conversations that are not deleted and have not expired."""
+    """Return the owner's conversation memories that are neither archived nor expired."""
     rows = MemoryRecord.objects.filter(created_by=owner, tier__in=TIERS).exclude(status=Status.ARCHIVED)
     return rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
 
 
 def show_health(operation: ShowHealth, *, caller: Caller) -> dict[str, Any]:
-    """Counts by tier, and of long-term memories by enrichment."""
     user = acting_as(caller, operation.user_id)
     rows = living(user.email).order_by()
     tiers = dict(rows.values_list("tier").annotate(n=Count("pk")))

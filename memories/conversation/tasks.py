@@ -1,5 +1,3 @@
-"""What background workers do for conversations. Thin, idempotent, and safe to be killed at any line."""
-
 from __future__ import annotations
 
 import time
@@ -17,25 +15,24 @@ TASK_SECONDS = 50
 
 
 def enrich() -> str:
-    """Sees to new long-term memories until none is due or the time is up."""
     indexing.reap()
     enrichment.reopen()
     completed = failed = 0
     deadline = time.monotonic() + TASK_SECONDS
     while time.monotonic() < deadline:
-        good, bad = enrichment.enrich_batch(indexing.worker_name())
-        completed, failed = completed + good, failed + bad
-        if not good and not bad:
+        batch_completed, batch_failed = enrichment.enrich_batch(indexing.worker_name())
+        completed, failed = completed + batch_completed, failed + batch_failed
+        if not batch_completed and not batch_failed:
             break
     return f"{completed} enriched, {failed} put back"
 
 
 def consolidate() -> str:
-    """Sums up, promotes and forgets; only then what has expired goes."""
     result = summaries.consolidate()
+    # Expired turns are deleted last, after they were summarized or promoted.
     expired, purged = deletion.delete_expired()
     return (
-        f"{result.compressed} summed up, {result.promoted} promoted, {result.forgotten} forgotten; "
+        f"{result.compressed} summarized, {result.promoted} promoted, {result.forgotten} forgotten; "
         f"{expired} expired, {purged} purged"
     )
 
@@ -45,6 +42,5 @@ def delete_expired_answers() -> int:
 
 
 def count_accesses(record_ids: list[str]) -> int:
-    """Memories were recalled."""
     rows = MemoryRecord.objects.filter(pk__in=[UUID(pk) for pk in record_ids])
     return rows.update(access_count=F("access_count") + 1, last_accessed_at=timezone.now())

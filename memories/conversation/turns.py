@@ -1,5 +1,7 @@
-"""Conversations: their turns are short-term memories, and what people said at some length is kept beside them as a
-long-term one."""
+"""Storage of conversation turns.
+
+Each turn is a short-term memory. A longer message of a person is stored as a long-term memory too.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from django.db.models import Max
 from django.utils import timezone
 
 from memories import embedding
-from memories.contract.errors import Forbidden, check_choice
+from memories.contract.errors import check_choice
 from memories.contract.operations import validate
 from memories.conversation import heuristics
 from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import Author, ConversationId, StoreMessages, TurnText
-from memories.identity.caller import Caller
+from memories.identity.caller import Caller, require_user
 from memories.models import Dimension, IndexJob, MemoryRecord, Source, Tier, Visibility
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
@@ -26,17 +28,15 @@ from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
 from memories.writing.revision import save_many
 
-CANDIDATE_OVER = 30  # characters of a human message from which it also becomes long-term; the seed's
-ENRICHMENT = "enrichment"  # the kind of the jobs that see to new long-term memories
+CANDIDATE_OVER = 30  # a human message with more characters also becomes long-term; set by the tool contract
+ENRICHMENT = "enrichment"  # IndexJob.source_kind of jobs that enrich long-term memories
 PENDING, COMPLETED = "pending", "completed"  # MemoryRecord.enrichment_status
-NO_NAMES = frozenset({"human", "ai", "user", "assistant", "agent", "bot", "system", "me", "you"})
+ROLE_NAMES = frozenset({"human", "ai", "user", "assistant", "agent", "bot", "system", "me", "you"})
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What somebody said. `author` joins what is embedded, since that is how it is asked for later."""
-
-    author: str
+    author: str  # embedded with the text, because questions name the speaker
     text: str
     at: datetime | None = None
     position: int | None = None
@@ -45,22 +45,20 @@ class Turn:
 
 @dataclass(frozen=True)
 class Stored:
-    """The turns in their order; `note` says what is degraded."""
-
-    turns: list[MemoryRecord]
-    candidates: list[MemoryRecord] = field(default_factory=list)
-    note: str = ""
+    turns: list[MemoryRecord]  # in order
+    candidates: list[MemoryRecord] = field(default_factory=list)  # long-term memories
+    note: str = ""  # for the caller: what is degraded
 
 
 def store_messages(operation: StoreMessages, *, caller: Caller) -> Stored:
-    """Keeps the messages of a conversation as turns for STM_TTL_HOURS, and long-term candidates of what people said.
+    """Store messages as turns that expire after STM_TTL_HOURS, and the longer human messages as long-term candidates.
 
-    The vectors are made before the transaction, once for a turn and its candidate. Raises Forbidden for another's id.
+    Raises Forbidden if the caller may not act for the user.
     """
     user = acting_as(caller, operation.user_id)
     turns = [
         Turn(
-            author=_name(message.get("author", "")),
+            author=_author_name(message.get("author", "")),
             text=message["content"],
             at=message.get("timestamp"),
             role=message["role"],
@@ -79,9 +77,8 @@ def store_turns(
     tier: str = Tier.SHORT_TERM,
     visibility: str = Visibility.PRIVATE,
 ) -> list[MemoryRecord]:
-    """Keeps turns of one conversation that never expire, in order, without candidates: an import."""
-    if not caller.email:
-        raise Forbidden("this connection has no identity, so nothing can be owned")
+    """Import turns of one conversation, in order. They never expire, and no long-term candidates are stored."""
+    require_user(caller)
     conversation_id = validate(ConversationId, conversation_id, "conversation_id")
     check_choice("tier", tier, [Tier.SHORT_TERM, Tier.LONG_TERM])
     check_choice("visibility", visibility, Visibility.values)
@@ -121,13 +118,14 @@ def _store(
         stamps: list[Stamped | None] = [Stamped(part, model) for part in encoded]
         note = ""
     except embedding.EmbedderUnavailable as error:
-        stamps, note = [None] * len(records), f"{error}; until the vectors are computed, words alone find these"
+        stamps, note = [None] * len(records), f"{error}; only word search finds these until their vectors are computed"
     with transaction.atomic():
-        _take_places(user, conversation_id, records)
-        pairs = [*zip(records, stamps, strict=True)]
-        news = [(_candidate(r), s) for r, s in pairs if expiry and _is_worth_keeping(r)]
-        save_many([*pairs, *news])
-        candidates = [record for record, _ in news]
+        _assign_positions(user, conversation_id, records)
+        stamped_turns = [*zip(records, stamps, strict=True)]
+        # A candidate has the same text as its turn, so it gets the same vectors.
+        stamped_candidates = [(_candidate(r), s) for r, s in stamped_turns if expiry and _is_worth_keeping(r)]
+        save_many([*stamped_turns, *stamped_candidates])
+        candidates = [record for record, _ in stamped_candidates]
         jobs = [IndexJob(source_kind=ENRICHMENT, source_id=c.pk, trigger_kind=Trigger.WRITE) for c in candidates]
         IndexJob.objects.bulk_create(jobs, batch_size=500)
         if note:
@@ -135,18 +133,19 @@ def _store(
     return Stored(records, candidates, note)
 
 
-def _take_places(user: Caller, conversation_id: str, records: Sequence[MemoryRecord]) -> None:
-    """The next places in the thread; who stores into the same conversation at the same time waits."""
+def _assign_positions(user: Caller, conversation_id: str, records: Sequence[MemoryRecord]) -> None:
+    """Give the next positions of the thread to records without one."""
     with connection.cursor() as cursor:
+        # Concurrent calls for the same conversation wait here, so that no position is assigned twice.
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"turns {user.email} {conversation_id}"]
         )
     thread = MemoryRecord.objects.filter(created_by=user.email, conversation_id=conversation_id)
     last = thread.aggregate(last=Max("thread_position"))["last"]
-    following = 0 if last is None else last + 1
+    next_position = 0 if last is None else last + 1
     for number, record in enumerate(records):
         if record.thread_position is None:
-            record.thread_position = following + number
+            record.thread_position = next_position + number
 
 
 def _is_worth_keeping(turn: MemoryRecord) -> bool:
@@ -154,7 +153,7 @@ def _is_worth_keeping(turn: MemoryRecord) -> bool:
 
 
 def _candidate(turn: MemoryRecord) -> MemoryRecord:
-    """The long-term memory of a turn; enrichment says later what it is worth."""
+    """Return a long-term memory of a turn. Enrichment sets its importance later."""
     return MemoryRecord(
         created_by=turn.created_by,
         persona=turn.persona,
@@ -175,6 +174,6 @@ def _candidate(turn: MemoryRecord) -> MemoryRecord:
     )
 
 
-def _name(author: str) -> str:
-    """Only real names are worth embedding; a role is in its own column."""
-    return "" if author.casefold() in NO_NAMES else author
+def _author_name(author: str) -> str:
+    # Only real names are worth embedding. The role has its own column.
+    return "" if author.casefold() in ROLE_NAMES else author

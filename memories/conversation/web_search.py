@@ -1,4 +1,4 @@
-"""Web search through Tavily's API. What it answers is shown, and becomes a memory only if somebody says so."""
+"""Web search through Tavily's API. Results are returned to the caller and never stored as memories."""
 
 from __future__ import annotations
 
@@ -22,34 +22,36 @@ MAX_CONTENT = 2_000  # characters of one result
 
 
 def search_web(operation: SearchWeb, *, caller: Caller) -> list[dict[str, str]]:
-    """Title, address and snippet of each result. Raises Upstream without a key, or when the service fails."""
+    """Return title, URL and snippet of each result. Raises Upstream without an API key, or if the service fails."""
     acting_as(caller, operation.user_id)
     if not settings.TAVILY_API_KEY:
         raise Upstream(NO_KEY)
-    import httpx  # noqa: PLC0415 - a tenth of a second that only who asks other systems needs
+    import httpx  # noqa: PLC0415 - the import takes a tenth of a second, and only requests need it
 
     connections.close_if_pooled()
     try:
-        results = json.loads(_ask(operation.query))["results"]
+        results = json.loads(_request(operation.query))["results"]
         return [_result(result) for result in results[:MAX_RESULTS]]
     except httpx.HTTPStatusError as error:
-        raise Upstream(f"Web search service unavailable: it answered {error.response.status_code}") from None
+        raise Upstream(
+            f"Web search service unavailable: it responded with status {error.response.status_code}"
+        ) from None
     except (httpx.HTTPError, bounded_http.AnswerTooLarge) as error:
         raise Upstream(f"Web search service unavailable: {type(error).__name__}") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise Upstream("Web search service unavailable: its answer can't be read") from None
+        raise Upstream("Web search service unavailable: its response can't be read") from None
 
 
-def _ask(query: str) -> bytes:
+def _request(query: str) -> bytes:
     import httpx  # noqa: PLC0415 - as above
 
     address = f"{settings.TAVILY_URL.rstrip('/')}/search"
     headers = {"Authorization": f"Bearer {settings.TAVILY_API_KEY}"}
     body = {"query": query, "max_results": MAX_RESULTS}
     deadline = time.monotonic() + settings.TAVILY_TIMEOUT_S
-    with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.TAVILY_TIMEOUT_S) as answer:
-        answer.raise_for_status()
-        return bounded_http.read(answer, ANSWER_BYTES, deadline)
+    with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.TAVILY_TIMEOUT_S) as response:
+        response.raise_for_status()
+        return bounded_http.read(response, ANSWER_BYTES, deadline)
 
 
 def _result(result: dict[str, Any]) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""All that a person owns, gone for good, in every table.
+"""Permanent deletion of all data of a person, in every table.
 
-An agent alone prepares it; it is carried out with the token right `wipe`, or when the person confirms it in the
-browser. What others rely on (reviews, changesets, what stands in the catalog) stays under a pseudonym; the audit keeps
-that something happened, and nothing of whom or what.
+A token with the right `wipe` deletes at once. With any other token, a wipe request is prepared, and the person confirms
+it in the browser. Rows that others rely on (reviews, changesets, memories applied to the catalog) are kept under a
+pseudonym. The audit log keeps that calls happened, without the person and the arguments.
 """
 
 from __future__ import annotations
@@ -29,27 +29,30 @@ from memories.writing.erasure import erase
 
 NOT_CONFIRMED = "wipe_user_data requires confirm=true. This will permanently delete ALL user data."
 NAMES_IN_METADATA = (EDITED_BY, "legacy_created_by")
-TOGETHER = 500
+BATCH = 500  # rows per statement
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Rows by table: those that would go while a `request` waits, or those that went."""
-
-    counts: dict[str, int]
-    request: WipeRequest | None = None
+    counts: dict[str, int]  # rows by table, deleted or, if there is a request, to be deleted
+    request: WipeRequest | None = None  # that the person has to confirm
 
 
 def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
-    """Wipes the user's data if the token may, else prepares it for the person to confirm. Raises Invalid without
-    confirm; Forbidden for a service's user without the right, as nobody could confirm it."""
+    """Wipe the user's data if the token may, otherwise prepare a request that the person confirms.
+
+    Raises Invalid without `confirm`. Raises Forbidden for a service's user if the token may not wipe, because such a
+    user can't sign in to confirm.
+    """
     user = acting_as(caller, operation.user_id)
     if not operation.confirm:
         raise Invalid(NOT_CONFIRMED)
     if WIPE in caller.rights:
         return Outcome(_wipe(user))
     if user.email != caller.email:
-        raise Forbidden("needs a token with the right `wipe`: a service's user can't confirm it", field="user_id")
+        raise Forbidden(
+            "requires a token with the right `wipe`: a service's user can't confirm a wipe", field="user_id"
+        )
     with transaction.atomic():
         WipeRequest.objects.filter(created_by=user.email).delete()
         request = WipeRequest.objects.create(
@@ -61,7 +64,7 @@ def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
 
 
 def open_request(caller: Caller, request_id: uuid.UUID) -> WipeRequest:
-    """The caller's own request, while it can be confirmed. Raises NotFound."""
+    """Return the caller's own request if it can still be confirmed, otherwise raise NotFound."""
     row = WipeRequest.objects.filter(pk=request_id, created_by=caller.email, expires_at__gt=timezone.now()).first()
     if row is None:
         raise NotFound("this request is not yours, was carried out, or has expired")
@@ -69,7 +72,6 @@ def open_request(caller: Caller, request_id: uuid.UUID) -> WipeRequest:
 
 
 def confirm(*, caller: Caller, request_id: uuid.UUID) -> Outcome:
-    """The person says yes in the browser."""
     request = open_request(caller, request_id)
     return Outcome(_wipe(acting_as(caller, request.created_by)))
 
@@ -79,38 +81,38 @@ def withdraw(*, caller: Caller, request_id: uuid.UUID) -> None:
 
 
 def count(owner: str) -> dict[str, int]:
-    """How many rows of each table name this owner, those that stay under a pseudonym included."""
+    """Count the rows of each table that name this owner, including rows that are kept under a pseudonym."""
     counts = {"memory_records": MemoryRecord.objects.filter(created_by=owner).count()}
-    for named in _personal_data():
-        table, rows = named.model._meta.db_table, named.model._default_manager.filter(**{named.column: owner})
+    for personal in _personal_data():
+        table, rows = personal.model._meta.db_table, personal.model._default_manager.filter(**{personal.column: owner})
         counts[table] = counts.get(table, 0) + rows.count()
-    return {table: n for table, n in counts.items() if n}
+    return {table: row_count for table, row_count in counts.items() if row_count}
 
 
 def _wipe(user: Caller) -> dict[str, int]:
     owner, pseudonym = user.email, f"wiped-{uuid.uuid4().hex[:12]}"
     with transaction.atomic():
         counts = dict(_wipe_memories(user, pseudonym))
-        for named in _personal_data():
-            rows = named.model._default_manager.filter(**{named.column: owner})
-            table = named.model._meta.db_table
-            n = rows.update(**{named.column: pseudonym}) if named.stays else rows.delete()[0]
-            if not named.stays:
-                counts[table] = counts.get(table, 0) + n
+        for personal in _personal_data():
+            rows = personal.model._default_manager.filter(**{personal.column: owner})
+            table = personal.model._meta.db_table
+            if personal.stays:
+                rows.update(**{personal.column: pseudonym})
+            else:
+                counts[table] = counts.get(table, 0) + rows.delete()[0]
         for extension in extensions.registered():
             counts |= extension.owner_wiped(owner, pseudonym)
     return counts
 
 
 def _wipe_memories(user: Caller, pseudonym: str) -> Mapping[str, int]:
-    """Memories with all copies; what stands in the catalog stays, under the pseudonym."""
     owned = MemoryRecord.objects.filter(created_by=user.email)
     count = _wipe_conversations(user)
     for pk in list(owned.filter(tier=Tier.NONE).order_by("-created_at").values_list("pk", flat=True)):
         try:
             erase(Erase(record_id=pk, confirm=True), caller=user)
             count += 1
-        except Conflict:
+        except Conflict:  # applied to the catalog, so it is kept under the pseudonym
             owned.filter(pk=pk).update(created_by=pseudonym)
     for name in NAMES_IN_METADATA:
         for record in MemoryRecord.objects.filter(**{f"metadata__{name}": user.email}).defer("search"):
@@ -121,15 +123,18 @@ def _wipe_memories(user: Caller, pseudonym: str) -> Mapping[str, int]:
 
 
 def _wipe_conversations(user: Caller) -> int:
-    """Turns and what lasted of them: many, and quoted by nobody while they were private."""
+    """Delete the user's conversation memories; return how many.
+
+    Shared ones are erased one by one, because others may quote them. Private ones are deleted in batches.
+    """
     shared = MemoryRecord.objects.filter(created_by=user.email).exclude(tier=Tier.NONE).exclude(visibility="private")
     count = 0
     for pk in list(shared.values_list("pk", flat=True)):
         erase(Erase(record_id=pk, confirm=True), caller=user)
         count += 1
     pks = list(MemoryRecord.objects.filter(created_by=user.email).exclude(tier=Tier.NONE).values_list("pk", flat=True))
-    for start in range(0, len(pks), TOGETHER):
-        part = pks[start : start + TOGETHER]
+    for start in range(0, len(pks), BATCH):
+        part = pks[start : start + BATCH]
         for pk in part:
             for extension in extensions.registered():
                 extension.erase_copies(pk, [])
@@ -139,7 +144,6 @@ def _wipe_conversations(user: Caller) -> int:
 
 
 def _personal_data() -> list[PersonalDataColumn]:
-    """Return the columns that name a person, of this app and of all that extend it."""
     own = [
         PersonalDataColumn(Batch, "created_by"),
         PersonalDataColumn(Feedback, "by"),

@@ -1,4 +1,4 @@
-"""The thread's database connection: given back before a wait, and bounded by the door that is open."""
+"""The thread's database connection: release to the pool, statement timeout, and commit options."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from django.dispatch import receiver
 from memories.contract.errors import from_database_error
 
 _limit_s: ContextVar[float] = ContextVar("statement_limit_s", default=0.0)
-APPLIED = "commonplace_statement_ms"  # on the driver's connection: the limit that it has now
+APPLIED = "commonplace_statement_ms"  # attribute of the driver's connection: the timeout that is set now
 
 
 def close_if_pooled() -> None:
-    """Gives a pooled connection back, so that nobody holds one while waiting for inference or for another system.
+    """Return the connection to the pool. Called before each wait for inference or for another system.
 
-    Called before each such wait; the next query takes a connection again. A no-op without a pool, and inside a
-    transaction, where nothing may wait anyway.
+    The next query takes a connection again. Does nothing without a pool, or inside a transaction, where such waits are
+    not allowed anyway.
     """
     if connection.connection is not None and not connection.in_atomic_block and _is_pooled():
         connection.close()
@@ -33,16 +33,17 @@ def _is_pooled() -> bool:
 
 
 def limit_statements(seconds: float) -> None:
-    """From here on, in this context, PostgreSQL ends a statement after so long; 0 is without limit. A door says it
-    before its first query. The error is translated by `errors.of_database`."""
+    """Set the statement timeout for the current context; 0 means no timeout. Channels call this before the first query.
+
+    `errors.from_database_error` translates the error of a statement that timed out.
+    """
     _limit_s.set(seconds)
 
 
 @receiver(connection_created)
 def apply_limit(sender: object, connection: Any, **extra: Any) -> None:
-    """A pooled connection may come from another door: the limit is set where it differs, which is rare."""
     raw, limit = connection.connection, round(_limit_s.get() * 1000)
-    if getattr(raw, APPLIED, 0) != limit:
+    if getattr(raw, APPLIED, 0) != limit:  # a pooled connection may have been used by a channel with another timeout
         with connection.cursor() as cursor:
             cursor.execute("SELECT set_config('statement_timeout', %s, false)", [str(limit)])
         setattr(raw, APPLIED, limit)
@@ -50,8 +51,10 @@ def apply_limit(sender: object, connection: Any, **extra: Any) -> None:
 
 @contextmanager
 def session() -> Iterator[None]:
-    """A worker thread's time with the database: its connection is good when it begins and given back when it ends, and
-    its statements are bounded as every call's are. A fault of the database is raised as our own error."""
+    """Give a worker thread a usable connection with the usual statement timeout, and release it at the end.
+
+    Database errors are re-raised as DomainError.
+    """
     limit_statements(settings.STATEMENT_TIMEOUT_S)
     close_old_connections()
     try:
@@ -64,9 +67,11 @@ def session() -> Iterator[None]:
 
 @contextmanager
 def async_commit() -> Iterator[None]:
-    """A transaction that does not wait for the disk: PostgreSQL holds it from the commit on, whatever becomes of this
-    process, and writes it out within three times its wal_writer_delay (.6 s). For notes about reads, of which a crash
-    of the database may lose the last moment."""
+    """Run a transaction whose commit does not wait for the disk. For rows whose loss does no harm, like access counts.
+
+    PostgreSQL writes the transaction out within three times its wal_writer_delay (0.6 s). A crash of this process loses
+    nothing. A crash of the database may lose the transactions of that time.
+    """
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL synchronous_commit TO off")
@@ -74,8 +79,11 @@ def async_commit() -> Iterator[None]:
 
 
 def analyze_tables(*loaded: type[models.Model]) -> None:
-    """ANALYZE after a load, so that the next query is planned by what is there now. Where the application's role may
-    not (before PostgreSQL 17 only the owner may), PostgreSQL skips it, and autovacuum follows within a minute."""
+    """Run ANALYZE on tables after a load, so that the next query is planned with current statistics.
+
+    PostgreSQL skips tables that the application's role may not analyze (before PostgreSQL 17, only the owner may).
+    Autovacuum analyzes them within a minute.
+    """
     if connection.in_atomic_block:
         return
     tables = ", ".join(connection.ops.quote_name(model._meta.db_table) for model in loaded)

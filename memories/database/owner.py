@@ -1,4 +1,4 @@
-"""Work that needs the tables' owner: migrations, and the commands that alter a column."""
+"""Database access as the owner of the tables, for migrations and for commands that alter a column."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from django.db import connection
 
 @contextmanager
 def as_owner() -> Iterator[None]:
-    """The connections of this process are the owner's meanwhile; a no-op where the application is the owner itself."""
+    """Connect this process as the owner of the tables for the duration of the block."""
     parameters = connection.settings_dict
     ordinary = {name: parameters[name] for name in settings.DATABASE_OWNER}
-    if ordinary == settings.DATABASE_OWNER:
+    if ordinary == settings.DATABASE_OWNER:  # the application's role is the owner
         yield
         return
     _change(settings.DATABASE_OWNER)

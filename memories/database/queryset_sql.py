@@ -1,6 +1,6 @@
-"""Querysets as parts of one SQL statement: what is asked at once costs one round trip.
+"""Querysets as parts of one SQL statement, to save round trips.
 
-The ORM compiles every part, so that the rule of who may see what is written once; values stay parameters.
+The ORM compiles each part, so that visibility rules are defined only once. Values are always sent as parameters.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PLACEHOLDER = re.compile(r"%%|%s")
 
 @dataclass
 class Statement:
-    """A statement over tables that are querysets."""
+    """An SQL statement whose tables are querysets."""
 
     tables: list[str] = field(default_factory=list)
     params: list[Any] = field(default_factory=list)
 
     def table(self, rows: QuerySet[Any, Any]) -> str:
-        """Adds the queryset as a table that is read once; returns the name that it has in the statement."""
+        """Add a queryset as a materialized table and return the table's name in the statement."""
         try:
             sql, params = rows.query.sql_with_params()
         except EmptyResultSet:  # the ORM knows that nothing can match
@@ -38,14 +38,14 @@ class Statement:
         return name
 
     def run(self, select: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a SELECT over the tables. `select` is the caller's own text, without a value from outside."""
+        """Execute a SELECT over the tables and return its rows. `select` must not contain values from requests."""
         with connection.cursor() as cursor:
             cursor.execute(f"WITH {', '.join(self.tables)} {select}", [*self.params, *params])
             return list(cursor.fetchall())
 
 
 class Condition(NamedTuple):
-    """The WHERE of a queryset with named parameters, so that it can stand in several places of a statement."""
+    """The WHERE clause of a queryset with named parameters, so that a statement can use it several times."""
 
     sql: str
     params: dict[str, Any]
@@ -63,7 +63,7 @@ def condition(rows: QuerySet[Any, Any], prefix: str = "scope") -> Condition:
 
 
 def name_parameters(sql: str, values: Sequence[Any], prefix: str) -> tuple[str, dict[str, Any]]:
-    """SQL whose `%s` are `%(prefix0)s`, `%(prefix1)s`, … and the values by these names; `%%` stays what it is."""
+    """Replace each `%s` by `%(prefix0)s`, `%(prefix1)s`, … and return the SQL and the values by these names."""
     numbers = count()
     replaced = PLACEHOLDER.sub(lambda m: m[0] if m[0] == "%%" else f"%({prefix}{next(numbers)})s", sql)
     if (placeholders := next(numbers)) != len(values):

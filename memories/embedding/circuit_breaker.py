@@ -1,22 +1,22 @@
-"""A circuit breaker: what failed several times in a row is not asked again for a while, so that nobody waits for it."""
+"""A circuit breaker: after several failures in a row, calls fail at once for a while instead of waiting."""
 
 from __future__ import annotations
 
 import threading
 import time
 
-FAILURES = 2  # in a row, until it opens
-PAUSE_S = 15.0  # until one call may try again
+FAILURES = 2  # in a row, before the breaker opens
+PAUSE_S = 15.0  # seconds before one call may try again
 
 
 class Breaker:
-    """Closed: calls pass. Open: they don't, for PAUSE_S; then a single one tries, and its outcome decides."""
+    """While closed, allow all calls. While open, allow one call every PAUSE_S; its outcome may close the breaker."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._failures = 0
         self._try_at = 0.0
-        self.reason = ""  # why it is open; empty while it is closed
+        self.reason = ""  # the last error while open; empty while closed
 
     def allows(self) -> bool:
         with self._guard:
@@ -24,7 +24,7 @@ class Breaker:
                 return True
             if time.monotonic() < self._try_at:
                 return False
-            self._try_at = time.monotonic() + PAUSE_S  # others wait for this one's outcome
+            self._try_at = time.monotonic() + PAUSE_S  # no other call until this one's outcome is known
             return True
 
     def succeed(self) -> None:

@@ -19,45 +19,44 @@ Vectors: TypeAlias = "npt.NDArray[np.float32]"
 
 
 class EmbedderUnavailable(Exception):
-    """No vector can be had now; the text says why, for people."""
+    """The model can't embed texts at present. The message gives the reason for users and operators."""
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The word pieces of a text: to which word each belongs (lower case), its hidden state (n, dimensions), and how
-    rare it is in the language (n,)."""
+    """The word pieces of a text."""
 
-    words: list[str]
-    states: Vectors
-    rarities: Vectors
+    words: list[str]  # the word that each piece belongs to, in lower case
+    states: Vectors  # hidden states, (pieces, dimensions)
+    rarities: Vectors  # how rare each piece is in the language, (pieces,)
 
 
 class Embedder(Protocol):
-    """`name` is stamped beside each vector; another name means other vectors."""
-
-    name: str
+    name: str  # stored with each vector; vectors of different names are not comparable
     dimensions: int
 
     def embed(self, texts: Sequence[str], *, timeout_s: float) -> Vectors:
-        """(len(texts), dimensions) float32, unit length. Raises EmbedderUnavailable, after `timeout_s` at the latest
-        where it asks another system."""
+        """Return float32 vectors of unit length, (len(texts), dimensions).
+
+        Raise EmbedderUnavailable on failure. A model on another system raises it after `timeout_s` at the latest.
+        """
         ...
 
 
 @runtime_checkable
 class TokenEmbedder(Embedder, Protocol):
-    """A model that tells of its word pieces too."""
+    """A model that also returns the word pieces of a text."""
 
     def embed_tokens(self, texts: Sequence[str], *, timeout_s: float) -> tuple[Vectors, list[Tokens]]: ...
 
 
 def text_hash(text: str) -> bytes:
-    """SHA-256 of the embedded text: a vector whose hash no longer matches is a gap."""
+    """Return the SHA-256 stored with a text's vectors. If it no longer matches the text, the vectors are outdated."""
     return hashlib.sha256(text.encode()).digest()
 
 
 class Waiting(Enum):
-    """Who waits for the vectors: a caller, who is told soon that there are none, or a worker's batch."""
+    """The party that waits for vectors. A caller gets a short timeout, because recall also works without vectors."""
 
     CALLER = "caller"
     BATCH = "batch"

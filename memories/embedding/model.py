@@ -1,7 +1,7 @@
-"""The embedding model of this process, loaded when it is first used.
+"""The embedding model of this process, loaded at its first use.
 
-The model loads in a background thread, so that a server answers at once. Callers wait for it for a bounded time, after
-which EmbedderUnavailable is raised.
+A background thread loads the model, so that the server can respond meanwhile. Callers wait for the model for a limited
+time, after which EmbedderUnavailable is raised.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from memories.embedding.minilm import MiniLM
 from memories.embedding.providers import Deterministic, OpenAICompatible, SentenceTransformers
 from memories.lazy_numpy import np
 
-RETRY_AFTER_S = 30.0  # how long a failed load is believed before it is tried again
+RETRY_AFTER_S = 30.0  # seconds after a failed load before the next attempt
 
 
 class _Slot:
-    """The model of this process: unloaded, loading, loaded or failed."""
+    """The state of this process's model: not loaded, loading, loaded or failed."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -40,7 +40,7 @@ class _Slot:
             failed = self.future is not None and self.future.done() and self.future.exception() is not None
             if self.future is None or (failed and time.monotonic() - self.failed_at > RETRY_AFTER_S):
                 self.future = Future()
-                # Not a daemon: an interpreter that ends while native code loads the model would abort.
+                # Not a daemon thread: Python would abort if it exited while native code loads the model.
                 threading.Thread(target=self.load, args=[self.future], name="embedder").start()
             return self.future
 
@@ -57,19 +57,19 @@ _slot = _Slot()
 
 
 def warm_up() -> None:
-    """Starts loading the model in the background; a no-op when it is loaded or switched off."""
+    """Start loading the model in the background, unless it is loaded already or EMBEDDING_PROVIDER is "none"."""
     if settings.EMBEDDING_PROVIDER != "none":
         _slot.start()
 
 
 def reset() -> None:
-    """Drops the loaded model; the next use reads the settings again."""
+    """Drop the loaded model, so that the next use reads the settings again."""
     global _slot
     _slot = _Slot()
 
 
 def current(wait_s: float | None = None) -> Embedder:
-    """The model, waiting for it at most `wait_s` seconds (EMBEDDING_WAIT_S unless told)."""
+    """Return the model. Raise EmbedderUnavailable if it is not loaded after `wait_s` (default EMBEDDING_WAIT_S)."""
     if settings.EMBEDDING_PROVIDER == "none":
         raise EmbedderUnavailable("no embedding provider is configured (EMBEDDING_PROVIDER=none)")
     wait = settings.EMBEDDING_WAIT_S if wait_s is None else wait_s
@@ -86,20 +86,23 @@ def current(wait_s: float | None = None) -> Embedder:
 def embed(
     texts: Sequence[str], *, wait_s: float | None = None, waiting: Waiting = Waiting.CALLER
 ) -> tuple[Vectors, str]:
-    """Vectors (len(texts), EMBEDDING_DIMENSIONS) and the name to stamp beside them.
+    """Return vectors (len(texts), EMBEDDING_DIMENSIONS) and the name of the model, which is stored with them.
 
-    Raises EmbedderUnavailable, at once while the model failed several times in a row, and also when it returns vectors
-    of another length than the column holds, or none at all: a zero vector is like everything and nothing.
+    Raise EmbedderUnavailable if the model fails or returns unusable vectors. After several failures in a row, raise it
+    at once.
     """
-    with _asking(wait_s, waiting) as model:
+    with _guarded_model(wait_s, waiting) as model:
         return _checked(model, model.embed(texts, timeout_s=waiting.timeout_s), len(texts)), model.name
 
 
 def embed_tokens(
     texts: Sequence[str], *, wait_s: float | None = None, waiting: Waiting = Waiting.CALLER
 ) -> tuple[Vectors, list[Tokens] | None, str]:
-    """As `embed`, and the word pieces of each text from the same pass; None where the model tells nothing of them."""
-    with _asking(wait_s, waiting) as model:
+    """Embed texts as `embed` does, and also return the word pieces of each, or None if the model doesn't provide them.
+
+    Both come from a single pass through the model.
+    """
+    with _guarded_model(wait_s, waiting) as model:
         if not isinstance(model, TokenEmbedder):
             return _checked(model, model.embed(texts, timeout_s=waiting.timeout_s), len(texts)), None, model.name
         vectors, tokens = model.embed_tokens(texts, timeout_s=waiting.timeout_s)
@@ -107,8 +110,8 @@ def embed_tokens(
 
 
 @contextmanager
-def _asking(wait_s: float | None, waiting: Waiting) -> Iterator[Embedder]:
-    """The model, unless it failed several times in a row; how it goes is noted."""
+def _guarded_model(wait_s: float | None, waiting: Waiting) -> Iterator[Embedder]:
+    """Provide the model, and report the outcome of the block to the circuit breaker."""
     connections.close_if_pooled()
     model = current(wait_s)
     breaker = _slot.breakers[waiting]
@@ -130,6 +133,7 @@ def _checked(model: Embedder, vectors: Vectors, count: int) -> Vectors:
             f"set it to {vectors.shape[-1]} and run `manage.py embed --dimension {vectors.shape[-1]}`, "
             "or choose another model"
         )
+    # A zero vector has no direction, so its cosine similarity with other vectors is undefined.
     if not np.isfinite(vectors).all() or (np.abs(vectors).sum(axis=1) == 0).any():
         raise EmbedderUnavailable(f"{model.name} returned an empty vector")
     return vectors
@@ -141,7 +145,7 @@ def embed_one(text: str, *, wait_s: float | None = None) -> tuple[list[float], s
 
 
 def state() -> dict[str, str]:
-    """What this process knows of its model, in words, without loading it."""
+    """Describe the state of the model in this process, without loading it."""
     provider = settings.EMBEDDING_PROVIDER
     future = _slot.future
     if provider == "none":
@@ -154,7 +158,7 @@ def state() -> dict[str, str]:
         return {"provider": provider, "state": "failed", "detail": f"{type(error).__name__}: {error}"}
     for waiting, breaker in _slot.breakers.items():
         if breaker.reason:
-            return {"provider": provider, "state": "away", "detail": f"{breaker.reason} (asked by a {waiting.value})"}
+            return {"provider": provider, "state": "away", "detail": f"{breaker.reason} (for a {waiting.value})"}
     return {"provider": provider, "state": "ready", "detail": future.result().name}
 
 

@@ -1,4 +1,4 @@
-"""The other embedding providers."""
+"""Embedding providers other than the packaged model."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from memories.lazy_numpy import np
 from memories.outbox import bounded_http
 
 BATCH = 32
-ANSWER_BYTES = 20_000_000  # 32 vectors of 2,000 dimensions have about 1.5 MB as JSON
+ANSWER_BYTES = 20_000_000  # limit of a response; 32 vectors of 2,000 dimensions take about 1.5 MB as JSON
 
 
 class SentenceTransformers:
-    """Any sentence-transformers model, by name or path. Needs torch."""
+    """A sentence-transformers model, by name or path. Needs torch."""
 
     def __init__(self, model: str) -> None:
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - seconds of torch, only where chosen
+        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - torch takes seconds to import
 
         if not model:
             raise EmbedderUnavailable("EMBEDDING_MODEL is empty: name a sentence-transformers model or its folder")
@@ -42,7 +42,7 @@ class SentenceTransformers:
 
 
 class OpenAICompatible:
-    """`POST {url}/embeddings`, as Ollama, vLLM, TEI and OpenAI answer it."""
+    """A server with the API `POST {url}/embeddings`, such as Ollama, vLLM, TEI and OpenAI."""
 
     def __init__(self, *, url: str, model: str, api_key: str, dimensions: int) -> None:
         if not model:
@@ -55,19 +55,19 @@ class OpenAICompatible:
 
     def embed(self, texts: Sequence[str], *, timeout_s: float = 30.0) -> Vectors:
         deadline = time.monotonic() + timeout_s
-        parts = [self._ask(texts[start : start + BATCH], deadline) for start in range(0, len(texts), BATCH)]
+        parts = [self._request(texts[start : start + BATCH], deadline) for start in range(0, len(texts), BATCH)]
         vectors = np.concatenate(parts) if parts else np.empty((0, self.dimensions), dtype=np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         units: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
         return units
 
-    def _ask(self, texts: Sequence[str], deadline: float) -> Vectors:
-        left_s = max(deadline - time.monotonic(), 0.001)
+    def _request(self, texts: Sequence[str], deadline: float) -> Vectors:
+        timeout_s = max(deadline - time.monotonic(), 0.001)
         body = {"model": self.name, "input": list(texts)}
         try:
-            with self._client.stream("POST", self._address, json=body, timeout=left_s) as answer:
-                answer.raise_for_status()
-                content = bounded_http.read(answer, ANSWER_BYTES, deadline)
+            with self._client.stream("POST", self._address, json=body, timeout=timeout_s) as response:
+                response.raise_for_status()
+                content = bounded_http.read(response, ANSWER_BYTES, deadline)
             rows = sorted(json.loads(content)["data"], key=lambda row: row["index"])
             vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
         except (httpx.HTTPError, bounded_http.AnswerTooLarge) as error:
@@ -75,12 +75,15 @@ class OpenAICompatible:
         except (KeyError, TypeError, ValueError) as error:
             raise EmbedderUnavailable(f"{self._address} returned something other than embeddings") from error
         if vectors.ndim != 2 or len(vectors) != len(texts):
-            raise EmbedderUnavailable(f"{self._address} answered {len(rows)} vectors for {len(texts)} texts")
+            raise EmbedderUnavailable(f"{self._address} returned {len(rows)} vectors for {len(texts)} texts")
         return vectors
 
 
 class Deterministic:
-    """Words hashed to fixed directions and summed: texts that share words are near. For tests and offline trials."""
+    """Sums of fixed random vectors, one for each word, so that texts with common words are similar.
+
+    For tests and trials without a model.
+    """
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions

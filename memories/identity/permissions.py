@@ -1,4 +1,8 @@
-"""What a person is and may, as the database has it now: read in one statement, since every call of every door asks."""
+"""A person's account status, permissions and personas, and the Caller built from them.
+
+Every request needs them, so one prepared statement loads them all. Nothing is cached between requests: revoking a
+permission takes effect on the next call.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +23,17 @@ from memories.database import prepared_statements
 from memories.identity.caller import CURATE, OPERATE, Caller, Limit
 from memories.models import Persona, PersonaMembership
 
-PERMISSIONS = (f"knowledge.{CURATE}", f"memory_project.{OPERATE}")  # what gives a person a right
+PERMISSIONS = (f"knowledge.{CURATE}", f"memory_project.{OPERATE}")  # Django permissions that grant the rights
 
 
 class Person(Protocol):
-    """What the caller is made from: the user model of the project, seen from here."""
+    """The user model of the project, as far as this app depends on it."""
 
     pk: int
 
 
 class Token(Protocol):
-    """An API token, as far as a caller depends on it."""
+    """An API token, as far as this app depends on it."""
 
     persona: str
     rights: list[str]
@@ -58,24 +62,23 @@ USER_ACCESS = """
 
 @dataclass(frozen=True)
 class UserAccess:
-    """`rights` are the code names of the permissions asked about; `personas` those held, by name, never none."""
-
     email: str
     is_active: bool
     is_superuser: bool
-    rights: frozenset[str]
-    personas: dict[str, Persona]
+    rights: frozenset[str]  # code names of the requested permissions that the person has
+    personas: dict[str, Persona]  # by name; never empty
     default_persona: str
 
 
 def load_user_access(person_id: int, permissions: Iterable[str]) -> UserAccess | None:
-    """None for a person who is not there any more. `permissions` are written "app.codename"."""
+    """Load a person's access, or return None if the account was deleted. `permissions` are "app.codename"."""
     rows = prepared_statements.rows(_statement(), {"id": person_id, "rights": list(permissions)})
     if not rows:
         return None
     email, is_active, is_superuser, rights, memberships, fallback = rows[0]
     entries = json.loads(memberships) if memberships else [[True, json.loads(fallback)]]
-    columns = {field.attname for field in Persona._meta.concrete_fields}  # a newer version may have added some
+    # A newer version of the application may have added columns to the table.
+    columns = {field.attname for field in Persona._meta.concrete_fields}
     personas = {
         values["name"]: Persona(**{name: value for name, value in values.items() if name in columns})
         for _, values in entries
@@ -113,21 +116,21 @@ def build_caller(
     limits: tuple[Limit, ...] = (),
     graph: str = "",
 ) -> Caller:
-    """The caller that this person is at this door, with `persona` active, or the person's default one. Who they are and
-    what they may is read afresh, whatever the object says.
+    """Build the Caller for a person, with `persona` or the person's default persona active.
 
-    Raises Forbidden if the person is inactive or gone, or does not hold the persona.
+    The account is loaded from the database, because `person` may be out of date. Raise Forbidden if the account is
+    inactive or deleted, or if the person does not hold the persona.
     """
-    standing = load_user_access(person.pk, PERMISSIONS)
-    if standing is None or not standing.is_active:
-        raise Forbidden("this account is switched off" if standing else "this account is not there any more")
-    active = standing.personas.get(persona or standing.default_persona) or _persona_not_held(standing, persona)
+    access = load_user_access(person.pk, PERMISSIONS)
+    if access is None or not access.is_active:
+        raise Forbidden("this account is disabled" if access else "this account no longer exists")
+    active = access.personas.get(persona or access.default_persona) or _load_persona_not_held(access, persona)
     return Caller(
-        email=standing.email,
+        email=access.email,
         persona=active.name,
-        personas=frozenset(standing.personas),
-        rights=rights | ({CURATE} if standing.is_superuser else standing.rights),
-        is_admin=standing.is_superuser,
+        personas=frozenset(access.personas),
+        rights=rights | ({CURATE} if access.is_superuser else access.rights),
+        is_admin=access.is_superuser,
         channel=channel,
         session=session,
         connection=connection,
@@ -139,10 +142,10 @@ def build_caller(
     )
 
 
-def _persona_not_held(standing: UserAccess, name: str) -> Persona:
-    """An admin may act with any persona; raises Forbidden for others, and where there is none of the name."""
-    if not standing.is_superuser:
-        raise Forbidden(f"you do not hold the persona {name!r}", allowed=", ".join(sorted(standing.personas)))
+def _load_persona_not_held(access: UserAccess, name: str) -> Persona:
+    """Return a persona for an admin, who may use any. Raise Forbidden for others, or if the persona doesn't exist."""
+    if not access.is_superuser:
+        raise Forbidden(f"you do not hold the persona {name!r}", allowed=", ".join(sorted(access.personas)))
     try:
         return Persona.objects.get(name=name)
     except Persona.DoesNotExist:
@@ -150,13 +153,16 @@ def _persona_not_held(standing: UserAccess, name: str) -> Persona:
 
 
 def caller_from_request(request: HttpRequest, *, channel: str) -> Caller:
-    """The caller behind a signed-in browser request or an authenticated REST request; made once a request."""
+    """Return the caller of a signed-in browser request or an authenticated REST request.
+
+    The caller is built once per request. Raise Forbidden if the user is not signed in.
+    """
     user: AbstractBaseUser | AnonymousUser = request.user
     if not user.is_authenticated:
         raise Forbidden("sign in first")
-    entry: tuple[int, Caller] | None = getattr(request, "_caller", None)
-    if entry and entry[0] == user.pk:
-        return replace(entry[1], channel=channel)
+    cached: tuple[int, Caller] | None = getattr(request, "_caller", None)
+    if cached and cached[0] == user.pk:  # the user may have signed in during the request
+        return replace(cached[1], channel=channel)
     token: Token | None = getattr(request, "auth", None)
     caller = build_caller(
         user,

@@ -12,14 +12,16 @@ class Verdict(models.TextChoices):
 
 
 class Feedback(models.Model):
-    """What one reader said of a recalled memory; the last word counts."""
+    """A reader's latest verdict on a recalled memory."""
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="feedback")
     by = models.CharField(max_length=254)
     verdict = models.CharField(max_length=10, choices=Verdict.choices)
     note = models.TextField(blank=True)
-    made_stale = models.TextField(blank=True, help_text="The reason that took the memory out of recall, if this did.")
+    made_stale = models.TextField(
+        blank=True, help_text="The stale reason that this verdict set, if it made the memory stale."
+    )
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -1,8 +1,8 @@
-"""Columns whose exact type is a setting, kept out of the migrations' state.
+"""Columns whose exact type depends on settings, and is not part of the migrations' state.
 
-The vector's dimension and the text-search configuration belong to an installation. Migrations create the
-columns as the settings say at that time; `manage.py embed --dimension` and `manage.py rebuild_search` change
-them later, and `makemigrations --check` stays clean either way.
+Each installation chooses the dimension of vectors and the text-search configuration. Migrations create the columns for
+the settings at that time. `manage.py embed --dimension` and `manage.py rebuild_search` change them later. In both cases
+`makemigrations --check` reports no changes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pgvector.django import VectorField
 
 
 class EmbeddingField(VectorField):
-    """A `vector(EMBEDDING_DIMENSIONS)` column, cosine space, unit length."""
+    """A `vector(EMBEDDING_DIMENSIONS)` column for vectors of unit length, which are compared by cosine."""
 
     def db_type(self, connection: Any) -> str:
         return f"vector({int(settings.EMBEDDING_DIMENSIONS)})"
 
 
-# Characters of scripts that put no space between words: kana, CJK ideographs, hangul.
+# Characters of scripts without spaces between words: kana, CJK ideographs, hangul.
 UNSPACED = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
-# ISO 639-1 code → PostgreSQL's configuration with its stemmer and stop words.
+# ISO 639-1 code → text-search configuration of PostgreSQL, with stemmer and stop words.
 CONFIGURATIONS = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
     "et": "estonian", "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian",
@@ -36,10 +36,10 @@ CONFIGURATIONS = {
 
 
 class SearchText(Func):
-    """The text-search vector of some text columns: the words, and the parts that identifiers are made of.
+    """The text-search vector of some text columns: their words, and the parts of identifiers.
 
-    `sales_2024.orders` is found by `orders`, and `orderTotal` by `total`. Every function here is immutable,
-    as a generated column demands.
+    `orders` finds `sales_2024.orders`, and `total` finds `orderTotal`. All SQL functions in it are immutable, as a
+    generated column requires.
     """
 
     output_field = SearchVectorField()
@@ -58,8 +58,10 @@ class SearchText(Func):
 
 
 class LanguageSearchText(SearchText):
-    """As SearchText, by the configuration of the row's own language where it has another than the installation's;
-    the words as they stand beside, for a question in any language."""
+    """A SearchText with the text-search configuration of the row's own language.
+
+    Rows in another language than the installation's also get their unstemmed words, for questions in any language.
+    """
 
     def vector_sql(self, text: str) -> str:
         cases = "".join(
@@ -71,34 +73,36 @@ class LanguageSearchText(SearchText):
 
 
 def search_vector_sql(text: str, configuration: str = "") -> str:
-    """SQL for the vector of an SQL text expression without parameters; also used for queries, so that both split
-    alike. Runs of scripts without spaces are split into pairs of characters."""
+    """Return SQL for the text-search vector of an SQL text expression. The expression must not have parameters.
+
+    Texts in scripts without spaces are split into pairs of characters. Queries use the same SQL, so that they are split
+    in the same way.
+    """
     spaced = f"regexp_replace({text}, '[{UNSPACED}]{{3,}}', ' ', 'g')"
     parts = rf"regexp_replace({spaced}, '([a-z0-9])([A-Z])|[^[:alnum:]]+', '\1 \2', 'g')"
     runs = f"regexp_replace({text}, '[^{UNSPACED}]+', ' ', 'g')"
-    shifted = f"regexp_replace({runs}, '(^| )[^ ]', ' ', 'g')"
+    shifted = f"regexp_replace({runs}, '(^| )[^ ]', ' ', 'g')"  # for the pairs that begin at the second character
     pairs = " || ' ' || ".join(rf"regexp_replace({run}, '([^ ]{{2}})|[^ ]', '\1 ', 'g')" for run in (runs, shifted))
     name = configuration or text_search_config()
     return f"to_tsvector('{name}'::regconfig, {spaced} || ' ' || {parts} || ' ' || {pairs})"
 
 
 def other_configurations() -> dict[str, str]:
-    """Language → configuration, of the languages that this installation tells apart beside its own."""
+    """Return the text-search configurations of RECALL_LANGUAGES other than the installation's own, by language."""
     installation = text_search_config()
     languages = {code: CONFIGURATIONS[code] for code in settings.RECALL_LANGUAGES if code in CONFIGURATIONS}
     return {code: name for code, name in languages.items() if name != installation}
 
 
 def text_search_config() -> str:
-    """The configured name; checked here because DDL can't take it as a parameter."""
     name = str(settings.TEXT_SEARCH_CONFIG)
-    if not name.replace("_", "").isalnum():
+    if not name.replace("_", "").isalnum():  # it becomes part of SQL, because DDL takes no parameters
         raise ValueError(f"TEXT_SEARCH_CONFIG={name!r} is not a configuration's name")
     return name
 
 
 class ContentKey(Func):
-    """A short key of a text, equal for texts that differ only in case and white space."""
+    """A hash that is equal for texts that differ only in case and white space."""
 
     template = r"md5(lower(regexp_replace(btrim(%(expressions)s), '\s+', ' ', 'g')))"
     output_field = models.CharField(max_length=32)

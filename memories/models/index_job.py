@@ -21,10 +21,10 @@ class Trigger(models.TextChoices):
 
 
 class IndexJob(models.Model):
-    """One vector to be made. A unit has at most one open job; failures are kept with their cause."""
+    """A job to embed one unit. A unit has at most one open job. Failed jobs are kept with their cause."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    source_kind = models.CharField(max_length=40, help_text="Which table the unit is in, for example memory.")
+    source_kind = models.CharField(max_length=40, help_text="The kind of row that is embedded, for example memory.")
     source_id = models.UUIDField()
     trigger_kind = models.CharField(max_length=20, choices=Trigger.choices)
     status = models.CharField(max_length=10, choices=JobStatus.choices, default=JobStatus.PENDING)
@@ -39,7 +39,7 @@ class IndexJob(models.Model):
     resolved_at = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="When a failure stopped mattering: a later success, or somebody dismissed it.",
+        help_text="When a failed job was resolved: by a later success, or by a person.",
     )
 
     class Meta:
@@ -66,11 +66,15 @@ class IndexJob(models.Model):
 
 
 class Lexeme(models.Model):
-    """In how many memories a search term occurs. Derived, for idf; refreshed by a task with ts_stat."""
+    """The number of memories that contain a search term, for idf. Derived; a task refreshes it with ts_stat."""
 
     lexeme = models.TextField(primary_key=True)
-    documents = models.PositiveIntegerField(help_text="Of all: chooses which terms find candidates.")
-    shared = models.PositiveIntegerField(default=0, help_text="Of those not private: what scores are made of.")
+    documents = models.PositiveIntegerField(
+        help_text="Memories that contain the term. Decides which terms find candidates."
+    )
+    shared = models.PositiveIntegerField(
+        default=0, help_text="Memories that are not private and contain the term. Used in scores."
+    )
 
     class Meta:
         db_table = "memory_lexemes"

@@ -7,10 +7,11 @@ from memories.models.record import MemoryRecord
 
 
 class Passage(models.Model):
-    """A window of a memory's text, from `start` to `stop`, by its vector. Derived; a short text is one passage.
+    """A window of a memory's text, from character `start` to `stop`, with its vector. A short text is one passage.
 
-    A narrow table, so that an exact scan reads little beside the vectors, which are stored in line. The index of large
-    scopes is trained on its rows (retrieval/vector_index.py), and so it belongs to no migration.
+    Passages are derived from memories. The table is narrow, so that an exact scan reads little more than the vectors,
+    which are stored inline. No migration creates the vector index, because it is trained on the rows
+    (retrieval/vector_index.py).
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -18,8 +19,12 @@ class Passage(models.Model):
     start = models.PositiveSmallIntegerField()
     stop = models.PositiveSmallIntegerField()
     vector = EmbeddingField()
-    short_term = models.BooleanField(default=False, help_text="Of a turn, which expires: not in the index.")
-    token_bits = models.BinaryField(null=True, help_text="The signs of each word piece's state, where the model tells.")
+    short_term = models.BooleanField(
+        default=False, help_text="Belongs to a turn that expires, so it is not in the vector index."
+    )
+    token_bits = models.BinaryField(
+        null=True, help_text="The signs of each word piece's hidden state, if the model returns them."
+    )
 
     class Meta:
         db_table = "memory_passages"
@@ -31,7 +36,7 @@ class Passage(models.Model):
 
 
 class TextPassage(models.Model):
-    """The same of another text, in a table of its own; the model names whose text it is."""
+    """Base class of passages of other texts. A subclass has its own table and refers to the row with the text."""
 
     id = models.BigAutoField(primary_key=True)
     start = models.PositiveIntegerField()

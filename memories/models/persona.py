@@ -11,38 +11,40 @@ def all_tools() -> list[str]:
 
 
 class Persona(models.Model):
-    """A role under which people work and share: what is visible to it, and which tools it may call."""
+    """A role under which people work and share memories. It determines the visible memories and the allowed tools."""
 
     name = models.CharField(
         max_length=60,
         unique=True,
         validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", "lower-case letters, digits, - and _ only")],
-        help_text="Short and stable: memories carry it. Lower-case letters, digits, - and _.",
+        help_text="Short and stable, because memories refer to it. Lower-case letters, digits, - and _.",
     )
-    title = models.CharField(max_length=120, blank=True, help_text="As people read it, for example “Sales analytics”.")
+    title = models.CharField(
+        max_length=120, blank=True, help_text="The name shown to people, for example “Sales analytics”."
+    )
     description = models.TextField(blank=True)
     tools_allow = ArrayField(
         models.CharField(max_length=100),
         default=all_tools,
         blank=True,
-        help_text="Tools that this persona may call, as patterns with *, comma-separated. All else is denied.",
+        help_text="Tools that this persona may call, as patterns with *, comma-separated. Other tools are denied.",
     )
     tools_deny = ArrayField(
         models.CharField(max_length=100),
         default=list,
         blank=True,
-        help_text="Exceptions from the above; a denial always wins.",
+        help_text="Exceptions to the allowed tools. A denial always wins.",
     )
     memory_context = models.BooleanField(
-        "memories come along", default=True, help_text="Whether tool answers bring memories of what they speak of."
+        "automatic context", default=True, help_text="Attach memories about the mentioned entities to tool responses."
     )
     calls_per_minute = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Calls of tools that each person may make under it; empty: no limit."
+        null=True, blank=True, help_text="Tool calls per person under this persona. Empty: no limit."
     )
     writes_per_day = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Of those, calls that keep or change something; empty: no limit."
+        null=True, blank=True, help_text="Tool calls per person that write. Empty: no limit."
     )
-    is_default = models.BooleanField(default=False, help_text="Held by everybody who was given no persona.")
+    is_default = models.BooleanField(default=False, help_text="Assigned to users who have no other persona.")
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="PersonaMembership", related_name="personas")
 
     class Meta:
@@ -58,14 +60,15 @@ class Persona(models.Model):
 
     @classmethod
     def default(cls) -> Persona:
-        """The persona of those who were given none. A migration creates it; no code path can remove it."""
+        """Return the persona of users without any other persona."""
+        # A migration creates it, and no code can delete it.
         return cls.objects.get(is_default=True)
 
 
 class PersonaMembership(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     persona = models.ForeignKey(Persona, on_delete=models.PROTECT, related_name="memberships")
-    is_default = models.BooleanField(default=False, help_text="Active where the connection names none.")
+    is_default = models.BooleanField(default=False, help_text="Active on connections that name no persona.")
 
     class Meta:
         ordering = ["persona__name"]

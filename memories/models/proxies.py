@@ -1,4 +1,4 @@
-"""Memories by what waits to be done with them: lists of their own in the admin, no tables of their own."""
+"""Proxy models for the memories that have lists of their own in the admin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from memories.models.record import MemoryRecord
 
 
 class StaleMemory(MemoryRecord):
-    """A memory whose subject has changed, or that a reader found wrong."""
+    """A memory whose subject has changed, or that a reader marked as wrong."""
 
     class Meta:
         proxy = True
@@ -15,7 +15,7 @@ class StaleMemory(MemoryRecord):
 
 
 class Correction(MemoryRecord):
-    """A memory that took another one's place."""
+    """A memory that superseded another one."""
 
     class Meta:
         proxy = True
@@ -23,7 +23,7 @@ class Correction(MemoryRecord):
 
 
 class ConversationMemory(MemoryRecord):
-    """A turn of a conversation, or what lasts of one."""
+    """A turn of a conversation, or a long-term memory derived from one."""
 
     class Meta:
         proxy = True

@@ -16,7 +16,7 @@ from memories.models.fields import ContentKey, LanguageSearchText
 
 
 class Dimension(models.TextChoices):
-    """What kind of thing is remembered (the LOCOMO dimensions)."""
+    """The kind of a memory, as in the LOCOMO benchmark."""
 
     KNOWLEDGE = "knowledge"
     EVENT = "event"
@@ -64,7 +64,7 @@ class Visibility(models.TextChoices):
 
 
 class Tier(models.TextChoices):
-    """Conversation memories only; a remembered fact has none."""
+    """The tier of a conversation memory. Facts have none."""
 
     NONE = "", "None"
     SHORT_TERM = "stm", "Short term"
@@ -72,7 +72,7 @@ class Tier(models.TextChoices):
 
 
 def readable_by(caller: Caller, prefix: str = "") -> Q:
-    """The rule of visibility, once: own rows, rows of a persona the caller holds, rows for everyone."""
+    """Return the visibility rule as a condition: own rows, rows of a persona the caller holds, rows for everyone."""
     if caller.is_admin:
         return Q()
     shared = Q(**{f"{prefix}visibility": Visibility.PERSONA, f"{prefix}persona__in": sorted(caller.personas)})
@@ -80,7 +80,7 @@ def readable_by(caller: Caller, prefix: str = "") -> Q:
     return Q(**{f"{prefix}created_by": caller.email}) | shared | everyone
 
 
-# MemoryRecord.spoken, in SQL.
+# MemoryRecord.spoken as an SQL expression
 SPOKEN = Case(
     When(author="", then=F("content")),
     default=Concat("author", Value(": "), "content", output_field=models.TextField()),
@@ -90,20 +90,20 @@ SPOKEN = Case(
 
 class MemoryRecordQuerySet(models.QuerySet["MemoryRecord"]):
     def visible_to(self, caller: Caller) -> MemoryRecordQuerySet:
-        """The only way to read records on somebody's behalf."""
+        """Filter to the records that the caller may read. All reads on behalf of a caller must use this."""
         return self.filter(readable_by(caller))
 
     def facts(self) -> MemoryRecordQuerySet:
-        """Without conversations."""
+        """Exclude conversation memories."""
         return self.filter(tier=Tier.NONE)
 
     def lasting(self) -> MemoryRecordQuerySet:
-        """Facts, and what became long-term of conversations; without the turns themselves."""
+        """Exclude conversation turns, but not the long-term memories derived from them."""
         return self.exclude(tier=Tier.SHORT_TERM)
 
 
 class MemoryRecord(models.Model):
-    """The universal store: a remembered fact, a conversation turn, an insight, a stored note."""
+    """A memory of any kind: a fact, a conversation turn, an insight or a note."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -123,7 +123,7 @@ class MemoryRecord(models.Model):
         max_length=3,
         blank=True,
         default="",
-        help_text="ISO 639-1, of RECALL_LANGUAGES; empty where the text did not tell.",
+        help_text="ISO 639-1 code from RECALL_LANGUAGES. Empty if it could not be detected.",
     )
     tags = ArrayField(models.CharField(max_length=80), default=list, blank=True)
     entity_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True)
@@ -145,7 +145,7 @@ class MemoryRecord(models.Model):
     stale_at = models.DateTimeField(null=True, blank=True)
     last_verified_at = models.DateTimeField(null=True, blank=True)
 
-    # The correction chain: canonical is `supersedes`, set at insert only, so that no cycle can be made.
+    # The correction chain. `supersedes` is authoritative. It is only set at insert, so that no cycle can arise.
     supersedes = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="successors", db_index=False
     )
@@ -155,11 +155,11 @@ class MemoryRecord(models.Model):
     # Conversation memories.
     tier = models.CharField(max_length=3, choices=Tier.choices, default=Tier.NONE, blank=True)
     conversation_id = models.CharField(max_length=200, blank=True, default="")
-    role = models.CharField(max_length=60, blank=True, default="", help_text="Who speaks in a turn: human or ai.")
-    author = models.CharField(max_length=80, blank=True, default="", help_text="The speaker's name, where it is known.")
+    role = models.CharField(max_length=60, blank=True, default="", help_text="The speaker of a turn: human or ai.")
+    author = models.CharField(max_length=80, blank=True, default="", help_text="The speaker's name, if known.")
     thread_position = models.PositiveIntegerField(null=True, blank=True)
-    derived_from = models.UUIDField(  # the turn outlived: no foreign key
-        null=True, blank=True, editable=False, help_text="The turn that a long-term memory was made of."
+    derived_from = models.UUIDField(  # no foreign key, because the memory may outlive the turn
+        null=True, blank=True, editable=False, help_text="The turn that a long-term memory was derived from."
     )
 
     importance = models.FloatField(default=0.5)
@@ -170,7 +170,7 @@ class MemoryRecord(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     purge_after = models.DateTimeField(null=True, blank=True)
 
-    waits = ""  # no column: set where an edit of this instance waits for a curator, and says so
+    pending_message = ""  # not a column: a message, set on this instance if its edit waits for a curator's approval
 
     objects = MemoryRecordQuerySet.as_manager()
 
@@ -204,7 +204,7 @@ class MemoryRecord(models.Model):
                 condition=Q(supersedes__isnull=True) | ~Q(supersedes=F("id")),
                 name="memory_not_its_own_successor",
             ),
-            # A chain is a line: one living successor a row. A forgotten one makes room for another.
+            # Chains have no branches: a row has at most one successor that is not archived.
             models.UniqueConstraint(
                 fields=["supersedes"],
                 condition=~Q(status=Status.ARCHIVED),
@@ -217,7 +217,7 @@ class MemoryRecord(models.Model):
         indexes = [
             models.Index(fields=["created_by", "-created_at"], name="memory_owner_newest"),  # lists, exact scans
             models.Index(fields=["persona", "visibility", "-created_at"], name="memory_persona_newest"),  # the same
-            models.Index(  # the third arm of readable_by
+            models.Index(  # the third condition of readable_by
                 fields=["-created_at"],
                 condition=Q(visibility=Visibility.EVERYONE),
                 name="memory_everyone_newest",
@@ -225,26 +225,26 @@ class MemoryRecord(models.Model):
             models.Index(fields=["-created_at", "id"], name="memory_newest"),  # an admin's list
             models.Index(fields=["created_by", "persona", "content_key"], name="memory_same_text"),  # exact duplicates
             models.Index(fields=["stale_at"], condition=Q(status=Status.STALE), name="memory_stale"),  # review_stale
-            models.Index(  # counts beside the filters: most rows are active, and are not in here
+            models.Index(  # counts shown with the filters; small, because most rows are active
                 fields=["status", "-created_at"], condition=~Q(status=Status.ACTIVE), name="memory_not_active"
             ),
-            models.Index(  # the watcher takes the oldest verification first
+            models.Index(  # active memories that were not verified for a long time
                 F("last_verified_at").asc(nulls_first=True),
                 condition=Q(status=Status.ACTIVE),
                 name="memory_verify_next",
             ),
-            models.Index(  # the reconciler: no vector of this text
+            models.Index(  # the reconciler: memories without vectors of their current text
                 fields=["id"],
                 condition=Q(embedding_text_hash__isnull=True) & ~Q(status=Status.ARCHIVED),
                 name="memory_no_vector",
             ),
-            models.Index(fields=["embedding_model"], name="memory_vector_model"),  # the reconciler: another model
+            models.Index(fields=["embedding_model"], name="memory_vector_model"),  # the reconciler: outdated vectors
             models.Index(  # a conversation, in order
                 fields=["conversation_id", "thread_position"],
                 condition=~Q(conversation_id=""),
                 name="memory_thread",
             ),
-            models.Index(  # a turn's long-term memory
+            models.Index(  # the long-term memory derived from a turn
                 fields=["derived_from"], condition=Q(derived_from__isnull=False), name="memory_derived"
             ),
             models.Index(  # a user's conversations
@@ -254,17 +254,16 @@ class MemoryRecord(models.Model):
             models.Index(fields=["purge_after"], condition=Q(purge_after__isnull=False), name="memory_purging"),
             GinIndex(fields=["entity_urns"], name="memory_entities"),  # entity and graph recall, enrichment
             GinIndex(fields=["tags"], name="memory_tags"),  # filters
-            GinIndex(fields=["search"], name="memory_words"),  # the lexical arm
+            GinIndex(fields=["search"], name="memory_words"),  # lexical search
         ]
 
     def __str__(self) -> str:
         return self.content if len(self.content) <= 80 else f"{self.content[:79]}…"
 
     def get_absolute_url(self) -> str:
-        """Its page in the portal: chain, history, and what can be done with it."""
         return url_for("memory", self.pk.hex)
 
     @property
     def spoken(self) -> str:
-        """What is embedded: the words with the name of who said them, since that is how they are asked for."""
+        """Return the text to embed. It includes the author's name, because questions mention it."""
         return f"{self.author}: {self.content}" if self.author else self.content

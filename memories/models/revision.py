@@ -11,7 +11,7 @@ from memories.models.record import MemoryRecord, Visibility, readable_by
 
 class MemoryRevisionQuerySet(models.QuerySet["MemoryRevision"]):
     def visible_to(self, caller: Caller) -> MemoryRevisionQuerySet:
-        """Earlier states whose record the caller sees now, and which the caller could have seen then."""
+        """Filter to states that the caller could read then, of records that the caller may read now."""
         rows = self.filter(readable_by(caller, "record__"))
         if caller.is_admin:
             return rows
@@ -21,7 +21,7 @@ class MemoryRevisionQuerySet(models.QuerySet["MemoryRevision"]):
 
 
 class MemoryRevision(models.Model):
-    """What a memory was before a change, for the time from `valid_from` up to `valid_to`."""
+    """The state of a memory before a change, in force from `valid_from` to `valid_to`."""
 
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="revisions")
     valid_from = models.DateTimeField()
@@ -29,8 +29,8 @@ class MemoryRevision(models.Model):
     content = models.TextField()
     status = models.CharField(max_length=12)
     visibility = models.CharField(max_length=10)
-    details = models.JSONField(default=dict, help_text="The other columns as they were, where the change touched them.")
-    change = models.CharField(max_length=20, help_text="What ended this state: revise, supersede, forget, …")
+    details = models.JSONField(default=dict, help_text="Earlier values of the other columns that the change touched.")
+    change = models.CharField(max_length=20, help_text="The change that ended this state: revise, supersede, forget, …")
     changed_by = models.CharField(max_length=254)
     reason = models.TextField(blank=True, default="")
 
@@ -46,7 +46,7 @@ class MemoryRevision(models.Model):
 
 
 class Tombstone(models.Model):
-    """That something was erased, by whom and when; nothing of what it said."""
+    """A record that a memory was erased, by whom and when, without its content."""
 
     record_id = models.UUIDField(primary_key=True)
     created_by = models.CharField(max_length=254)
@@ -63,6 +63,6 @@ class Tombstone(models.Model):
 
 
 def value_of(name: str, json_value: Any) -> Any:
-    """A column's value from what a revision keeps of it as JSON."""
+    """Convert a value in a revision's `details` to the Python value of the column."""
     field = next(field for field in MemoryRecord._meta.concrete_fields if field.name == name)
     return None if json_value is None else field.to_python(json_value)

@@ -1,4 +1,4 @@
-"""Answers of other systems, read with an end: to their size once decompressed, and to the time they take."""
+"""Reading of HTTP responses with a limit on decompressed size and on time."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import httpx
 
-ENCODINGS = {"", "identity", "gzip", "deflate"}  # those that grow at most a thousandfold from one read to the next
+ENCODINGS = {"", "identity", "gzip", "deflate"}  # those that expand a chunk at most a thousandfold
 
 
 class AnswerTooLarge(Exception):
-    """More than this side takes; what came was dropped."""
+    """The response is too large, or has an encoding that could expand without limit."""
 
 
 def read(response: httpx.Response, most_bytes: int, deadline: float = float("inf")) -> bytes:
-    """The decompressed body of a streamed response. Raises AnswerTooLarge, or httpx.ReadTimeout after `deadline` (of
-    time.monotonic), however slowly the rest would drip in."""
+    """Return the decompressed body of a streamed response.
+
+    Raise AnswerTooLarge, or httpx.ReadTimeout after `deadline` (in seconds of time.monotonic). httpx's own timeout
+    limits only the time between two chunks.
+    """
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ENCODINGS:
-        raise AnswerTooLarge(f"the content encoding {encoding[:40]!r} is not read")
+        raise AnswerTooLarge(f"the content encoding {encoding[:40]!r} is not supported")
     parts, size = [], 0
     for part in response.iter_bytes():
         size += len(part)
         if size > most_bytes:
-            raise AnswerTooLarge(f"the answer has more than {most_bytes:,} bytes")
+            raise AnswerTooLarge(f"the response has more than {most_bytes:,} bytes")
         if time.monotonic() > deadline:
-            import httpx  # noqa: PLC0415 - a tenth of a second that only who asks other systems needs
+            import httpx  # noqa: PLC0415 - takes 0.1 s, which processes without requests to other systems save
 
-            raise httpx.ReadTimeout("the answer took too long", request=response.request)
+            raise httpx.ReadTimeout("the response took too long", request=response.request)
         parts.append(part)
     return b"".join(parts)

@@ -1,9 +1,9 @@
-"""Effects on other systems, item by item, so that a kill at any line loses nothing and repeats nothing.
+"""Crash-safe delivery of writes to other systems.
 
-An item's intent is saved before anything is sent for it, and what became of it as soon as that is known. An item that
-was begun and whose fate is unknown is looked at before it is sent again. Items are rows of the app that owns them; the
-ledger knows only their outcome, error and order. No database is touched while another system is waited for, and no
-transaction is open then.
+An item is marked BEGUN before its request is sent, and gets its final status as soon as the outcome is known. After a
+crash, an item that is still BEGUN is compared with the other system before it is sent again, so no write is lost or
+sent twice. Items are rows of the app that owns them. The queue knows only their outcome, error and order. While a
+request to the other system runs, no transaction is open and the database is not used.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from django.db.models import Model, QuerySet
@@ -23,15 +24,15 @@ Contra = TypeVar("Contra", bound=Model, contravariant=True)
 
 
 class Phase(Enum):
-    """What was being done when an error came."""
+    """The step in which an error occurred."""
 
-    LOOKING = "looking at an item that was not begun"
-    LOOKING_AGAIN = "looking at an item that was begun"
+    LOOKING = "checking the other system before the first attempt"
+    LOOKING_AGAIN = "checking the other system after an earlier attempt"
     SENDING = "sending"
 
 
 class RemoteState(Enum):
-    """What stands in the other system, compared with what is asked for and what stood there before."""
+    """The value in the other system: the one to write, the one from before, or another one."""
 
     AS_ASKED = "as asked"
     AS_BEFORE = "as before"
@@ -39,15 +40,15 @@ class RemoteState(Enum):
 
 
 class DeliveryStatus(Enum):
-    """What became of an item."""
+    """The status of an item."""
 
     PLANNED = "planned"  # nothing was sent
-    BEGUN = "begun"  # it was sent, or may have been; it is looked at before it is sent again
-    LANDED = "landed"
-    UNCHANGED = "unchanged"  # it was so already, and nothing was sent
-    MOVED = "moved"  # others have changed it since it was planned; it was left alone
-    FAILED = "failed"  # refused, or never sent
-    UNKNOWN = "unknown"  # nobody can tell: for a person to look at
+    BEGUN = "begun"  # it may have been sent, so the other system is checked before it is sent again
+    LANDED = "landed"  # the write succeeded
+    UNCHANGED = "unchanged"  # nothing was sent, because the value was already there
+    MOVED = "moved"  # nothing was sent, because others have changed the value since the item was planned
+    FAILED = "failed"  # the write was refused or never sent
+    UNKNOWN = "unknown"  # the outcome can't be determined; a person has to check
 
 
 @dataclass(frozen=True)
@@ -58,31 +59,34 @@ class Result:
 
 
 class Delivery(Protocol[Contra]):
-    """One kind of effect. `look`, `send` and `fate_of` may run in threads, and touch no database where they do."""
+    """One kind of write to another system.
+
+    `check_remote`, `send` and `status_of_error` may run in threads, where they must not use the database.
+    """
 
     @property
     def checks_remote_first(self) -> bool:
-        """Whether every item is looked at before it is sent, not only those that were begun."""
+        """Return whether to check the other system before every item, not only before those that were begun."""
         ...
 
     def check_remote(self, item: Contra, was_begun: bool) -> tuple[RemoteState, str]:
-        """What stands there now, and what to say of it where it was moved."""
+        """Compare the other system with the item. For OTHERWISE, also return a message about the difference."""
         ...
 
     def send(self, item: Contra) -> Result: ...
 
     def status_of_error(self, item: Contra, error: Exception, stage: Phase) -> Result:
-        """What an error of looking or sending means for the item."""
+        """Return the item's status after an error of `check_remote` or `send`."""
         ...
 
     def note(self, item: Contra, result: Result) -> None:
-        """Saves the result and what follows from it."""
+        """Save the result and what follows from it."""
         ...
 
 
 @dataclass(frozen=True)
 class DeliveryQueue:
-    """The items of one piece of work. `names` is how the table calls each fate."""
+    """The items of one piece of work. `names` maps each status to its name in the table."""
 
     rows: QuerySet[Any]
     order: str
@@ -90,13 +94,12 @@ class DeliveryQueue:
 
     @property
     def open(self) -> QuerySet[Any]:
-        """Items that are still to be sent, or to be looked at."""
         return self.rows.filter(
             outcome__in=[self.names[DeliveryStatus.PLANNED], self.names[DeliveryStatus.BEGUN]]
         ).order_by(self.order)
 
     def retry(self) -> None:
-        """Failed items are planned anew; unknown ones are looked at before all else."""
+        """Set failed items to PLANNED, and unknown ones to BEGUN, so that they are checked before they are sent."""
         self.rows.filter(outcome=self.names[DeliveryStatus.FAILED]).update(
             outcome=self.names[DeliveryStatus.PLANNED], error=""
         )
@@ -105,65 +108,73 @@ class DeliveryQueue:
                 outcome=self.names[DeliveryStatus.BEGUN]
             )
 
-    def mark(self, items: Sequence[Model], fate: DeliveryStatus, **fields: Any) -> None:
-        self.rows.filter(pk__in=[item.pk for item in items]).update(outcome=self.names[fate], **fields)
+    def mark(self, items: Sequence[Model], status: DeliveryStatus, **fields: Any) -> None:
+        self.rows.filter(pk__in=[item.pk for item in items]).update(outcome=self.names[status], **fields)
 
     def was_begun(self, item: Any) -> bool:
         return bool(item.outcome == self.names[DeliveryStatus.BEGUN])
 
 
-def deliver(ledger: DeliveryQueue, effect: Delivery[Any], *, batch: int = 50, at_once: int = 1) -> Iterator[Any]:
-    """Each open item once its fate is saved, in order. Several at once take their batch's intents together. Whoever
-    stops iterating ends the work: what was begun is finished, what was not is planned again."""
+def deliver(queue: DeliveryQueue, delivery: Delivery[Any], *, batch: int = 50, at_once: int = 1) -> Iterator[Any]:
+    """Deliver the open items in order, and yield each one when its result is saved.
+
+    If `at_once` is more than 1, all items of a batch are marked BEGUN before they are sent. If the consumer stops
+    iterating, requests that are running are completed and the other items get their earlier status back.
+    """
     if at_once == 1:
-        yield from _one_by_one(ledger, effect, list(ledger.open))
+        yield from _deliver_one_by_one(queue, delivery, list(queue.open))
         return
     with ThreadPoolExecutor(at_once) as pool:
-        while items := list(ledger.open[:batch]):  # none of them stays open: together, a fate is settled
-            yield from _together(ledger, effect, items, pool)
+        # Deliveries that run concurrently must settle every item, or this loop would not end.
+        while items := list(queue.open[:batch]):
+            yield from _deliver_concurrently(queue, delivery, items, pool)
 
 
-def _one_by_one(ledger: DeliveryQueue, effect: Delivery[Any], items: Sequence[Any]) -> Iterator[Any]:
+def _deliver_one_by_one(queue: DeliveryQueue, delivery: Delivery[Any], items: Sequence[Any]) -> Iterator[Any]:
     for item in items:
-        was_begun = ledger.was_begun(item)
-        effect.note(item, attempt(effect, item, was_begun, lambda item=item: ledger.mark([item], DeliveryStatus.BEGUN)))  # type: ignore[misc]
+        was_begun = queue.was_begun(item)
+        begin = partial(queue.mark, [item], DeliveryStatus.BEGUN)
+        delivery.note(item, attempt(delivery, item, was_begun, begin))
         yield item
 
 
-def _together(
-    ledger: DeliveryQueue, effect: Delivery[Any], items: Sequence[Any], pool: ThreadPoolExecutor
+def _deliver_concurrently(
+    queue: DeliveryQueue, delivery: Delivery[Any], items: Sequence[Any], pool: ThreadPoolExecutor
 ) -> Iterator[Any]:
-    begun_ids = {item.pk for item in items if ledger.was_begun(item)}
-    ledger.mark(items, DeliveryStatus.BEGUN)
-    waiting: list[tuple[Any, Future[Result]]] = [
-        (item, pool.submit(attempt, effect, item, item.pk in begun_ids, lambda: None)) for item in items
+    begun_ids = {item.pk for item in items if queue.was_begun(item)}
+    queue.mark(items, DeliveryStatus.BEGUN)
+    pending: list[tuple[Any, Future[Result]]] = [
+        (item, pool.submit(attempt, delivery, item, item.pk in begun_ids, lambda: None)) for item in items
     ]
     try:
-        while waiting:
-            item, future = waiting.pop(0)
+        while pending:
+            item, future = pending.pop(0)
             connections.close_if_pooled()
-            effect.note(item, future.result())
+            delivery.note(item, future.result())
             yield item
     finally:
-        for item, future in waiting:  # the caller has gone away
+        for item, future in pending:  # left over if the consumer stopped iterating or an error occurred
             if future.cancel():
-                ledger.mark([item], DeliveryStatus.BEGUN if item.pk in begun_ids else DeliveryStatus.PLANNED)
+                queue.mark([item], DeliveryStatus.BEGUN if item.pk in begun_ids else DeliveryStatus.PLANNED)
             else:
-                effect.note(item, future.result())
+                delivery.note(item, future.result())
 
 
-def attempt(effect: Delivery[Any], item: Any, was_begun: bool, begin: Callable[[], None]) -> Result:
-    """Looks where that is needed, saves the intent by `begin`, sends. Raises only what `fate_of` raises."""
+def attempt(delivery: Delivery[Any], item: Any, was_begun: bool, begin: Callable[[], None]) -> Result:
+    """Deliver one item: check the other system if necessary, mark the item with `begin`, and send it.
+
+    Only `delivery.status_of_error` may raise.
+    """
     stage = Phase.LOOKING_AGAIN if was_begun else Phase.LOOKING
     try:
-        if was_begun or effect.checks_remote_first:
-            sight, says = effect.check_remote(item, was_begun)
-            if sight == RemoteState.AS_ASKED:
+        if was_begun or delivery.checks_remote_first:
+            state, message = delivery.check_remote(item, was_begun)
+            if state == RemoteState.AS_ASKED:
                 return Result(DeliveryStatus.LANDED if was_begun else DeliveryStatus.UNCHANGED)
-            if sight == RemoteState.OTHERWISE:
-                return Result(DeliveryStatus.UNKNOWN if was_begun else DeliveryStatus.MOVED, says)
+            if state == RemoteState.OTHERWISE:
+                return Result(DeliveryStatus.UNKNOWN if was_begun else DeliveryStatus.MOVED, message)
         begin()
         stage = Phase.SENDING
-        return effect.send(item)
-    except Exception as error:  # a fault of ours must not lose the other items' fates
-        return effect.status_of_error(item, error, stage)
+        return delivery.send(item)
+    except Exception as error:  # a bug in one delivery must not abort the others
+        return delivery.status_of_error(item, error, stage)

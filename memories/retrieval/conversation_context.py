@@ -1,13 +1,21 @@
-"""The second stage of recall: what stands around a turn of a conversation tells what it is about.
+"""The second stage of recall: rank the turns of a conversation together with the turns around them.
 
-Seeds are the best candidates of the first stage; beside each come its neighbours in the same thread, within the
-reader's scope: they may answer better than the seed. A piece of evidence (a word of the question in a turn, or one near
-to it) counts for the turns around it too, falling with distance. A record without a thread keeps its own evidence.
+The seeds are the best candidates of the first stage (ranking.py). The neighbors of each seed in its thread are ranked
+too, if the reader may see them, because a neighbor may answer the question better than the seed. Evidence is a term of
+the question that occurs in a turn, or a word piece similar to one of the question's. The evidence of a turn also counts
+for the turns around it, less with every turn of distance. A record without a thread has only its own evidence.
 
-With token bits:     Σ w_t·ctx(sim_t) + .4·cosA + .2·Σ share·ctx(hit) + .15 speaker + .3 date + .05 when − .02 asks
-without them:        .6·cosA + .45·Σ share·ctx(hit) + .2 speaker + .4 date + .05 when − .02 asks
-without vectors too: the latter without cosA.
-cosA = (cos + ½ previous + ½ next) / 2. Weights are settings.RECALL_CONTEXT (chosen with bench/recall_quality).
+    with token bits     Σ w·ctx(sim) + .4·cosA + .2·Σ share·ctx(hit) + .15 speaker + .3 date + .05 when − .02 asks
+    without token bits  .6·cosA + .45·Σ share·ctx(hit) + .2 speaker + .4 date + .05 when − .02 asks
+    without vectors     the same as without token bits, with cosA = 0
+
+    ctx(x)  the best x of the turn and the turns that reach it, each multiplied by the decay for its distance
+    sim, w  similarity of a turn to a word piece of the question, and the weight of that piece
+    hit     1 if a turn contains a term of the question; share is the term's part of the sum of idf
+    cosA    (cosine + ½ previous turn's + ½ next turn's) / 2
+
+speaker, date, when and asks are explained in question_features.py. The weights are settings.RECALL_CONTEXT, chosen with
+bench/recall_quality.py.
 """
 
 from __future__ import annotations
@@ -23,18 +31,17 @@ from memories.database import prepared_statements
 from memories.database.queryset_sql import Condition
 from memories.embedding import Tokens, Vectors
 from memories.lazy_numpy import np
-from memories.retrieval import term_statistics
-from memories.retrieval import token_similarity as token_bits
+from memories.retrieval import term_statistics, token_similarity
 from memories.retrieval.question_features import asks
-from memories.retrieval.ranking import Candidate, Question, Ranked, order, plain
+from memories.retrieval.ranking import Candidate, Question, Ranked, order, plain_score
 
 SEEDS = 40
-NEIGHBOURS = 2  # turns on either side that are fetched
-BEFORE, AFTER = 5, 2  # turns whose evidence reaches this one
-DECAY_BEFORE, DECAY_AFTER = 0.9, 0.7  # a turn of distance
+NEIGHBORS = 2  # turns fetched on either side of a seed
+BEFORE, AFTER = 5, 2  # earlier and later turns whose evidence reaches a turn
+DECAY_BEFORE, DECAY_AFTER = 0.9, 0.7  # factor per turn of distance
 
-# The seeds and their neighbours. The neighbours' ids as an array, and each seed's looked up by themselves (OFFSET 0): a
-# join makes the planner scan the table.
+# The seeds and their neighbors. The neighbors' ids are an array, and OFFSET 0 looks up each seed's neighbors
+# separately, because with a join the planner scans the whole table.
 AROUND = """
     SELECT memory_records.id, CASE WHEN conversation_id <> '' THEN created_by || ' ' || conversation_id ELSE '' END,
            thread_position, created_at, lower(author), content,
@@ -55,21 +62,21 @@ COSINE = """(SELECT 1 - min(p.vector <=> %(vector)s::vector) FROM memory_passage
 
 @dataclass(frozen=True)
 class Turn:
-    """A seed or a neighbour, with its evidence."""
+    """A seed or one of its neighbors, with its evidence."""
 
     id: UUID
-    thread: str  # its owner and conversation: clients choose the names of conversations, and two may choose one
+    thread: str  # owner and conversation, because clients name conversations and two users may choose the same name
     position: int
     at: datetime
     speaker: str
     text: str
     cosine: float | None
-    hits: list[bool]
-    bits: bytes
+    hits: list[bool]  # by term of the question
+    bits: bytes  # token bits of all its passages
 
 
-def turns_around(scope: Condition, question: Question, seeds: Sequence[Candidate]) -> list[Turn]:
-    """The seeds and their neighbours in the scope."""
+def load_turns(scope: Condition, question: Question, seeds: Sequence[Candidate]) -> list[Turn]:
+    """Return the seeds and their neighbors in the scope."""
     numbers = range(len(question.terms))
     sql = AROUND.format(
         cosine=COSINE if question.vector is not None else "NULL::float8",
@@ -81,7 +88,7 @@ def turns_around(scope: Condition, question: Question, seeds: Sequence[Candidate
         "seeds": [seed.id for seed in seeds],
         "threads": [seed.conversation_id for seed in in_threads],
         "positions": [seed.position for seed in in_threads],
-        "reach": NEIGHBOURS,
+        "reach": NEIGHBORS,
         "vector": str(list(question.vector)) if question.vector is not None else None,
         **{f"term{n}": question.terms[n].tsquery for n in numbers},
     }
@@ -93,72 +100,82 @@ def turns_around(scope: Condition, question: Question, seeds: Sequence[Candidate
     ]
 
 
-def ranked(
+def rank_in_context(
     scope: Condition,
     question: Question,
     seeds: Sequence[Candidate],
     idfs: Sequence[float],
     tokens: Tokens | None,
 ) -> tuple[list[Ranked], str]:
-    """The seeds and what stands around them, best first, and the name of the formula. `idfs` are those of the terms."""
-    turns = turns_around(scope, question, seeds)
+    """Return the seeds and their neighbors, best first, and the name of the formula.
+
+    `idfs` belong to `question.terms`, `tokens` are the word pieces of the question.
+    """
+    turns = load_turns(scope, question, seeds)
     idf_of = {term.lexeme: idf for term, idf in zip(question.terms, idfs, strict=True)}
     weights = None
     if tokens is not None:
-        weights = token_bits.weights_of(tokens, term_statistics.idf_of_words(tokens.words, idf_of))
-    scores, stage = score(question, turns, idfs, tokens, weights)
+        weights = token_similarity.weights_of(tokens, term_statistics.idf_of_words(tokens.words, idf_of))
+    scores, formula = score_turns(question, turns, idfs, tokens, weights)
     bonus = {seed.id: seed.bonus for seed in seeds}
     total = sum(idfs) or 1.0
     rows = []
     for turn in turns:
-        coverage = sum(idf for idf, is_there in zip(idfs, turn.hits, strict=True) if is_there) / total
+        coverage = sum(idf for idf, hit in zip(idfs, turn.hits, strict=True) if hit) / total
         extra = bonus.get(turn.id, 0.0)
         rows.append(
             Ranked(
                 turn.id, turn.at, scores[turn.id] + extra, turn.cosine, coverage, extra,
-                plain(turn.cosine, coverage) + extra,
+                plain_score(turn.cosine, coverage) + extra,
             )
         )  # fmt: skip
-    return sorted(rows, key=order), stage
+    return sorted(rows, key=order), formula
 
 
-def score(
+def score_turns(
     question: Question, turns: Sequence[Turn], idfs: Sequence[float], tokens: Tokens | None, weights: Vectors | None
 ) -> tuple[dict[UUID, float], str]:
-    """Each turn's score, and which formula made it: context with tokens, or without. `idfs` are those of the question's
-    terms, `weights` those of its word pieces."""
+    """Return the score of each turn and the name of the formula.
+
+    `idfs` belong to `question.terms`, `weights` to the word pieces in `tokens`.
+    """
     links = _links(turns)
     constants = settings.RECALL_CONTEXT
     cosines = np.array([turn.cosine or 0.0 for turn in turns], dtype=np.float32)
-    around = _averaged(cosines, turns)
+    averaged_cosines = _averaged(cosines, turns)
     hits = np.array([turn.hits for turn in turns], dtype=np.float32).reshape(len(turns), -1).T
     shares = np.asarray(idfs, dtype=np.float32) / (sum(idfs) or 1.0)
-    words = shares @ _spread(hits, links) if hits.size else np.zeros(len(turns))
+    words = shares @ _best_in_reach(hits, links) if hits.size else np.zeros(len(turns))
     cues = _cues(question, turns)
     without_tokens = (
-        constants["cosine_without_tokens"] * around
+        constants["cosine_without_tokens"] * averaged_cosines
         + constants["words_without_tokens"] * words
         + constants["speaker_without_tokens"] * cues["speaker"]
         + constants["date_without_tokens"] * cues["date"]
     )
-    name, total = "context", without_tokens
+    formula, total = "context", without_tokens
     if tokens is not None and weights is not None and any(turn.bits for turn in turns):
-        similarity = weights @ _spread(token_bits.similarities(tokens, [turn.bits for turn in turns]), links)
+        similarity = weights @ _best_in_reach(
+            token_similarity.similarities(tokens, [turn.bits for turn in turns]), links
+        )
         total = (
             similarity
-            + constants["cosine"] * around
+            + constants["cosine"] * averaged_cosines
             + constants["words"] * words
             + constants["speaker"] * cues["speaker"]
             + constants["date"] * cues["date"]
         )
         has_bits = np.array([bool(turn.bits) for turn in turns])
-        name, total = "context with tokens", np.where(has_bits, total, without_tokens)
+        formula, total = "context with tokens", np.where(has_bits, total, without_tokens)
     total = total + constants["when"] * cues["when"] - constants["asks"] * cues["asks"]
-    return {turn.id: float(total[n]) for n, turn in enumerate(turns)}, name
+    return {turn.id: float(total[n]) for n, turn in enumerate(turns)}, formula
 
 
 def _links(turns: Sequence[Turn]) -> Vectors:
-    """(turns, turns): how much evidence at the column's turn counts at the row's; 1 at itself, 0 in other threads."""
+    """Return a matrix (turns, turns): the factor with which the column's evidence counts for the row's turn.
+
+    The factor is 1 on the diagonal and 0 between threads and across a pause of THREAD_PAUSE_S.
+    """
     links = np.eye(len(turns), dtype=np.float32)
     pause = timedelta(seconds=settings.THREAD_PAUSE_S)
     by_thread: dict[str, list[int]] = {}
@@ -172,26 +189,26 @@ def _links(turns: Sequence[Turn]) -> Vectors:
                 distance = turns[m].position - turns[n].position
                 if distance > max(BEFORE, AFTER) or abs(turns[m].at - turns[n].at) > pause:
                     break
-                if distance <= BEFORE:  # what was said before counts for what comes after
+                if distance <= BEFORE:
                     links[m, n] = DECAY_BEFORE**distance
                 if distance <= AFTER:
                     links[n, m] = DECAY_AFTER**distance
     return links
 
 
-def _spread(evidence: Vectors, links: Vectors) -> Vectors:
-    """(kinds, turns) → the same, each turn with the best of what reaches it."""
+def _best_in_reach(evidence: Vectors, links: Vectors) -> Vectors:
+    """Return, for each kind of evidence and turn, the best decayed evidence that reaches the turn: (kinds, turns)."""
     return np.asarray(np.max(evidence[:, None, :] * links[None, :, :], axis=2), dtype=np.float32)
 
 
 def _averaged(cosines: Vectors, turns: Sequence[Turn]) -> Vectors:
-    """(cos + ½ previous + ½ next) / 2; a missing neighbour counts as its own."""
+    """Return (cosine + ½ previous + ½ next) / 2 for each turn; a turn's own cosine replaces a missing neighbor's."""
     row_of = {(turn.thread, turn.position): n for n, turn in enumerate(turns) if turn.thread}
     pause = timedelta(seconds=settings.THREAD_PAUSE_S)
     averaged = np.empty(len(turns), dtype=np.float32)
     for n, turn in enumerate(turns):
-        near = [row_of.get((turn.thread, turn.position + step)) for step in (-1, 1)]
-        sides = [m if m is not None and abs(turns[m].at - turn.at) <= pause else n for m in near]
+        adjacent = [row_of.get((turn.thread, turn.position + step)) for step in (-1, 1)]
+        sides = [m if m is not None and abs(turns[m].at - turn.at) <= pause else n for m in adjacent]
         averaged[n] = (cosines[n] + cosines[sides[0]] / 2 + cosines[sides[1]] / 2) / 2
     return averaged
 
@@ -199,6 +216,7 @@ def _averaged(cosines: Vectors, turns: Sequence[Turn]) -> Vectors:
 def _cues(question: Question, turns: Sequence[Turn]) -> dict[str, Vectors]:
     names = set(question.cues.names)
     speakers = {turn.speaker for turn in turns if turn.speaker in names}
+    # A question that names several speakers says nothing about which of them it asks for.
     speaker = next(iter(speakers)) if len(speakers) == 1 else None
     columns = {
         "speaker": [turn.speaker == speaker for turn in turns],

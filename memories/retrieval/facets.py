@@ -1,8 +1,8 @@
-"""Counts beside filters, all in one round trip: each facet under all filters but its own.
+"""Facet counts for the filters of a memory list, computed in one query.
 
-A facet without chosen value counts the rows that the filters find. One with a chosen value counts, for its other
-values, the newest rows without any of these filters, of which it takes those that the other filters keep. So the
-widest scope is read once, however many filters are set.
+Each facet is counted under all filters except its own. A facet without a chosen value counts the rows that the filters
+find. A facet with a chosen value takes the newest rows without any facet filter and counts those that match the other
+facets' values, so the widest scope is read once, however many filters are set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memories.models import Status
 from memories.queries import MAX_COUNT, MAX_FACET
 from memories.retrieval.scope import Filters, in_scope
 
-# Facet → the filter that it sets, what holds for a row under it, and how its values are read from a row.
+# Facet → the field of Filters that it sets, the condition on a row, the expression of its value, and a join for it.
 FACETS: dict[str, tuple[str, str, str, str]] = {
     "dimension": ("dimension", "dimension = %s", "dimension", ""),
     "category": ("category", "category = %s", "category", ""),
@@ -26,7 +26,7 @@ FACETS: dict[str, tuple[str, str, str, str]] = {
 }
 UNFILTERED: dict[str, Any] = {"dimension": "", "category": "", "persona": "", "tags": (), "entity": ""}
 READ = ("dimension", "category", "persona", "tags", "entity_urns")
-MAX_ROWS = 4_000  # of the widest scope; keeps the statement under 100 ms with 100,000 memories (bench/pages.py)
+MAX_ROWS = 4_000  # read from the widest scope; keeps the statement under 100 ms with 100,000 memories (bench/pages.py)
 
 VALUES = "(SELECT {name}, {value}::text, count(*) FROM {scope} WHERE {rule} GROUP BY 2 ORDER BY 3 DESC, 2 LIMIT {most})"
 NUMBER = "SELECT {name}, {value}, count(*) FROM {scope}"
@@ -35,8 +35,11 @@ Counts = dict[str, list[tuple[str, int]]]
 
 
 def counts(caller: Caller, filters: Filters) -> Counts:
-    """Facet → its commonest values with counts; `status` and `owner` with all of theirs, each up to MAX_COUNT + 1.
-    The owner's values are "" for everybody and "me". `least` names the facets whose rows were not all counted."""
+    """Return facet → its most frequent values with their counts.
+
+    `status` and `owner` have all their values, each counted up to MAX_COUNT + 1. The values of `owner` are "" (all
+    owners) and "me". `least` holds the facets whose rows were not all counted, so that their counts are lower bounds.
+    """
     scopes = Scopes(caller)
     widest = replace(filters, **UNFILTERED)
     chosen_names = {name for name, (field, *_) in FACETS.items() if getattr(filters, field)}
@@ -72,7 +75,7 @@ def _value(filters: Filters, field: str) -> Any:
 
 
 class Scopes:
-    """The rows under different filters, as tables of one statement; equal ones are read once."""
+    """The tables of one statement, each with the rows under some filters. Equal tables are read once."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -80,15 +83,17 @@ class Scopes:
         self._tables: list[tuple[Filters, str, bool]] = []
 
     def read(self, filters: Filters) -> str:
-        """A table with the columns that facets are made of: all rows that filters find, or the newest of the
-        widest scope."""
+        """Return the name of a table with the columns of facets.
+
+        It has all rows under the filters, or only the newest if no facet filter is set.
+        """
         rows = in_scope(self.caller, filters).values(*READ)
         if all(getattr(filters, field) == empty for field, empty in UNFILTERED.items()):
             return self._table(filters, rows.order_by("-created_at", "id")[:MAX_ROWS], counts=False)
         return self._table(filters, rows.order_by()[: MAX_COUNT + 1], counts=True)
 
     def count(self, filters: Filters) -> str:
-        """A table that is good for being counted."""
+        """Return the name of a table with only primary keys, enough to count the rows under the filters."""
         rows = in_scope(self.caller, filters).order_by().values("pk")
         return self._table(filters, rows[: MAX_COUNT + 1], counts=True)
 

@@ -1,10 +1,13 @@
-"""What came along with answers: once an hour on a connection, and how often in all, told to its owner."""
+"""Impressions: which memories were attached to the tool responses of a connection.
+
+An unchanged memory is attached at most once an hour per connection. Its owner sees how often it was attached.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from django.db.models import Count
@@ -14,30 +17,32 @@ from memories.database.connections import async_commit
 from memories.identity.caller import Caller
 from memories.models import Feedback, Impression, MemoryRecord, Verdict
 
+AGAIN_AFTER = timedelta(hours=1)  # until an unchanged memory is attached again on the same connection
 KEPT_DAYS = 30
-MAX_CONNECTION = 500  # entries of one connection that are looked at
+MAX_IMPRESSIONS = 500  # newest impressions read for one connection
 
 
 @dataclass(frozen=True)
 class Usage:
-    """How a memory served in the last thirty days."""
-
-    impressions: int
-    people: int
-    useful: int
+    impressions: int  # in the last KEPT_DAYS days
+    people: int  # who got these impressions
+    useful: int  # readers who marked it useful
 
 
-def since(connection: str, moment: datetime) -> dict[UUID, str]:
-    """The memories that came along on this connection since then, with the version that was shown last."""
-    rows = Impression.objects.filter(connection=connection, at__gt=moment).order_by("-at", "-pk")
+def recent_versions(caller: Caller) -> dict[UUID, str]:
+    """Return the memories attached on the caller's connection within AGAIN_AFTER, with the version attached last."""
+    if not caller.connection:
+        return {}
+    rows = Impression.objects.filter(connection=caller.connection, at__gt=timezone.now() - AGAIN_AFTER).order_by(
+        "-at", "-pk"
+    )
     versions: dict[UUID, str] = {}
-    for pk, version in rows.values_list("record_id", "version")[:MAX_CONNECTION]:
+    for pk, version in rows.values_list("record_id", "version")[:MAX_IMPRESSIONS]:
         versions.setdefault(pk, version)
     return versions
 
 
 def record_impressions(caller: Caller, tool: str, versions: Mapping[UUID, str]) -> None:
-    """Keeps that these came along."""
     with async_commit():
         Impression.objects.bulk_create(
             Impression(record_id=pk, connection=caller.connection, to=caller.email, tool=tool, version=version)
@@ -51,7 +56,7 @@ def usage_of(record: MemoryRecord) -> Usage:
     return Usage(rows.count(), rows.values("to").distinct().count(), useful)
 
 
-def counts(record_ids: Sequence[UUID]) -> dict[UUID, int]:
-    """How often each of these came along in the last thirty days."""
+def impression_counts(record_ids: Sequence[UUID]) -> dict[UUID, int]:
+    """Return how often each of these memories was attached in the last KEPT_DAYS days; unused ones are missing."""
     rows = Impression.objects.filter(record__in=record_ids, at__gt=timezone.now() - timedelta(days=KEPT_DAYS))
     return dict(rows.order_by().values_list("record_id").annotate(n=Count("pk")))

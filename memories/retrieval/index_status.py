@@ -1,4 +1,4 @@
-"""How the index stands: coverage, speed, failures by cause; and what an admin does about failures."""
+"""State of the vector index for its admin page: coverage, throughput, failures by cause, and actions on failures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Coverage:
 
     @property
     def good(self) -> int:
-        """Rows whose vector nobody is about to make anew."""
+        """Number of rows with a vector that no open job is about to replace."""
         return max(min(self.indexed, self.expected - self.open_jobs), 0)
 
     @property
@@ -49,66 +49,68 @@ class Coverage:
 
 
 def coverage(model: str) -> list[Coverage]:
-    """Per kind: rows with a vector of this model, of those that should have one."""
+    """Return, for each kind, how many rows should have a vector and how many have one of this model."""
     jobs = {
         row["source_kind"]: row
         for row in IndexJob.objects.filter(OPEN | UNRESOLVED)
         .order_by()
         .values("source_kind")
-        .annotate(waiting=Count("pk", filter=OPEN), failed=Count("pk", filter=UNRESOLVED))
+        .annotate(open=Count("pk", filter=OPEN), failed=Count("pk", filter=UNRESOLVED))
     }
     counts: dict[str, tuple[int, int]] = {}
-    first, *rest = (_counted(kind, source, model) for kind, source in sorted(SOURCES.items()))
+    first, *rest = (_row_counts(kind, source, model) for kind, source in sorted(SOURCES.items()))
     for row in first.union(*rest, all=True):
         counts[row["source_kind"]] = (row["expected"], row["indexed"])
-    answers = []
+    coverages = []
     for kind in sorted(SOURCES):
         row = jobs.get(kind)
-        waiting, failed = (row["waiting"], row["failed"]) if row else (0, 0)
-        answers.append(Coverage(kind, *counts.get(kind, (0, 0)), open_jobs=waiting, failures=failed))
-    return answers
+        open_jobs, failures = (row["open"], row["failed"]) if row else (0, 0)
+        coverages.append(Coverage(kind, *counts.get(kind, (0, 0)), open_jobs=open_jobs, failures=failures))
+    return coverages
 
 
-def _counted(kind: str, source: VectorSource, model: str) -> Any:
+def _row_counts(kind: str, source: VectorSource, model: str) -> Any:
     good = ~source.missing & Q(embedding_text_hash__isnull=False, embedding_model=model)
     rows = source.rows().order_by().annotate(source_kind=Value(kind)).values("source_kind")
     return rows.annotate(expected=Count("pk"), indexed=Count("pk", filter=good))
 
 
 def model() -> str:
-    """The model that vectors are made with: the loaded one, or the one of the newest vector while none is."""
+    """Return the name of the loaded embedding model, or of the newest vector's model while none is loaded."""
     state = embedding.state()
     if state["state"] == "ready":
         return state["detail"]
-    stamped = MemoryRecord.objects.exclude(embedding_model="").order_by("-created_at", "id")
-    return stamped.values_list("embedding_model", flat=True).first() or ""
+    embedded = MemoryRecord.objects.exclude(embedding_model="").order_by("-created_at", "id")
+    return embedded.values_list("embedding_model", flat=True).first() or ""
 
 
 def throughput(minutes: int = 60) -> tuple[list[tuple[Any, int]], dict[str, Any]]:
-    """Jobs done in each of the last minutes, and how long they took from start to end, in seconds."""
+    """Return the number of jobs that succeeded in each of the last minutes, and average durations in seconds.
+
+    The durations are `worked`, from start to end of a job, and `waited`, from its creation to its start.
+    """
     since = timezone.now() - timedelta(minutes=minutes)
     jobs = IndexJob.objects.filter(status=JobStatus.SUCCEEDED, completed_at__gte=since).order_by()
     slots = dict(jobs.annotate(slot=TruncMinute("completed_at")).values_list("slot").annotate(n=Count("pk")))
     first = since.replace(second=0, microsecond=0)
     points = [(first + timedelta(minutes=n), slots.get(first + timedelta(minutes=n), 0)) for n in range(minutes + 1)]
-    took = jobs.aggregate(
+    durations = jobs.aggregate(
         worked=Avg(F("completed_at") - F("started_at")), waited=Avg(F("started_at") - F("created_at"))
     )
-    return points, {name: value.total_seconds() if value else None for name, value in took.items()}
+    return points, {name: value.total_seconds() if value else None for name, value in durations.items()}
 
 
 def causes() -> list[dict[str, Any]]:
-    """Unresolved failures by kind and cause, the commonest first."""
+    """Return unresolved failures by kind and cause, the most frequent first."""
     failed = IndexJob.objects.filter(UNRESOLVED).order_by().values("source_kind", "last_error")
-    counted = failed.annotate(n=Count("pk"), first=Min("completed_at"), last=Max("completed_at"))
-    return [dict(row) for row in counted.order_by("-n", "last_error")[:CAUSES_SHOWN]]
+    grouped = failed.annotate(n=Count("pk"), first=Min("completed_at"), last=Max("completed_at"))
+    return [dict(row) for row in grouped.order_by("-n", "last_error")[:CAUSES_SHOWN]]
 
 
-# -- what an admin does ----------------------------------------------------------------------------------------
+# -- admin actions -------------------------------------------------------------------------------------------
 
 
 def retry(*, caller: Caller, kind: str, cause: str) -> int:
-    """Queues again what failed for this cause; returns how many."""
     failed = _failed(caller, kind, cause)
     units = list(failed.values_list("source_id", flat=True))
     count = enqueue(kind, units, Trigger.MANUAL_RETRY)
@@ -117,20 +119,19 @@ def retry(*, caller: Caller, kind: str, cause: str) -> int:
 
 
 def dismiss(*, caller: Caller, kind: str, cause: str) -> int:
-    """Says that these failures don't matter; returns how many."""
+    """Mark the failures with this cause as resolved, without a retry."""
     dismissed: int = _failed(caller, kind, cause).update(resolved_at=timezone.now())
     return dismissed
 
 
 def reindex(*, caller: Caller, kind: str) -> int:
-    """Queues every row of a kind anew; returns how many jobs were asked for."""
     check_reindex(caller=caller, kind=kind)
     units: list[UUID] = list(SOURCES[kind].rows().values_list("pk", flat=True))
     return enqueue(kind, units, Trigger.MANUAL_RETRY)
 
 
 def check_reindex(*, caller: Caller, kind: str) -> None:
-    """Refuses what `reindex` would refuse, before it is handed to a worker."""
+    """Raise what `reindex` would raise, so that a page can refuse before it hands the work to a worker."""
     _require_operator(caller)
     check_choice("kind", kind, SOURCES)
 
@@ -143,4 +144,4 @@ def _failed(caller: Caller, kind: str, cause: str) -> Any:
 
 def _require_operator(caller: Caller) -> None:
     if not caller.is_operator:
-        raise Forbidden("only an admin sees to the index")
+        raise Forbidden("only operators can manage the index")

@@ -1,8 +1,8 @@
-"""Which tables carry vectors, what is missing there, and the jobs that make it good.
+"""The vector index: the tables that have vectors, the gaps in them, and the jobs that fill the gaps.
 
-A gap is a row with no vector, with another model's vector, or with the vector of another text. Writes embed
-at once; whatever that leaves open, the reconciler finds and a worker closes. Vectors are derived: all of this
-may run again at any time.
+A gap is a row without a vector, with the vector of another model, or with the vector of an earlier text. A write embeds
+its text immediately. If that fails, the reconciler finds the gap and queues a job, and a worker runs it. Vectors are
+derived from texts, so all of this may be repeated at any time.
 """
 
 from __future__ import annotations
@@ -31,20 +31,24 @@ from memories.retrieval import passages
 
 BATCH = 32
 BACKOFF_BASE_S = 5  # 5 s · 2^attempts
-RETENTION = timedelta(days=14)  # how long closed jobs are kept
+RETENTION = timedelta(days=14)  # closed jobs are deleted after this
+FAILED_PAUSE = timedelta(minutes=15)  # before the reconciler queues a unit again whose job failed for good
 
 
 @dataclass(frozen=True)
 class VectorSource:
-    """What has vectors: `rows` with `embedding_model` and `embedding_text_hash`, what of a row is embedded, and the
-    column that holds the vectors, their own or of their passages."""
+    """A kind of text that is searched by vector.
+
+    Its rows have the columns `embedding_model` and `embedding_text_hash`. The vectors are in `vector_column` of the
+    model `vectors`, which is the model of the rows or of their passages.
+    """
 
     kind: str
-    rows: Callable[[], QuerySet[Any]]  # those that should have a vector
-    text: Expression | F
+    rows: Callable[[], QuerySet[Any]]  # that should have a vector
+    text: Expression | F  # the text of a row that is embedded
     vectors: type[models.Model]
     vector_column: str
-    missing: Q
+    missing: Q  # true for a row without vectors
     index: Callable[[Mapping[UUID, str], embedding.Waiting], dict[UUID, Vectors]]
 
     @property
@@ -57,8 +61,8 @@ class VectorSource:
             function="sha256",
             output_field=models.BinaryField(),
         )
-        stamped = Q(embedding_text_hash__isnull=False, embedding_text_hash=sha256, embedding_model=model)
-        return self.rows().filter(self.missing | ~stamped)
+        is_current = Q(embedding_text_hash__isnull=False, embedding_text_hash=sha256, embedding_model=model)
+        return self.rows().filter(self.missing | ~is_current)
 
 
 SOURCES: Registry[VectorSource] = Registry("vector sources")
@@ -67,12 +71,14 @@ SOURCES: Registry[VectorSource] = Registry("vector sources")
 def index(
     kind: str, texts: Mapping[UUID, str], waiting: embedding.Waiting = embedding.Waiting.CALLER
 ) -> dict[UUID, Vectors]:
-    """Gives these units the vectors of these texts, unless a text has changed meanwhile; answers the vectors of each,
-    (passages, dimensions). Raises EmbedderUnavailable."""
+    """Embed the texts of these units and save the vectors; return the vectors of each unit, (passages, dimensions).
+
+    The vectors of a unit whose text has changed meanwhile are not saved. Raises EmbedderUnavailable.
+    """
     try:
         return SOURCES[kind].index(texts, waiting)
-    except DataError as error:  # the column holds other dimensions than the setting says
-        raise embedding.EmbedderUnavailable(dimension_fault() or str(error)) from error
+    except DataError as error:  # the column's dimensions differ from EMBEDDING_DIMENSIONS
+        raise embedding.EmbedderUnavailable(dimension_problem() or str(error)) from error
 
 
 def index_memories(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
@@ -85,7 +91,7 @@ def index_memories(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dic
 def passage_source(
     kind: str, rows: Callable[[], QuerySet[Any]], text: Expression | F, table: type[models.Model], owner: str
 ) -> VectorSource:
-    """A source whose texts have their passages in a table of their own, where the column `owner` names the row."""
+    """Return a source that stores its passages in `table`, where the column `owner` refers to the row."""
 
     def index_rows(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
         encoded, model = passages.encode(list(texts.values()), waiting=waiting)
@@ -94,7 +100,7 @@ def passage_source(
             for pk, content in texts.items():
                 row = rows().alias(content_now=text).filter(pk=pk, content_now=content)
                 if not row.update(**passages.stamp_of(content, model)):
-                    del units[pk]  # its text has changed meanwhile, or it is gone
+                    del units[pk]  # the text has changed meanwhile, or the row was deleted
             table._default_manager.filter(**{f"{owner}__in": list(units)}).delete()
             prepared_statements.insert(passages.rows_of(table, owner, units))
         return {pk: part.vectors for pk, part in units.items()}
@@ -115,7 +121,7 @@ MEMORIES = VectorSource(
 
 
 def column_dimensions() -> dict[str, int]:
-    """Table → dimensions of its vector column, of those that exist."""
+    """Return table → dimensions of its vector column, for the tables that exist."""
     columns = [(source.vectors._meta.db_table, source.vector_column) for source in SOURCES.values()]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -127,12 +133,13 @@ def column_dimensions() -> dict[str, int]:
         return dict(cursor.fetchall())
 
 
-def dimension_fault() -> str:
-    """That a vector column holds other dimensions than EMBEDDING_DIMENSIONS, and what to do; nothing while all fit."""
-    wrong = {table: n for table, n in column_dimensions().items() if n != settings.EMBEDDING_DIMENSIONS}
+def dimension_problem() -> str:
+    """Return which vector columns differ from EMBEDDING_DIMENSIONS and what the operator can do, or "" if none do."""
+    sizes = column_dimensions()
+    wrong = {table: dimensions for table, dimensions in sizes.items() if dimensions != settings.EMBEDDING_DIMENSIONS}
     if not wrong:
         return ""
-    columns = ", ".join(f"{table} {n}" for table, n in sorted(wrong.items()))
+    columns = ", ".join(f"{table} {dimensions}" for table, dimensions in sorted(wrong.items()))
     expected = settings.EMBEDDING_DIMENSIONS
     return (
         f"EMBEDDING_DIMENSIONS is {expected}, the vector columns hold: {columns}. "
@@ -140,11 +147,11 @@ def dimension_fault() -> str:
     )
 
 
-# -- one unit ------------------------------------------------------------------------------------------------
+# -- jobs ------------------------------------------------------------------------------------------------
 
 
 def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
-    """Opens a job per unit that has none open; returns how many jobs were asked for."""
+    """Open a job for each unit without an open one; return the number of units."""
     jobs = [IndexJob(source_kind=kind, source_id=unit, trigger_kind=trigger) for unit in units]
     prepared_statements.insert_missing(jobs)
     return len(jobs)
@@ -154,7 +161,7 @@ def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
 
 
 def reconcile(model: str, *, limit: int = 10_000) -> int:
-    """Opens jobs for gaps, oldest units that nobody works on; returns how many. Run periodically."""
+    """Open jobs for gaps that have no open job, at most `limit` of each kind; return how many. Run periodically."""
     opened = 0
     for source in SOURCES.values():
         has_open_job = IndexJob.objects.filter(
@@ -162,15 +169,14 @@ def reconcile(model: str, *, limit: int = 10_000) -> int:
             source_id=models.OuterRef("pk"),
             status__in=[JobStatus.PENDING, JobStatus.RUNNING],
         )
-        # A unit whose job failed for good waits for somebody, or for a quarter of an hour.
         recently_failed = IndexJob.objects.filter(
             source_kind=source.kind,
             source_id=models.OuterRef("pk"),
             status=JobStatus.FAILED,
-            completed_at__gt=timezone.now() - timedelta(minutes=15),
+            completed_at__gt=timezone.now() - FAILED_PAUSE,
         )
-        waiting = source.gaps(model).exclude(models.Exists(has_open_job)).exclude(models.Exists(recently_failed))
-        opened += enqueue(source.kind, waiting.values_list("pk", flat=True)[:limit], Trigger.RECONCILER)
+        due = source.gaps(model).exclude(models.Exists(has_open_job)).exclude(models.Exists(recently_failed))
+        opened += enqueue(source.kind, due.values_list("pk", flat=True)[:limit], Trigger.RECONCILER)
     return opened
 
 
@@ -179,34 +185,39 @@ def worker_name() -> str:
 
 
 def reap() -> int:
-    """Frees jobs whose worker is gone: the lease ran out, or the process on this machine no longer lives."""
+    """Release the jobs of dead workers; return how many.
+
+    A worker is dead if its lease has expired or if its process on this machine has ended.
+    """
     running = IndexJob.objects.filter(status=JobStatus.RUNNING)
     host = socket.gethostname()
     names = running.filter(worker_id__startswith=f"{host}:").values_list("worker_id", flat=True).distinct()
-    dead = [name for name in names if not _lives(int(name.rpartition(":")[2]))]
-    is_gone = Q(worker_id__in=dead) | Q(lease_expires_at__lt=timezone.now())
-    return running.filter(is_gone).update(status=JobStatus.PENDING, worker_id="", lease_expires_at=None)
+    dead = [name for name in names if not _is_running(int(name.rpartition(":")[2]))]
+    is_abandoned = Q(worker_id__in=dead) | Q(lease_expires_at__lt=timezone.now())
+    return running.filter(is_abandoned).update(status=JobStatus.PENDING, worker_id="", lease_expires_at=None)
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except PermissionError:  # the process exists and belongs to another user
         pass
     return True
 
 
 def due_jobs(kinds: Iterable[str] = ()) -> QuerySet[IndexJob]:
-    """Those of these kinds, of vectors unless said otherwise, that nobody works on."""
+    """Return the jobs that may run now and that no worker has claimed. `kinds` defaults to all vector sources."""
     due = IndexJob.objects.filter(status=JobStatus.PENDING, next_run_at__lte=timezone.now())
     return due.filter(source_kind__in=list(kinds) or list(SOURCES))
 
 
 def claim(worker: str, size: int = BATCH, kinds: Iterable[str] = ()) -> list[IndexJob]:
-    """Takes up to `size` due jobs of these kinds for this worker, of vectors unless said otherwise; rows that another
-    one is taking are passed over."""
+    """Claim up to `size` due jobs for this worker. `kinds` defaults to all vector sources.
+
+    Jobs that another worker is claiming at the same moment are skipped.
+    """
     now = timezone.now()
     with transaction.atomic():
         due = due_jobs(kinds)
@@ -224,7 +235,7 @@ def claim(worker: str, size: int = BATCH, kinds: Iterable[str] = ()) -> list[Ind
 
 
 def run_batch(worker: str) -> tuple[int, int]:
-    """Claims and does one batch: (jobs closed well, jobs put back or failed); (0, 0) when none is due."""
+    """Claim and run one batch of jobs; return how many succeeded, and how many were put back or failed."""
     jobs = claim(worker)
     completed = failed = 0
     for kind in {job.source_kind for job in jobs}:
@@ -251,19 +262,22 @@ def _embed_units(kind: str, jobs: list[IndexJob]) -> list[IndexJob]:
 
 
 def close(worker: str, jobs: list[IndexJob]) -> None:
-    """These are done, and so is what failed of the same units before."""
+    """Mark these jobs as succeeded, unless another worker has taken them over."""
     now = timezone.now()
     IndexJob.objects.filter(pk__in=[job.pk for job in jobs], worker_id=worker).update(
         status=JobStatus.SUCCEEDED, completed_at=now, lease_expires_at=None, last_error=""
     )
-    # A later success settles the earlier failures of the same unit.
+    # A success also resolves the earlier failures of the same unit.
     IndexJob.objects.filter(
         source_id__in=[job.source_id for job in jobs], status=JobStatus.FAILED, resolved_at__isnull=True
     ).update(resolved_at=now)
 
 
 def put_back(worker: str, jobs: Iterable[IndexJob], error: str, attempts: int | None = None) -> None:
-    """After a fault: again later, each time after a longer pause, or failed after so many attempts."""
+    """Reschedule jobs after an error, with a pause that doubles each time, or mark them as failed.
+
+    A job fails after `attempts`, or INDEX_MAX_ATTEMPTS unless given.
+    """
     now = timezone.now()
     for job in jobs:
         row = IndexJob.objects.filter(pk=job.pk, worker_id=worker)
@@ -281,7 +295,7 @@ def put_back(worker: str, jobs: Iterable[IndexJob], error: str, attempts: int | 
 
 
 def delete_closed_jobs() -> int:
-    """Removes closed jobs past their retention; unresolved failures stay until somebody has seen to them."""
+    """Delete closed jobs after RETENTION, except unresolved failures; return how many."""
     old = IndexJob.objects.filter(completed_at__lt=timezone.now() - RETENTION)
-    settled = Q(status=JobStatus.SUCCEEDED) | Q(status=JobStatus.FAILED, resolved_at__isnull=False)
-    return old.filter(settled).delete()[0]
+    is_resolved = Q(status=JobStatus.SUCCEEDED) | Q(status=JobStatus.FAILED, resolved_at__isnull=False)
+    return old.filter(is_resolved).delete()[0]

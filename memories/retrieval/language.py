@@ -1,7 +1,8 @@
-"""Which language a text is in, so that its words are stemmed by that language's rules.
+"""Language detection, so that the words of a text are stemmed by the rules of its language.
 
-Scripts without spaces are told by their characters; the rest by py3langid among RECALL_LANGUAGES, and only where it is
-sure: a short text stays without a language, and is read by the installation's configuration.
+A text in a script without spaces is recognized by its characters. Any other text is classified by py3langid among
+RECALL_LANGUAGES. If the text is short or the classifier unsure, the text gets no language, and the installation's
+text-search configuration applies.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from memories.models.fields import CONFIGURATIONS, UNSPACED, text_search_config
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-SURE = 0.95  # of 6,200 English turns and facts none was taken for another language at this
-MIN_LETTERS = 12
-IDENTIFIERS = re.compile(r"\S*[\d_./:@#]\S*")  # say nothing of the language around them
+MIN_PROBABILITY = 0.95  # at this value none of 6,200 English turns and facts was taken for another language
+MIN_LETTERS = 12  # of a text that is classified
+IDENTIFIERS = re.compile(r"\S*[\d_./:@#]\S*")  # removed before classification, because they have no language
 KANA, HANGUL = re.compile("[\u3040-\u30ff]"), re.compile("[\uac00-\ud7a3]")
 RUN = re.compile(f"[{UNSPACED}]{{2}}")
 
 
 def language_of(text: str) -> str:
-    """The ISO 639-1 code of the text's language, of RECALL_LANGUAGES; empty where it can't be told."""
-    code = _script_language(text) or _likeliest(IDENTIFIERS.sub(" ", text))
+    """Return the ISO 639-1 code of the text's language, or "" if it is unknown or not among RECALL_LANGUAGES."""
+    code = _script_language(text) or _most_likely_language(IDENTIFIERS.sub(" ", text))
     return code if code in settings.RECALL_LANGUAGES else ""
 
 
 def configuration_of(code: str) -> str:
-    """The text-search configuration of a language: the installation's where it has none of its own."""
+    """Return the text-search configuration of a language, or the installation's if the language has none."""
     return CONFIGURATIONS.get(code) or text_search_config()
 
 
 def warm_up() -> None:
-    """Loads the model, a second's work, before somebody waits for it."""
+    """Load the model, which takes a second, before a request needs it."""
     _identifier(tuple(settings.RECALL_LANGUAGES))
 
 
@@ -48,16 +49,16 @@ def _script_language(text: str) -> str:
     return "ko" if HANGUL.search(text) else "zh"
 
 
-def _likeliest(text: str) -> str:
+def _most_likely_language(text: str) -> str:
     if len(settings.RECALL_LANGUAGES) < 2 or sum(map(str.isalpha, text)) < MIN_LETTERS:
         return ""
     code, probability = _identifier(tuple(settings.RECALL_LANGUAGES)).classify(text)
-    return str(code) if probability >= SURE else ""
+    return str(code) if probability >= MIN_PROBABILITY else ""
 
 
 @lru_cache(maxsize=2)
 def _identifier(languages: tuple[str, ...]) -> LanguageIdentifier:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415 - takes a second with its model
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415 - the import and its model take a second
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     identifier.set_languages(list(languages))

@@ -1,4 +1,4 @@
-"""Near-duplicates: what a new memory is suggested to be compared with, never merged with."""
+"""Near-duplicate search by cosine similarity. Similar memories are suggested for comparison and never merged."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from memories.models import MemoryRecord, Passage, Status
 from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
 
-MAX_SIMILAR = 5
-ROUNDING = 1e-4  # between PostgreSQL's cosine and ours
+MAX_SIMILAR = 5  # similar memories returned for a memory
+ROUNDING = 1e-4  # difference between the cosines of PostgreSQL and of numpy
 LOOKED_AT = 20  # nearest records whose whole texts are compared
 
 
@@ -30,22 +30,26 @@ class Similar:
 
 
 def whole_cosine(first: Vectors, second: Vectors) -> float:
-    """How alike two texts are as a whole, from their passages (n, dimensions) and (m, dimensions) of unit length: of
-    the one whose passages have the worse likes in the other, their mean. Of short texts, the cosine."""
+    """Return the similarity of two whole texts from their passages, (n, dimensions) and (m, dimensions), unit length.
+
+    Each passage of a text is matched with the most similar passage of the other text. The result is the mean of these
+    cosines, for the text whose mean is lower: a text is not a duplicate of one that only contains it. For two short
+    texts, of one passage each, it is their cosine.
+    """
     cosines = first @ second.T
     return float(min(cosines.max(axis=1).mean(), cosines.max(axis=0).mean()))
 
 
 def vectors_of(ids: Sequence[UUID]) -> dict[UUID, Vectors]:
-    """The passages' vectors of each of these records that has some."""
+    """Return the vectors of each record's passages, (passages, dimensions), of the records that have some."""
     rows = Passage.objects.filter(record__in=ids).order_by("record", "start").values_list("record_id", "vector")
-    lists: dict[UUID, list[Vectors]] = {}
+    by_record: dict[UUID, list[Vectors]] = {}
     for pk, vector in rows:
-        lists.setdefault(pk, []).append(np.asarray(vector, dtype=np.float32))
-    return {pk: np.stack(vectors) for pk, vectors in lists.items()}
+        by_record.setdefault(pk, []).append(np.asarray(vector, dtype=np.float32))
+    return {pk: np.stack(vectors) for pk, vectors in by_record.items()}
 
 
-# The records nearest to any of some vectors, best first.
+# The records nearest to any of the vectors, nearest first.
 NEAREST = """
     SELECT record_id, distance FROM (
         SELECT p.record_id, min(p.vector <=> wanted.vector) AS distance
@@ -61,8 +65,10 @@ NEAREST = """
 def nearest_records(
     scope: Condition, vectors: Vectors, *, besides: Sequence[UUID] = (), exact: bool | None = None
 ) -> dict[UUID, float]:
-    """The lasting records of the scope nearest to any of these passages, best first, with the distance of their best
-    one."""
+    """Return the records of the scope nearest to any of these passages, with the distance of their nearest passage.
+
+    The nearest record is first. Short-term turns are left out.
+    """
     is_exact = is_small(scope) if exact is None else exact
     distance = _distance("passage.vector", "wanted.vector", exact=is_exact)
     sql = NEAREST.format(scope=scope.sql, distance=distance, looked_at=LOOKED_AT)
@@ -77,34 +83,37 @@ def _distance(first: str, second: str, *, exact: bool) -> str:
 def similar_to(
     caller: Caller, vectors: Vectors, *, threshold: float, besides: MemoryRecord | None = None
 ) -> list[Similar]:
-    """Living memories that the caller sees and whose whole text has cosine ≥ threshold, nearest first, at most five.
+    """Return the memories most similar to these passages, at most MAX_SIMILAR, the most similar first.
 
-    Left out: `besides` itself and what it corrects.
+    Only active and stale facts that the caller may see are searched, without `besides` and the memory it corrects.
     """
-    left_out = [besides.pk, *filter(None, [besides.supersedes_id])] if besides else []
-    return like(_living_facts(caller), vectors, threshold, besides=left_out)[:MAX_SIMILAR]
+    excluded = [besides.pk, *filter(None, [besides.supersedes_id])] if besides else []
+    return similar_records(_current_facts(caller), vectors, threshold, besides=excluded)[:MAX_SIMILAR]
 
 
-@lru_cache(maxsize=1_000)
-def _living_facts(caller: Caller) -> Condition:
-    """Compiled once for each reader; it holds no values but theirs."""
+@lru_cache(maxsize=1_000)  # the result depends only on the caller
+def _current_facts(caller: Caller) -> Condition:
     return condition(MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE]))
 
 
-def like(scope: Condition, vectors: Vectors, threshold: float, besides: Sequence[UUID] = ()) -> list[Similar]:
-    """The lasting records of the scope whose whole text has cosine ≥ threshold to the text of these passages, nearest
-    first."""
-    near_ones = nearest_records(scope, vectors, besides=besides)
-    # No text as a whole is more alike than its best passage.
-    worth_comparing = [pk for pk, distance in near_ones.items() if 1 - distance >= threshold - ROUNDING]
+def similar_records(
+    scope: Condition, vectors: Vectors, threshold: float, besides: Sequence[UUID] = ()
+) -> list[Similar]:
+    """Return the records of the scope whose whole text has cosine ≥ threshold with these passages, most similar first.
+
+    Short-term turns are left out.
+    """
+    distances = nearest_records(scope, vectors, besides=besides)
+    # A whole text is never more similar than its most similar passage.
+    worth_comparing = [pk for pk, distance in distances.items() if 1 - distance >= threshold - ROUNDING]
     vectors_by_record = vectors_of(worth_comparing) if worth_comparing else {}
     cosines = {pk: whole_cosine(vectors, other_vectors) for pk, other_vectors in vectors_by_record.items()}
-    near = sorted((pk for pk in cosines if cosines[pk] >= threshold), key=lambda pk: (-cosines[pk], pk))
-    records = MemoryRecord.objects.defer("search").in_bulk(near)
-    return [Similar(records[pk], cosines[pk]) for pk in near if pk in records]
+    similar = sorted((pk for pk in cosines if cosines[pk] >= threshold), key=lambda pk: (-cosines[pk], pk))
+    records = MemoryRecord.objects.defer("search").in_bulk(similar)
+    return [Similar(records[pk], cosines[pk]) for pk in similar if pk in records]
 
 
-# The nearest living memories of each passage of some records.
+# For each passage of the given records, the two nearest records of the scope.
 NEAREST_OF = """
     SELECT subject.record_id, near.record_id
     FROM memory_passages subject {subject_record} CROSS JOIN LATERAL (
@@ -120,8 +129,10 @@ SAME_ENTITIES = "AND memory_records.entity_urns && subject_record.entity_urns"
 def nearest_of(
     scope: Condition, ids: Sequence[UUID], *, threshold: float, same_entities: bool = False
 ) -> dict[UUID, Similar]:
-    """For each of these records the nearest one of the scope by meaning, where its cosine ≥ threshold. With
-    `same_entities` those alone are compared that share an entity, which spares a large scope most of its distances."""
+    """Return, for each of these records, the most similar record of the scope if its cosine ≥ threshold.
+
+    With `same_entities`, only records that share an entity are compared, which saves most distances in a large scope.
+    """
     sql = NEAREST_OF.format(
         scope=scope.sql,
         distance=_distance("p.vector", "subject.vector", exact=same_entities or is_small(scope)),
@@ -133,19 +144,24 @@ def nearest_of(
         pairs = set(cursor.fetchall())
     vectors = vectors_of(list({pk for pair in pairs for pk in pair}))
     best: dict[UUID, tuple[float, UUID]] = {}
-    for subject, near in pairs:
-        cosine = whole_cosine(vectors[subject], vectors[near])
-        best[subject] = max(best.get(subject, (-1.0, near)), (cosine, near))
+    for subject, other in pairs:
+        cosine = whole_cosine(vectors[subject], vectors[other])
+        best[subject] = max(best.get(subject, (-1.0, other)), (cosine, other))
     nearest_pairs = {subject: pair for subject, pair in best.items() if pair[0] >= threshold}
-    records = MemoryRecord.objects.defer("search").in_bulk([near for _, near in nearest_pairs.values()])
+    records = MemoryRecord.objects.defer("search").in_bulk([other for _, other in nearest_pairs.values()])
     return {
-        subject: Similar(records[near], cosine) for subject, (cosine, near) in nearest_pairs.items() if near in records
+        subject: Similar(records[other], cosine)
+        for subject, (cosine, other) in nearest_pairs.items()
+        if other in records
     }
 
 
 def group_near_duplicates(ids: Sequence[UUID], *, threshold: float) -> list[list[UUID]]:
-    """These records in groups of near-duplicates (cosine ≥ threshold to some other of the group), in the given order;
-    a record without a vector or without a like is a group of its own."""
+    """Return these records in groups of near-duplicates, in the given order.
+
+    Each record of a group has cosine ≥ threshold with some other record of it. A record without a vector or without a
+    near-duplicate is a group of one.
+    """
     vectors = vectors_of(ids)
     group_of: dict[UUID, list[UUID]] = {pk: [pk] for pk in ids}
     indexed = [pk for pk in ids if pk in vectors]
@@ -155,13 +171,13 @@ def group_near_duplicates(ids: Sequence[UUID], *, threshold: float) -> list[list
         first, second = np.nonzero(np.triu(matrix @ matrix.T >= threshold, k=1))
         for i, j in sorted({(int(owners[a]), int(owners[b])) for a, b in zip(first, second, strict=True)}):
             if i != j and whole_cosine(vectors[indexed[i]], vectors[indexed[j]]) >= threshold:
-                _join(group_of, indexed[i], indexed[j])
-    groups = {id(group): group for group in group_of.values()}  # in the order of their first members
+                _merge_groups(group_of, indexed[i], indexed[j])
+    groups = {id(group): group for group in group_of.values()}  # ordered by their first members
     position = {pk: number for number, pk in enumerate(ids)}
     return [sorted(group, key=position.__getitem__) for group in groups.values()]
 
 
-def _join(group_of: dict[UUID, list[UUID]], first: UUID, second: UUID) -> None:
+def _merge_groups(group_of: dict[UUID, list[UUID]], first: UUID, second: UUID) -> None:
     into, other_group = group_of[first], group_of[second]
     if into is other_group:
         return

@@ -1,8 +1,8 @@
-"""A memory's text as passages, so that a sentence is found by meaning wherever it stands.
+"""Passages: the windows of a memory's text that are embedded, so that every sentence of a long text can be found.
 
-The packaged model reads 256 word pieces, and a vector of much text says little of any sentence. A short text is one
-passage; a longer one is cut at the ends of sentences, neighbours overlapping by one sentence. A passage keeps offsets,
-never text.
+The packaged model reads at most 256 word pieces, and the vector of a long text represents none of its sentences well. A
+short text is one passage. A longer text is cut between sentences, and adjacent passages overlap by one sentence. A
+passage stores offsets into the text, not the text itself.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from memories.models import MemoryRecord, Passage, Tier
 from memories.models.record import SPOKEN
 from memories.retrieval.token_similarity import bits_of
 
-MAX_WHOLE = 600  # characters of a text that stays one passage
-MAX_PASSAGE = 200  # characters of a passage of a longer one: two or three sentences (bench/long_texts.py)
+MAX_WHOLE = 600  # characters; a longer text is cut into passages
+MAX_PASSAGE = 200  # characters of such a passage: two or three sentences (bench/long_texts.py)
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
 
 
@@ -37,23 +37,19 @@ class Window:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text's windows, their vectors (windows, dimensions), and their word pieces where the model tells."""
-
     windows: list[Window]
-    vectors: Vectors
-    tokens: list[Tokens] | None
+    vectors: Vectors  # (windows, dimensions)
+    tokens: list[Tokens] | None  # word pieces by window, if the model returns them
 
 
 @dataclass(frozen=True)
 class Stamped:
-    """A text's passages with the model that made them."""
-
     passages: Encoded
     model: str
 
 
 def windows_of(text: str) -> list[Window]:
-    """The passages of a text, in order; together they cover it."""
+    """Split a text into windows, in order. Together they cover the whole text."""
     if len(text) <= MAX_WHOLE:
         return [Window(0, len(text))]
     sentences = _sentences(text)
@@ -66,16 +62,15 @@ def windows_of(text: str) -> list[Window]:
         windows.append(Window(sentences[first].start, sentences[last].stop))
         if last + 1 >= len(sentences):
             break
-        first = last if last > first else last + 1
+        first = last if last > first else last + 1  # overlap by one sentence, unless the window has only one
     return windows
 
 
 def _sentences(text: str) -> list[Window]:
-    """Its sentences; one that is longer than a passage is cut at a space."""
     sentences: list[Window] = []
     start = 0
     for stop in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
-        while stop - start > MAX_PASSAGE:
+        while stop - start > MAX_PASSAGE:  # cut a long sentence at a space, if it has one
             space = text.rfind(" ", start + MAX_PASSAGE // 2, start + MAX_PASSAGE)
             cut = space + 1 if space > 0 else start + MAX_PASSAGE
             sentences.append(Window(start, cut))
@@ -87,27 +82,27 @@ def _sentences(text: str) -> list[Window]:
 
 
 def encode(texts: Sequence[str], *, waiting: embedding.Waiting = embedding.Waiting.CALLER) -> tuple[list[Encoded], str]:
-    """Each text's passages, all in one go, and the model's name. Raises EmbedderUnavailable."""
+    """Encode all texts together; return the passages of each, and the model's name. Raises EmbedderUnavailable."""
     windows = [windows_of(text) for text in texts]
     flat = [text[w.start : w.stop] for text, parts in zip(texts, windows, strict=True) for w in parts]
     vectors, tokens, model = embedding.embed_tokens(flat, waiting=waiting)
-    answers, start = [], 0
+    encoded, start = [], 0
     for parts in windows:
         stop = start + len(parts)
-        answers.append(Encoded(parts, vectors[start:stop], tokens[start:stop] if tokens is not None else None))
+        encoded.append(Encoded(parts, vectors[start:stop], tokens[start:stop] if tokens is not None else None))
         start = stop
-    return answers, model
+    return encoded, model
 
 
 def nearest_passages(ids: Sequence[UUID], vector: Sequence[float]) -> dict[UUID, tuple[int, int]]:
-    """From and to of the passage of each record that is nearest to a question."""
+    """Return, for each record, the start and stop of its passage nearest to the question's vector."""
     distance = CosineDistance("vector", list(vector))
     rows = Passage.objects.filter(record__in=ids).order_by("record_id", distance, "start").distinct("record_id")
     return {pk: (start, stop) for pk, start, stop in rows.values_list("record_id", "start", "stop")}
 
 
 def rows_of(kind: type[Model], owner: str, units: Mapping[UUID, Encoded]) -> list[Model]:
-    """New rows of a table of passages; `owner` is its column that names whose text it is."""
+    """Return unsaved rows of a table of passages. `owner` is its column that refers to the row with the text."""
     return [
         kind(**{owner: pk, "start": window.start, "stop": window.stop, "vector": encoded.vectors[n]})
         for pk, encoded in units.items()
@@ -116,28 +111,31 @@ def rows_of(kind: type[Model], owner: str, units: Mapping[UUID, Encoded]) -> lis
 
 
 def stamp_of(text: str, model: str) -> dict[str, Any]:
-    """What a record keeps of the passages that it has."""
+    """Return the fields of a record that identify the text and the model of its passages."""
     return {"embedding_model": model, "embedding_text_hash": embedding.text_hash(text)}
 
 
 def keep(units: Mapping[UUID, Encoded], turns: Collection[UUID] = ()) -> None:
-    """Writes the passages of records that have none, inside the caller's transaction; `turns` are short-term."""
+    """Insert the passages of records that have none. `turns` are the short-term records among them.
+
+    Runs inside the caller's transaction.
+    """
     prepared_statements.insert(
         [p for pk, encoded in units.items() for p in _passages(pk, encoded, short_term=pk in turns)]
     )
 
 
 def store(units: Mapping[UUID, tuple[str, Encoded]], model: str) -> set[UUID]:
-    """Keeps the passages of these records, unless a text has changed meanwhile; returns the records that have them."""
+    """Replace the passages of these records, except where the text has changed meanwhile; return the updated ids."""
     with transaction.atomic():
-        units_now = {pk for pk, (text, _) in units.items() if _stamp(pk, text, model)}
-        Passage.objects.filter(record__in=units_now).delete()
-        turns = MemoryRecord.objects.filter(pk__in=units_now, tier=Tier.SHORT_TERM).values_list("pk", flat=True)
-        keep({pk: units[pk][1] for pk in units_now}, set(turns))
-    return units_now
+        updated = {pk for pk, (text, _) in units.items() if _stamp_if_unchanged(pk, text, model)}
+        Passage.objects.filter(record__in=updated).delete()
+        turns = MemoryRecord.objects.filter(pk__in=updated, tier=Tier.SHORT_TERM).values_list("pk", flat=True)
+        keep({pk: units[pk][1] for pk in updated}, set(turns))
+    return updated
 
 
-def _stamp(pk: UUID, text: str, model: str) -> bool:
+def _stamp_if_unchanged(pk: UUID, text: str, model: str) -> bool:
     row = MemoryRecord.objects.alias(said=SPOKEN).filter(pk=pk, said=text)
     return bool(row.update(**stamp_of(text, model)))
 

@@ -1,8 +1,9 @@
-"""What a question says of who spoke and when, for conversations: scores between 0 and 1 that join the ranking.
+"""Speaker and date cues in a question, as ranking features between 0 and 1 for turns of conversations.
 
-speaker: 1 if exactly one speaker of the candidates is named in the question and said this. date: the share of the
-question's month, day and year that the time of speaking has. when: the question asks for a time and the text holds a
-word of time. asks: the text is itself a question.
+speaker  1 if the question names exactly one speaker of the candidates, and that speaker said this turn
+date     the weighted share of the month, day and year named in the question that match the turn's time
+when     1 if the question asks for a time and the text contains a word about time
+asks     1 if the text is itself a question
 """
 
 from __future__ import annotations
@@ -40,10 +41,8 @@ DATE_PART = (
 
 @dataclass(frozen=True)
 class Cues:
-    """Read from the question's text."""
-
-    names: tuple[str, ...] = ()  # what may be a speaker's name: runs of one to three words, in lower case
-    month: int = 0
+    names: tuple[str, ...] = ()  # possible speaker names: all runs of one to three words, in lower case
+    month: int = 0  # 0 if the question names none
     day: int = 0
     year: int = 0
     asks_when: bool = False
@@ -62,12 +61,12 @@ class Cues:
 
     @property
     def date_shares(self) -> dict[str, float]:
-        """The parts of a date that the question names, with what each counts; 1 in all."""
+        """The parts of a date that the question names, with their weights, which sum to 1."""
         parts = {part: weight for part, weight in WEIGHT_OF_PART.items() if getattr(self, part)}
         return {part: weight / sum(parts.values()) for part, weight in parts.items()}
 
     def sql(self) -> tuple[str, str, dict[str, Any]]:
-        """SQL of the weighed speaker and date, the columns of `scored` that it needs, and its parameters."""
+        """Return SQL for the weighted speaker and date, the columns of `scored` that it needs, and its parameters."""
         if not self.names:
             return "0::float8", "", {}
         shares = self.date_shares
@@ -80,7 +79,7 @@ class Cues:
         return CUE, COLUMNS.format(date=date), params
 
     def date(self, moment: Any) -> float:
-        """The share of the named date that the moment has."""
+        """Return the weighted share of the named date that matches `moment`."""
         return sum(share for part, share in self.date_shares.items() if getattr(moment, part) == getattr(self, part))
 
     def time(self, text: str) -> bool:
@@ -94,15 +93,15 @@ def asks(text: str) -> bool:
 def _month_and_day(words: list[str]) -> tuple[int, int]:
     for position, word in enumerate(words):
         if month := _months().get(word, 0):
+            # "3 of May", "3rd May", "May 3rd"
             around = words[max(position - 2, 0) : position] + words[position + 1 : position + 2]
-            days = [int(match[1]) for near in around if (match := re.fullmatch(r"(\d{1,2})(st|nd|rd|th)?", near))]
+            days = [int(match[1]) for other in around if (match := re.fullmatch(r"(\d{1,2})(st|nd|rd|th)?", other))]
             return month, next((day for day in days if 1 <= day <= 31), 0)
     return 0, 0
 
 
 @lru_cache(maxsize=1)
 def _months() -> dict[str, int]:
-    """Names of the months, whole, in the languages that memories are written in."""
     names: dict[str, int] = {}
     for language in settings.RECALL_LANGUAGES:
         names |= {name.lower(): number for number, name in get_month_names("wide", locale=language).items()}

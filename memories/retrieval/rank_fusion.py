@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion of lists that were ranked by different scores (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+"""Reciprocal rank fusion of lists ranked by different scores (Cormack, Clarke and Büttcher, SIGIR 2009)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def fuse(arms: Iterable[Iterable[Key]]) -> dict[Key, float]:
-    """The sum of 1 / (RRF_K + rank) over the lists, each the best first, ranks from one; in the order of their first
-    mention."""
+    """Return, for each key, the sum of 1 / (RRF_K + rank) over the lists. Each list is best first, ranks start at 1.
+
+    Keys are in the order of their first occurrence.
+    """
     fused: dict[Key, float] = {}
     for arm in arms:
         for rank, key in enumerate(arm, start=1):

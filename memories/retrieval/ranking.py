@@ -1,10 +1,15 @@
-"""The statement that makes candidates and scores them: one round trip.
+"""The first stage of recall: one SQL statement that finds candidates in a scope and scores them.
 
-score = w_s · cosine + w_l · idf coverage (+ a bonus for named and near entities, + what the question says of speaker
-and date, where the scope holds conversations). Candidates are the top 50 by cosine, the top 50 by coverage of
-OR-matched words, and the newest 50 about the named entities. In a small scope one scan finds the words of every row,
-and their frequencies are exact; in a large one the arms use the indexes: the rarest words find rows, in which the
-others are counted too, so that no frequency tells of what the reader may not see.
+    score = w_semantic · cosine + w_lexical · coverage + bonus for named and related entities + speaker and date cues
+
+Coverage is the share of the question's idf that the words in a record account for. The cues count only for turns of
+conversations. Candidates come from three searches, called arms: the 50 records with the highest cosine, the 50 with the
+highest coverage, and the 50 newest about the named and related entities.
+
+A small scope is scanned, so word frequencies in it are exact. In a large scope the arms use the indexes: the rarest
+words find rows, and the frequencies of the other words are estimated from these rows. All frequencies are counted among
+rows that the reader may see, so that no score reveals a word of a hidden memory. If all words are common, their
+frequencies come from a table that reveals no such word either (see term_statistics.py).
 """
 
 from __future__ import annotations
@@ -28,26 +33,29 @@ from memories.retrieval import term_statistics, vector_index
 from memories.retrieval.question_features import Cues
 
 CANDIDATES = 50  # per arm
-PASSAGES_PER_CANDIDATE = 4  # nearest passages looked at for each record wanted: a long text has several
-ROWS_KEY, ROWS_KEPT_S = "memory-rows", 60
-ROWS_AT_EXACT_SCAN = 45_000  # rows in all up to which a scope of RECALL_EXACT_SCAN_ROWS is scanned
+PASSAGES_PER_CANDIDATE = 4  # nearest passages read per candidate, because a long text has several among them
+ROWS_KEY, ROWS_KEPT_S = "memory-rows", 60  # cache key prefix and lifetime of row counts
+ROWS_AT_EXACT_SCAN = 45_000  # in a larger table, scopes of more than RECALL_EXACT_SCAN_ROWS are scanned too
 ENTITY_BONUS = 1.0  # at distance 0, falling as 1 / (1 + distance): a named entity outweighs a fair match of words
 
 
 @dataclass(frozen=True)
 class Question:
-    """What the arms work with. `cues` are looked at where the scope holds conversations; a scope with `turns` is
-    scanned, since the vector index is without them."""
+    """A recall query, prepared for the arms."""
 
     vector: Sequence[float] | None = None
     terms: Sequence[term_statistics.Term] = ()
-    distances: dict[str, int] = field(default_factory=dict)
+    distances: dict[str, int] = field(default_factory=dict)  # URN of a named or related entity → distance in steps
     cues: Cues = field(default_factory=Cues)
-    turns: bool = False
+    turns: bool = False  # the scope has short-term turns, which are not in the vector index, so it is scanned
 
 
-# The rows that hold words of the question, which of them as bits, and how many rows hold each. A small scope is read
-# whole; of a large one, what the index finds by the rarest words.
+# scope: the rows to search, with a bit mask of the question's words in each. All rows of a small scope, or those that
+#   the index finds by the rarest words in a large one.
+# masks: how many rows have each combination of words.
+# counts: the number of rows, and of rows with each word.
+# weights, shares: the idf of each word, and its share of their sum.
+# coverages: the sum of the shares of each combination.
 SCOPE = """
     scope AS MATERIALIZED (SELECT id, {mask} AS mask FROM memory_records WHERE {scope}{found}),
     masks AS MATERIALIZED (SELECT mask, count(*) AS rows FROM scope GROUP BY mask),
@@ -58,20 +66,21 @@ SCOPE = """
 MASK = "CASE WHEN search @@ %(words)s::tsquery THEN {bits} ELSE 0::bigint END"
 COVERAGE = "CASE WHEN mask & {bit} <> 0 THEN s{n} ELSE 0 END"
 COUNT = "coalesce(sum(rows) FILTER (WHERE mask & {bit} <> 0), 0)"
-# Where common words are all that a question has, many rows hold them all; one is as good as another then.
+# If a question has only common words, many rows contain all of them, and any 2,000 of them will do.
 FOUND = " AND search @@ %(selective)s::tsquery LIMIT 2000"
 FOUND_TOTAL = "greatest(%(rows)s, sum(rows))"
-# Of a word by which no rows were looked for: its share of those that were found (Laplace's rule of succession).
+# The frequency of a word that was not used to find rows, estimated by its share of the rows found (Laplace's rule of
+# succession).
 FOUND_COUNT = "%(rows)s * (" + COUNT + " + 1) / (coalesce(sum(rows), 0) + 2)"
 GIVEN_IDF = "%(idf{n})s::float8 AS i{n}"
-IDF = "ln(1 + (total - n{n} + 0.5) / (n{n} + 0.5)) AS i{n}"  # BM25's; lexicon.idf
-# One arm each: the nearest vectors, the best covered words, the newest about the named entities.
+IDF = "ln(1 + (total - n{n} + 0.5) / (n{n} + 0.5)) AS i{n}"  # the same as term_statistics.idf
+# The arms: SEMANTIC_… by nearest vectors, LEXICAL by coverage, NEAR by named and related entities.
 SEMANTIC_SCANNED = """
     SELECT record_id FROM (
         SELECT p.record_id, p.vector <=> (SELECT vector FROM question) AS distance
         FROM memory_passages p JOIN scope ON scope.id = p.record_id ORDER BY distance LIMIT %(passages)s
     ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
-# Of the best sets of words alone, as many as have enough rows: most rows of a scope are never sorted.
+# Takes word combinations by falling coverage until they have enough rows, so that most rows are never sorted.
 LEXICAL = """
     SELECT id FROM (
         SELECT id FROM scope JOIN coverages USING (mask) WHERE mask = ANY(ARRAY(
@@ -95,7 +104,7 @@ NEAR = """
     ) near"""
 COSINE = """(SELECT 1 - min(p.vector <=> (SELECT vector FROM question)) FROM memory_passages p
     WHERE p.record_id = memory_records.id)"""
-# All candidates by one formula. Their ids as an array: a join makes the planner scan the table.
+# Scores the candidates of all arms. Their ids are an array, because with a join the planner scans the whole table.
 RANKED = """
     WITH question AS MATERIALIZED (SELECT %(vector)s::vector AS vector),{tables}
     candidates AS MATERIALIZED (SELECT DISTINCT record_id AS id FROM ({arms}) arms(record_id)),
@@ -113,8 +122,11 @@ BONUS = "CASE WHEN entity_urns && %(urns{0})s::varchar[] THEN %(bonus{0})s ELSE 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A row of the first stage, in its order; `score` is the plain formula's, in which words count less than among the
-    seeds of the second."""
+    """A row of the first stage.
+
+    The statement orders rows by the weights `seed_…` of RECALL_CONTEXT, to choose seeds for the second stage. `score`
+    is computed with RECALL_SEMANTIC_WEIGHT and RECALL_LEXICAL_WEIGHT, in which words count less.
+    """
 
     id: UUID
     created_at: datetime
@@ -126,20 +138,18 @@ class Candidate:
 
     @property
     def score(self) -> float:
-        return plain(self.cosine, self.coverage) + self.bonus
+        return plain_score(self.cosine, self.coverage) + self.bonus
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A row in its final place; `plain` is the first stage's score."""
-
     id: UUID
     created_at: datetime
     score: float
     cosine: float | None
     coverage: float
     bonus: float
-    plain: float
+    plain_score: float  # in the first stage
 
     @classmethod
     def of(cls, row: Candidate) -> Ranked:
@@ -147,35 +157,35 @@ class Ranked:
 
 
 def order(row: Ranked) -> tuple[float, float, UUID]:
-    """Best first; ties break by age and id, so that an answer can be reproduced."""
+    """Sort key: best first. Ties are broken by age and id, so that results are reproducible."""
     return -row.score, -row.created_at.timestamp(), row.id
 
 
-def plain(cosine: float | None, coverage: float) -> float:
+def plain_score(cosine: float | None, coverage: float) -> float:
     return float(settings.RECALL_SEMANTIC_WEIGHT * (cosine or 0.0) + settings.RECALL_LEXICAL_WEIGHT * coverage)
 
 
 def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[Candidate], list[float]]:
-    """The best rows of a scope of memory_records for this question, and the idf of each of its terms."""
-    rows = prepared_statements.rows(
-        *statement(scope, question, limit), once=True, binary=True
-    )  # its plan depends on the words
+    """Return the best rows of a scope of memory_records for this question, and the idf of each of its terms."""
+    sql, values = statement(scope, question, limit)
+    rows = prepared_statements.rows(sql, values, once=True, binary=True)  # once: the plan depends on the words
     return [Candidate(*row[:7]) for row in rows], list(rows[0][8]) if rows else []
 
 
 def is_small(scope: Condition) -> bool:
-    """Whether reading the whole scope is quicker and surer than the indexes (measured in bench/recall_speed.py).
+    """Return whether to scan the whole scope, which misses nothing, instead of using the indexes.
 
-    A scan takes time by the rows of the scope, the vector index by how many others stand between them: in proportion to
-    all rows / rows of the scope. The scope in which both take the same grows with the square root of all rows.
+    The limit is about where both take equally long (measured with bench/recall_speed.py). The time of a scan is
+    proportional to the rows of the scope. The time of the vector index is proportional to all rows / rows of the scope,
+    because it passes over the rows outside of the scope. So the limit grows with the square root of all rows.
     """
-    rows = _rows_in_all()
+    rows = _estimated_rows()
     limit = int(settings.RECALL_EXACT_SCAN_ROWS * max(1.0, math.sqrt(rows / ROWS_AT_EXACT_SCAN)))
     return rows < limit // 2 or _rows_up_to(scope, limit) <= limit
 
 
 def _rows_up_to(scope: Condition, limit: int) -> int:
-    """How many rows the scope has, or one more than `limit`; counted once in a while for each reader and filter."""
+    """Return the number of rows of the scope, or `limit` + 1 if there are more. Cached."""
     key = f"{ROWS_KEY}-{limit}-{hashlib.blake2b(repr(scope).encode(), digest_size=16).hexdigest()}"
     count = cache.get(key)
     if count is None:
@@ -184,11 +194,11 @@ def _rows_up_to(scope: Condition, limit: int) -> int:
     return int(count)
 
 
-def _rows_in_all() -> float:
-    """About how many memories there are, as the planner knows; asked once in a while."""
+def _estimated_rows() -> float:
     estimate = cache.get(ROWS_KEY)
     if estimate is None:
         with connection.cursor() as cursor:
+            # The planner's estimate, because counting all rows takes too long.
             cursor.execute("SELECT reltuples FROM pg_class WHERE oid = 'memory_records'::regclass")
             estimate = float(cursor.fetchone()[0])
         cache.set(ROWS_KEY, estimate, ROWS_KEPT_S)
@@ -196,10 +206,13 @@ def _rows_in_all() -> float:
 
 
 def statement(scope: Condition, question: Question, limit: int) -> tuple[str, dict[str, Any]]:
-    """The SQL for this scope. Values are parameters; what is formatted in are this module's fragments and the
-    scope's own condition, compiled by the ORM."""
-    looks = question.terms or question.vector is not None
-    exact = not looks or question.turns or is_small(scope)
+    """Return the SQL for this scope and its parameters.
+
+    All values are parameters. Only fragments of this module and the scope's condition, compiled by the ORM, are
+    formatted into the text.
+    """
+    searches_text = question.terms or question.vector is not None
+    exact = not searches_text or question.turns or is_small(scope)
     parts = _parts(question, scope.sql, exact=exact)
     bonus, bonuses = _bonus_sql(question.distances)
     arms = [*parts.arms, *([NEAR.format(scope=scope.sql)] if question.distances else [])]
@@ -230,11 +243,11 @@ def statement(scope: Condition, question: Question, limit: int) -> tuple[str, di
 
 @dataclass(frozen=True)
 class _Parts:
-    """What depends on the words of the question, and on whether the scope is scanned."""
+    """The fragments of the statement that depend on the question's words and on whether the scope is scanned."""
 
     arms: list[str]
     coverage: str = "0::float8"
-    mask: str = ""  # a column of the candidates: which words they hold
+    mask: str = ""  # a column of the candidates: the bit mask of their words
     idf_list: str = "ARRAY[]::float8[]"
     tables: str = ""
     joins: str = ""
@@ -253,7 +266,7 @@ def _parts(question: Question, scope_sql: str, *, exact: bool) -> _Parts:
     bits = " + ".join(f"CASE WHEN search @@ %(term{n})s::tsquery THEN {1 << n} ELSE 0 END" for n in numbers)
     mask = MASK.format(bits=bits)
     coverage = f"({' + '.join(COVERAGE.format(bit=1 << n, n=n) for n in numbers)})::float8"
-    is_whole = [selection is None or n < selection.terms for n in numbers]  # all rows with the word are counted
+    is_whole = [selection is None or n < selection.terms for n in numbers]  # whether all rows with the word are found
     tables = SCOPE.format(
         scope=scope_sql,
         mask=f"({bits})::bigint" if selection else mask,
@@ -266,7 +279,9 @@ def _parts(question: Question, scope_sql: str, *, exact: bool) -> _Parts:
     )
     params: dict[str, Any] = {"words": term_statistics.any_of(terms)} | {f"term{n}": terms[n].tsquery for n in numbers}
     if selection:
-        params |= {"selective": selection.tsquery, "rows": _rows_in_all()} | {f"idf{n}": terms[n].idf for n in numbers}
+        params |= {"selective": selection.tsquery, "rows": _estimated_rows()} | {
+            f"idf{n}": terms[n].idf for n in numbers
+        }
     return _Parts(
         arms=[*arms, LEXICAL],
         coverage=coverage,
@@ -279,11 +294,11 @@ def _parts(question: Question, scope_sql: str, *, exact: bool) -> _Parts:
 
 
 def _bonus_sql(distances: dict[str, int]) -> tuple[str, dict[str, Any]]:
-    """SQL for the bonus of the nearest of the record's entities."""
+    """Return SQL for the bonus of the record's entity at the least distance, and its parameters."""
     params: dict[str, Any] = {}
     cases = ""
     for distance in sorted(set(distances.values())):
         cases += BONUS.format(distance)
-        params[f"urns{distance}"] = [urn for urn, far in distances.items() if far == distance]
+        params[f"urns{distance}"] = [urn for urn, steps in distances.items() if steps == distance]
         params[f"bonus{distance}"] = ENTITY_BONUS / (1 + distance)
     return f"({cases}0{' END' * len(set(distances.values()))})::float8", params

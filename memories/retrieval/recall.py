@@ -1,7 +1,7 @@
-"""Recall: what may be read and answers best.
+"""Recall: find the memories that answer a query best, among those that the caller may see.
 
-One statement makes candidates and ranks them (ranking); where some of the best are turns of conversations, what stands
-around them joins in (context). Everything breaks ties by age and id, so an answer can be reproduced.
+One statement finds and scores candidates (ranking.py). If some of them are turns of conversations, the turns around
+them are ranked too (conversation_context.py). Ties are broken by age and id, so results are reproducible.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from memories.retrieval.question_features import Cues
 from memories.retrieval.ranking import CANDIDATES, Question, Ranked, candidates, order
 from memories.retrieval.scope import NO_FILTERS, Filters, compiled_scope, compiled_visibility
 
-URNS_PER_QUERY = 200  # named entities with their neighbours
-# In the order of an index that is mostly empty, and by the condition that it has.
+URNS_PER_QUERY = 200  # named and related entities together
+# The condition and the order match the partial index memory_not_active, which is mostly empty.
 ANY_HIDDEN = """
     SELECT id FROM memory_records WHERE {scope} AND NOT status = 'active' ORDER BY status, created_at DESC LIMIT 1"""
 STATUSES = "SELECT status FROM memory_records WHERE id = ANY(%s)"
@@ -42,7 +42,7 @@ NO_LINEAGE_NOTE = "the lineage can't be read, so only the named entities themsel
 
 @dataclass(frozen=True)
 class Hit:
-    """One recalled memory; `content` and `status` are those in force at the time asked about."""
+    """One recalled memory. `content` and `status` are those of the time `as_of`, or current ones."""
 
     record: MemoryRecord
     score: float
@@ -51,11 +51,10 @@ class Hit:
     bonus: float
     content: str
     status: str
-    passage: tuple[int, int] | None = None  # where the best passage of a long text stands, from and to
+    passage: tuple[int, int] | None = None  # start and stop of the best passage of a long text
 
     @property
     def quotation(self) -> str:
-        """The content, or the best passage of a long one."""
         return self.content[slice(*self.passage)].strip() if self.passage else self.content
 
 
@@ -66,60 +65,57 @@ class Recall:
     ranking: str  # hybrid, context with tokens, context, lexical, entity or graph
     degraded: bool = False
     note: str = ""
-    left_out: dict[str, int] = field(default_factory=dict)  # status → matches that are not shown for it
-    hints: dict[UUID, str] = field(default_factory=dict)  # what changed near what a memory says, and may concern it
-
-
-# -- recall ----------------------------------------------------------------------------------------------
+    left_out: dict[str, int] = field(default_factory=dict)  # status → number of matches left out because of it
+    hints: dict[UUID, str] = field(default_factory=dict)  # record id → why the memory should be verified
 
 
 def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_FILTERS) -> Recall:
-    """The memories that answer best, of those the caller may see.
+    """Return the memories that answer best.
 
-    `query` is needed for semantic and lexical, `entity_urns` for entity and graph, either for auto.
-    Raises Invalid. With the embedder away it answers by words alone and says so.
+    Raises Invalid if the strategy lacks its input: semantic and lexical need `query`, entity and graph need
+    `entity_urns`, auto needs either. While the embedder is unavailable, results are found by words only and `note` says
+    so.
     """
-    _check_needs(operation)
+    _check_inputs(operation)
     as_of, limit = operation.as_of, operation.limit
-    filters = _narrowed(filters, operation)
-    question, answer, tokens = _prepare(caller, operation.query, operation.strategy, operation.entity_urns)
+    filters = _apply_operation(filters, operation)
+    question, result, tokens = _prepare(caller, operation.query, operation.strategy, operation.entity_urns)
     question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
-    scope = compiled_scope(caller, filters, without_doubts=True)
-    floor = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
-    rows_found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
-    rows_found = [candidate for candidate in rows_found if candidate.score > floor]
+    scope = compiled_scope(caller, filters, exclude_marked_wrong=True)
+    min_score = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
+    # With as_of more candidates are needed, because those hidden at that time are dropped afterwards.
+    found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
+    found = [candidate for candidate in found if candidate.score > min_score]
     if as_of:
-        return _past(caller, operation, answer, sorted(map(Ranked.of, rows_found), key=order))
-    if question.terms and any(candidate.conversation_id for candidate in rows_found):
-        rows, stage = conversation_context.ranked(
-            scope, question, rows_found[: conversation_context.SEEDS], idfs, tokens
-        )
-        answer = replace(answer, ranking=stage if answer.ranking == "hybrid" else answer.ranking)
+        return _recall_as_of(caller, operation, result, sorted(map(Ranked.of, found), key=order))
+    if question.terms and any(candidate.conversation_id for candidate in found):
+        seeds = found[: conversation_context.SEEDS]
+        rows, formula = conversation_context.rank_in_context(scope, question, seeds, idfs, tokens)
+        result = replace(result, ranking=formula if result.ranking == "hybrid" else result.ranking)
     else:
-        rows = sorted(map(Ranked.of, rows_found), key=order)
-    reranks = settings.RERANK_PROVIDER != "none" and bool(operation.query)
-    hits = _with_passages(_hits(caller, rows[: max(limit, rerank.LOOKED_AT) if reranks else limit]), question)
-    if reranks and hits:
-        hits, answer = _reranked(operation.query, hits, answer)
+        rows = sorted(map(Ranked.of, found), key=order)
+    should_rerank = settings.RERANK_PROVIDER != "none" and bool(operation.query)
+    hits = _with_passages(_hits(caller, rows[: max(limit, rerank.LOOKED_AT) if should_rerank else limit]), question)
+    if should_rerank and hits:
+        hits, result = _reranked(operation.query, hits, result)
     hits = hits[:limit]
-    least = min((row.plain for row in rows[:limit]), default=floor) if len(hits) == limit else floor
-    left_out = _left_out(caller, filters, question, least)
+    lowest = min((row.plain_score for row in rows[:limit]), default=min_score) if len(hits) == limit else min_score
+    left_out = _left_out(caller, filters, question, lowest)
     with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns]
     hints = hints_about(with_entities) if with_entities else {}
-    return replace(answer, hits=hits, left_out=left_out, hints=hints)
+    return replace(result, hits=hits, left_out=left_out, hints=hints)
 
 
-def _reranked(query: str, hits: list[Hit], answer: Recall) -> tuple[list[Hit], Recall]:
-    """The best hits in the order of the cross-encoder, the rest behind them."""
+def _reranked(query: str, hits: list[Hit], result: Recall) -> tuple[list[Hit], Recall]:
     first, rest = hits[: rerank.LOOKED_AT], hits[rerank.LOOKED_AT :]
     try:
         scores = rerank.relevances(query, [hit.quotation for hit in first])
     except rerank.RerankerUnavailable as error:
         note = f"not reranked: {error}"
-        return hits, replace(answer, degraded=True, note="; ".join(filter(None, [answer.note, note])))
+        return hits, replace(result, degraded=True, note="; ".join(filter(None, [result.note, note])))
     ranks = sorted(range(len(first)), key=lambda n: (-scores[n], n))
     reordered = [replace(first[n], score=scores[n]) for n in ranks]
-    return reordered + rest, replace(answer, ranking=f"{answer.ranking}, reranked")
+    return reordered + rest, replace(result, ranking=f"{result.ranking}, reranked")
 
 
 def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
@@ -136,38 +132,36 @@ def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
     ]
 
 
-def _past(caller: Caller, operation: RecallMemories, answer: Recall, rows: Sequence[Ranked]) -> Recall:
-    """The answer as of a time."""
+def _recall_as_of(caller: Caller, operation: RecallMemories, result: Recall, rows: Sequence[Ranked]) -> Recall:
     moment: Any = operation.as_of
     allowed = {Status.ACTIVE, Status.STALE} if operation.include_stale else {Status.ACTIVE}
-    hits = _as_of(caller, _hits(caller, rows), moment, allowed)[: operation.limit]
+    hits = _hits_as_of(caller, _hits(caller, rows), moment, allowed)[: operation.limit]
     label = f"as of {moment.isoformat()}: texts and status of that time, ranked by today's index"
-    return replace(answer, hits=hits, note="; ".join(filter(None, [answer.note, label])))
+    return replace(result, hits=hits, note="; ".join(filter(None, [result.note, label])))
 
 
 def _with_passages(hits: list[Hit], question: Question) -> list[Hit]:
-    """Long texts are quoted by their best passage."""
     long_ids = [hit.record.pk for hit in hits if len(hit.content) > passages.MAX_WHOLE]
     best = passages.nearest_passages(long_ids, question.vector) if long_ids and question.vector is not None else {}
     return [replace(hit, passage=_in_content(hit, best.get(hit.record.pk))) for hit in hits]
 
 
 def _in_content(hit: Hit, passage: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Where a passage of what is embedded stands in the content alone: the speaker's name is before it."""
-    name = len(hit.record.spoken) - len(hit.record.content)
-    return (max(passage[0] - name, 0), passage[1] - name) if passage else None
+    # The embedded text starts with the speaker's name, so its offsets are shifted.
+    prefix = len(hit.record.spoken) - len(hit.record.content)
+    return (max(passage[0] - prefix, 0), passage[1] - prefix) if passage else None
 
 
-def _left_out(caller: Caller, filters: Filters, question: Question, least: float) -> dict[str, int]:
-    """Stale and superseded memories that match as well as what is shown, and are not shown for their status."""
+def _left_out(caller: Caller, filters: Filters, question: Question, lowest: float) -> dict[str, int]:
+    """Count, by status, the stale and superseded memories that match better than the lowest score of the hits."""
     hidden = tuple(status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses)
     if filters.statuses not in ((Status.ACTIVE,), (Status.ACTIVE, Status.STALE)):
         return {}
     scope = compiled_scope(caller, replace(filters, statuses=hidden))
     if not prepared_statements.rows(ANY_HIDDEN.format(scope=scope.sql), scope.params):
         return {}
-    near, _ = candidates(scope, question, CANDIDATES)
-    better = [candidate.id for candidate in near if candidate.score > least]
+    matches, _ = candidates(scope, question, CANDIDATES)
+    better = [candidate.id for candidate in matches if candidate.score > lowest]
     return dict(Counter(status for (status,) in prepared_statements.rows(STATUSES, [better])))
 
 
@@ -179,7 +173,7 @@ def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
     return hints
 
 
-def _check_needs(operation: RecallMemories) -> None:
+def _check_inputs(operation: RecallMemories) -> None:
     strategy, query, urns = operation.strategy, operation.query, operation.entity_urns
     if strategy in ("semantic", "lexical") and not query:
         raise Invalid("is missing", field="query", allowed=f"a text: strategy {strategy} searches by it")
@@ -189,12 +183,12 @@ def _check_needs(operation: RecallMemories) -> None:
         raise Invalid("is missing", field="query", allowed="a text, or entity_urns, or both")
 
 
-def _narrowed(filters: Filters, operation: RecallMemories) -> Filters:
+def _apply_operation(filters: Filters, operation: RecallMemories) -> Filters:
     statuses, dimension = tuple(filters.statuses), operation.dimension or filters.dimension
     if operation.include_stale:
         statuses = (*statuses, Status.STALE)
     if operation.as_of:
-        statuses = tuple(Status.values)  # what it is today says nothing of what it was
+        statuses = tuple(Status.values)  # the status at that time is checked afterwards
     return replace(
         filters,
         dimension=validate(DimensionName, dimension, "dimension") if dimension else "",
@@ -206,24 +200,24 @@ def _narrowed(filters: Filters, operation: RecallMemories) -> Filters:
 
 
 def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tuple[Question, Recall, Tokens | None]:
-    """What to ask the arms, how the answer is labelled, and the question's word pieces. Inference comes first, while no
-    connection is held."""
-    vector, tokens, away = _read(query) if query and strategy != "lexical" else (None, None, "")
-    distances, answer = _distances(caller, strategy, urns)
+    """Return the prepared question, a result without hits, and the word pieces of the query."""
+    # Embedding comes first, while no database connection is held.
+    vector, tokens, problem = _embed(query) if query and strategy != "lexical" else (None, None, "")
+    distances, result = _distances(caller, strategy, urns)
     question = Question(vector=vector, distances=distances)
     if not query:
-        return question, replace(answer, ranking="graph" if strategy == "auto" else strategy), None
+        return question, replace(result, ranking="graph" if strategy == "auto" else strategy), None
     question = replace(question, terms=term_statistics.query_terms(query), cues=Cues.of(query))
     if strategy in ("auto", "semantic"):
-        if away:
-            note = "; ".join(filter(None, [answer.note, f"{away}; {LEXICAL_NOTE}"]))
-            return question, replace(answer, ranking="lexical", degraded=True, note=note), None
-        return question, replace(answer, ranking="hybrid"), tokens
-    return question, answer, None
+        if problem:
+            note = "; ".join(filter(None, [result.note, f"{problem}; {LEXICAL_NOTE}"]))
+            return question, replace(result, ranking="lexical", degraded=True, note=note), None
+        return question, replace(result, ranking="hybrid"), tokens
+    return question, result, None
 
 
-def _read(query: str) -> tuple[Sequence[float] | None, Tokens | None, str]:
-    """The query's vector and word pieces, or why there are none."""
+def _embed(query: str) -> tuple[Sequence[float] | None, Tokens | None, str]:
+    """Return the vector and word pieces of the query, or why it can't be embedded."""
     try:
         vectors, tokens, _ = embedding.embed_tokens([query])
     except embedding.EmbedderUnavailable as error:
@@ -232,40 +226,43 @@ def _read(query: str) -> tuple[Sequence[float] | None, Tokens | None, str]:
 
 
 def _distances(caller: Caller, strategy: str, urns: list[str]) -> tuple[dict[str, int], Recall]:
-    """The named entities with those near them where that is asked for, and the answer begun."""
-    answer = Recall(hits=[], strategy=strategy, ranking=strategy)
+    """Return the distances of the named entities and, for the strategies auto and graph, of related entities.
+
+    The second value is a result without hits that notes what is degraded.
+    """
+    result = Recall(hits=[], strategy=strategy, ranking=strategy)
     distances = dict.fromkeys(urns, 0)
     if not urns or strategy not in ("auto", "graph"):
-        return distances, answer
-    nearest_by_urn, notes = _neighbours(caller, urns)
-    near = sorted(nearest_by_urn.items(), key=lambda item: (item[1], item[0]))
-    distances = {**dict(near[: URNS_PER_QUERY - len(urns)]), **distances}
-    return distances, replace(answer, note="; ".join(notes), degraded=bool(notes))
+        return distances, result
+    related_distances, notes = _related_entities(caller, urns)
+    related = sorted(related_distances.items(), key=lambda item: (item[1], item[0]))
+    distances = {**dict(related[: URNS_PER_QUERY - len(urns)]), **distances}
+    return distances, replace(result, note="; ".join(notes), degraded=bool(notes))
 
 
-def _neighbours(caller: Caller, urns: list[str]) -> tuple[dict[str, int], list[str]]:
-    """Of all who know some: each entity at its least distance, and what is degraded."""
+def _related_entities(caller: Caller, urns: list[str]) -> tuple[dict[str, int], list[str]]:
+    """Return the related entities of all extensions, each at its least distance, and notes on what is degraded."""
     distances: dict[str, int] = {}
     notes = []
     for extension in extensions.registered():
         try:
-            near, note = extension.related_entities(caller, urns)
+            related, note = extension.related_entities(caller, urns)
         except DomainError as error:
-            near, note = {}, f"{NO_LINEAGE_NOTE}: {error.message}"
-        for urn, distance in near.items():
+            related, note = {}, f"{NO_LINEAGE_NOTE}: {error.message}"
+        for urn, distance in related.items():
             distances[urn] = min(distance, distances.get(urn, distance))
         notes += [note] if note else []
     return distances, notes
 
 
-def _as_of(caller: Caller, hits: list[Hit], moment: datetime, allowed: set[Status]) -> list[Hit]:
-    """The hits as they stood then; what was hidden, archived or superseded at that time falls out."""
+def _hits_as_of(caller: Caller, hits: list[Hit], moment: datetime, allowed: set[Status]) -> list[Hit]:
+    """Return the hits in their state at `moment`, without those hidden from the caller or in another status then."""
     states = states_at(caller, [hit.record for hit in hits], moment)
-    then = []
+    past_hits = []
     for hit in hits:
         state = states.get(hit.record.pk)
         if state is not None and state.status in allowed:
             for name, value in state.details.items():
-                setattr(hit.record, name, value_of(name, value))  # shown, never saved
-            then.append(replace(hit, content=state.content, status=state.status))
-    return then
+                setattr(hit.record, name, value_of(name, value))  # for display; the record is never saved
+            past_hits.append(replace(hit, content=state.content, status=state.status))
+    return past_hits

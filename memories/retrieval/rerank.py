@@ -1,7 +1,7 @@
-"""A second opinion on the best hits: a cross-encoder reads the question and each text together.
+"""Reranking of the best hits with a cross-encoder, which reads the question and each text together.
 
-Off by default. By sentence-transformers, or an endpoint that answers `POST {url}/rerank` as Cohere, Jina, vLLM and
-others do. Whatever goes wrong, the order stays as it was, and the answer says so.
+Off by default. The provider is sentence-transformers or an endpoint with the API of Cohere, Jina and vLLM
+(`POST {url}/rerank`). If the provider fails, the order stays unchanged and the response notes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memories.database import connections
 from memories.embedding.circuit_breaker import Breaker
 from memories.outbox import bounded_http
 
-LOOKED_AT = 20  # best hits that are read again
+LOOKED_AT = 20  # best hits that are reranked
 ANSWER_BYTES = 1_000_000
 
 _breaker = Breaker()
@@ -28,12 +28,15 @@ _threads = ThreadPoolExecutor(4, thread_name_prefix="rerank")
 
 
 class RerankerUnavailable(Exception):
-    """No second opinion now; the text says why, for people."""
+    """The hits can't be reranked now. The message gives the reason to a person."""
 
 
 def relevances(query: str, texts: Sequence[str]) -> list[float]:
-    """How well each text answers the question, the higher the better, within RERANK_TIMEOUT_S. Raises
-    RerankerUnavailable, at once while it failed several times in a row."""
+    """Return a score of each text for the query, the higher the better.
+
+    Raises RerankerUnavailable after RERANK_TIMEOUT_S, or immediately while the circuit breaker is open after repeated
+    failures.
+    """
     if not _breaker.allows():
         raise RerankerUnavailable(_breaker.reason)
     connections.close_if_pooled()
@@ -41,9 +44,9 @@ def relevances(query: str, texts: Sequence[str]) -> list[float]:
     try:
         scores = _threads.submit(score, query, list(texts)).result(timeout=settings.RERANK_TIMEOUT_S)
     except NotYet:
-        fault = f"took longer than {settings.RERANK_TIMEOUT_S:g} s"
-        _breaker.fail(fault)
-        raise RerankerUnavailable(fault) from None
+        problem = f"took longer than {settings.RERANK_TIMEOUT_S:g} s"
+        _breaker.fail(problem)
+        raise RerankerUnavailable(problem) from None
     except Exception as error:
         _breaker.fail(f"{type(error).__name__}: {error}")
         raise RerankerUnavailable(f"{type(error).__name__}: {error}") from error
@@ -69,9 +72,9 @@ def _over_http(query: str, texts: list[str]) -> list[float]:
     headers = {"Authorization": f"Bearer {settings.RERANK_API_KEY}"} if settings.RERANK_API_KEY else {}
     body = {"model": settings.RERANK_MODEL, "query": query, "documents": texts}
     deadline = time.monotonic() + settings.RERANK_TIMEOUT_S
-    with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.RERANK_TIMEOUT_S) as answer:
-        answer.raise_for_status()
-        results = json.loads(bounded_http.read(answer, ANSWER_BYTES, deadline))["results"]
+    with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.RERANK_TIMEOUT_S) as response:
+        response.raise_for_status()
+        results = json.loads(bounded_http.read(response, ANSWER_BYTES, deadline))["results"]
     scores = {int(result["index"]): float(result["relevance_score"]) for result in results}
     if set(scores) != set(range(len(texts))):
         raise ValueError(f"{len(scores)} scores for {len(texts)} texts")

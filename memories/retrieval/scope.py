@@ -15,12 +15,12 @@ from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict
 from memories.models.record import MemoryRecordQuerySet
 
-SCOPES_KEPT = 1_000  # compiled, of some kilobytes each
+SCOPES_KEPT = 1_000  # compiled scopes in the cache, a few kilobytes each
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Which of the visible memories are searched; all conditions hold together."""
+    """Conditions on the memories that are searched. A memory must meet all of them."""
 
     dimension: str = ""
     category: str = ""
@@ -30,8 +30,8 @@ class Filters:
     statuses: Sequence[str] = (Status.ACTIVE,)
     owner: str = ""
     conversation_id: str = ""
-    tiers: Sequence[str] = ()  # of conversations; otherwise whatever lasts, or all of the one conversation
-    pairs_once: bool = False  # without long-term memories whose turn is there too
+    tiers: Sequence[str] = ()  # if empty: all tiers of `conversation_id`, or everything except short-term turns
+    pairs_once: bool = False  # leave out long-term memories whose turn is in the scope too
     created_before: datetime | None = None
 
 
@@ -39,10 +39,10 @@ NO_FILTERS = Filters()
 
 
 def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
-    """The rows that this search is about: what the caller may see, narrowed."""
+    """Return the memories that the caller may see, have not expired, and meet the filters."""
     rows = MemoryRecord.objects.visible_to(caller).filter(status__in=list(filters.statuses))
-    living = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
-    living = living.filter(status__in=list(filters.statuses))
+    turns = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
+    turns = turns.filter(status__in=list(filters.statuses))
     rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
     if filters.conversation_id:
         rows = rows.filter(conversation_id=filters.conversation_id)
@@ -51,7 +51,7 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     elif not filters.conversation_id:
         rows = rows.lasting()
     if filters.pairs_once:
-        rows = rows.exclude(Exists(living.filter(pk=OuterRef("derived_from"))))
+        rows = rows.exclude(Exists(turns.filter(pk=OuterRef("derived_from"))))
     exact = {
         "dimension": filters.dimension,
         "category": filters.category,
@@ -68,14 +68,14 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     return rows
 
 
-@lru_cache(maxsize=SCOPES_KEPT)
-def compiled_scope(caller: Caller, filters: Filters, *, without_doubts: bool = False) -> Condition:
-    """in_scope() as SQL, perhaps without what the reader has called wrong: compiled once for each reader and filter. It
-    holds no values but theirs."""
+@lru_cache(maxsize=SCOPES_KEPT)  # the SQL depends only on the caller and the filters
+def compiled_scope(caller: Caller, filters: Filters, *, exclude_marked_wrong: bool = False) -> Condition:
+    """Compile `in_scope` to SQL, optionally without the memories that the caller has marked as wrong."""
     rows = in_scope(caller, filters)
-    if without_doubts:  # as a list, which PostgreSQL reads once; with EXISTS it may look for each row of the scope
-        doubts = Feedback.objects.filter(by=caller.email, verdict=Verdict.WRONG)
-        rows = rows.exclude(pk__in=doubts.values("record"))
+    if exclude_marked_wrong:
+        # A subquery with IN is read once. With EXISTS, PostgreSQL may run it for each row of the scope.
+        marked = Feedback.objects.filter(by=caller.email, verdict=Verdict.WRONG)
+        rows = rows.exclude(pk__in=marked.values("record"))
     return condition(rows)
 
 

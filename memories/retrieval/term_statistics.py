@@ -1,10 +1,14 @@
-"""The lexical side of ranking: a query's terms, how rare each is, and which of them find candidates.
+"""Terms of a query, their document frequencies, and the choice of terms that find candidates.
 
-PostgreSQL's ts_rank knows no document frequency, and counting one per query costs 30 ms at 100,000 records;
-so the frequencies are kept in a table of their own (derived, refreshed by a task), which tells which words find rows.
-What they weigh is counted among the reader's rows (ranking), except where all of them are common: then it comes from
-this table too, from counts that must not tell whether a word stands in somebody's secrets, or in another persona's:
-without private texts, without what fewer than MIN_OWNERS people wrote, and rounded to powers of two.
+PostgreSQL's ts_rank does not use document frequencies, and counting them for a query takes 30 ms at 100,000 records. So
+they are kept in the table memory_lexemes, which is derived and refreshed by a task. It has two counts per lexeme:
+
+documents  among all memories. It decides only which terms find rows.
+shared     the frequency from which idf is computed if all terms of a query are common. Otherwise idf is computed from
+           the rows that the reader may see (ranking.py).
+
+Scores must not reveal whether a word occurs in another user's private memory or in another persona. So `shared` ignores
+private texts and lexemes used by fewer than MIN_OWNERS people, and it is rounded to powers of two.
 """
 
 from __future__ import annotations
@@ -21,12 +25,12 @@ from memories.database import prepared_statements
 from memories.models.fields import search_vector_sql, text_search_config
 from memories.retrieval.language import configuration_of, language_of
 
-MIN_TYPO = 5  # letters of a word in which a typo is looked for
-MAX_TYPOS = 4  # such words of one question
-MAX_LIKES = 5
+MIN_TYPO = 5  # letters; typos are corrected only in words at least this long
+MAX_TYPOS = 4  # words of a query in which typos are corrected
+MAX_ALTERNATIVES = 5  # per term
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzäöüßéèàçñ")
 IDENTIFIER = re.compile(r"[^\W_]+(?:[._][^\W_]+)+")
-MAX_IDENTIFIERS = 5
+MAX_IDENTIFIERS = 5  # of a query that are also searched as a whole
 PHRASES = """
     SELECT name, phraseto_tsquery(config, words)::text, tsvector_to_array(to_tsvector(config, words))
     FROM unnest(%s::text[]) AS name, regexp_replace(name, '[._]+', ' ', 'g') AS words,
@@ -34,8 +38,8 @@ PHRASES = """
 KNOWN_LEXEMES = "SELECT lexeme, documents FROM memory_lexemes WHERE lexeme = ANY(%s)"
 MAX_TERMS = 32  # a longer query is cut to its rarest terms
 CANDIDATE_ROWS = 1_000  # about how many rows the lexical arm may touch in a large scope
-MIN_OWNERS = 3  # of a lexeme that counts
-TOTAL = ""  # the row of memory_lexemes that holds the number of documents: no lexeme is empty
+MIN_OWNERS = 3  # people who must use a lexeme before its frequency is shared
+TOTAL = ""  # key of the row of memory_lexemes that holds the number of documents; no lexeme is empty
 
 QUERY_TERMS = """
     SELECT term.lexeme, coalesce(known.documents, 0) + {documents}, coalesce(known.shared, 0), total.shared, likes
@@ -44,12 +48,12 @@ QUERY_TERMS = """
     LEFT JOIN memory_lexemes AS known ON known.lexeme = term.lexeme
     LEFT JOIN memory_lexemes AS total ON total.lexeme = ''
 """
-# What stands in the same place of the query by the installation's configuration, and as it is written.
+# Lexemes at the same position of the query, by the installation's configuration and without stemming.
 SAME_PLACE = """ARRAY(
     SELECT DISTINCT other.lexeme FROM (
         SELECT (unnest({installation})).* UNION ALL SELECT (unnest({simple})).*
     ) AS other WHERE other.positions && term.positions AND other.lexeme <> term.lexeme)"""
-OF_LIKES = "coalesce((SELECT sum(documents) FROM memory_lexemes WHERE lexeme = ANY(likes)), 0)::int"
+OF_ALTERNATIVES = "coalesce((SELECT sum(documents) FROM memory_lexemes WHERE lexeme = ANY(likes)), 0)::int"
 
 REFRESH = """
     INSERT INTO memory_lexemes (lexeme, documents, shared)
@@ -69,17 +73,17 @@ REFRESH = """
 @dataclass(frozen=True)
 class Term:
     lexeme: str
-    documents: int  # with it, or with one of its likes
+    documents: int  # that contain the lexeme or one of its alternatives
     idf: float
-    likes: tuple[str, ...] = ()  # lexemes one letter away, of one that is unknown
-    phrase: str = ""  # the tsquery of an identifier as a whole
+    alternatives: tuple[str, ...] = ()  # lexemes of another stemming, or one edit away from an unknown lexeme
+    phrase: str = ""  # tsquery that matches an identifier as a whole
 
     @property
     def tsquery(self) -> str:
         if self.phrase:
             return f"({self.phrase})"
-        quoted = " | ".join(_quoted(lexeme) for lexeme in (self.lexeme, *self.likes))
-        return f"({quoted})" if self.likes else quoted
+        quoted = " | ".join(_quoted(lexeme) for lexeme in (self.lexeme, *self.alternatives))
+        return f"({quoted})" if self.alternatives else quoted
 
 
 def _quoted(lexeme: str) -> str:
@@ -88,54 +92,62 @@ def _quoted(lexeme: str) -> str:
 
 
 def idf(documents: int, total: int) -> float:
-    """Inverse document frequency of BM25: ln(1 + (N - n + ½) / (n + ½)), after Robertson & Zaragoza 2009."""
+    """Return the inverse document frequency of BM25, ln(1 + (N - n + ½) / (n + ½)) (Robertson & Zaragoza 2009)."""
     count = min(documents, total)
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
 def query_terms(query: str) -> list[Term]:
-    """The query's distinct lexemes, rarest first; a term the table does not know yet counts as the rarest."""
+    """Return the query's distinct terms, rarest first. A lexeme missing from the table counts as the rarest."""
     rows = prepared_statements.rows(_query_terms_sql(language_of(query)), [query])
     terms = [
-        Term(lexeme, documents, idf(shared, total or shared), tuple(sorted(likes)))
-        for lexeme, documents, shared, total, likes in rows
+        Term(lexeme, documents, idf(shared, total or shared), tuple(sorted(alternatives)))
+        for lexeme, documents, shared, total, alternatives in rows
     ]
     terms = sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
-    if rows and rows[0][3] is not None:  # otherwise nothing was counted yet, and every word is unknown
-        terms = _with_likes(terms)
+    if rows and rows[0][3] is not None:  # otherwise the table is still empty, and every word is unknown
+        terms = _with_corrected_typos(terms)
     return sorted([*_identifiers(query, terms), *terms], key=lambda term: term.documents)[:MAX_TERMS]
 
 
 def _query_terms_sql(language: str) -> str:
-    """The words of a query by the rules of its language, beside them those of the installation: a memory may be in
-    either, and a stop word of the query's language is none of its words."""
+    """Return SQL for the lexemes of a query by the rules of its language.
+
+    The lexemes by the installation's rules are alternatives, because a memory may be in either language. Stop words of
+    the query's language have no lexeme.
+    """
     name = configuration_of(language)
-    likes, documents = "ARRAY[]::text[]", "0"
+    alternatives, documents = "ARRAY[]::text[]", "0"
     if name != text_search_config():
         simple = search_vector_sql("words", "simple")
-        likes, documents = SAME_PLACE.format(installation=search_vector_sql("words"), simple=simple), OF_LIKES
-    return QUERY_TERMS.format(vector=search_vector_sql("words", name), likes=likes, documents=documents)
+        alternatives = SAME_PLACE.format(installation=search_vector_sql("words"), simple=simple)
+        documents = OF_ALTERNATIVES
+    return QUERY_TERMS.format(vector=search_vector_sql("words", name), likes=alternatives, documents=documents)
 
 
-def _with_likes(terms: Sequence[Term]) -> list[Term]:
-    """A word that nobody used is looked for one letter away too: it may be a typo of a rare name. The lexemes of all
-    are asked, and their rows only in the reader's scope, so that nobody learns of a word that they may not read."""
-    unknown = [term for term in terms if not term.documents and not term.likes and len(term.lexeme) >= MIN_TYPO]
+def _with_corrected_typos(terms: Sequence[Term]) -> list[Term]:
+    """Add known lexemes one edit away to each unknown term, which may be a misspelled rare name.
+
+    The lexemes of all memories are compared. Rows are searched only in the reader's scope, so a reader does not learn
+    of a word that only hidden memories contain.
+    """
+    unknown = [term for term in terms if not term.documents and not term.alternatives and len(term.lexeme) >= MIN_TYPO]
     if not unknown:
         return list(terms)
     edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:MAX_TYPOS]}
     documents = dict(prepared_statements.rows(KNOWN_LEXEMES, [sorted(set().union(*edits.values()))]))
-    likes = {lexeme: tuple(sorted(edits[lexeme] & documents.keys()))[:MAX_LIKES] for lexeme in edits}
-    return [
-        replace(term, likes=likes[term.lexeme], documents=sum(documents[like] for like in likes[term.lexeme]))
-        if term.lexeme in likes
-        else term
-        for term in terms
-    ]
+    alternatives = {lexeme: tuple(sorted(edits[lexeme] & documents.keys()))[:MAX_ALTERNATIVES] for lexeme in edits}
+    return [_with_alternatives(term, alternatives.get(term.lexeme, ()), documents) for term in terms]
+
+
+def _with_alternatives(term: Term, alternatives: tuple[str, ...], documents: Mapping[str, int]) -> Term:
+    if not alternatives:
+        return term
+    return replace(term, alternatives=alternatives, documents=sum(documents[lexeme] for lexeme in alternatives))
 
 
 def one_edit_away(word: str) -> set[str]:
-    """What a letter less, more, another or two swapped make of it (Damerau 1964)."""
+    """Return all words one deletion, insertion, substitution or transposition away (Damerau 1964)."""
     parts = [(word[:n], word[n:]) for n in range(len(word) + 1)]
     letters = set(word) | LETTERS
     edits = {a + b[1:] for a, b in parts if b} | {a + b[1] + b[0] + b[2:] for a, b in parts if len(b) > 1}
@@ -144,7 +156,7 @@ def one_edit_away(word: str) -> set[str]:
 
 
 def _identifiers(query: str, terms: Sequence[Term]) -> list[Term]:
-    """`sales.orders` and `customer_id` as wholes beside their parts: who holds the whole is worth more."""
+    """Return terms for whole identifiers like `sales.orders`, so that memories with the whole name rank higher."""
     names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:MAX_IDENTIFIERS]
     if not names:
         return []
@@ -152,7 +164,9 @@ def _identifiers(query: str, terms: Sequence[Term]) -> list[Term]:
     for name, phrase, lexemes in prepared_statements.rows(PHRASES, [names, text_search_config()]):
         if "<" in phrase:
             parts = [term for term in terms if term.lexeme in lexemes] or terms
-            documents = min((term.documents for term in parts), default=0)  # it is in no more rows than each part
+            documents = min(
+                (term.documents for term in parts), default=0
+            )  # the whole occurs in no more rows than its rarest part
             rarest = max((term.idf for term in parts), default=1.0)
             wholes.append(Term(name, documents, rarest, phrase=phrase))
     return wholes
@@ -163,33 +177,35 @@ WORD_LEXEMES = """
 
 
 def idf_of_words(words: Sequence[str], idf_of: Mapping[str, float]) -> dict[str, float]:
-    """The idf of each word of a query, of those whose lexemes have one."""
+    """Return the idf of each word of a query. Words without a lexeme in `idf_of` are missing."""
     name = configuration_of(language_of(" ".join(words)))
     rows = prepared_statements.rows(WORD_LEXEMES.format(vector=search_vector_sql("word", name)), [sorted(set(words))])
     return {word: idf_of[lexeme] for word, lexeme in rows if lexeme in idf_of}
 
 
 def any_of(terms: Sequence[Term]) -> str:
-    """A tsquery that matches a record with any of the terms."""
     return " | ".join(term.tsquery for term in terms)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What finds candidates in a large scope: every row with any of the first `terms` of a question, or, where that is
-    0, rows that hold several common ones at once."""
+    """The condition that finds candidates in a large scope.
+
+    `tsquery` finds every row with any of the first `terms` terms of a question. If `terms` is 0, all terms are common,
+    and it finds the rows that contain several of them.
+    """
 
     tsquery: str
     terms: int
 
 
 def selective(terms: Sequence[Term]) -> Selection:
-    """A selection that touches about CANDIDATE_ROWS rows at most.
+    """Choose a selection that finds about CANDIDATE_ROWS rows at most. `terms` are sorted by frequency, rarest first.
 
-    The rarest terms, alternatively, while their rows fit; where even the rarest is too common, it together
-    with the next ones (frequencies multiplied, as if independent).
+    The selection is any of the rarest terms, as many as fit. If even the rarest term is too common, it is the rarest
+    terms together, so many that the product of their frequencies fits, as if they were independent.
     """
-    total = max(2 * terms[-1].documents, 1)  # about how many there are: a term is rarely in more than half
+    total = max(2 * terms[-1].documents, 1)  # estimate of all documents: a term is rarely in more than half of them
     first = terms[0]
     if first.documents <= CANDIDATE_ROWS:
         rows = list(accumulate(term.documents for term in terms))
@@ -205,7 +221,7 @@ def selective(terms: Sequence[Term]) -> Selection:
 
 
 def refresh() -> int:
-    """Counts all lexemes again; returns how many there are. Readers see the old table until this commits."""
+    """Recount all lexemes; return how many there are. Concurrent queries use the old counts until this commits."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('memory_lexemes'))")
         cursor.execute("DELETE FROM memory_lexemes")

@@ -1,8 +1,8 @@
-"""Which words of a memory come near a word of the question: similarity of word pieces, from stored sign bits.
+"""Similarity between the word pieces of a question and those of a memory, computed from stored sign bits.
 
-A memory keeps the signs of its pieces' hidden states, one bit a dimension: 48 bytes a piece of a model of 384. With q
-of unit length and d of independent normal entries, q·sign(d)·√(π/2/n) estimates their cosine (Charikar 2002 for signs;
-the factor is the mean of |x| of a normal entry, √(2/π), inverted).
+A memory stores the signs of the hidden states of its word pieces, one bit per dimension: 48 bytes per piece for a model
+with 384 dimensions. If q has unit length and the n entries of d are independent and normal, q·sign(d)·√(π/2/n)
+estimates the cosine of q and d (signs: Charikar 2002; the factor inverts √(2/π), the mean of |x| for normal x).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from memories.embedding import Tokens, Vectors
 from memories.lazy_numpy import np
 
-STOP_WORD_IDF = 0.6  # in the weights of a question's pieces
-STATIC_SHARE = 0.5  # of the language's frequencies beside those of the corpus
-# Words that carry no subject of their own; in most texts, and near to everything.
+STOP_WORD_IDF = 0.6  # for pieces of words without an idf, in the weights of a question's pieces
+STATIC_SHARE = 0.5  # share of the language's word frequencies in these weights; the rest is the idf
+# Words without a subject of their own: they occur in most texts and are similar to everything.
 COMMON = """
     a about above after again all also am an and any are as at be because been before being below between both
     but by can could did do does doing down during each few for from further had has have having he her here
@@ -28,13 +28,16 @@ STOP_WORDS = frozenset(COMMON.split())
 
 
 def bits_of(tokens: Tokens) -> bytes:
-    """The sign bits of the pieces that carry meaning, row after row."""
+    """Return the packed sign bits of all pieces except those of stop words, piece after piece."""
     pieces = [n for n, word in enumerate(tokens.words) if word not in STOP_WORDS]
     return np.packbits(tokens.states[pieces] > 0, axis=1).tobytes()
 
 
 def weights_of(tokens: Tokens, idf_of: Mapping[str, float]) -> Vectors:
-    """How much each piece of a question counts, summing to 1: half by the language, half by the idf of its word."""
+    """Return the weight of each piece of a question; the weights sum to 1.
+
+    Half of a weight is the rarity of the piece in the language, half is the idf of its word.
+    """
     if not tokens.words:
         return np.zeros(0, dtype=np.float32)
     idf = np.array([idf_of.get(word, STOP_WORD_IDF) for word in tokens.words], dtype=np.float32)
@@ -44,8 +47,10 @@ def weights_of(tokens: Tokens, idf_of: Mapping[str, float]) -> Vectors:
 
 
 def similarities(tokens: Tokens, bits: Sequence[bytes | None]) -> Vectors:
-    """(pieces of the question, memories): the best similarity that any piece of each memory has, at least 0. A memory
-    without bits has 0 throughout."""
+    """Return a matrix (pieces of the question, memories) of the best similarity with any piece of the memory.
+
+    Values are at least 0. A memory without bits has only zeros.
+    """
     dimensions = tokens.states.shape[1]
     size = (dimensions + 7) // 8
     best = np.zeros((len(tokens.words), len(bits)), dtype=np.float32)
@@ -56,7 +61,7 @@ def similarities(tokens: Tokens, bits: Sequence[bytes | None]) -> Vectors:
     signs = np.unpackbits(packed, axis=1, count=dimensions).astype(np.float32)
     lengths = np.linalg.norm(tokens.states, axis=1, keepdims=True)
     units = tokens.states / np.where(lengths > 0, lengths, 1.0)
-    # q·sign(d) with signs as 0 and 1: twice the sum over the ones, less the sum of all
+    # q·sign(d), with signs stored as 0 and 1: twice the sum over the ones, minus the sum of all entries
     products = (2 * units @ signs.T - units.sum(axis=1, keepdims=True)) * math.sqrt(math.pi / 2 / dimensions)
     filled = [n for n, count in enumerate(counts) if count]
     starts = np.cumsum([0, *(counts[n] for n in filled)])[:-1]

@@ -1,8 +1,8 @@
-"""The vector index of large scopes: IVFFlat over half-precision vectors.
+"""The vector index for large scopes: IVFFlat over half-precision vectors.
 
-Derived, and outside of the migrations: it is as good as the rows that its lists were trained on, so a worker builds it
-once there are enough of them, and anew whenever they are about three times as many. Without it the same statements
-scan, and find the same or more.
+The index is derived data and not part of the migrations, because its quality depends on the rows on which its lists
+were trained. A worker builds it when there are enough rows and rebuilds it when their number has about tripled. Without
+the index the same statements scan the table and find the same rows or more.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from memories.database.owner import as_owner
 
 NAME, NEXT = "passage_vectors", "passage_vectors_next"
 TRAINED_FROM = 5_000  # passages; fewer are scanned as quickly
-# A search compares the vectors of RECALL_PROBES lists, 80: most of 10,000, a fifth of 100,000, 1 in 25 of a million.
-# With fewer lists it takes longer, with more it misses more (bench/recall_speed.py).
-MAX_LISTS = 2_000  # training takes memory by their square: .9 GB
-LISTS_AT_RETRAINING = 2  # times as many as there are: 2.8 times the rows
-SAMPLES_PER_LIST = 50  # pgvector's k-means
-IN_A_WORKER = 3_000_000  # passages; more take longer than a worker's task may
+# A search compares the vectors of RECALL_PROBES lists, 80: most of 10,000 vectors, a fifth of 100,000, 1 in 25 of a
+# million. With fewer lists it takes longer, with more it misses more (bench/recall_speed.py).
+MAX_LISTS = 2_000  # the memory for training grows with their square: 0.9 GB for 2,000
+LISTS_AT_RETRAINING = 2  # rebuild when this many times the lists are due, which means 2.8 times the rows
+SAMPLES_PER_LIST = 50  # as in pgvector's k-means
+IN_A_WORKER = 3_000_000  # passages; indexing more takes longer than a worker's task may
 
 STATE = """
     SELECT (SELECT count(*) FROM memory_passages WHERE NOT short_term), coalesce((
@@ -33,34 +33,39 @@ STATE = """
 
 
 def distance(first: str, second: str) -> str:
-    """SQL: the cosine distance of two vectors as the index orders by it, right to some three digits."""
+    """Return SQL for the cosine distance by which the index orders, exact to about three digits."""
     half = f"halfvec({settings.EMBEDDING_DIMENSIONS})"
     return f"{first}::{half} <=> {second}::{half}"
 
 
 def train(*, in_worker: bool = False) -> str:
-    """Builds the index where it is missing or was trained on a third of today's rows; says how it stands. Writes and
-    searches go on meanwhile."""
+    """Build the index if it is missing or was trained on about a third of the current rows; return its state as text.
+
+    Writes and searches continue during the build.
+    """
     with connection.cursor() as cursor:
         cursor.execute(STATE, [NAME])
         rows, lists = cursor.fetchone()
     lists_due = min(round(rows ** (2 / 3) / 5), MAX_LISTS)
     if rows < TRAINED_FROM or lists_due < LISTS_AT_RETRAINING * lists:
-        return f"{rows} passages, {lists} lists" if lists else f"{rows} passages are scanned"
+        return f"{rows} passages, {lists} lists" if lists else f"{rows} passages: no index needed below {TRAINED_FROM}"
     if in_worker and rows > IN_A_WORKER:
-        return f"{rows} passages, {lists} lists: run `manage.py rebuild_search`, which has the time for more"
+        return f"{rows} passages, {lists} lists: too many to rebuild in a worker; run `manage.py rebuild_search`"
     try:
-        with exclusive("vector index", UUID(int=0), Conflict("another process builds the vector index")), as_owner():
+        with (
+            exclusive("vector index", UUID(int=0), Conflict("another process is building the vector index")),
+            as_owner(),
+        ):
             _build(lists_due)
     except Conflict as error:
         return str(error)
     except ProgrammingError as error:
-        return f"{rows} passages, {lists} lists: {error}; DATABASE_OWNER_URL names the role that may build more"
-    return f"{rows} passages, {lists_due} lists, built anew"
+        return f"{rows} passages, {lists} lists: {error}; set DATABASE_OWNER_URL to a role that may build the index"
+    return f"{rows} passages, {lists_due} lists, built"
 
 
 def drop() -> None:
-    """For the owner of the tables, before their vectors change."""
+    """Drop the index before the vectors change their dimensions. Only the owner of the table may do this."""
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX IF EXISTS {NAME}, {NEXT}")
 
@@ -68,7 +73,7 @@ def drop() -> None:
 def _build(lists: int) -> None:
     half = f"halfvec({settings.EMBEDDING_DIMENSIONS})"
     with connection.cursor() as cursor:
-        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {NEXT}")  # of a build that was interrupted
+        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {NEXT}")  # left by an interrupted build
         cursor.execute("SELECT set_config('maintenance_work_mem', %s, false)", [f"{_megabytes(lists)}MB"])
         try:
             cursor.execute(
@@ -82,7 +87,7 @@ def _build(lists: int) -> None:
 
 
 def _megabytes(lists: int) -> int:
-    """What k-means needs: its samples, and a bound of the distance from each sample to each centre."""
+    # k-means keeps its samples, and a bound of the distance from each sample to each center.
     samples = max(SAMPLES_PER_LIST * lists, 10_000)
     vectors = (samples + 2 * lists) * (4 * settings.EMBEDDING_DIMENSIONS + 16)
     bounds = 4 * (samples * lists + lists * lists)

@@ -7,6 +7,6 @@ from memories.retrieval import language
 
 
 def warm_up() -> None:
-    """Start loading the models in the background, so that no call waits for them later."""
+    """Start loading the models in background threads, so that no request waits for them later."""
     embedding.warm_up()
     threading.Thread(target=language.warm_up, name="languages", daemon=True).start()

@@ -1,5 +1,9 @@
-"""One act on many rows: each by the same service call as alone, done in slices, so that a page can show how far it
-is, and undone as a whole. What is refused says why, and the rest is done. A worker goes on when the page is closed."""
+"""Bulk actions: one action on many rows, run in slices and undone as a whole.
+
+Each row is changed by the same service call as a single row. A row that the service refuses keeps the error message as
+its outcome, and the other rows are changed. Slices let a page show the progress; a worker continues when the page is
+closed.
+"""
 
 from __future__ import annotations
 
@@ -30,74 +34,69 @@ from memories.writing.undo import undo as undo_change
 
 MAX_UNITS = 5_000
 AT_ONCE = 20  # rows in one transaction
-DEADLOCK = "40P01"  # PostgreSQL's SQLSTATE
-PAUSE_S = 0.2
-SLICE_S = 0.8  # how long one request works before it shows how far it is
+DEADLOCK = "40P01"  # PostgreSQL's SQLSTATE deadlock_detected
+PAUSE_S = 0.2  # before looking again at a batch that another process works on
+SLICE_S = 0.8  # seconds that one request works before it shows the progress
 
 
 @dataclass(frozen=True)
 class ActionInput:
-    """What was said with an act: why, and what was chosen where the act offers a choice."""
-
-    note: str = ""
-    choice: str = ""
+    note: str = ""  # the reason
+    choice: str = ""  # for example a visibility, a persona or a corrected text, if the action needs one
 
 
 @dataclass(frozen=True)
 class BulkAction:
-    """`do` is a service call for one row, without network or inference unless it `is_slow`; `inverse` names the act
-    that takes it back."""
-
-    says: str
-    do: Callable[[Caller, UUID, ActionInput], object]
-    inverse: str = ""
-    kind: str = "memory"
-    is_slow: bool = False  # each row is carried out outside of the batch's transaction
+    label: str  # label of the outcome
+    do: Callable[[Caller, UUID, ActionInput], object]  # changes one row
+    inverse: str = ""  # name of the action that undoes this one
+    kind: str = "memory"  # kind of the rows: memory, insight, …
+    is_slow: bool = False  # `do` uses the network or a model, so it runs outside of the batch's transaction
 
 
-def _taken_back(change: str) -> BulkAction:
-    return BulkAction("Back as it was", lambda c, pk, words: undo_change(caller=c, record_id=pk, change=change))
+def _undo_of(change: str) -> BulkAction:
+    return BulkAction("Undone", lambda c, pk, entered: undo_change(caller=c, record_id=pk, change=change))
 
 
-BULK_ACTIONS: Registry[BulkAction] = Registry("acts in bulk")
+BULK_ACTIONS: Registry[BulkAction] = Registry("bulk actions")
 MEMORY_ACTIONS: dict[str, BulkAction] = {
     "forget": BulkAction(
         "Forgotten",
-        lambda c, pk, words: services.forget(Forget.read({"record_id": pk, "reason": words.note}), caller=c),
+        lambda c, pk, entered: services.forget(Forget.read({"record_id": pk, "reason": entered.note}), caller=c),
         "undo_forget",
     ),
     "restore": BulkAction(
         "Restored",
-        lambda c, pk, words: services.restore(Restore.read({"record_id": pk, "reason": words.note}), caller=c),
+        lambda c, pk, entered: services.restore(Restore.read({"record_id": pk, "reason": entered.note}), caller=c),
         "undo_restore",
     ),
     "verify": BulkAction(
-        "Still true",
-        lambda c, pk, words: services.verify(Verify.read({"record_id": pk, "note": words.note}), caller=c),
+        "Verified",
+        lambda c, pk, entered: services.verify(Verify.read({"record_id": pk, "note": entered.note}), caller=c),
         "undo_verify",
     ),
     "share": BulkAction(
         "Shared",
-        lambda c, pk, words: services.share(
-            Share.read({"record_id": pk, "visibility": words.choice, "reason": words.note}), caller=c
+        lambda c, pk, entered: services.share(
+            Share.read({"record_id": pk, "visibility": entered.choice, "reason": entered.note}), caller=c
         ),
         "undo_share",
     ),
     "reassign": BulkAction(
         "Moved to another persona",
-        lambda c, pk, words: services.reassign(
-            Reassign.read({"record_id": pk, "persona": words.choice, "reason": words.note}), caller=c
+        lambda c, pk, entered: services.reassign(
+            Reassign.read({"record_id": pk, "persona": entered.choice, "reason": entered.note}), caller=c
         ),
         "undo_reassign",
     ),
     "correct": BulkAction(
         "Corrected",
-        lambda c, pk, words: services.supersede(
-            Supersede.read({"record_id": pk, "content": words.choice, "reason": words.note}), caller=c
+        lambda c, pk, entered: services.supersede(
+            Supersede.read({"record_id": pk, "content": entered.choice, "reason": entered.note}), caller=c
         ),
         is_slow=True,
     ),
-    **{f"undo_{change}": _taken_back(change) for change in ("forget", "restore", "verify", "share", "reassign")},
+    **{f"undo_{change}": _undo_of(change) for change in ("forget", "restore", "verify", "share", "reassign")},
 }
 
 
@@ -110,18 +109,19 @@ def start(
     choice: str = "",
     back_to: str = "",
 ) -> Batch:
-    """Keeps what is to be done and does the first slice."""
+    """Save a batch, run its first slice, and let a worker run the rest."""
     check_choice("act", act, BULK_ACTIONS)
     note = validate(Reason, note, "note")
-    ids = sorted({validate(Id, pk, "ids") for pk in unit_ids})  # in one order everywhere: none wait in a circle
+    ids = sorted(
+        {validate(Id, pk, "ids") for pk in unit_ids}
+    )  # all batches lock rows in this order, which makes deadlocks rare
     if not ids:
-        raise Invalid("is empty: nothing was chosen", field="ids", allowed=f"1 to {MAX_UNITS:,}")
+        raise Invalid("is empty: no rows were selected", field="ids", allowed=f"1 to {MAX_UNITS:,}")
     check_count("ids", ids, MAX_UNITS)
     return _begin(caller, _save(caller, act, ids, ActionInput(note, choice), back_to, None))
 
 
 def _begin(caller: Caller, batch: Batch) -> Batch:
-    """The first slice at once; a worker does what is left, whether or not somebody looks on."""
     batch = resume(caller=caller, batch_id=batch.pk)
     if batch.finished_at is None:
         transaction.on_commit(partial(async_task, "memories.tasks.finish_batch", batch.pk.hex))
@@ -129,36 +129,34 @@ def _begin(caller: Caller, batch: Batch) -> Batch:
 
 
 def _save(
-    caller: Caller, act: str, ids: Sequence[UUID], words: ActionInput, back_to: str, undoes: Batch | None
+    caller: Caller, act: str, ids: Sequence[UUID], entered: ActionInput, back_to: str, undoes: Batch | None
 ) -> Batch:
     return Batch.objects.create(
         created_by=caller.email,
         persona=caller.persona,
         act=act,
         unit_ids=list(ids),
-        note=words.note,
-        choice=words.choice,
+        note=entered.note,
+        choice=entered.choice,
         back_to=back_to[:500],
         undoes=undoes,
     )
 
 
 def get_batch(*, caller: Caller, batch_id: UUID | str) -> Batch:
-    """One's own; nobody else's."""
     pk = validate(Id, batch_id, "batch_id")
     batch = Batch.objects.select_related("undoes").filter(pk=pk, created_by=caller.email).first()
     if batch is None:
-        raise NotFound("no such batch of yours", field="batch_id")
+        raise NotFound("no such batch", field="batch_id")
     return batch
 
 
 def owned_by(caller: Caller) -> QuerySet[Batch]:
-    """One's own batches, running and past."""
     return Batch.objects.filter(created_by=caller.email).select_related("undoes")
 
 
 def finish(batch_id: UUID | str) -> None:
-    """In a worker: goes on as the person who started it, with the rights of now, until it is done."""
+    """Run the rest of a batch in a worker, as the user who started it and with their current permissions."""
     batch = Batch.objects.filter(pk=validate(Id, batch_id, "batch_id"), finished_at=None).first()
     person = batch and get_user_model().objects.filter(email=batch.created_by).first()
     if batch is None or person is None:
@@ -169,71 +167,81 @@ def finish(batch_id: UUID | str) -> None:
 
 
 def resume(*, caller: Caller, batch_id: UUID | str) -> Batch:
-    """Does the next slice. Rows and their outcomes are saved together, so that a kill loses or repeats nothing."""
+    """Run the next slice.
+
+    Except for slow actions, rows and their outcomes are saved in one transaction, so a crash loses or repeats nothing.
+    """
     batch = get_batch(caller=caller, batch_id=batch_id)
     deadline = time.monotonic() + SLICE_S
     while batch.finished_at is None and time.monotonic() < deadline:
         try:
-            batch = _step(caller, batch) if BULK_ACTIONS[batch.act].is_slow else _slice(caller, batch)
-        except OperationalError as error:  # somebody else was chosen to go on: the slice is undone, and done again
+            batch = _run_slow_row(caller, batch) if BULK_ACTIONS[batch.act].is_slow else _run_slice(caller, batch)
+        except OperationalError as error:
+            # PostgreSQL resolves a deadlock by cancelling one transaction. The slice was rolled back and is repeated.
             if getattr(error.__cause__, "sqlstate", "") != DEADLOCK:
                 raise
     return batch
 
 
-def _slice(caller: Caller, batch: Batch) -> Batch:
+def _run_slice(caller: Caller, batch: Batch) -> Batch:
     with transaction.atomic():
         batch = Batch.objects.select_for_update().get(pk=batch.pk)
         position = len(batch.outcomes)
-        batch.outcomes += [_act_on(caller, batch, unit) for unit in batch.unit_ids[position : position + AT_ONCE]]
+        batch.outcomes += [_run_row(caller, batch, unit) for unit in batch.unit_ids[position : position + AT_ONCE]]
         if len(batch.outcomes) == len(batch.unit_ids):
             batch.finished_at = timezone.now()
         batch.save(update_fields=["outcomes", "finished_at"])
     return batch
 
 
-def _step(caller: Caller, batch: Batch) -> Batch:
-    """The next row of an act that waits for other systems: one at a time, and outside of a transaction. A row whose
-    outcome was lost with its process is asked again: applying what is applied is no fault, other acts refuse it."""
+def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
+    """Run a slow action on the next row, outside of a transaction.
+
+    If the process ends before the outcome is saved, the row is repeated. That is harmless: an applied insight may be
+    applied again, and other actions refuse the repetition.
+    """
     try:
-        with exclusive("batch", batch.pk, Conflict("is at work elsewhere", field="batch_id")):
+        with exclusive("batch", batch.pk, Conflict("is being processed elsewhere", field="batch_id")):
             batch = Batch.objects.get(pk=batch.pk)
             position = len(batch.outcomes)
             if position < len(batch.unit_ids):
-                batch.outcomes.append(_act_on(caller, batch, batch.unit_ids[position]))
+                batch.outcomes.append(_run_row(caller, batch, batch.unit_ids[position]))
             if len(batch.outcomes) == len(batch.unit_ids):
                 batch.finished_at = batch.finished_at or timezone.now()
             batch.save(update_fields=["outcomes", "finished_at"])
-    except Conflict:  # somebody else is at it: look again in a moment
+    except Conflict:  # another process works on this batch
         time.sleep(PAUSE_S)
         batch = Batch.objects.get(pk=batch.pk)
     return batch
 
 
-def _act_on(caller: Caller, batch: Batch, unit: UUID) -> str:
-    act, words = BULK_ACTIONS[batch.act], ActionInput(batch.note, batch.choice)
+def _run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
+    action, entered = BULK_ACTIONS[batch.act], ActionInput(batch.note, batch.choice)
     try:
-        with nullcontext() if act.is_slow else transaction.atomic():
-            act.do(caller, unit, words)
+        with nullcontext() if action.is_slow else transaction.atomic():
+            action.do(caller, unit, entered)
     except DomainError as error:
         return error.message
     return ""
 
 
 def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
-    """A batch of the inverse act over what was done, once."""
+    """Start a batch of the inverse action on the rows that were changed.
+
+    Raises Conflict if the action has no inverse, or if the batch is unfinished or was already undone.
+    """
     batch = get_batch(caller=caller, batch_id=batch_id)
     inverse = BULK_ACTIONS[batch.act].inverse
     if not inverse:
         raise Conflict("can't be undone", field="batch_id")
     if batch.finished_at is None:
-        raise Conflict("is not done yet", field="batch_id")
+        raise Conflict("is still running", field="batch_id")
     with transaction.atomic():
         Batch.objects.select_for_update().get(pk=batch.pk)
         if Batch.objects.filter(undoes=batch).exists():
-            raise Conflict("was undone already", field="batch_id")
-        back = _save(caller, inverse, completed_units(batch), ActionInput(), batch.back_to, batch)
-    return _begin(caller, back)
+            raise Conflict("was already undone", field="batch_id")
+        undoing = _save(caller, inverse, completed_units(batch), ActionInput(), batch.back_to, batch)
+    return _begin(caller, undoing)
 
 
 def completed_units(batch: Batch) -> list[UUID]:

@@ -1,4 +1,4 @@
-"""Many new memories at once: embedded in batches, written in few statements."""
+"""Bulk import of memories, embedded in batches and written in few statements."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from django.db import transaction
 
 from memories import embedding
-from memories.contract.errors import Forbidden, Invalid
-from memories.identity.caller import Caller
+from memories.contract.errors import Invalid
+from memories.identity.caller import Caller, require_user
 from memories.models import MemoryRecord
 from memories.models.index_job import Trigger
 from memories.operations import Remember
@@ -21,28 +21,28 @@ from memories.retrieval.passages import Stamped
 from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import save_many
 
-TOGETHER = 200  # memories of one transaction
-AHEAD = 2  # parts whose vectors are made before their turn
+BATCH = 200  # memories per transaction
+AHEAD = 2  # batches that are encoded in advance
 
 
 def remember_many(*, caller: Caller, facts: Sequence[Mapping[str, Any]]) -> list[tuple[MemoryRecord, bool]]:
-    """Keeps facts, each with the fields of `remember`; for each the record, and whether it was there already.
+    """Store facts, each with the fields of `remember`; return the record of each, and whether it already existed.
 
-    All are checked before any is kept: raises Invalid naming `facts[n]`. Near-duplicates are not looked for. Without
-    embedder, jobs are left for later. What was kept stays if the process ends in the middle; a repetition skips it.
+    All facts are checked before the first is stored; Invalid names the field as `facts[n].field`. Near-duplicates are
+    not searched. If the embedder is unavailable, jobs are queued. Batches stored before a crash stay, and a repeated
+    import skips them as duplicates.
     """
-    if not caller.email:
-        raise Forbidden("this connection has no identity, so nothing can be owned")
+    require_user(caller)
     operations = [_read(number, fact) for number, fact in enumerate(facts)]
-    parts = [operations[start : start + TOGETHER] for start in range(0, len(operations), TOGETHER)]
-    answers: list[tuple[MemoryRecord, bool]] = []
-    with ThreadPoolExecutor(1, thread_name_prefix="encoder") as ahead:  # one part is encoded while another is saved
-        encodings = deque(ahead.submit(_encoded, part) for part in parts[:AHEAD])
-        for number, part in enumerate(parts):
-            if number + AHEAD < len(parts):
-                encodings.append(ahead.submit(_encoded, parts[number + AHEAD]))
-            answers += _keep(caller, part, *encodings.popleft().result())
-    return answers
+    batches = [operations[start : start + BATCH] for start in range(0, len(operations), BATCH)]
+    results: list[tuple[MemoryRecord, bool]] = []
+    with ThreadPoolExecutor(1, thread_name_prefix="encoder") as encoder:  # encodes batches while others are saved
+        encodings = deque(encoder.submit(_encode, batch) for batch in batches[:AHEAD])
+        for number, batch in enumerate(batches):
+            if number + AHEAD < len(batches):
+                encodings.append(encoder.submit(_encode, batches[number + AHEAD]))
+            results += _save(caller, batch, *encodings.popleft().result())
+    return results
 
 
 def _read(number: int, fact: Mapping[str, Any]) -> Remember:
@@ -52,12 +52,12 @@ def _read(number: int, fact: Mapping[str, Any]) -> Remember:
         raise Invalid(error.fault, field=f"facts[{number}].{error.field}", allowed=error.allowed) from None
 
 
-def _keep(
+def _save(
     caller: Caller, operations: Sequence[Remember], encoded: Sequence[passages.Encoded], model: str
 ) -> list[tuple[MemoryRecord, bool]]:
     languages = [operation.language or language_of(operation.content) for operation in operations]
-    answers: list[tuple[MemoryRecord, bool]] = []
-    news: list[tuple[MemoryRecord, Stamped | None]] = []
+    results: list[tuple[MemoryRecord, bool]] = []
+    new_records: list[tuple[MemoryRecord, Stamped | None]] = []
     with transaction.atomic():
         record_of = lock_duplicates(caller, [operation.content for operation in operations])
         for position, operation in enumerate(operations):
@@ -66,16 +66,16 @@ def _keep(
             if record is None:
                 fields = operation.values() | {"language": languages[position]}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
-                news.append((record, Stamped(encoded[position], model) if encoded else None))
-            answers.append((record, key in record_of))
+                new_records.append((record, Stamped(encoded[position], model) if encoded else None))
+            results.append((record, key in record_of))
             record_of[key] = record
-        save_many(news)
+        save_many(new_records)
     if not encoded:
-        indexing.enqueue("memory", [record.pk for record, _ in news], Trigger.WRITE)
-    return answers
+        indexing.enqueue("memory", [record.pk for record, _ in new_records], Trigger.WRITE)
+    return results
 
 
-def _encoded(operations: Sequence[Remember]) -> tuple[list[passages.Encoded], str]:
+def _encode(operations: Sequence[Remember]) -> tuple[list[passages.Encoded], str]:
     try:
         return passages.encode([operation.content for operation in operations], waiting=embedding.Waiting.BATCH)
     except embedding.EmbedderUnavailable:

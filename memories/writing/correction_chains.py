@@ -1,6 +1,7 @@
-"""Correction chains: who corrects whom, and how a chain is closed, opened and kept a line.
+"""Correction chains: the links between a memory and its corrections.
 
-Rows of a chain are locked older first, everywhere, so that nobody waits in a circle.
+A memory has at most one correction that is not archived, so a chain is a line. The older record of a link is always
+locked before the newer one, which prevents deadlocks.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from memories.writing.revision import locked, revised
 
 
 def locked_with_predecessor(caller: Caller, record_id: UUID | str) -> tuple[MemoryRecord, MemoryRecord | None]:
-    """The record and what it corrects, both locked, older first as everywhere: so nobody waits in a circle."""
+    """Lock a record and the memory that it corrects, if any, and return both."""
     pk = validate(Id, record_id, "id")
-    before = MemoryRecord.objects.filter(successors=pk).values("pk")
-    old = MemoryRecord.objects.select_for_update().filter(pk__in=before).first()
-    return locked(caller, pk), old
+    predecessor_id = MemoryRecord.objects.filter(successors=pk).values("pk")
+    predecessor = MemoryRecord.objects.select_for_update().filter(pk__in=predecessor_id).first()
+    return locked(caller, pk), predecessor
 
 
 def active_correction(record: MemoryRecord) -> MemoryRecord | None:
-    """What corrects the record today: its successor, or that one's where it was forgotten."""
-    links, visited_ids = [record.pk], {record.pk}
-    while links:
-        after = list(MemoryRecord.objects.filter(supersedes__in=links).defer("search"))
-        for successor in after:
+    """Return the current correction of a record, skipping archived corrections, or None."""
+    ids, visited_ids = [record.pk], {record.pk}
+    while ids:
+        successors = list(MemoryRecord.objects.filter(supersedes__in=ids).defer("search"))
+        for successor in successors:
             if successor.status != Status.ARCHIVED:
                 return successor
-        links = [successor.pk for successor in after if successor.pk not in visited_ids]
-        visited_ids.update(links)
+        ids = [successor.pk for successor in successors if successor.pk not in visited_ids]
+        visited_ids.update(ids)
     return None
 
 
@@ -46,25 +47,32 @@ def mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
     old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, new.pk, new.created_at
 
 
-def relink_neighbours(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
-    """What was before and after a record that is about to be erased. What nothing corrects any more is archived
-    and not believed again: it had been found wrong."""
-    after = MemoryRecord.objects.select_for_update().filter(supersedes=record).exclude(status=Status.ARCHIVED).first()
+def relink_neighbors(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
+    """Link the predecessor of a record that is about to be erased to the record's correction.
+
+    Without a correction, the predecessor is archived, not reactivated, because it was found to be wrong.
+    """
+    successor = (
+        MemoryRecord.objects.select_for_update().filter(supersedes=record).exclude(status=Status.ARCHIVED).first()
+    )
     MemoryRecord.objects.filter(supersedes=record).update(supersedes=None)
     MemoryRecord.objects.filter(pk=record.pk).update(supersedes=None)
     if old is None or old.superseded_by != record.pk:
         return
     with revised(caller, old, "erase", "its correction was erased"):
-        if after:  # nearer to the start of the chain than before, so no cycle can come of it
-            MemoryRecord.objects.filter(pk=after.pk).update(supersedes=old)
-            old.superseded_by = after.pk
+        if successor:  # it moves toward the start of the chain, so no cycle can result
+            MemoryRecord.objects.filter(pk=successor.pk).update(supersedes=old)
+            old.superseded_by = successor.pk
         else:
             old.status, old.superseded_by, old.superseded_at = Status.ARCHIVED, None, None
 
 
 def supersede_with(*, caller: Caller, record: MemoryRecord, predecessor_id: UUID) -> bool:
-    """Makes the locked, active `record` the successor of a living memory; False if that one is gone or was
-    corrected otherwise meanwhile. A chain can't become a circle: what has no successor is nobody's predecessor."""
+    """Make the locked `record` the correction of another memory.
+
+    Return False if that memory is neither active nor stale any more, or if `record` already corrects a memory.
+    """
+    # No cycle can result, because an active or stale predecessor has no correction yet.
     old = MemoryRecord.objects.select_for_update().filter(pk=predecessor_id).first()
     if old is None or old.status not in (Status.ACTIVE, Status.STALE) or record.supersedes_id:
         return False
@@ -76,7 +84,7 @@ def supersede_with(*, caller: Caller, record: MemoryRecord, predecessor_id: UUID
 
 
 def reactivate_predecessor(*, caller: Caller, record: MemoryRecord) -> None:
-    """Undoes take_place: the predecessor of the locked record is active again."""
+    """Undo `supersede_with`: activate the predecessor of the locked record and unlink it."""
     old = record.supersedes_id and MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
     if not old or old.superseded_by != record.pk:
         return

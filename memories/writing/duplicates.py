@@ -1,4 +1,4 @@
-"""The records that say the very same: the same text of the same owner and persona is kept once."""
+"""Exact duplicates: the same text of the same owner and persona is stored once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LOCKS = """
     SELECT pg_advisory_xact_lock(h) FROM (
         SELECT DISTINCT hashtextextended(t, 0) AS h FROM unnest(%(turnstiles)s::text[]) AS t ORDER BY h
     ) locks"""
-# An owner's living facts of some texts in a persona, the first one of a text last.
+# The active and stale facts of an owner in a persona with one of the texts, the oldest of each text last.
 DUPLICATES_SQL = f"""
     created_by = %(owner)s AND persona = %(persona)s AND tier = '' AND status IN ('active', 'stale')
     AND content_key = ANY(ARRAY(
         SELECT {ContentKey.template % {"expressions": "t"}} FROM unnest(%(texts)s::text[]) AS t
-    )) ORDER BY created_at DESC"""  # noqa: S608 - our own template
+    )) ORDER BY created_at DESC"""  # noqa: S608 - the template is a constant
 
 
 def normalized_key(text: str) -> str:
@@ -26,8 +26,11 @@ def normalized_key(text: str) -> str:
 
 
 def lock_duplicates(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRecord]:
-    """The living records of this owner and persona with one of these texts, by their key; concurrent callers wait for
-    each other, in one order."""
+    """Return the caller's active and stale facts with one of these texts, by normalized key.
+
+    The texts stay locked until the end of the transaction, so that concurrent calls can't store the same text twice.
+    """
+    # The statement takes the locks in the order of their hashes, which prevents deadlocks.
     prepared_statements.rows(
         LOCKS, {"turnstiles": sorted({f"{caller.email} {normalized_key(text)}" for text in texts})}
     )

@@ -1,4 +1,4 @@
-"""A text that goes for good: record, revisions, vectors, and every copy of what it said."""
+"""Permanent erasure of a memory, including its revisions, vectors and all copies of its texts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
 from memories.models import Batch, Feedback, IndexJob, MemoryRecord, MemoryRevision, Tombstone
 from memories.operations import Erase
-from memories.writing.correction_chains import locked_with_predecessor, relink_neighbours
+from memories.writing.correction_chains import locked_with_predecessor, relink_neighbors
 
-QUOTED_FROM = 10  # characters: a shorter text is a word, which others may have used for themselves
+QUOTED_FROM = 10  # characters; a shorter text may occur elsewhere by chance, so it is not searched for in other rows
 
 
 def erase(operation: Erase, *, caller: Caller) -> Tombstone:
-    """Removes a text for good, and what others copied or quoted of it. Only the fact that it was erased stays. The
-    chain closes over the gap. Raises Invalid without `confirm`, Conflict while it stands in the catalog."""
+    """Erase a memory and every copy and quotation of its texts. Only a tombstone remains.
+
+    The memory's predecessor and correction are linked to each other. Raises Invalid without `confirm`, and Conflict if
+    an extension refuses, for example because the memory is applied to the catalog.
+    """
     if not operation.confirm:
         raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
     with transaction.atomic():
@@ -30,8 +33,8 @@ def erase(operation: Erase, *, caller: Caller) -> Tombstone:
             record_id=record.pk,
             defaults={"created_by": record.created_by, "persona": record.persona, "erased_by": caller.email},
         )
-        relink_neighbours(caller, record, old)
-        _forget_quotations(record, old, texts)
+        relink_neighbors(caller, record, old)
+        _erase_quotations(record, old, texts)
         for extension in extensions.registered():
             extension.erase_copies(record.pk, texts)
         MemoryRecord.objects.filter(pk=record.pk).delete()
@@ -39,17 +42,20 @@ def erase(operation: Erase, *, caller: Caller) -> Tombstone:
 
 
 def texts_of(record: MemoryRecord) -> list[str]:
-    """Every text that the record has had, longest first, so that a part is never left of a longer one."""
+    """Return all current and earlier texts of a record, longest first.
+
+    Quotations are replaced in this order, so that no rest of a longer text remains when a shorter one is part of it.
+    """
     revisions = MemoryRevision.objects.filter(record=record).values_list("content", "details")
     earlier = [text for content, details in revisions for text in (content, str(details.get("summary") or ""))]
     texts = {text.strip() for text in (record.content, record.summary, *earlier)}
     return sorted((text for text in texts if len(text) >= QUOTED_FROM), key=lambda text: (-len(text), text))
 
 
-def _forget_quotations(record: MemoryRecord, old: MemoryRecord | None, texts: list[str]) -> None:
-    """Notes and reasons: of acts on this record, and wherever else they repeat its words."""
+def _erase_quotations(record: MemoryRecord, old: MemoryRecord | None, texts: list[str]) -> None:
+    """Clear notes and reasons of changes to this record, and all others that quote one of its texts."""
     Batch.objects.filter(unit_ids__contains=[record.pk]).update(note="")
-    if old is not None:  # why it was corrected belongs to the correction
+    if old is not None:  # the reason of the correction may repeat the correction's text
         MemoryRevision.objects.filter(record=old, change="supersede").update(reason="")
     for text in texts:
         Batch.objects.filter(note__contains=text).update(note="")

@@ -1,5 +1,8 @@
-"""What readers say of recalled memories. A wrong one leaves the reader's recall at once, and everybody's when its
-owner, a curator of its persona or a second reader agrees; then it waits in the stale review."""
+"""Readers' feedback on recalled memories.
+
+A memory marked as wrong is no longer recalled for that reader. It becomes stale for everyone, and enters the stale
+review, if the reader owns it or curates its persona, or if a second reader marks it as wrong.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,15 @@ from memories.writing.revision import revised
 
 
 def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
-    """Says `useful` or `wrong` of a memory, as anybody may who reads it; a later word replaces an earlier one.
-
-    A wrong one is not recalled for this reader any more. It goes stale for everybody where the reader decides on it,
-    or where another reader has said so before: one reader's word does not take it from all.
-    """
+    """Mark a memory as `useful` or `wrong`. Every reader of the memory may do so; a new mark replaces the old one."""
     verdict, note = operation.verdict, operation.note
     with transaction.atomic():
         record = _readable(caller, operation.record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: there is nothing to rate", field="id")
-        _take_back(caller, record)
+        _remove_mark(caller, record)
         reason = ""
-        if verdict == Verdict.WRONG and record.status == Status.ACTIVE and _counts(caller, record):
+        if verdict == Verdict.WRONG and record.status == Status.ACTIVE and _is_decisive(caller, record):
             reason = f"{caller.email} marked it wrong" + (f": {note}" if note else "")
             with revised(caller, record, "mark_wrong", note):
                 record.status, record.stale_reason, record.stale_at = Status.STALE, reason, timezone.now()
@@ -39,20 +38,21 @@ def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
 
 
 def withdraw(*, caller: Caller, record_id: UUID | str) -> None:
-    """Takes one's word back; a memory that is stale for nothing but that is recalled again."""
+    """Remove the caller's mark. If the mark is the reason that the memory is stale, the memory becomes active again."""
     with transaction.atomic():
-        _take_back(caller, _readable(caller, record_id))
+        _remove_mark(caller, _readable(caller, record_id))
 
 
 def feedback_for(caller: Caller, record: MemoryRecord) -> tuple[list[Feedback], Feedback | None]:
-    """What was said of a memory that the caller sees, newest first, and the caller's own word."""
+    """Return the newest feedback on a memory that the caller may see, and the caller's own mark."""
     marks = list(record.feedback.all()[:50])
-    return marks, next((word for word in marks if word.by == caller.email), None)
+    return marks, next((mark for mark in marks if mark.by == caller.email), None)
 
 
-def _counts(caller: Caller, record: MemoryRecord) -> bool:
+def _is_decisive(caller: Caller, record: MemoryRecord) -> bool:
     if caller.can_edit_for(record.created_by) or caller.can_review_for(record.persona):
         return True
+    # A single reader who may not decide about the memory can't remove it from everyone's recall.
     return Feedback.objects.filter(record=record, verdict=Verdict.WRONG).exclude(by=caller.email).exists()
 
 
@@ -64,11 +64,11 @@ def _readable(caller: Caller, record_id: UUID | str) -> MemoryRecord:
     return record
 
 
-def _take_back(caller: Caller, record: MemoryRecord) -> None:
-    before = Feedback.objects.filter(record=record, by=caller.email).first()
-    if before is None:
+def _remove_mark(caller: Caller, record: MemoryRecord) -> None:
+    previous = Feedback.objects.filter(record=record, by=caller.email).first()
+    if previous is None:
         return
-    if before.made_stale and record.status == Status.STALE and record.stale_reason == before.made_stale:
+    if previous.made_stale and record.status == Status.STALE and record.stale_reason == previous.made_stale:
         with revised(caller, record, "withdraw_feedback", ""):
             activate(record)
-    Feedback.objects.filter(pk=before.pk).delete()
+    Feedback.objects.filter(pk=previous.pk).delete()

@@ -1,4 +1,4 @@
-"""The language of memories that were kept before it was told."""
+"""Language detection for memories that were stored before languages were detected."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from django.db import transaction
 from memories.models import MemoryRecord
 from memories.retrieval.language import language_of
 
-TOGETHER = 500
+BATCH = 500  # memories saved in one statement
 
 
 def backfill_languages() -> int:
-    """Tells the language of each memory that has none, from its text; returns how many have one now."""
     rows = MemoryRecord.objects.filter(language="").values_list("pk", "content")
     count = 0
-    together: list[MemoryRecord] = []
-    for pk, content in rows.iterator(chunk_size=TOGETHER):
+    detected: list[MemoryRecord] = []
+    for pk, content in rows.iterator(chunk_size=BATCH):
         if language := language_of(content):
-            together.append(MemoryRecord(pk=pk, language=language))
-        if len(together) == TOGETHER:
-            count += _save(together)
-            together = []
-    return count + _save(together)
+            detected.append(MemoryRecord(pk=pk, language=language))
+        if len(detected) == BATCH:
+            count += _save(detected)
+            detected = []
+    return count + _save(detected)
 
 
 def _save(records: list[MemoryRecord]) -> int:

@@ -1,4 +1,4 @@
-"""Whose memories they are: moved when an identity has changed or somebody leaves."""
+"""Ownership transfer, after an identity change or when a person leaves."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from memories.models import MemoryRecord
 
 
 def move_ownership(*, caller: Caller, old: str, new: str) -> int:
-    """Gives all that `old` owns to `new`, keeping the first owner in metadata.legacy_created_by; moving it back
-    removes that mark again. Returns how many records moved. Admins only."""
+    """Move all memories of `old` to `new`; return how many were moved.
+
+    The original owner is kept in metadata.legacy_created_by, until the memory is moved back. Raises Forbidden if the
+    caller is not an admin, and Invalid if `old` and `new` are the same or `new` is not an address.
+    """
     if not caller.is_admin:
-        raise Forbidden("only an admin moves ownership")
+        raise Forbidden("only admins can transfer ownership")
     old, new = old.strip(), new.strip().lower()
     if not old or not new or old == new:
         raise Invalid("must be two different identities", field="new", allowed="an e-mail address")
     if len(new) > 254 or "@" not in new:
         raise Invalid(f"{new[:60]!r} is not an e-mail address", field="new", allowed="an e-mail address")
     owned = MemoryRecord.objects.filter(created_by=old)
-    coming_back = owned.filter(metadata__legacy_created_by=new)
+    returning = owned.filter(metadata__legacy_created_by=new)
     with transaction.atomic():
-        # Undoing an earlier move takes back what was moved then, and nothing that was the other's own.
-        rows = list((coming_back if coming_back.exists() else owned).select_for_update())
+        # To undo an earlier move, only the memories moved then are returned, not those that `old` wrote.
+        rows = list((returning if returning.exists() else owned).select_for_update())
         for record in rows:
-            first = record.metadata.get("legacy_created_by", old)
+            original_owner = record.metadata.get("legacy_created_by", old)
             record.metadata.pop("legacy_created_by", None)
-            if first != new:
-                record.metadata["legacy_created_by"] = first
+            if original_owner != new:
+                record.metadata["legacy_created_by"] = original_owner
             record.created_by = new
         MemoryRecord.objects.bulk_update(rows, ["created_by", "metadata"], batch_size=500)
         for extension in extensions.registered():

@@ -1,4 +1,4 @@
-"""Clearing out notes that were kept by memory_store: by age, by use, or because a newer one says the same."""
+"""Pruning of notes stored by memory_store: by age, by use, or because a newer note repeats them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from memories.models import Feedback, MemoryRecord, Passage, Source, Status, Ver
 from memories.operations import PruneNotes
 from memories.writing.revision import revised
 
-MAX_NOTES = 5_000  # of a person, looked at in one call
+MAX_NOTES = 5_000  # of a user, examined in one call
 EXAMPLES = 5
 REASON = "pruned"
 
 
 def prune(operation: PruneNotes, *, caller: Caller) -> list[MemoryRecord]:
-    """Archives the caller's notes that are due, and returns them; with dry_run, those that would be. Insights, members
-    of correction chains, and what is shared, verified or marked as useful stay."""
+    """Archive the caller's notes that are due and return them. With dry_run, return them only.
+
+    Insights, members of correction chains, and notes that are shared, verified or marked as useful are kept.
+    """
     with transaction.atomic():
         due = _due(caller, operation)
         if not operation.dry_run:
@@ -41,24 +43,24 @@ def examples(records: Sequence[MemoryRecord]) -> list[str]:
 
 
 def _due(caller: Caller, operation: PruneNotes) -> list[MemoryRecord]:
-    liked = Feedback.objects.filter(record=OuterRef("pk"), verdict=Verdict.USEFUL)
+    useful_marks = Feedback.objects.filter(record=OuterRef("pk"), verdict=Verdict.USEFUL)
     rows = (
         MemoryRecord.objects.visible_to(caller)
         .facts()
         .filter(created_by=caller.email, source=Source.NOTE, status=Status.ACTIVE, visibility=Visibility.PRIVATE)
         .filter(supersedes__isnull=True, superseded_by__isnull=True, last_verified_at__isnull=True)
         .filter(created_at__lte=timezone.now() - timedelta(days=operation.days))
-        .filter(~Exists(liked))
+        .filter(~Exists(useful_marks))
         .order_by("-access_count", "-last_accessed_at", "-created_at")
         .defer("search")
     )
-    notes = [note for note in rows.select_for_update(of=("self",))[:MAX_NOTES] if _is_free(note)][operation.keep :]
-    return _repeated(caller, notes) if operation.near_duplicates else notes
+    notes = [note for note in rows.select_for_update(of=("self",))[:MAX_NOTES] if _is_prunable(note)][operation.keep :]
+    return _with_newer_near_duplicate(caller, notes) if operation.near_duplicates else notes
 
 
-def _is_free(note: MemoryRecord) -> bool:
-    """Nobody else decides about it: a proposal, or what stands in the catalog, is not a note any more."""
+def _is_prunable(note: MemoryRecord) -> bool:
     try:
+        # Extensions refuse for notes that were proposed for review or applied to the catalog.
         for extension in extensions.registered():
             extension.check_share(note)
             extension.check_erase(note)
@@ -67,16 +69,15 @@ def _is_free(note: MemoryRecord) -> bool:
     return True
 
 
-def _repeated(caller: Caller, notes: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-    """Those that a newer note of the caller nearly repeats."""
+def _with_newer_near_duplicate(caller: Caller, notes: Sequence[MemoryRecord]) -> list[MemoryRecord]:
     notes_of_caller = MemoryRecord.objects.filter(created_by=caller.email, source=Source.NOTE, status=Status.ACTIVE)
     rows = Passage.objects.filter(record__in=notes_of_caller, start=0).order_by("-record__created_at", "record_id")
-    entries = list(rows.values_list("record_id", "vector")[:MAX_NOTES])
-    if not entries:
+    ids_and_vectors = list(rows.values_list("record_id", "vector")[:MAX_NOTES])  # newest first
+    if not ids_and_vectors:
         return []
-    vectors = np.array([vector for _, vector in entries], dtype=np.float32)
+    vectors = np.array([vector for _, vector in ids_and_vectors], dtype=np.float32)
     repeated = set()
-    for n, (pk, _) in enumerate(entries):
+    for n, (pk, _) in enumerate(ids_and_vectors):
         if n and float(np.max(vectors[:n] @ vectors[n])) >= settings.NEAR_DUPLICATE_COSINE:
             repeated.add(pk)
     return [note for note in notes if note.pk in repeated]

@@ -1,4 +1,4 @@
-"""How a memory is changed: locked for its owner, its earlier state kept as a revision."""
+"""Steps shared by the verbs of memories/services.py: check permission, lock, save, keep the earlier state."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
 from memories.retrieval.passages import Stamped, keep, stamp_of
 
-# What a revision keeps beside text, status and visibility.
+# Fields that a revision keeps in `details`, if they changed. Text, status and visibility have their own columns.
 DETAILS = (
     "summary", "language", "dimension", "category", "confidence", "persona", "created_by", "tags", "entity_urns",
     "related_columns", "metadata", "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at",
     "purge_after",
 )  # fmt: skip
-SPEAKS = {"content", "entity_urns", "related_columns"}  # what a memory says, and of what
-GROUNDING = {"restore", "verify"}  # changes by somebody who has looked at it
-READERS = {"visibility", "persona", "created_by"}
+STATEMENT_FIELDS = {"content", "entity_urns", "related_columns"}  # the statement of a memory and its subjects
+CONFIRMING_CHANGES = {"restore", "verify"}  # a person has confirmed the memory
+READER_FIELDS = {"visibility", "persona", "created_by"}  # they decide who may read the memory
 WIDTH: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.PERSONA: 1, Visibility.EVERYONE: 2}
 
 
 def can_review(caller: Caller, record: MemoryRecord) -> bool:
-    """Whether the caller decides what becomes of a memory that went stale: its owner, an admin, or a curator of its
-    persona unless it is private."""
+    """Return whether the caller may decide about a memory.
+
+    Its owner and admins always may. Curators of its persona may if it is stale and not private.
+    """
     if caller.can_edit_for(record.created_by):
         return True
     shared = record.visibility != Visibility.PRIVATE
@@ -41,13 +43,17 @@ def can_review(caller: Caller, record: MemoryRecord) -> bool:
 
 
 def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> MemoryRecord:
-    """The record, locked for change, if the caller sees it and may change it; with `deciding`, what curators decide."""
+    """Return the record, locked for update.
+
+    Raises NotFound if the caller may not see it, and Forbidden if the caller may not change it. With `deciding`,
+    curators may change it too (see `can_review`).
+    """
     pk = validate(Id, record_id, "id")
     record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
     if record is None:
         raise NotFound("no such memory", field="id")
     if not (can_review(caller, record) if deciding else caller.can_edit_for(record.created_by)):
-        raise Forbidden("belongs to somebody else: only its owner or an admin can change it", field="id")
+        raise Forbidden("belongs to another user: only its owner or an admin can change it", field="id")
     return record
 
 
@@ -55,10 +61,10 @@ def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> 
 def revised(
     caller: Caller, record: MemoryRecord, change: str, reason: str, moment: datetime | None = None
 ) -> Iterator[None]:
-    """Saves what the block changes on the locked record, and keeps the state before as a revision.
+    """Save the changes that the block makes to the locked record, and keep the earlier state as a revision.
 
-    Nothing changed, nothing written. A new text drops the old text's vector; what it speaks of is grounded anew, and
-    where fewer people may read it than before, copies follow.
+    If the block changes nothing, nothing is written. A changed text loses its passages and vectors. Extensions are
+    notified if the statement was changed or confirmed, if the record became stale, and if readers may have lost access.
     """
     reason = validate(Reason, reason, "reason")
     columns = [f for f in record._meta.concrete_fields if not f.generated]
@@ -80,7 +86,7 @@ def revised(
         content=before["content"],
         status=before["status"],
         visibility=before["visibility"],
-        details={f.name: _plain(before[f.attname]) for f in changed if f.name in DETAILS},
+        details={f.name: _to_json(before[f.attname]) for f in changed if f.name in DETAILS},
         change=change,
         changed_by=caller.email,
         reason=reason,
@@ -88,19 +94,21 @@ def revised(
     record.updated_at = now
     names = {f.name for f in changed}
     record.save(update_fields=names | {"updated_at"})
-    if names & SPEAKS or change in GROUNDING:
+    if names & STATEMENT_FIELDS or change in CONFIRMING_CHANGES:
         _notify_saved(record)
     if "status" in names and record.status == Status.STALE:
         for extension in extensions.registered():
             extension.record_stale(record, caller)
-    if names & READERS and not _is_only_wider(names, before, record):
+    if names & READER_FIELDS and not _is_only_wider(names, before, record):
         for extension in extensions.registered():
             extension.access_narrowed([record.pk])
 
 
 def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryRecord:
-    """Saves a new record, with its passages where they are at hand. Every way to write one is through here, so that its
-    entities are looked at as they are."""
+    """Save a new record, with its passages if they are already encoded, and notify the extensions.
+
+    Every new record is saved by this function or by `save_many`, so that extensions see all of them.
+    """
     for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
         setattr(record, name, value)
     prepared_statements.insert([record])
@@ -110,15 +118,15 @@ def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryReco
     return record
 
 
-def save_many(news: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
-    """As `save_new`, in few statements."""
-    for record, encoded in news:
+def save_many(records: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
+    """Save new records like `save_new`, in few statements."""
+    for record, encoded in records:
         for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
             setattr(record, name, value)
-    prepared_statements.insert([record for record, _ in news])
-    turns = {record.pk for record, _ in news if record.tier == Tier.SHORT_TERM}
-    keep({record.pk: encoded.passages for record, encoded in news if encoded}, turns)
-    for record, _ in news:
+    prepared_statements.insert([record for record, _ in records])
+    turns = {record.pk for record, _ in records if record.tier == Tier.SHORT_TERM}
+    keep({record.pk: encoded.passages for record, encoded in records if encoded}, turns)
+    for record, _ in records:
         _notify_saved(record, created=True)
 
 
@@ -128,11 +136,10 @@ def _notify_saved(record: MemoryRecord, *, created: bool = False) -> None:
 
 
 def _is_only_wider(names: set[str], before: dict[str, Any], record: MemoryRecord) -> bool:
-    return names & READERS == {"visibility"} and WIDTH[record.visibility] > WIDTH[before["visibility"]]
+    return names & READER_FIELDS == {"visibility"} and WIDTH[record.visibility] > WIDTH[before["visibility"]]
 
 
-def _plain(value: Any) -> Any:
-    """As JSON holds it."""
+def _to_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     return value.hex if isinstance(value, UUID) else value

@@ -1,4 +1,4 @@
-"""The last change of a memory, taken back by who made it: not its opposite, but the state before."""
+"""Undo of the last change of a memory. It restores the exact earlier state from the revision."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from memories.models.revision import value_of
 from memories.writing.revision import revised
 
 UNDOABLE = ("forget", "restore", "verify", "share", "reassign")
-STATE = (
+RESTORED_FIELDS = (
     "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after",
 )  # fmt: skip
 
 
 def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
-    """Takes back the caller's own last change of this kind. Raises Conflict if something else happened since."""
+    """Undo the last change of a memory, if it was `change`.
+
+    Raises Conflict if the memory was changed since, and Forbidden if another user made the change and the caller is not
+    an admin.
+    """
     pk = validate(Id, record_id, "id")
     with transaction.atomic():
         record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
@@ -33,25 +37,25 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         if last is None or last.change != change or change not in UNDOABLE:
             raise Conflict("was changed since then and can no longer be undone", field="id")
         if last.changed_by != caller.email and not caller.is_admin:
-            raise Forbidden(f"was done by {last.changed_by}", field="id")
+            raise Forbidden(f"was changed by {last.changed_by}: only they or an admin can undo it", field="id")
         if change in ("forget", "reassign"):
-            _require_room(record, last)
+            _check_no_replacement(record, last)
         if change in ("share", "reassign") and not caller.is_admin:
             for extension in extensions.registered():
                 extension.check_share(record)
-        _put_back(caller, record, last)
-        _put_back_predecessor(caller, record, last)
+        _restore_state(caller, record, last)
+        _restore_predecessor(caller, record, last)
     return record
 
 
-def _put_back(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
+def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
     with revised(caller, record, "undo", ""):
         record.status = last.status
         if last.change == "share":
             record.visibility = last.visibility
         if last.change == "reassign":
             record.persona = last.details["persona"]
-        for name in STATE:
+        for name in RESTORED_FIELDS:
             if name in last.details:
                 setattr(record, name, value_of(name, last.details[name]))
         if record.status == Status.STALE and record.stale_at is None:
@@ -60,32 +64,32 @@ def _put_back(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> Non
             record.stale_reason = "stale before"
 
 
-def _put_back_predecessor(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
-    """Restoring a correction had superseded what it corrects: that goes back too."""
+def _restore_predecessor(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
+    # Only restoring a correction changes its predecessor: it supersedes it again.
     if last.change != "restore" or not record.supersedes_id:
         return
     old = MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
-    before = MemoryRevision.objects.filter(record_id=record.supersedes_id).order_by("-valid_to", "-id").first()
-    is_same_act = before is not None and before.change == "supersede" and before.valid_to >= last.valid_to
-    if old and before and is_same_act and old.superseded_by == record.pk:
-        _put_back(caller, old, before)
+    revision = MemoryRevision.objects.filter(record_id=record.supersedes_id).order_by("-valid_to", "-id").first()
+    is_same_restore = revision is not None and revision.change == "supersede" and revision.valid_to >= last.valid_to
+    if old and revision and is_same_restore and old.superseded_by == record.pk:
+        _restore_state(caller, old, revision)
         if old.status != Status.SUPERSEDED:
             with revised(caller, old, "undo", ""):
                 old.superseded_by = old.superseded_at = None
 
 
-def _require_room(record: MemoryRecord, last: MemoryRevision) -> None:
-    """Forgetting made room: for the same text said anew, or for another correction."""
+def _check_no_replacement(record: MemoryRecord, last: MemoryRevision) -> None:
+    """Raise Conflict if the same text or another correction was stored after the record was forgotten or moved."""
     if last.status not in (Status.ACTIVE, Status.STALE):
         return
     other_records = MemoryRecord.objects.exclude(pk=record.pk)
-    twins = other_records.facts().filter(
+    duplicates = other_records.facts().filter(
         created_by=record.created_by,
         persona=last.details.get("persona", record.persona),
         content_key=record.content_key,
     )
-    if twin := twins.filter(status__in=[Status.ACTIVE, Status.STALE]).first():
-        raise Conflict(f"the same text is already remembered, as {twin.pk.hex}", field="id")
-    rivals = other_records.filter(supersedes=record.supersedes_id).exclude(status=Status.ARCHIVED)
-    if record.supersedes_id and (rival := rivals.first()):
-        raise Conflict(f"what it corrected is corrected by {rival.pk.hex} now", field="id")
+    if duplicate := duplicates.filter(status__in=[Status.ACTIVE, Status.STALE]).first():
+        raise Conflict(f"the same text is already remembered, as {duplicate.pk.hex}", field="id")
+    corrections = other_records.filter(supersedes=record.supersedes_id).exclude(status=Status.ARCHIVED)
+    if record.supersedes_id and (other_correction := corrections.first()):
+        raise Conflict(f"the original memory already has a newer correction, {other_correction.pk.hex}", field="id")

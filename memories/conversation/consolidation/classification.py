@@ -1,4 +1,4 @@
-"""A new memory read for what it is worth: by a language model where one is configured, else by heuristics."""
+"""Classification of new memories by a language model if one is configured, otherwise by heuristics."""
 
 from __future__ import annotations
 
@@ -27,45 +27,45 @@ INSTRUCTIONS = (
 
 
 class ReaderUnavailable(Exception):
-    """The language model gave no usable answer; the text says why, for people."""
+    """The language model gave no usable answer. The message gives the reason to a person."""
 
 
 def read(text: str) -> Reading:
-    """Importance, summary, tags and type of a text. Raises ReaderUnavailable where the configured model fails."""
+    """Return importance, summary, tags and type of a text. Raises ReaderUnavailable if the configured model fails."""
     if not settings.ENRICHMENT_URL:
         return heuristics.read(text)
     connections.close_if_pooled()
     try:
-        return _reading(json.loads(_ask(text)), text)
+        return _reading(json.loads(_request(text)), text)
     except (httpx.HTTPError, bounded_http.AnswerTooLarge) as error:
         raise ReaderUnavailable(f"{type(error).__name__}: {error}") from error
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         raise ReaderUnavailable(f"the model's answer can't be read: {type(error).__name__}") from error
 
 
-def _ask(text: str) -> str:
+def _request(text: str) -> str:
     address = f"{settings.ENRICHMENT_URL.rstrip('/')}/chat/completions"
     headers = {"Authorization": f"Bearer {settings.ENRICHMENT_API_KEY}"} if settings.ENRICHMENT_API_KEY else {}
     messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": text}]
     body = {"model": settings.ENRICHMENT_MODEL, "messages": messages, "response_format": {"type": "json_object"}}
     deadline = time.monotonic() + settings.ENRICHMENT_TIMEOUT_S
-    with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.ENRICHMENT_TIMEOUT_S) as answer:
-        answer.raise_for_status()
-        return str(json.loads(bounded_http.read(answer, ANSWER_BYTES, deadline))["choices"][0]["message"]["content"])
+    with httpx.stream("POST", address, json=body, headers=headers, timeout=settings.ENRICHMENT_TIMEOUT_S) as response:
+        response.raise_for_status()
+        return str(json.loads(bounded_http.read(response, ANSWER_BYTES, deadline))["choices"][0]["message"]["content"])
 
 
 def _reading(values: dict[str, Any], text: str) -> Reading:
     importance = float(values["importance"])
     if 1 < importance <= 10:
-        importance /= 10  # some models answer on a scale to ten
+        importance /= 10  # some models use a scale to ten
     if not 0 <= importance <= 1:
         raise ValueError("importance")
-    plain = heuristics.read(text)
+    fallback = heuristics.read(text)
     tags = [str(tag).strip().replace(",", " ")[:80] for tag in values.get("tags") or [] if str(tag).strip()]
     kind = str(values.get("memory_type", ""))
     return Reading(
         importance=importance,
-        summary=str(values.get("summary") or plain.summary).replace("\x00", "").strip()[:MAX_SUMMARY],
-        tags=tags[: heuristics.MAX_TAGS] or plain.tags,
-        dimension=kind if kind in Dimension.values else plain.dimension,
+        summary=str(values.get("summary") or fallback.summary).replace("\x00", "").strip()[:MAX_SUMMARY],
+        tags=tags[: heuristics.MAX_TAGS] or fallback.tags,
+        dimension=kind if kind in Dimension.values else fallback.dimension,
     )

@@ -1,4 +1,4 @@
-"""What a person decides about two memories that may say the same."""
+"""Decisions about merge proposals: accept or dismiss merging two similar memories."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ REASON = "merged with a memory that says the same"
 
 
 def waiting(caller: Caller) -> list[MergeProposal]:
-    """The caller's open proposals, newest first."""
     rows = MergeProposal.objects.filter(readable_by(caller, "record__"), state=MergeState.PROPOSED)
     rows = rows.filter(record__created_by=caller.email, record__status=Status.ACTIVE, target__status=Status.ACTIVE)
     return list(rows.select_related("record", "target")[:50])
 
 
 def accept(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
-    """The older memory is corrected to the merged text, the newer one archived; both can be restored."""
+    """Correct the older memory to the merged text and archive the newer one. Both can be restored."""
     with transaction.atomic():
         proposal = _decide(_open_proposal(caller, proposal_id), MergeState.ACCEPTED)
         text = proposal.text[:4_000]
@@ -39,7 +38,7 @@ def accept(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
 
 
 def dismiss(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
-    """Both stay as they are, and are not proposed again."""
+    """Keep both memories as they are. They are not proposed again."""
     return _decide(_open_proposal(caller, proposal_id), MergeState.DISMISSED)
 
 
@@ -48,14 +47,14 @@ def _open_proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:
     if proposal is None or not caller.can_edit_for(proposal.record.created_by):
         raise NotFound("no such proposal", field="id")
     if proposal.state != MergeState.PROPOSED:
-        raise Conflict(f"is {proposal.state} already", field="id")
+        raise Conflict(f"is already {proposal.state}", field="id")
     return proposal
 
 
 def _decide(proposal: MergeProposal, state: MergeState) -> MergeProposal:
-    """Whoever is second finds the proposal decided."""
+    # The update succeeds only for the first of two concurrent decisions.
     row = MergeProposal.objects.filter(pk=proposal.pk, state=MergeState.PROPOSED)
     if not row.update(state=state, decided_at=timezone.now()):
-        raise Conflict("was decided meanwhile", field="id")
+        raise Conflict("was already decided", field="id")
     proposal.state = state
     return proposal

@@ -1,9 +1,11 @@
-"""Before turns expire: a conversation is summed up, turns that proved useful last, and what is worth nothing goes.
+"""Consolidation of conversation memories before turns expire.
 
-compress: the turns of a conversation that expire within CONSOLIDATE_BEFORE_HOURS become one long-term summary: the most
-important sentences in their order. promote: a turn of PROMOTE_IMPORTANCE that was used PROMOTE_USES times and is
-PROMOTE_AGE_MIN old becomes long-term itself, unless what was said has a long-term memory already. forget: a long-term
-memory below FORGET_IMPORTANCE that nobody used, shared, verified or corrected is deleted, and purged later.
+compress  A conversation with turns that expire within CONSOLIDATE_BEFORE_HOURS gets a long-term summary of its most
+          important sentences, in their order.
+promote   A turn of at least PROMOTE_IMPORTANCE that was used PROMOTE_USES times and is PROMOTE_AGE_MIN old becomes
+          long-term, unless it already has a long-term memory.
+forget    A long-term memory below FORGET_IMPORTANCE that was never used, shared, verified or corrected is archived, and
+          purged later.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
 from memories.writing.revision import revised, save_many
 
-COMPRESSED = "compressed"  # enrichment_status of a turn that is in a summary
-MIN_TURNS = 4  # of a conversation that is worth a summary
+COMPRESSED = "compressed"  # enrichment_status of a turn after its conversation was summarized
+MIN_TURNS = 4  # a conversation with fewer turns gets no summary
 MAX_SUMMARY = 1_000  # characters
-MAX_CONVERSATIONS = 200  # summed up in one run
+MAX_CONVERSATIONS = 200  # summarized in one run
 REASON = "forgotten: of little importance, and never used"
 
 
@@ -47,7 +49,6 @@ def consolidate() -> Consolidation:
 
 
 def compress() -> int:
-    """Sums up each conversation with turns that expire soon; returns how many were summed up."""
     soon = timezone.now() + timedelta(hours=settings.CONSOLIDATE_BEFORE_HOURS)
     turns = MemoryRecord.objects.filter(tier=Tier.SHORT_TERM, status=Status.ACTIVE, enrichment_status="")
     due = turns.filter(expires_at__lte=soon).order_by().values_list("created_by", "conversation_id").distinct()
@@ -55,11 +56,10 @@ def compress() -> int:
 
 
 def promote() -> int:
-    """Useful turns become long-term; returns how many."""
     now = timezone.now()
-    twin = MemoryRecord.objects.filter(derived_from=OuterRef("pk")).exclude(status=Status.ARCHIVED)
+    long_term_copy = MemoryRecord.objects.filter(derived_from=OuterRef("pk")).exclude(status=Status.ARCHIVED)
     due = MemoryRecord.objects.filter(
-        ~Exists(twin),
+        ~Exists(long_term_copy),
         tier=Tier.SHORT_TERM,
         status=Status.ACTIVE,
         importance__gte=settings.PROMOTE_IMPORTANCE,
@@ -77,7 +77,6 @@ def promote() -> int:
 
 
 def forget() -> int:
-    """Long-term memories of next to no importance are deleted; returns how many."""
     purge_after = timezone.now() + timedelta(days=settings.SOFT_DELETE_PURGE_DAYS)
     corrected = Q(supersedes__isnull=False) | Q(superseded_by__isnull=False)
     due = MemoryRecord.objects.filter(
@@ -98,7 +97,11 @@ def forget() -> int:
 
 
 def _compress(owner: str, conversation_id: str) -> bool:
-    """One conversation's summary, made outside of the transaction; who comes second finds nothing left to do."""
+    """Summarize one conversation; return whether a summary was saved.
+
+    The summary is encoded outside of the transaction. If another process has summarized the conversation meanwhile,
+    nothing is saved.
+    """
     rows = MemoryRecord.objects.filter(
         created_by=owner, conversation_id=conversation_id, tier=Tier.SHORT_TERM, enrichment_status=""
     ).exclude(status=Status.ARCHIVED)
@@ -110,7 +113,7 @@ def _compress(owner: str, conversation_id: str) -> bool:
             (encoded,), model = passages.encode([summary.content], waiting=embedding.Waiting.BATCH)
             stamp = Stamped(encoded, model)
         except embedding.EmbedderUnavailable:
-            stamp = None  # the reconciler finds the gap
+            stamp = None  # the reconciler queues the summary for embedding
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(
@@ -118,14 +121,14 @@ def _compress(owner: str, conversation_id: str) -> bool:
             )
         marked = rows.filter(pk__in=[turn.pk for turn in turns]).update(enrichment_status=COMPRESSED)
         if summary is None or marked < len(turns):
-            transaction.set_rollback(marked < len(turns))  # some were deleted or summed up meanwhile: another run
+            # If some turns were deleted or summarized meanwhile, the next run tries again.
+            transaction.set_rollback(marked < len(turns))
             return False
         save_many([(summary, stamp)])
     return True
 
 
 def _summary(turns: Sequence[MemoryRecord]) -> MemoryRecord:
-    """The most important sentences of a conversation, in their order, up to MAX_SUMMARY characters."""
     first, last = turns[0], turns[-1]
     lines = [(turn.importance + heuristics.importance_of(turn.content), n, _line(turn)) for n, turn in enumerate(turns)]
     picks: list[tuple[int, str]] = []
@@ -154,6 +157,5 @@ def _summary(turns: Sequence[MemoryRecord]) -> MemoryRecord:
 
 
 def _line(turn: MemoryRecord) -> str:
-    """What a turn says, in one sentence, with who said it."""
     sentence = heuristics.summary_of(turn.content)
     return f"{turn.author or turn.role}: {sentence}" if turn.author or turn.role else sentence

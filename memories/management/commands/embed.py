@@ -15,12 +15,12 @@ from memories.retrieval import indexing, term_statistics, vector_index
 
 
 class Command(BaseCommand):
-    help = "Computes missing vectors in the foreground; after a change of model or dimension, all vectors."
-    requires_system_checks = ()  # it is what mends a wrong dimension
+    help = "Computes missing vectors in the foreground, or all vectors after a change of the model or the dimension."
+    requires_system_checks = ()  # this command repairs a wrong dimension, which the checks report
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--dimension", type=int, help="first change the vector column to this many dimensions")
-        parser.add_argument("--all", action="store_true", help="also what has a good vector already")
+        parser.add_argument("--dimension", type=int, help="first change the vector columns to this dimension")
+        parser.add_argument("--all", action="store_true", help="recompute all vectors, not only missing ones")
         parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
     def handle(self, *, dimension: int | None, all: bool, quiet: bool, **options: Any) -> None:
@@ -34,18 +34,18 @@ class Command(BaseCommand):
         if all:
             for source in indexing.SOURCES.values():
                 source.rows().update(embedding_text_hash=None)
-        waiting = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
-        completed = self.close(model, waiting, quiet)
+        pending = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
+        completed = self.embed_pending(model, pending, quiet)
         term_statistics.refresh()
         vector_index.train()
         remaining = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
         if remaining:
-            raise CommandError(f"{completed} of {waiting} embedded with {model}; {remaining} left: run it again")
+            raise CommandError(f"{completed} of {pending} embedded with {model}; {remaining} left: run it again")
         self.stdout.write(f"{completed} embedded with {model}; none left")
 
-    def close(self, model: str, waiting: int, quiet: bool) -> int:
+    def embed_pending(self, model: str, pending: int, quiet: bool) -> int:
         completed = 0
-        with tqdm(total=waiting, unit="memories", disable=quiet) as bar:
+        with tqdm(total=pending, unit="memories", disable=quiet) as bar:
             while True:
                 batch = self.next_batch(model)
                 if not batch:
@@ -66,9 +66,9 @@ class Command(BaseCommand):
         return None
 
     def change_dimension(self, dimension: int) -> None:
-        """Vectors are derived: the old ones go, and every vector column is altered outside the migrations."""
+        """Alter every vector column, outside of the migrations. The old vectors are deleted."""
         if dimension != settings.EMBEDDING_DIMENSIONS:
-            raise CommandError(f"Set EMBEDDING_DIMENSIONS={dimension} as well: every process reads it at its start.")
+            raise CommandError(f"Set EMBEDDING_DIMENSIONS={dimension} first: every process reads it when it starts.")
         with as_owner(), connection.schema_editor() as editor:
             vector_index.drop()
             for source in indexing.SOURCES.values():

@@ -17,8 +17,8 @@ from memories.writing.language_backfill import backfill_languages
 
 class Command(BaseCommand):
     help = (
-        "Rebuilds the text-search columns with the current settings, tells languages, counts the terms, and trains the"
-        " vector index."
+        "Rebuilds the text-search columns with the current settings, detects the languages of memories, counts the"
+        " terms, and trains the vector index."
     )
 
     def handle(self, **options: Any) -> None:
@@ -29,11 +29,12 @@ class Command(BaseCommand):
                 editor.remove_field(model, field)
                 editor.add_field(model, field)
                 editor.add_index(model, index)
-        count = backfill_languages()
-        count_of_terms = term_statistics.refresh()
+        detected = backfill_languages()
+        row_count = term_statistics.refresh()
+        term_count = max(row_count - 1, 0)  # without the row for the total
         self.stdout.write(
-            f"text search uses “{text_search_config()}”: {max(count_of_terms - 1, 0)} terms;"
-            f" the language of {count} more memories is known"
+            f"text search uses “{text_search_config()}”: {term_count} terms;"
+            f" detected the language of {detected} more memories"
         )
         self.stdout.write(f"the vector index: {vector_index.train()}")
         for extension in extensions.registered():

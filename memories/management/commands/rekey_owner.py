@@ -11,11 +11,11 @@ from memories.writing.ownership import move_ownership
 
 
 class Command(BaseCommand):
-    help = "Moves all memories from OLD to NEW when an identity has changed. Swap the arguments to undo."
+    help = "Moves all memories from OLD to NEW after a person's identity has changed. Swap the arguments to undo."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("old", help="the identity that memories carry now")
-        parser.add_argument("new", help="the e-mail address that they shall carry")
+        parser.add_argument("old", help="the current owner of the memories")
+        parser.add_argument("new", help="the e-mail address of the new owner")
 
     def handle(self, *, old: str, new: str, **options: Any) -> None:
         try:
