@@ -1,4 +1,4 @@
-"""Carrying an action out: a ledger of one item a record, and what each request means for its record."""
+"""Execution of bulk actions: one delivery per record, with its outcome saved as soon as it is known."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from analysis.sources.interface import Upstream, UpstreamFailed
 from memories.contract import progress
 from memories.contract.errors import Conflict
 from memories.database import locks
-from memories.outbox import delivery as ledgers
+from memories.outbox import delivery
 from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
 
-BATCH = 50  # records in one round: their intents are saved together
+BATCH = 50  # records that are marked as started together, before their requests are sent
 ERRORS_SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Acted:
+class ActionResult:
     action: Action
     counts: dict[str, int]
     errors: list[ActionItem] = field(default_factory=list)
@@ -35,7 +35,10 @@ class Acted:
 
 
 def is_interrupted(action: Action) -> bool:
-    """Begun, not finished, and nobody is at work on it: its process was killed or its client went away."""
+    """Return whether the action was started but is neither finished nor running.
+
+    Its process was killed, or its client disconnected.
+    """
     return action.state == ActionState.RUNNING and not locks.is_locked("action", action.pk)
 
 
@@ -50,26 +53,26 @@ NAMES = {
 }
 
 
-def deliver(action: Action, upstream: Upstream, session: Session | None, *, again: bool = False) -> Acted:
-    busy = Conflict("is being carried out", field="action_id")
-    ledger = DeliveryQueue(action.items.all(), "id", NAMES)
+def deliver(action: Action, upstream: Upstream, session: Session | None, *, retry: bool = False) -> ActionResult:
+    busy = Conflict("is already running", field="action_id")
+    queue = DeliveryQueue(action.items.all(), "id", NAMES)
     with locks.exclusive("action", action.pk, busy):
-        if again:
-            ledger.retry()
+        if retry:
+            queue.retry()
             action.state = ActionState.RUNNING
             action.save(update_fields=["state"])
         total = action.items.count()
-        finished = total - ledger.open.count()
-        effect = RecordChange(action, upstream, session)
-        for _ in ledgers.deliver(ledger, effect, batch=BATCH, at_once=upstream.at_once):
+        finished = total - queue.open.count()
+        change = RecordChange(action, upstream, session)
+        for _ in delivery.deliver(queue, change, batch=BATCH, at_once=upstream.at_once):
             finished += 1
             progress.tell(finished, total, f"{action.kind}: {finished}/{total} records processed")
-        return _settle(action)
+        return _finish(action)
 
 
 @dataclass(frozen=True)
 class RecordChange:
-    """memories.outbox.delivery.Delivery: an update or a deletion of a record upstream."""
+    """The update or deletion of one upstream record; implements memories.outbox.delivery.Delivery."""
 
     action: Action
     upstream: Upstream
@@ -80,19 +83,20 @@ class RecordChange:
         return self.action.revalidate
 
     def check_remote(self, item: ActionItem, was_begun: bool) -> tuple[RemoteState, str]:
-        now = self.upstream.read(item.record_id)
-        if self._is_as_asked(now):  # an item that was not begun is sent all the same: its answer is the proof
+        current = self.upstream.read(item.record_id)
+        if self._is_done(current):
+            # An item that was never sent is sent nevertheless, so that the response confirms its outcome.
             return (RemoteState.AS_ASKED if was_begun else RemoteState.AS_BEFORE), ""
-        if now is None:
-            return RemoteState.OTHERWISE, "is gone"
-        differing = _differing(item, now)
-        says = f"changed since it was ingested: {', '.join(differing)[:300]}"
-        return (RemoteState.OTHERWISE, says) if differing else (RemoteState.AS_BEFORE, "")
+        if current is None:
+            return RemoteState.OTHERWISE, "no longer exists"
+        differing = _differing(item, current)
+        message = f"changed since it was ingested: {', '.join(differing)[:300]}"
+        return (RemoteState.OTHERWISE, message) if differing else (RemoteState.AS_BEFORE, "")
 
-    def _is_as_asked(self, now: Mapping[str, Any] | None) -> bool:
-        if self.action.kind == "delete" or now is None:
-            return self.action.kind == "delete" and now is None
-        return all(now.get(name) == value for name, value in self.action.attributes.items())
+    def _is_done(self, current: Mapping[str, Any] | None) -> bool:
+        if self.action.kind == "delete":
+            return current is None
+        return current is not None and all(current.get(name) == value for name, value in self.action.attributes.items())
 
     def send(self, item: ActionItem) -> Result:
         if self.action.kind == "delete":
@@ -103,28 +107,28 @@ class RecordChange:
         if not isinstance(error, UpstreamFailed):
             return Result(DeliveryStatus.UNKNOWN, f"{type(error).__name__}: {error}")
         status_code = error.status_code or None
-        if stage != Phase.SENDING:  # nothing was sent now; what was sent before stays unknown
+        if stage != Phase.SENDING:  # nothing was sent this time, but an earlier request may have had an effect
             return Result(
                 DeliveryStatus.UNKNOWN if stage == Phase.LOOKING_AGAIN else DeliveryStatus.FAILED,
                 error.message,
                 status_code,
             )
         if self.action.kind == "delete" and error.status_code in (404, 410):
-            return Result(DeliveryStatus.LANDED, "was gone already", status_code)
-        no_answer = error.status_code in (0, 500, 502, 504) and not error.never_sent
-        return Result(DeliveryStatus.UNKNOWN if no_answer else DeliveryStatus.FAILED, error.message, status_code)
+            return Result(DeliveryStatus.LANDED, "was already deleted", status_code)
+        no_response = error.status_code in (0, 500, 502, 504) and not error.never_sent
+        return Result(DeliveryStatus.UNKNOWN if no_response else DeliveryStatus.FAILED, error.message, status_code)
 
     def note(self, item: ActionItem, result: Result) -> None:
-        """The outcome, and the snapshot as the record is now."""
+        """Save the outcome, and update the ingested copy to match a changed record."""
         item.outcome, item.status_code, item.error = NAMES[result.fate], result.status_code, result.error[:2_000]
         with transaction.atomic():
             ActionItem.objects.filter(pk=item.pk).update(
                 outcome=item.outcome, status_code=item.status_code, error=item.error, at=timezone.now()
             )
             if item.outcome == Outcome.SUCCEEDED and self.session is not None:
-                self._follow(item, self.session)
+                self._update_copy(item, self.session)
 
-    def _follow(self, item: ActionItem, session: Session) -> None:
+    def _update_copy(self, item: ActionItem, session: Session) -> None:
         rows = IngestedRecord.objects.filter(session=session, model=self.action.model, record_id=item.record_id)
         if self.action.kind == "delete":
             rows.delete()
@@ -132,25 +136,28 @@ class RecordChange:
             rows.update(data={**item.before, **self.action.attributes}, ingested_at=timezone.now())
 
 
-def _differing(item: ActionItem, now: Mapping[str, Any]) -> list[str]:
-    """Fields of the snapshot that the record has with another value. Own fields and flattened ones are not compared."""
-    clean = {str(name): records.clean(value) for name, value in now.items()}
+def _differing(item: ActionItem, current: Mapping[str, Any]) -> list[str]:
+    """Return the fields whose value differs from the snapshot.
+
+    Fields that exist only in the snapshot are not compared: the ingest added them or flattened them.
+    """
+    clean = {str(name): records.clean(value) for name, value in current.items()}
     return [name for name, value in item.before.items() if name in clean and clean[name] != value]
 
 
-def _settle(action: Action) -> Acted:
+def _finish(action: Action) -> ActionResult:
     counts = outcomes(action)
-    fine = set(counts) <= {Outcome.SUCCEEDED.value, Outcome.DRIFTED.value}
-    action.state = ActionState.DONE if fine else ActionState.PARTIAL
+    is_done = set(counts) <= {Outcome.SUCCEEDED.value, Outcome.DRIFTED.value}
+    action.state = ActionState.DONE if is_done else ActionState.PARTIAL
     action.finished_at = timezone.now()
     action.save(update_fields=["state", "finished_at"])
-    return Acted(action, counts, failures(action)[:ERRORS_SHOWN])
+    return ActionResult(action, counts, failures(action)[:ERRORS_SHOWN])
 
 
 def outcomes(action: Action) -> dict[str, int]:
-    return dict(action.items.order_by().values_list("outcome").annotate(n=Count("pk")))
+    return dict(action.items.order_by().values_list("outcome").annotate(count=Count("pk")))
 
 
 def failures(action: Action) -> list[ActionItem]:
-    bad = [Outcome.FAILED, Outcome.UNKNOWN]
-    return list(action.items.filter(outcome__in=bad).order_by("id")[:100])
+    failed = [Outcome.FAILED, Outcome.UNKNOWN]
+    return list(action.items.filter(outcome__in=failed).order_by("id")[:100])

@@ -1,7 +1,8 @@
-"""Bulk changes of an upstream's records: resolved here, done there, each outcome kept.
+"""Bulk updates and deletions of upstream records: dry run, confirmation, execution and resumption.
 
-Every record's intent is saved before its request is sent. After a kill, a record whose outcome is unknown is read
-from the upstream: as asked for, it is done; as before, it is sent again; otherwise it is left for a person.
+Each record is marked as started before its request is sent. When an interrupted action is resumed, its started records
+are read from the upstream. A record with the requested values counts as done. If it is unchanged, the request is sent
+again. Otherwise its outcome stays unknown, and a person has to check it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from django.db import connection, transaction
 from django_q.tasks import async_task
 
 from analysis import records, sessions, sources
-from analysis.action_execution import Acted, deliver, is_interrupted
+from analysis.action_execution import ActionResult, deliver, is_interrupted
 from analysis.models import Action, ActionState, Session
 from analysis.operations import RunAction
 from analysis.querying.query import Scope, run, scope, uncastable
@@ -32,7 +33,7 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 
-MAX_UNCONFIRMED = 50  # more records than that need the token of a dry run
+MAX_UNCONFIRMED = 50  # changing more records than this requires the token of a dry run
 TOKEN_HOURS = 1
 ATTRIBUTES_BYTES = 64_000
 SAMPLE_IDS, SAMPLE_ROWS = 10, 3
@@ -41,14 +42,12 @@ SALT = "analysis.act"
 
 @dataclass(frozen=True)
 class Preview:
-    """What an action would touch. `confirm` is asked for when it is many."""
-
     matched: int
     sample_ids: list[str]
     sample_data: list[dict[str, Any]]
     earliest: Any
     latest: Any
-    confirm: str
+    confirm: str  # the token that confirms these records
     without_id: int = 0
     interrupted: list[Action] = field(default_factory=list)
     uncastable: dict[str, int] = field(default_factory=dict)
@@ -56,8 +55,6 @@ class Preview:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked, checked."""
-
     session: Session
     model: SourceModel
     kind: str
@@ -67,10 +64,10 @@ class Request:
 
 
 def dry_run(operation: RunAction, *, caller: Caller) -> Preview:
-    """The scope and the age of the snapshot, without a call to the upstream; and what was begun here and broke off."""
+    """Return the matching records, the age of their copies, and interrupted actions, without calling the upstream."""
     request = _checked(caller, operation)
     base, params = request.scope.sql()
-    ((matched, without, earliest, latest),) = run(
+    ((matched, without_id, earliest, latest),) = run(
         f"SELECT count(*) FILTER (WHERE has_id), count(*) FILTER (WHERE NOT has_id), min(ingested_at), "
         f"max(ingested_at) {base}",
         params,
@@ -85,23 +82,26 @@ def dry_run(operation: RunAction, *, caller: Caller) -> Preview:
         earliest,
         latest,
         token,
-        without,
+        without_id,
         interrupted(caller, request.session, request.model.name),
         uncastable(request.scope),
     )
 
 
-def act(operation: RunAction, *, caller: Caller) -> Acted:
-    """Changes every matching record upstream. Raises Conflict when the confirmed records are not those any more, and
-    when an action broke off here that the token's dry run did not name: asking again would repeat what it did."""
+def act(operation: RunAction, *, caller: Caller) -> ActionResult:
+    """Change every matching record upstream.
+
+    Raises Conflict if the matching records have changed since the dry run, and if an earlier action was interrupted
+    that the dry run did not report: starting over would repeat its requests.
+    """
     as_user = sessions.acting_for(caller, operation.user_id)
     request = _checked(caller, operation)
     ids = _ids(request)
     if len(ids) > MAX_UNCONFIRMED or operation.confirm:
         _require_confirmed(caller, request, ids, operation.confirm)
-    elif broken := interrupted(caller, request.session, request.model.name):
+    elif unfinished := interrupted(caller, request.session, request.model.name):
         hint = "resume it with action_id, or do a dry run and pass its confirm to start over"
-        raise Conflict(f"an action was interrupted here, {broken[0].pk.hex}: {hint}", field="action_id")
+        raise Conflict(f"an earlier action, {unfinished[0].pk.hex}, was interrupted: {hint}", field="action_id")
     with closing(sources.open_upstream(caller, request.model, as_user=as_user)) as upstream:
         with transaction.atomic():
             action = Action.objects.create(
@@ -118,17 +118,16 @@ def act(operation: RunAction, *, caller: Caller) -> Acted:
         return deliver(action, upstream, request.session)
 
 
-def resume(*, caller: Caller, action_id: UUID | str) -> Acted:
-    """Goes on with an action that was interrupted, or whose records failed. What is done is not done again."""
+def resume(*, caller: Caller, action_id: UUID | str) -> ActionResult:
+    """Resume an interrupted action, or retry its failed records. Records that succeeded are not sent again."""
     action = _unfinished(caller, action_id)
     model = _writable(caller, action.model)
     session = Session.objects.filter(owner=action.owner, analysis_id=action.analysis_id).first()
     with closing(sources.open_upstream(caller, model, as_user=action.on_behalf_of)) as upstream:
-        return deliver(action, upstream, session, again=True)
+        return deliver(action, upstream, session, retry=True)
 
 
 def interrupted(caller: Caller, session: Session, model: str) -> list[Action]:
-    """The caller's actions on this model that broke off, newest first."""
     running = Action.objects.owned_by(caller).filter(
         analysis_id=session.analysis_id, model=model, state=ActionState.RUNNING
     )
@@ -136,14 +135,17 @@ def interrupted(caller: Caller, session: Session, model: str) -> list[Action]:
 
 
 def resume_later(*, caller: Caller, action_id: UUID | str) -> Action:
-    """Hands the action to a worker, which goes on as its owner with the rights of then."""
+    """Queue the action for a worker, which resumes it with the permissions that its owner has by then."""
     action = _unfinished(caller, action_id)
     transaction.on_commit(partial(async_task, "analysis.tasks.resume", action.pk.hex))
     return action
 
 
 def _unfinished(caller: Caller, action_id: UUID | str) -> Action:
-    """The caller's own action that is not done, on behalf of nobody whom the caller may not act for."""
+    """Return the caller's own action, if it isn't done.
+
+    Raises Forbidden if it acts for another user and the caller may not do so.
+    """
     action = get_action(caller, action_id)
     if action.owner != caller.email:
         raise NotFound("no such action of yours", field="action_id")
@@ -154,11 +156,10 @@ def _unfinished(caller: Caller, action_id: UUID | str) -> Action:
 
 
 def resume_as_owner(action_id: UUID | str) -> str:
-    """In a worker."""
     action = Action.objects.filter(pk=action_id).first()
     person = action and get_user_model().objects.filter(email=action.owner).first()
     if action is None or person is None:
-        return "nobody to resume it for"
+        return "no such action or owner"
     resume(caller=build_caller(person, channel="worker"), action_id=action.pk)  # type: ignore[arg-type]  # it is a Person
     return "resumed"
 
@@ -171,12 +172,12 @@ def get_action(caller: Caller, action_id: UUID | str) -> Action:
     return action
 
 
-# -- what is asked -----------------------------------------------------------------------------------------
+# -- validation and confirmation ---------------------------------------------------------------------------
 
 
 def _checked(caller: Caller, operation: RunAction) -> Request:
     model = _writable(caller, operation.model)
-    attributes = _attributes(model, dict(operation.attributes or {})) if operation.action == "update" else {}
+    attributes = _checked_attributes(model, dict(operation.attributes or {})) if operation.action == "update" else {}
     session = sessions.get_session(caller, operation.analysis_id)
     models = sessions.names_of_models(session)
     if model.name not in models:
@@ -197,21 +198,18 @@ def _writable(caller: Caller, model: str) -> SourceModel:
     source_model = sources.get_source_model(caller, model)
     if source_model.resource.read_only or source_model.source is None:
         raise Invalid(f"The {model!r} model is read-only and cannot be modified", field="model")
-    if not source_model.is_changed_by(caller):
-        allowed = (
-            ", ".join(source_model.source.act_personas) or "only admins; its declaration names nobody in act_personas"
-        )
-        raise Forbidden("is not yours to change", field="model", allowed=allowed)
+    if not source_model.is_writable_by(caller):
+        allowed = ", ".join(source_model.source.act_personas) or "only admins, since the source lists no act_personas"
+        raise Forbidden("can't be changed with your personas", field="model", allowed=allowed)
     return source_model
 
 
-def _attributes(model: SourceModel, values: dict[str, Any]) -> dict[str, Any]:
-    """Checked against the declaration, as far as there is one."""
+def _checked_attributes(model: SourceModel, values: dict[str, Any]) -> dict[str, Any]:
     if not values:
-        raise Invalid("is missing", field="attributes", allowed="an object of what to set, for update")
+        raise Invalid("is missing", field="attributes", allowed="an object with the values to set")
     values = {name: records.clean(value) for name, value in values.items()}
     if len(json.dumps(values)) > ATTRIBUTES_BYTES:
-        raise Invalid("is too long", field="attributes", allowed=f"at most {ATTRIBUTES_BYTES} bytes")
+        raise Invalid("is too large", field="attributes", allowed=f"at most {ATTRIBUTES_BYTES} bytes")
     declared = model.resource.attributes
     for name, value in values.items():
         attribute = declared.get(name)
@@ -233,8 +231,9 @@ def _ids(request: Request) -> list[str]:
 
 
 def _digest(caller: Caller, request: Request, ids: Sequence[str]) -> dict[str, Any]:
-    broken = [action.pk.hex for action in interrupted(caller, request.session, request.model.name)]
-    text = json.dumps([request.kind, request.attributes, request.where, list(ids), broken], sort_keys=True)
+    """Return what a confirmation token confirms: the request, its records, and the interrupted actions."""
+    unfinished = [action.pk.hex for action in interrupted(caller, request.session, request.model.name)]
+    text = json.dumps([request.kind, request.attributes, request.where, list(ids), unfinished], sort_keys=True)
     return {
         "session": request.session.pk,
         "model": request.model.name,
@@ -245,24 +244,24 @@ def _digest(caller: Caller, request: Request, ids: Sequence[str]) -> dict[str, A
 def _require_confirmed(caller: Caller, request: Request, ids: Sequence[str], confirm: str) -> None:
     if not confirm:
         raise Invalid(
-            f"is missing: {len(ids)} records are matched",
+            f"is missing: {len(ids)} records match",
             field="confirm",
-            allowed=f"the token of a dry run, for more than {MAX_UNCONFIRMED}",
+            allowed=f"the token of a dry run, which is needed for more than {MAX_UNCONFIRMED} records",
         )
     try:
-        agreed = signing.loads(confirm, salt=SALT, max_age=TOKEN_HOURS * 3600)
+        confirmed = signing.loads(confirm, salt=SALT, max_age=TOKEN_HOURS * 3600)
     except signing.BadSignature:
         raise Invalid(
-            "is not a valid token, or is older than an hour", field="confirm", allowed="that of a dry run"
+            "is not a valid token, or is older than an hour", field="confirm", allowed="the token of a dry run"
         ) from None
-    if agreed != _digest(caller, request, ids):
+    if confirmed != _digest(caller, request, ids):
         raise Conflict(
-            "was given for something else: records or request have changed; run the dry run again", field="confirm"
+            "belongs to another dry run: the request or its records have changed; repeat the dry run", field="confirm"
         )
 
 
 def _plan(action: Action, request: Request, ids: Sequence[str]) -> None:
-    """Every record's snapshot, kept with the action: what a resume compares with."""
+    """Save an item with a snapshot of each record. When the action is resumed, records are compared with it."""
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO analysis_action_items (action_id, record_id, before, outcome, error) "

@@ -23,9 +23,9 @@ class DeclaredSourceForm(forms.ModelForm[DeclaredSource]):
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
         text = values.get("declaration", "")
-        kind = sql_declaration if sql_declaration.is_sql(text) else source_declaration
+        declaration = sql_declaration if sql_declaration.is_sql(text) else source_declaration
         try:
-            kind.parse(values.get("name", ""), text)
+            declaration.parse(values.get("name", ""), text)
         except DomainError as error:
             self.add_error("declaration", error.message)
         return values
@@ -33,8 +33,6 @@ class DeclaredSourceForm(forms.ModelForm[DeclaredSource]):
 
 @admin.register(DeclaredSource)
 class DeclaredSourceAdmin(admin.ModelAdmin[DeclaredSource]):
-    """Where an analysis may read from and act on. The form checks the whole declaration and names what is wrong."""
-
     form = DeclaredSourceForm
     list_display = ["name", "is_enabled", "updated_at"]
     list_filter = ["is_enabled"]

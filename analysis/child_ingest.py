@@ -1,5 +1,4 @@
-"""Children of records: for each parent its own list, several parents at once, each parent's children kept when they
-are there."""
+"""Ingestion of child records. Several parents' children are downloaded at once, and saved parent by parent."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ from memories.contract.errors import Invalid, NotFound
 from memories.database import connections
 from memories.identity.caller import Caller
 
-ROWS_KEPT = 500  # rows of one summary
+MAX_SUMMARIZED = 500  # rows in the summary of a batch
 
 
 @dataclass
-class Nested:
+class ChildIngestResult:
     analysis_id: str
     parent_model: str
     child_resource: str
@@ -40,28 +39,35 @@ class Nested:
     notes: list[str] = field(default_factory=list)
 
 
-def ingest(operation: IngestChildren, *, caller: Caller) -> Nested:
-    """Copies the children of the named parents, or of all that were ingested. A parent that fails is named; the
-    others' children are kept."""
+def ingest(operation: IngestChildren, *, caller: Caller) -> ChildIngestResult:
+    """Copy the children of the given parents, or of all ingested parents.
+
+    A parent whose request fails is reported in `failed`; the children of the other parents are kept.
+    """
     as_user = sessions.acting_for(caller, operation.user_id)
     model = sources.get_source_model(caller, operation.parent_model)
     path, child = _child(caller, model, operation.child_resource)
     session = sessions.begin(caller, operation.analysis_id)
     parents = list(dict.fromkeys(operation.parent_ids or [])) or _ingested_parents(session, model.name)
-    answer = Nested(session.analysis_id, model.name, operation.child_resource, child.name, parents=len(parents))
+    result = ChildIngestResult(
+        session.analysis_id, model.name, operation.child_resource, child.name, parents=len(parents)
+    )
     with (
         closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream,
         ThreadPoolExecutor(upstream.at_once) as pool,
     ):
         for start in range(0, len(parents), MAX_PARENTS):
-            _batch(pool, session, upstream, path, child, parents[start : start + MAX_PARENTS], operation.fields, answer)
-    return answer
+            batch = parents[start : start + MAX_PARENTS]
+            _ingest_batch(pool, session, upstream, path, child, batch, operation.fields, result)
+    return result
 
 
 def _child(caller: Caller, parent: SourceModel, child_resource: str) -> tuple[str, SourceModel]:
     children = parent.resource.children()
+    if not children:
+        raise Invalid(f"{parent.name} declares no child resources", field="parent_model")
     if not child_resource:
-        raise Invalid("is missing", field="child_resource", allowed=", ".join(children) or "none is declared")
+        raise Invalid("is missing", field="child_resource", allowed=", ".join(children))
     if child_resource not in children:
         raise Invalid(f"{child_resource[:80]!r} is unknown", field="child_resource", allowed=", ".join(children))
     association = children[child_resource]
@@ -79,11 +85,11 @@ def _ingested_parents(session: Session, model: str) -> list[str]:
     rows = IngestedRecord.objects.filter(session=session, model=model, has_id=True, expires_at__gt=timezone.now())
     ids = list(rows.order_by("id").values_list("record_id", flat=True))
     if not ids:
-        raise NotFound(f"no {model} records here: ingest the parents first", field="parent_model")
+        raise NotFound(f"this analysis has no {model} records: ingest the parents first", field="parent_model")
     return ids
 
 
-def _batch(
+def _ingest_batch(
     pool: ThreadPoolExecutor,
     session: Session,
     upstream: Upstream,
@@ -91,35 +97,35 @@ def _batch(
     child: SourceModel,
     parents: Sequence[str],
     fields: Sequence[str],
-    answer: Nested,
+    result: ChildIngestResult,
 ) -> None:
-    waiting: list[tuple[str, Future[tuple[list[Row], bool]]]] = [
+    pending: list[tuple[str, Future[tuple[list[Row], bool]]]] = [
         (parent, pool.submit(_children, upstream, parent, path)) for parent in parents
     ]
     fetched: list[Row] = []
     try:
-        while waiting:
-            parent, future = waiting.pop(0)
+        while pending:
+            parent, future = pending.pop(0)
             connections.close_if_pooled()
             try:
                 rows, capped = future.result()
             except UpstreamFailed as error:
-                answer.failed[parent] = error.message
-                answer.completed += 1
+                result.failed[parent] = error.message
+                result.completed += 1
                 continue
-            prepared = [_prepared(row, parent, child, fields) for row in rows]
+            prepared = [_prepare(row, parent, child, fields) for row in rows]
             now = timezone.now()
-            answer.records += records.store(
+            result.records += records.store(
                 session, child.name, prepared, child.resource.id_field, now, now + sessions.record_ttl(), f"of {parent}"
             )
-            fetched += prepared[: ROWS_KEPT - len(fetched)]
+            fetched += prepared[: MAX_SUMMARIZED - len(fetched)]
             if capped:
-                answer.notes.append(f"{parent} has more than {MAX_PAGES} pages of children: the rest was left out")
-            answer.completed += 1
-            message = f"Fetched nested resources for {answer.completed}/{answer.parents} parents"
-            progress.tell(answer.completed, answer.parents, message)
+                result.notes.append(f"{parent} has more than {MAX_PAGES} pages of children: the rest was skipped")
+            result.completed += 1
+            message = f"Fetched nested resources for {result.completed}/{result.parents} parents"
+            progress.tell(result.completed, result.parents, message)
     finally:
-        for _, future in waiting:
+        for _, future in pending:
             future.cancel()
     if fetched:
         summary = summarize(child.name, fetched, 1, 1, fields, frozenset({child.resource.id_field}))
@@ -127,13 +133,13 @@ def _batch(
 
 
 def _children(upstream: Upstream, parent: str, path: str) -> tuple[list[Row], bool]:
-    """All pages of one parent's children, in a thread: only requests, no database."""
+    """Return all children of one parent, and whether MAX_PAGES cut them off. Runs in a thread without the database."""
     rows: list[Row] = []
     cursor, seen_ids = "", set[str]()
     for number in range(1, MAX_PAGES + 1):
         page = upstream.children(parent, path, number, min(PER_PAGE, upstream.resource.per_page_max), cursor)
         ids = {str(row.get("id", row)) for row in page.rows}
-        if not page.rows or ids <= seen_ids:  # an upstream that ignores the page answers the same for ever
+        if not page.rows or ids <= seen_ids:  # an upstream that ignores the page number returns the same page forever
             return rows, False
         seen_ids |= ids
         rows += page.rows
@@ -144,6 +150,6 @@ def _children(upstream: Upstream, parent: str, path: str) -> tuple[list[Row], bo
     return rows, True
 
 
-def _prepared(row: Row, parent: str, child: SourceModel, fields: Sequence[str]) -> Row:
+def _prepare(row: Row, parent: str, child: SourceModel, fields: Sequence[str]) -> Row:
     clean = records.projected(records.flattened(records.clean(row), child.resource), fields, child.resource)
     return {**clean, "_parent_id": parent, records.PARENTS: [parent]}

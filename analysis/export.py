@@ -1,4 +1,4 @@
-"""Records as a file: an address that only its owner can open, and the rows behind it as CSV or JSON lines."""
+"""Export of records as CSV or JSON lines, through a signed URL that only its owner can open."""
 
 from __future__ import annotations
 
@@ -29,16 +29,14 @@ KEYS = "SELECT DISTINCT key FROM (SELECT data {scope}) AS rows, jsonb_object_key
 
 @dataclass(frozen=True)
 class Export:
-    """What an address stands for; it was made by `scope`, so it can't ask for what its owner could not."""
-
-    scope: Scope
+    scope: Scope  # limited to a session of the caller
     format: str
     fields: list[str]
     total: int
 
 
 def prepare(operation: operations.Export, *, caller: Caller) -> tuple[Export, str]:
-    """The export and its token, valid for an hour, for the caller alone."""
+    """Return the export and its token, which only the caller can use, for an hour."""
     session = sessions.get_session(caller, operation.analysis_id)
     selection = scope(session, operation.model, operation.where)
     names = [field_name(name, "fields") for name in operation.fields]
@@ -55,8 +53,8 @@ def prepare(operation: operations.Export, *, caller: Caller) -> tuple[Export, st
     return Export(selection, operation.format, names, total), signing.dumps(payload, salt=SALT, compress=True)
 
 
-def opened(caller: Caller, token: str) -> Export:
-    """What the token stands for, if it is the caller's. Raises NotFound otherwise."""
+def open_export(caller: Caller, token: str) -> Export:
+    """Return the export of a token. Raises NotFound unless its session exists and belongs to the caller."""
     try:
         payload = signing.loads(token, salt=SALT, max_age=VALID_S)
     except signing.BadSignature:
@@ -68,7 +66,6 @@ def opened(caller: Caller, token: str) -> Export:
 
 
 def lines(export: Export) -> Iterator[str]:
-    """The rows, read with a cursor of the database, a chunk at a time."""
     names = export.fields or _columns(export.scope)
     base, params = export.scope.sql()
     if export.format == "csv":

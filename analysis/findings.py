@@ -1,4 +1,4 @@
-"""Findings: what an agent stored, and the page summaries; kept with passages, found by meaning."""
+"""Findings: conclusions that agents store, and page summaries. Both are searched by meaning."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SearchResult:
 
 
 def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
-    """Keeps all of the findings or none; returns them and a note about what is degraded."""
+    """Store all findings or none. Return them, and a note if their vectors can't be computed yet."""
     session = sessions.begin(caller, operation.analysis_id)
     expires_at = None if operation.persistent else timezone.now() + sessions.FINDING_TTL
     rows = [
@@ -59,7 +59,7 @@ def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], s
 
 
 def save_page_summary(session: Session, model: str, page_key: str, summary: Summary) -> None:
-    """The summary of a page, in the place of an earlier one of the same page; it lives as long as its records."""
+    """Store a page's summary, replacing an earlier one of the same page. It expires with the page's records."""
     text = summary.text[:MAX_FINDING]
     fields = {
         "model": model,
@@ -75,19 +75,19 @@ def save_page_summary(session: Session, model: str, page_key: str, summary: Summ
 
 
 def index(rows: Sequence[Finding]) -> str:
-    """Gives the rows their vectors; without embedder, jobs are left for later. Returns a note."""
+    """Compute the rows' vectors. If the embedder is unavailable, queue jobs for later and return a note."""
     try:
         indexing.index("finding", {row.pk: row.finding for row in rows})
     except embedding.EmbedderUnavailable as error:
         indexing.enqueue("finding", [row.pk for row in rows], Trigger.WRITE)
-        return f"stored; {error}; found by its words until its vector is computed"
+        return f"stored; {error}; until its vector is computed, it is only found by its words"
     return ""
 
 
 SOURCE = indexing.passage_source("finding", Finding.objects.all, F("finding"), FindingPassage, "finding_id")
 
 
-def living(session: Session) -> QuerySet[Finding]:
+def unexpired(session: Session) -> QuerySet[Finding]:
     return Finding.objects.filter(session=session).filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
 
 
@@ -100,11 +100,14 @@ def search(
     top_k: int = TOP_K,
     threshold: float = THRESHOLD,
 ) -> SearchResult:
-    """Findings like the query, best first: at most `top_k` of those with a passage of cosine ≥ `threshold`, or with a
-    word of the query in their text or category. Without embedder, by words alone, and labelled so."""
+    """Return at most `top_k` findings, those closest in meaning to the query first.
+
+    A finding matches if the cosine similarity of a passage is at least `threshold`, or if its text or category contains
+    a word of the query. If the embedder is unavailable, only words are matched, and the result is marked as degraded.
+    """
     query, top_k = validate(FindingText, query, "query"), validate(TopK, top_k, "top_k")
     category, model = validate(FindingCategory, category, "category"), validate(FindingCategory, model, "model")
-    rows = living(session)
+    rows = unexpired(session)
     if category:
         rows = rows.filter(category=category)
     if model:
@@ -113,32 +116,34 @@ def search(
         vector, _ = embedding.embed_one(query)
     except embedding.EmbedderUnavailable as error:
         return _by_words(rows, query, top_k, str(error))
-    distances = FindingPassage.objects.filter(finding=OuterRef("pk")).values(d=CosineDistance("vector", vector) + 0.0)
-    cosine = ExpressionWrapper(1.0 - Subquery(distances.order_by("d")[:1]), output_field=FloatField())
-    near = rows.annotate(similarity=cosine, found=_holds(_words(query)))
-    near = near.filter(similarity__isnull=False).filter(Q(similarity__gte=threshold) | Q(found=True))
-    return SearchResult([Hit(row, row.similarity) for row in near.order_by("-similarity", "id")[:top_k]])
+    distances = FindingPassage.objects.filter(finding=OuterRef("pk")).values(
+        distance=CosineDistance("vector", vector) + 0.0
+    )
+    cosine = ExpressionWrapper(1.0 - Subquery(distances.order_by("distance")[:1]), output_field=FloatField())
+    matches = rows.annotate(similarity=cosine, has_word=_contains_any(_words(query)))
+    matches = matches.filter(similarity__isnull=False).filter(Q(similarity__gte=threshold) | Q(has_word=True))
+    return SearchResult([Hit(row, row.similarity) for row in matches.order_by("-similarity", "id")[:top_k]])
 
 
 def _words(query: str) -> str:
-    """Any word of the query, as a tsquery."""
+    """Return a tsquery that matches any word of the query."""
     return term_statistics.any_of(term_statistics.query_terms(query))
 
 
-def _holds(words: str) -> RawSQL:
+def _contains_any(words: str) -> RawSQL:
     return RawSQL(f"{VECTOR} @@ %s::tsquery", [text_search_config(), words], output_field=BooleanField())
 
 
-def _by_words(rows: QuerySet[Finding], query: str, top_k: int, why: str) -> SearchResult:
+def _by_words(rows: QuerySet[Finding], query: str, top_k: int, reason: str) -> SearchResult:
     words = _words(query)
     rank = RawSQL(f"ts_rank_cd({VECTOR}, %s::tsquery, 1)", [text_search_config(), words], output_field=FloatField())
-    near = rows.annotate(found=_holds(words), similarity=rank).filter(found=True).order_by("-similarity", "id")
-    note = f"by exact words, not by meaning: {why}"
-    return SearchResult([Hit(row, row.similarity) for row in near[:top_k]], "lexical", True, note)
+    matches = rows.annotate(has_word=_contains_any(words), similarity=rank).filter(has_word=True)
+    matches = matches.order_by("-similarity", "id")
+    note = f"matched by exact words instead of meaning: {reason}"
+    return SearchResult([Hit(row, row.similarity) for row in matches[:top_k]], "lexical", True, note)
 
 
 def get_finding(caller: Caller, finding_id: UUID | str) -> Finding:
-    """A living finding of one of the caller's sessions."""
     pk = validate(Id, finding_id, "finding_id")
     row = Finding.objects.filter(pk=pk, session__owner=caller.email).select_related("session").first()
     if row is None or (row.expires_at and row.expires_at <= timezone.now()):

@@ -1,4 +1,7 @@
-"""Downloading: page by page, several at once where the number of pages is known, each page whole or not at all."""
+"""Download of records into a session, page by page.
+
+Each page is saved completely or not at all. Pages are requested in parallel once their number is known.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,7 @@ from django.utils import timezone
 
 from analysis import records, sessions, sources
 from analysis.findings import save_page_summary
-from analysis.models import Ingest as Scope
-from analysis.models import IngestedRecord, IngestState, Session
+from analysis.models import Ingest, IngestedRecord, IngestState, Session
 from analysis.operations import IngestRecords
 from analysis.querying.page_summaries import summarize
 from analysis.querying.source_filters import checked_filters
@@ -29,30 +31,32 @@ from memories.contract.errors import Invalid
 from memories.database import connections
 from memories.identity.caller import Caller
 
-PLANNED_FROM = 500  # records from which the planner is told at once what came
-MAX_PAGES = 50  # in one call; resume goes past it
+ANALYZE_FROM = 500  # records; after an ingest of this size, the table's statistics are updated for the query planner
+MAX_PAGES = 50  # in one call; a call with resume continues after them
 
 
 @dataclass
-class Ingested:
-    """What one call brought. `pages` were fetched now; `capped`: there is more, and resume brings it."""
+class IngestResult:
+    """The result of one call."""
 
     analysis_id: str
     model: str
     records: int = 0
-    pages: int = 0
+    pages: int = 0  # fetched by this call
     total_pages: int | None = None
-    page: int = 0  # of a single page
+    page: int = 0  # its number, if a single page was requested
     fields: int = 0
-    capped: bool = False
+    capped: bool = False  # more pages remain, and resume fetches them
     resumed_from: int = 0
     error: str = ""
     notes: list[str] = field(default_factory=list)
 
 
-def ingest(operation: IngestRecords, *, caller: Caller) -> Ingested:
-    """Copies a page, or all of them up to MAX_PAGES, into the caller's session. What was copied before a failure
-    stays, and resume goes on from there."""
+def ingest(operation: IngestRecords, *, caller: Caller) -> IngestResult:
+    """Copy one page, or all pages up to MAX_PAGES, into the caller's session.
+
+    If a page fails, the pages before it are kept, and resume continues from there.
+    """
     as_user = sessions.acting_for(caller, operation.user_id)
     model = sources.get_source_model(caller, operation.model)
     filters = checked_filters(model.resource, operation.model, operation.filters or {})
@@ -61,26 +65,26 @@ def ingest(operation: IngestRecords, *, caller: Caller) -> Ingested:
         raise Invalid(f"is {per_page}", field="per_page", allowed=f"1 to {model.resource.per_page_max}")
     with checks.noted(model), closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream:
         session = sessions.begin(caller, operation.analysis_id)
-        answer = Ingested(session.analysis_id, model.name, fields=len(fields))
-        scope = _scope(session, model, filters, per_page, fields, as_user)
-        run = Download(session, model, upstream, scope, filters, per_page, fields, answer)
+        result = IngestResult(session.analysis_id, model.name, fields=len(fields))
+        row = _ingest_row(session, model, filters, per_page, fields, as_user)
+        download = Download(session, model, upstream, row, filters, per_page, fields, result)
         if not operation.ingest_all:
-            answer.page = page
-            run.keep(page, upstream.page(page, per_page, filters), counts=False)
-            return answer
-        with run.working(operation.resume):
-            run.all_pages()
-        if answer.records >= PLANNED_FROM:
+            result.page = page
+            download.save_page(page, upstream.page(page, per_page, filters), counts=False)
+            return result
+        with download.saved_progress(operation.resume):
+            download.fetch_all()
+        if result.records >= ANALYZE_FROM:
             connections.analyze_tables(IngestedRecord)
-        return answer
+        return result
 
 
-def _scope(
+def _ingest_row(
     session: Session, model: SourceModel, filters: Mapping[str, Any], per_page: int, fields: Sequence[str], as_user: str
-) -> Scope:
+) -> Ingest:
     text = json.dumps([model.name, filters, per_page, sorted(fields), as_user], sort_keys=True, default=str)
     scope = hashlib.sha256(text.encode()).hexdigest()
-    row, _ = Scope.objects.get_or_create(
+    row, _ = Ingest.objects.get_or_create(
         session=session,
         scope=scope,
         defaults={"model": model.name, "filters": dict(filters), "per_page": per_page},
@@ -90,70 +94,74 @@ def _scope(
 
 @dataclass
 class Download:
-    """One download under way."""
-
     session: Session
     model: SourceModel
     upstream: Upstream
-    scope: Scope
+    ingest: Ingest
     filters: Mapping[str, Any]
     per_page: int
     fields: Sequence[str]
-    answer: Ingested
-    seen_ids: set[str] = field(default_factory=set)  # ids, to notice an upstream that answers one page for ever
+    result: IngestResult
+    seen_ids: set[str] = field(default_factory=set)  # record ids, to notice an upstream that repeats one page forever
 
     @contextmanager
-    def working(self, resume: bool) -> Iterator[None]:
-        """The scope's state around the pages: what was done when it ended, however it ended."""
-        if not resume or self.scope.started_at < timezone.now() - sessions.record_ttl():  # those pages have expired
-            self.scope.pages_done, self.scope.next_cursor, self.scope.total_pages = [], "", None
-            self.scope.started_at = timezone.now()
-        elif self.scope.pages_done:
-            if self.scope.state == IngestState.COMPLETE:  # it may have grown since: its last page is read again
-                self.scope.pages_done = self.scope.pages_done[:-1]
-            self.answer.resumed_from = self._first_missing()
-        self.scope.state, self.scope.error = IngestState.PARTIAL, ""
+    def saved_progress(self, resume: bool) -> Iterator[None]:
+        """Prepare the Ingest row, and save its final state after the block, even if the block fails."""
+        # The records of a download that started before record_ttl() may have expired, so it starts over.
+        if not resume or self.ingest.started_at < timezone.now() - sessions.record_ttl():
+            self.ingest.pages_done, self.ingest.next_cursor, self.ingest.total_pages = [], "", None
+            self.ingest.started_at = timezone.now()
+        elif self.ingest.pages_done:
+            if self.ingest.state == IngestState.COMPLETE:  # records may have been added, so read its last page again
+                self.ingest.pages_done = self.ingest.pages_done[:-1]
+            self.result.resumed_from = self._first_missing()
+        self.ingest.state, self.ingest.error = IngestState.PARTIAL, ""
         self._save()
         try:
             yield
-            self.scope.state = IngestState.PARTIAL if self.answer.capped else IngestState.COMPLETE
+            self.ingest.state = IngestState.PARTIAL if self.result.capped else IngestState.COMPLETE
         except UpstreamFailed as error:
-            self.scope.error = self.answer.error = error.message
+            self.ingest.error = self.result.error = error.message
             checks.note(self.model, error.message)
-            if not self.answer.pages:
+            if not self.result.pages:
                 raise
-            self.answer.capped = True
+            self.result.capped = True
         finally:
             self._save()
 
-    def all_pages(self) -> None:
-        """The first missing page tells how many there are, and how they are found."""
-        number, cursor = self._first_missing(), self.scope.next_cursor
+    def fetch_all(self) -> None:
+        """Fetch and save the missing pages, up to MAX_PAGES.
+
+        If a response gives the total number of pages, and pages have numbers, the rest is fetched in parallel.
+        """
+        number, cursor = self._first_missing(), self.ingest.next_cursor
         page = self._fetch(number, cursor)
-        self.keep(number, page)
+        self.save_page(number, page)
         while not self._is_last(number, page):
-            if self.answer.pages >= MAX_PAGES:
+            if self.result.pages >= MAX_PAGES:
                 self._cap()
                 return
-            if page.total_pages is not None and self._is_counted(page):
-                self._rest(page.total_pages)
+            if page.total_pages is not None and self._has_page_numbers(page):
+                self._fetch_remaining(page.total_pages)
                 return
-            number, cursor = number + 1, _onward(page)
+            number, cursor = number + 1, _next_page_request(page)
             page = self._fetch(number, cursor)
-            self.keep(number, page)
-        self.scope.next_cursor = cursor  # of the last page, which a later resume reads again
+            self.save_page(number, page)
+        self.ingest.next_cursor = cursor  # of the last page, because a later resume reads it again
 
-    def _rest(self, total: int) -> None:
-        """The known remaining pages, a few at once; each is kept as soon as it is there."""
-        missing = [n for n in range(1, total + 1) if n not in set(self.scope.pages_done)]
-        now = missing[: MAX_PAGES - self.answer.pages]
-        for number, page in self._fetch_each(now):
-            self.keep(number, page)
-        if len(missing) > len(now):
+    def _fetch_remaining(self, total: int) -> None:
+        missing = [number for number in range(1, total + 1) if number not in set(self.ingest.pages_done)]
+        allowed = missing[: MAX_PAGES - self.result.pages]
+        for number, page in self._fetch_each(allowed):
+            self.save_page(number, page)
+        if len(missing) > len(allowed):
             self._cap()
 
     def _fetch_each(self, numbers: Sequence[int]) -> Iterator[tuple[int, PageOf]]:
-        """The pages in order, a few requested ahead; those that nobody waits for any more are not requested."""
+        """Yield the pages in order, requesting a few ahead.
+
+        If the caller stops iterating, requests that haven't started are canceled.
+        """
         if self.upstream.at_once == 1:
             for number in numbers:
                 yield number, self._fetch(number, "")
@@ -176,35 +184,44 @@ class Download:
     def _fetch(self, number: int, cursor: str) -> PageOf:
         return self.upstream.page(number, self.per_page, self.filters, cursor)
 
-    def keep(self, number: int, page: PageOf, *, counts: bool = True) -> None:
-        """Rows, and that the page is done, in one transaction; then its summary, and word of the progress. A page
-        that was asked for alone does not count: a resume begins where the others ended."""
+    def save_page(self, number: int, page: PageOf, *, counts: bool = True) -> None:
+        """Save the rows and mark the page as done, in one transaction. Then save its summary and report progress.
+
+        With `counts=False` the page is not marked as done: a page requested by its number must not affect where a
+        later resume continues.
+        """
         resource = self.model.resource
         rows = [records.clean(row) for row in page.rows]
         rows = [records.projected(records.flattened(row, resource), self.fields, resource) for row in rows]
         now = timezone.now()
         with transaction.atomic():
-            until, origin = now + sessions.record_ttl(), f"{self.scope.scope}:{number}"
-            stored_count = records.store(self.session, self.model.name, rows, resource.id_field, now, until, origin)
-            self.scope.total_pages = page.total_pages or self.scope.total_pages
+            expires_at, origin = now + sessions.record_ttl(), f"{self.ingest.scope}:{number}"
+            stored_count = records.store(
+                self.session, self.model.name, rows, resource.id_field, now, expires_at, origin
+            )
+            self.ingest.total_pages = page.total_pages or self.ingest.total_pages
             if counts and rows:
-                self.scope.pages_done = sorted({*self.scope.pages_done, number})
-                self.scope.next_cursor = "" if self._is_counted(page) else _onward(page)
+                self.ingest.pages_done = sorted({*self.ingest.pages_done, number})
+                self.ingest.next_cursor = "" if self._has_page_numbers(page) else _next_page_request(page)
             self._save()
-        self.answer.records += stored_count
-        self.answer.pages += 1
-        self.answer.total_pages = self.scope.total_pages
+        self.result.records += stored_count
+        self.result.pages += 1
+        self.result.total_pages = self.ingest.total_pages
         if rows:
             keys = frozenset({resource.id_field, *(f"{name}_id" for name in resource.associations)})
-            summary = summarize(self.model.name, rows, number, self.scope.total_pages, self.fields, keys)
-            save_page_summary(self.session, self.model.name, f"{self.scope.scope[:40]}:{number}", summary)
-        total = self.scope.total_pages
-        of = f"/{total}" if total else ""
-        progress.tell(number, total, f"Ingested page {number}{of} ({self.answer.records} records)")
+            summary = summarize(self.model.name, rows, number, self.ingest.total_pages, self.fields, keys)
+            save_page_summary(self.session, self.model.name, f"{self.ingest.scope[:40]}:{number}", summary)
+        total = self.ingest.total_pages
+        suffix = f"/{total}" if total else ""
+        progress.tell(number, total, f"Ingested page {number}{suffix} ({self.result.records} records)")
 
     def _is_last(self, number: int, page: PageOf) -> bool:
-        """Only what the upstream says, or an empty or repeated page, ends a download: a short page may be the
-        server's own page size."""
+        """Return whether the download ends with this page.
+
+        If the response has no cursor, link or total, an empty or repeated page ends the download. A short page doesn't,
+        because the server may use a smaller page size than requested. Only if the records have no ids, so that
+        repetition can't be noticed, a short page is the last.
+        """
         if not page.rows:
             return True
         if page.cursor is not None:
@@ -218,26 +235,26 @@ class Download:
         self.seen_ids |= ids
         return repeated or (ids == {""} and len(page.rows) < self.per_page)
 
-    def _is_counted(self, page: PageOf) -> bool:
-        """Whether pages are found by their number; otherwise the links are followed, one after another."""
+    def _has_page_numbers(self, page: PageOf) -> bool:
+        """Return whether pages can be requested by number. Otherwise, the links are followed one after another."""
         parameters = parse_qs(urlsplit(page.next or "").query)
         return not page.cursor and (not page.next or self.model.resource.page_param in parameters)
 
     def _first_missing(self) -> int:
-        completed = set(self.scope.pages_done)
+        completed = set(self.ingest.pages_done)
         return next(n for n in range(1, len(completed) + 2) if n not in completed)
 
     def _cap(self) -> None:
-        self.answer.capped = True
-        remaining = self.scope.total_pages and self.scope.total_pages - len(self.scope.pages_done)
+        self.result.capped = True
+        remaining = self.ingest.total_pages and self.ingest.total_pages - len(self.ingest.pages_done)
         hint = f"{remaining} more pages" if remaining else "there may be more"
-        self.answer.notes.append(f"{hint}: call again with resume to go on")
+        self.result.notes.append(f"{hint}: call again with resume to continue")
 
     def _save(self) -> None:
-        self.scope.updated_at = timezone.now()
-        self.scope.save()
+        self.ingest.updated_at = timezone.now()
+        self.ingest.save()
 
 
-def _onward(page: PageOf) -> str:
-    """How the next page is asked for: by the cursor, or by the link that this page named."""
+def _next_page_request(page: PageOf) -> str:
+    """Return the cursor of the next page, its link with the prefix LINK, or "" if the response has neither."""
     return page.cursor or (f"{LINK}{page.next}" if page.next else "")

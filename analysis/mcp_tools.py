@@ -1,4 +1,4 @@
-"""The analysis tools: what an agent may ask is in operations.py."""
+"""MCP tools of the analysis and query toolsets. Their arguments are declared in operations.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from analysis import actions, child_ingest, export, findings, ingest, operations, rendering, sessions
-from analysis.action_execution import Acted
+from analysis.action_execution import ActionResult
 from analysis.querying import query
 from analysis.responses import (
     ActResponse,
@@ -159,7 +159,7 @@ def _previewed(preview: actions.Preview) -> PreviewResponse:
     return response
 
 
-def _acted(acted: Acted) -> ToolResponse[ActResponse]:
+def _acted(acted: ActionResult) -> ToolResponse[ActResponse]:
     counts = acted.counts
     summary: SummaryResponse = {
         "total": acted.total,

@@ -1,4 +1,4 @@
-"""Copies of memories in analyses: they go when the memory goes, and when their reader may not read it any more."""
+"""Deletion of copies of memories in analyses, when the memory is erased or the copy's owner may no longer read it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memories.models import MemoryRecord
 
 
 def erase_copies(record_id: UUID, texts: Sequence[str]) -> None:
-    """Every copy of a memory, the summaries that it went into, and whatever repeats its words."""
+    """Delete all copies of a memory, the summaries made from it, and any record or finding that contains its texts."""
     _drop(IngestedRecord.objects.filter(model=MODEL, record_id=record_id.hex))
     for text in texts:
         IngestedRecord.objects.annotate(plain=Cast("data", TextField())).filter(plain__contains=_as_json(text)).delete()
@@ -28,7 +28,7 @@ def erase_copies(record_id: UUID, texts: Sequence[str]) -> None:
 
 
 def drop_unreadable_copies(record_ids: Sequence[UUID]) -> None:
-    """After fewer people may read these memories, or others: the copies of those who may not are dropped."""
+    """Delete the copies of these memories that belong to users who may no longer read them."""
     copies = IngestedRecord.objects.filter(model=MODEL, record_id__in=[pk.hex for pk in record_ids])
     for owner in copies.order_by().values_list("session__owner", flat=True).distinct():
         readable = _readable_by(owner, record_ids)
@@ -37,7 +37,6 @@ def drop_unreadable_copies(record_ids: Sequence[UUID]) -> None:
 
 
 def drop_copies_unreadable_by(email: str) -> None:
-    """After a person's personas have changed: copies of what they may not read any more are dropped."""
     copies = IngestedRecord.objects.filter(session__owner=email, model=MODEL).order_by()
     ids = [UUID(text) for text in copies.values_list("record_id", flat=True).distinct()]
     if ids:
@@ -51,20 +50,19 @@ def _readable_by(email: str, record_ids: Sequence[UUID]) -> set[UUID]:
         return set()
     try:
         caller = build_caller(person, channel="copies")
-    except Forbidden:  # switched off
+    except Forbidden:  # the account is disabled
         return set()
     visible = MemoryRecord.objects.visible_to(caller).filter(pk__in=record_ids)
     return set(visible.values_list("pk", flat=True))
 
 
 def _drop(copies: QuerySet[Any]) -> None:
-    """The rows, and the page summaries of their sessions, which were made of them: a new ingest makes both anew."""
     rows = IngestedRecord.objects.filter(pk__in=copies.values("pk"))
     sessions = list(Session.objects.filter(records__in=rows).distinct())
+    # Page summaries may contain values of the rows. A new ingest recreates both.
     Finding.objects.filter(session__in=sessions, model=MODEL).exclude(page_key="").delete()
     rows.delete()
 
 
 def _as_json(text: str) -> str:
-    """As it stands inside of a jsonb value that is cast to text."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+    return json.dumps(text, ensure_ascii=False)[1:-1]  # as in a jsonb value that is cast to text

@@ -1,4 +1,4 @@
-"""What analyses add to memories: copies that they ingested."""
+"""The analysis app's hooks into memories: deletion of ingested copies, and columns with personal data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of analyses, each operation once."""
+"""Operations of the analysis tools."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _fits(seed: int) -> int:
     return seed
 
 
-PageSize = Annotated[int, Field(json_schema_extra={"minimum": 1})]  # how many at most, the model declares
+PageSize = Annotated[int, Field(json_schema_extra={"minimum": 1})]  # the model declares the maximum
 FindingText = Annotated[str, Text(1, MAX_FINDING)]
 FindingCategory = Annotated[str, Text(0, MAX_CATEGORY)]
 TopK = Annotated[int, Field(ge=1, le=200)]

@@ -1,4 +1,4 @@
-"""Writing a page of records: in bulk, with everything that a page may hold."""
+"""Bulk storage of ingested records, after cleaning and flattening their values."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from analysis.sources.declaration import Resource
 from memories.contract.errors import Invalid
 
 Row = dict[str, Any]
-SKIPPED = ("resource_type",)
-NO_SEGMENT = ("", ".", "..")  # ids that are no segment of a path: kept, and never acted on
+SKIPPED = ("resource_type",)  # fields of associations that are not copied
+# Ids that can't be a segment of a URL path. Records with such an id are stored, but never acted on.
+NO_SEGMENT = ("", ".", "..")
 PARENTS = "_parent_ids"
 
-# One statement a page, however many rows; the last of two rows with one id wins. A child of several parents keeps
-# them all. The snapshot's time is that of this write.
+# Writes a page in one statement. If two rows have the same id, the last one wins. A child of several parents keeps the
+# ids of all its parents. `ingested_at` is the time of this write.
 UPSERT = """
     INSERT INTO ingested_records (session_id, model, record_id, has_id, data, ingested_at, expires_at)
     SELECT DISTINCT ON (given.record_id) %s, %s, given.record_id, given.has_id, given.data::jsonb, %s, %s
@@ -46,18 +47,20 @@ def store(
     expires_at: datetime,
     origin: str = "",
 ) -> int:
-    """Writes or refreshes the rows; returns how many different records they were. `origin` says which page they are:
-    rows without id are told apart by it and by their place, so that equal ones stay several."""
+    """Insert or update the rows, and return the number of distinct records.
+
+    `origin` identifies the page. A row without an id gets one from the origin and its position, so that equal rows stay
+    separate records.
+    """
     ids, has_ids, texts = [], [], []
     for index, row in enumerate(rows):
-        text = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
         record_id = row.get(id_field)
-        is_named = record_id is not None and not isinstance(record_id, dict | list)
-        ids.append(str(record_id) if is_named else "~" + hashlib.sha256(f"{origin}:{index}".encode()).hexdigest())
-        has_ids.append(is_named and ids[-1] not in NO_SEGMENT)
-        texts.append(text)
+        has_id = record_id is not None and not isinstance(record_id, dict | list)
+        ids.append(str(record_id) if has_id else "~" + hashlib.sha256(f"{origin}:{index}".encode()).hexdigest())
+        has_ids.append(has_id and ids[-1] not in NO_SEGMENT)
+        texts.append(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
     if too_long := next((key for key in ids if len(key) > 500), None):
-        raise Invalid(f"an id of {len(too_long)} characters", field=id_field, allowed="at most 500")
+        raise Invalid(f"is too long ({len(too_long)} characters)", field=id_field, allowed="at most 500 characters")
     if rows:
         with connection.cursor() as cursor:
             cursor.execute(UPSERT, [session.pk, model, now, expires_at, ids, has_ids, texts])
@@ -65,7 +68,7 @@ def store(
 
 
 def clean(value: Any) -> Any:
-    """What jsonb can hold: no NUL, no half surrogate pairs, no NaN."""
+    """Return the value without what jsonb can't hold: NUL, unpaired surrogates, NaN and infinity."""
     if isinstance(value, str):
         return value if value.isascii() and "\x00" not in value else _storable(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -82,8 +85,7 @@ def _storable(text: str) -> str:
 
 
 def flattened(row: Row, resource: Resource) -> Row:
-    """Expanded associations as `{association}_{field}`, with their ids: `author: {id, name}` gives `author_id` and
-    `author_name`."""
+    """Return the row with nested associations flattened: `author: {id, name}` becomes `author_id` and `author_name`."""
     flat = dict(row)
     for name, association in resource.associations.items():
         inner = flat.get(name)
@@ -97,8 +99,10 @@ def flattened(row: Row, resource: Resource) -> Row:
 
 
 def projected(row: Row, fields: Sequence[str], resource: Resource) -> Row:
-    """The asked fields; the id always, and `{association}_id` when any field of that association is asked for. A
-    declared association stands for all of its fields."""
+    """Return the requested fields, the record's id, and the ids of associations that a requested field belongs to.
+
+    The name of a declared association selects all of its fields.
+    """
     if not fields:
         return row
     whole = [f"{name}_" for name in resource.associations if name in fields]

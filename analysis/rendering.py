@@ -1,4 +1,4 @@
-"""The texts that agents read, and the structured form beside them."""
+"""Responses of the analysis tools: text for agents, and structured content."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis import findings, sessions, sources
-from analysis.child_ingest import Nested
-from analysis.ingest import MAX_PAGES, Ingested
+from analysis.child_ingest import ChildIngestResult
+from analysis.ingest import MAX_PAGES, IngestResult
 from analysis.models import Finding, Session
 from analysis.operations import Aggregate, Describe, Filter, Sample, SearchFindings
 from analysis.querying import description, query, sampling
@@ -28,15 +28,15 @@ from memories.contract.tools import ToolResponse
 from memories.identity.caller import Caller
 
 FAILED_SHOWN = 50
-CONSUMED = {"consumed": True}  # what was fetched for this may leave the client's context
+CONSUMED = {"consumed": True}  # tells the client that it may drop the data behind this response from the context
 BROKE_OFF = (
     "an earlier {action.kind} was interrupted: resume it with action_id {action.pk.hex} instead of repeating it; "
     "this confirm starts over and may repeat requests"
 )
-TRANSIENT_FROM = 5  # rows from which an answer is worth dropping once it was used
+TRANSIENT_FROM = 5  # a response with at least this many rows may be dropped from the context after use
 
 
-def ingest_answer(result: Ingested) -> ToolResponse[IngestResponse]:
+def ingest_answer(result: IngestResult) -> ToolResponse[IngestResponse]:
     response: IngestResponse = {
         "analysis_id": result.analysis_id,
         "model": result.model,
@@ -51,7 +51,7 @@ def ingest_answer(result: Ingested) -> ToolResponse[IngestResponse]:
     return ToolResponse(response, ingest_text(result), CONSUMED)
 
 
-def ingest_text(result: Ingested) -> str:
+def ingest_text(result: IngestResult) -> str:
     fields = f" ({result.fields} fields per record)" if result.fields else ""
     if result.page:
         head = f"Stored {result.records} record(s){fields} (page {result.page}/{result.total_pages or '?'})."
@@ -67,7 +67,7 @@ def ingest_text(result: Ingested) -> str:
     return "\n".join([*lines, f"Analysis: {result.analysis_id}", f"Model: {result.model}"])
 
 
-def nested_text(result: Nested) -> str:
+def nested_text(result: ChildIngestResult) -> str:
     good = result.parents - len(result.failed)
     lines = [
         f"Stored {result.records} nested record(s) from {good}/{result.parents} parent(s).",
@@ -101,18 +101,18 @@ def _transient(count: int, summary: str) -> Mapping[str, Any] | None:
 
 
 def _rows(response: RowsResponse, head: str, empty: str) -> ToolResponse[RowsResponse]:
-    """Rows as a JSON array after one line about them; what does not fit the budget is counted."""
+    """Render one line about the rows, and then those that fit the response budget as a JSON array."""
     rows, omitted = fit_items(response["rows"])
     response = {**response, "rows": rows}
     if omitted:
         response["omitted"] = omitted
-        head += f" {omitted} did not fit this answer: ask for fewer, or for some fields."
-    odd = _odd(response["uncastable"])
-    text = f"{head}{odd}\n{json.dumps(rows, indent=2, ensure_ascii=False)}" if rows else f"{empty}{odd}"
-    return ToolResponse(response, text, _transient(len(rows), head + odd))
+        head += f" {omitted} more did not fit: request fewer rows or fewer fields."
+    note = _uncastable_note(response["uncastable"])
+    text = f"{head}{note}\n{json.dumps(rows, indent=2, ensure_ascii=False)}" if rows else f"{empty}{note}"
+    return ToolResponse(response, text, _transient(len(rows), head + note))
 
 
-def _odd(uncastable: Mapping[str, int] | None) -> str:
+def _uncastable_note(uncastable: Mapping[str, int] | None) -> str:
     if not uncastable:
         return ""
     counts = ", ".join(f"{count} in {name}" for name, count in uncastable.items())
@@ -183,7 +183,7 @@ def aggregate_answer(scope: Scope, operation: Aggregate) -> ToolResponse[Aggrega
             f"  and {result.other_groups} more groups: {result.other_count} ({result.other_count / result.total:.1%})"
         )
     if result.uncastable:
-        lines.append(_odd(result.uncastable).strip())
+        lines.append(_uncastable_note(result.uncastable).strip())
     response: AggregateResponse = {
         "mode": "aggregate",
         "model": scope.model,
@@ -199,7 +199,6 @@ def aggregate_answer(scope: Scope, operation: Aggregate) -> ToolResponse[Aggrega
 
 
 def _number(value: Any) -> str:
-    """Digits, never an exponent; six places after the point."""
     if not isinstance(value, float):
         return "none" if value is None else str(value)
     return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) >= 1e-6 else f"{value:g}"
@@ -246,7 +245,7 @@ def sample_answer(scope: Scope, operation: Sample) -> ToolResponse[RowsResponse]
 
 
 def describe_answer(caller: Caller, session: Session, operation: Describe) -> ToolResponse[DescribeResponse]:
-    """Of the model; with several and none named, of all what they are."""
+    """Describe the model, or list the models if there are several and none is named."""
     models = sessions.models_of(session)
     response: DescribeResponse = {"mode": "describe", "models": models, "fields": []}
     if not models:
@@ -267,17 +266,17 @@ def describe_answer(caller: Caller, session: Session, operation: Describe) -> To
         "fields": shown_fields,
     }
     lines = [f"# {scope.model}", f"Model: {scope.model} | Records: {summary.total}", ""]
-    if summary.looked < summary.total:
-        lines.append(f"Types and examples are from the newest {summary.looked} records.\n")
+    if summary.rows_read < summary.total:
+        lines.append(f"Types and examples are from the newest {summary.rows_read} records.\n")
     if omitted := summary.more_fields + dropped:
         response["omitted"] = omitted
-        lines.append(f"{omitted} more fields did not fit; those that most records have are shown.\n")
+        lines.append(f"{omitted} more fields did not fit. The fields that most records have are shown.\n")
     lines += ["| Field | Type | Missing | Values | Description |", "|---|---|---|---|---|"]
     lines += [_line(field) for field in response["fields"]]
     return ToolResponse(response, "\n".join([*lines, "", *_examples(session, scope.model, response["fields"])]))
 
 
-def _field(field: description.FieldResponse, declared: Resource) -> FieldResponse:
+def _field(field: description.FieldSummary, declared: Resource) -> FieldResponse:
     attribute = declared.attributes.get(field.name)
     return {
         "name": field.name,
@@ -307,7 +306,6 @@ def _line(field: Mapping[str, Any]) -> str:
 
 
 def _examples(session: Session, model: str, fields: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Queries to copy, on fields that this data set has."""
     text = next((field for field in fields if _is_plain(field)), None)
     number = next((field for field in fields if "number" in field["types"] and field["distinct"] > 2), None)
     date = next((field for field in fields if _is_date(field)), None)
@@ -322,8 +320,8 @@ def _examples(session: Session, model: str, fields: Sequence[Mapping[str, Any]])
     if date:
         day = date["examples"][0][:10]
         queries.append(("Date range", {"mode": "filter", "where": {date["name"]: {"$gte": day}}}))
-        near = {"field": date["name"], "origin": day, "window": "7 days", "bucket": "1 day"}
-        queries.append(("Around a date", {"mode": "sample", "proximity": near}))
+        proximity = {"field": date["name"], "origin": day, "window": "7 days", "bucket": "1 day"}
+        queries.append(("Around a date", {"mode": "sample", "proximity": proximity}))
     lines = ["## Examples"] if queries else []
     lines += [f"{title}: `{json.dumps({**base, **arguments}, ensure_ascii=False)}`" for title, arguments in queries]
     operators = "$gt $gte $lt $lte $eq $ne $in $nin $exists $contains $not, joined by $and $or $not"
@@ -331,7 +329,7 @@ def _examples(session: Session, model: str, fields: Sequence[Mapping[str, Any]])
 
 
 def _is_plain(field: Mapping[str, Any]) -> bool:
-    """A field of few short texts, which can be asked for as they stand."""
+    """Return whether the field has few, short texts, suitable for an exact match."""
     examples = field["examples"]
     is_text = "string" in field["types"] and FIELD.fullmatch(field["name"])
     return bool(is_text and 1 < field["distinct"] <= 20 and examples and len(examples[0]) < 60)

@@ -1,4 +1,4 @@
-"""How the analysis tools' answers look."""
+"""Structured content of the analysis tools' responses."""
 
 from __future__ import annotations
 

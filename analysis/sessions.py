@@ -1,4 +1,4 @@
-"""Sessions: whose they are, what they hold, when it goes."""
+"""Analysis sessions: ownership, contents and expiry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from analysis.models import Finding, IngestedRecord, Session
 from analysis.operations import AnalysisId
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.operations import validate
-from memories.identity.caller import Caller
+from memories.identity.caller import Caller, require_user
 
 FINDING_TTL = timedelta(hours=1)
 
@@ -25,7 +25,7 @@ def record_ttl() -> timedelta:
 
 
 def acting_for(caller: Caller, user_id: str) -> str:
-    """Whom an upstream is told that it works for: nobody but the caller, unless the token may act for others."""
+    """Return the user id to impersonate upstream. Only tokens with the right `act_for_users` may name another user."""
     user_id = user_id.strip()
     if user_id and user_id.lower() != caller.email and "act_for_users" not in caller.rights:
         raise Forbidden("is not you: this connection can't act for others", field="user_id")
@@ -33,9 +33,8 @@ def acting_for(caller: Caller, user_id: str) -> str:
 
 
 def begin(caller: Caller, analysis_id: str) -> Session:
-    """The caller's session of this name, made where there is none."""
-    if not caller.email:
-        raise Forbidden("this connection has no identity, so nothing can be owned")
+    """Return the caller's session with this analysis_id, creating it if necessary."""
+    require_user(caller)
     session, _ = Session.objects.get_or_create(
         owner=caller.email,
         analysis_id=validate(AnalysisId, analysis_id, "analysis_id"),
@@ -46,7 +45,7 @@ def begin(caller: Caller, analysis_id: str) -> Session:
 
 
 def get_session(caller: Caller, analysis_id: str) -> Session:
-    """Raises NotFound, also for a session of somebody else."""
+    """Return the caller's session. Raises NotFound if the caller has none with this analysis_id."""
     session = (
         Session.objects.owned_by(caller).filter(analysis_id=validate(AnalysisId, analysis_id, "analysis_id")).first()
     )
@@ -62,12 +61,12 @@ def touch(session: Session) -> None:
 
 
 def models_of(session: Session) -> dict[str, int]:
-    """Model → living records."""
+    """Return the number of unexpired records per model."""
     rows = IngestedRecord.objects.filter(session=session, expires_at__gt=timezone.now()).order_by("model")
-    return dict(rows.values_list("model").annotate(n=Count("pk")))
+    return dict(rows.values_list("model").annotate(count=Count("pk")))
 
 
-# From one model to the next along the index, instead of through all of their records.
+# Loose index scan: jumps from one model to the next along the index, instead of reading all of their records.
 MODELS = """
     WITH RECURSIVE held AS (
         SELECT min(model) AS model FROM ingested_records WHERE session_id = %s
@@ -85,8 +84,10 @@ def names_of_models(session: Session) -> list[str]:
 
 
 def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
-    """Deletes records and findings, persistent ones too: (records, findings). Actions stay known. A session that is
-    not there, or is somebody else's, has nothing to clear."""
+    """Delete the session with its records and findings, and return how many of each were deleted.
+
+    Actions are kept. If the caller has no such session, nothing is deleted.
+    """
     name = validate(AnalysisId, analysis_id, "analysis_id")
     with transaction.atomic():
         session = Session.objects.owned_by(caller).select_for_update().filter(analysis_id=name).first()
@@ -99,7 +100,7 @@ def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
 
 
 def delete_expired_sessions() -> int:
-    """Removes what has expired, and sessions that hold nothing any more; returns how many rows."""
+    """Delete expired records and findings, and unused empty sessions. Return the number of deleted rows."""
     now = timezone.now()
     count: int = IngestedRecord.objects.filter(expires_at__lte=now)._raw_delete("default")
     count += _drop(Finding.objects.filter(expires_at__lte=now))
@@ -108,25 +109,24 @@ def delete_expired_sessions() -> int:
 
 
 def count_contents(rows: Sequence[Session]) -> dict[int, dict[str, int]]:
-    """Session → living records and findings."""
+    """Return the number of unexpired records, and of findings, by session id."""
     now = timezone.now()
     keys = [session.pk for session in rows]
     records = IngestedRecord.objects.filter(session__in=keys, expires_at__gt=now).order_by().values_list("session")
     findings = Finding.objects.filter(session__in=keys).order_by().values_list("session")
     counts: dict[int, dict[str, int]] = {key: {"records": 0, "findings": 0} for key in keys}
-    for name, counted in (("records", records), ("findings", findings)):
-        for key, number in counted.annotate(n=Count("pk")):
-            counts[key][name] = number
+    for name, contents in (("records", records), ("findings", findings)):
+        for key, count in contents.annotate(count=Count("pk")):
+            counts[key][name] = count
     return counts
 
 
 def overview(session: Session) -> list[dict[str, Any]]:
-    """Per model: records, when they were copied, when they go."""
     rows = IngestedRecord.objects.filter(session=session, expires_at__gt=timezone.now()).order_by("model")
-    counted = rows.values("model").annotate(
+    models = rows.values("model").annotate(
         records=Count("pk"), earliest=Min("ingested_at"), latest=Max("ingested_at"), expires=Min("expires_at")
     )
-    return [dict(row) for row in counted]
+    return [dict(row) for row in models]
 
 
 def by_key(caller: Caller, key: int) -> Session | None:
@@ -134,5 +134,4 @@ def by_key(caller: Caller, key: int) -> Session | None:
 
 
 def _drop(findings: QuerySet[Finding]) -> int:
-    """With their passages; returns how many findings there were."""
-    return int(findings.delete()[1].get(Finding._meta.label, 0))
+    return int(findings.delete()[1].get(Finding._meta.label, 0))  # without the passages deleted with them

@@ -1,5 +1,3 @@
-"""What background workers do for analyses. Idempotent, safe to be killed at any line."""
-
 from __future__ import annotations
 
 from analysis import actions, sessions

@@ -11,16 +11,16 @@ from memories.identity.caller import Caller
 class ActionState(models.TextChoices):
     RUNNING = "running"
     DONE = "done"
-    PARTIAL = "partial"  # something failed, or its outcome is unknown
+    PARTIAL = "partial"  # some records failed, or their outcome is unknown
 
 
 class Outcome(models.TextChoices):
     PLANNED = "planned"
-    SENDING = "sending"  # the request was begun; what became of it is read from the upstream
+    SENDING = "sending"  # the request was started; after a crash, the upstream shows whether it succeeded
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    DRIFTED = "drifted"  # it is no longer as it was ingested, and was left alone
-    UNKNOWN = "unknown"  # for a person: neither as before nor as asked for
+    DRIFTED = "drifted"  # the record changed since it was ingested, and was skipped
+    UNKNOWN = "unknown"  # a person has to check the record upstream
 
 
 class ActionQuerySet(models.QuerySet["Action"]):
@@ -32,7 +32,7 @@ class ActionQuerySet(models.QuerySet["Action"]):
 
 
 class Action(models.Model):
-    """One bulk change of an upstream's records. It outlives its session: what was done stays known."""
+    """A bulk change of upstream records. It is kept when its session is deleted."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.CharField(max_length=254)
@@ -59,7 +59,7 @@ class Action(models.Model):
 
 
 class ActionItem(models.Model):
-    """One record of an action: its snapshot when the action was planned, and what became of it."""
+    """An upstream record that an action changes, with the outcome and a snapshot from before the change."""
 
     id = models.BigAutoField(primary_key=True)
     action = models.ForeignKey(Action, on_delete=models.CASCADE, related_name="items")

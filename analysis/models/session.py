@@ -14,12 +14,12 @@ from memories.models.passage import TextPassage
 
 class SessionQuerySet(models.QuerySet["Session"]):
     def owned_by(self, caller: Caller) -> SessionQuerySet:
-        """A session belongs to its owner; admins can look in the browser, but query and act only in their own."""
+        """Return the caller's own sessions. Admins, too, query and act only in their own."""
         return self.filter(owner=caller.email)
 
 
 class Session(models.Model):
-    """One analysis of one person: what was ingested, found and done under an analysis_id."""
+    """A user's analysis: the ingested records, findings and actions of one analysis_id."""
 
     id = models.BigAutoField(primary_key=True)
     analysis_id = models.CharField(max_length=200)
@@ -40,13 +40,13 @@ class Session(models.Model):
 
 
 class IngestedRecord(models.Model):
-    """A copy of one upstream record, as it was at `ingested_at`."""
+    """A copy of an upstream record, as of `ingested_at`."""
 
     id = models.BigAutoField(primary_key=True)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="records")
     model = models.CharField(max_length=120)
     record_id = models.CharField(
-        max_length=500, help_text="The upstream id; for a row without one, a hash of where it stood."
+        max_length=500, help_text="The upstream's id, or a hash of the row's position if it has none."
     )
     has_id = models.BooleanField(default=True)
     data = models.JSONField()
@@ -60,7 +60,7 @@ class IngestedRecord(models.Model):
         indexes = [
             models.Index(fields=["session", "model", "id"], name="ingested_in_order"),  # lists, samples
             GinIndex(fields=["data"], opclasses=["jsonb_path_ops"], name="ingested_exact"),  # exact matches
-            models.Index(fields=["expires_at"], name="ingested_expiry"),  # the sweep
+            models.Index(fields=["expires_at"], name="ingested_expiry"),  # deletion of expired records
         ]
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class IngestedRecord(models.Model):
 
 
 class Finding(models.Model):
-    """What was found, as text with passages: page summaries, and what the agent stored."""
+    """A conclusion that an agent stored, or the summary of an ingested page."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="findings")
@@ -76,7 +76,7 @@ class Finding(models.Model):
     finding = models.TextField()
     category = models.CharField(max_length=120, blank=True)
     metadata = models.JSONField(default=dict)
-    page_key = models.CharField(max_length=80, blank=True, help_text="Of a page's summary: which page of which scope.")
+    page_key = models.CharField(max_length=80, blank=True, help_text="For a page summary: the page and its scope.")
     embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
     embedding_text_hash = models.BinaryField(null=True, editable=False)
     persistent = models.BooleanField(default=False)
@@ -93,7 +93,7 @@ class Finding(models.Model):
         ]
         indexes = [
             models.Index(fields=["session", "category"], name="finding_of_session"),
-            models.Index(fields=["expires_at"], name="finding_expiry"),  # the sweep
+            models.Index(fields=["expires_at"], name="finding_expiry"),  # deletion of expired findings
         ]
 
     def __str__(self) -> str:
@@ -101,7 +101,10 @@ class Finding(models.Model):
 
 
 class FindingPassage(TextPassage):
-    """A window of a finding's text by its vector. Derived. No index: a session's own are compared one by one."""
+    """A passage of a finding's text and its vector. Derived data.
+
+    There is no vector index, because a search compares only the passages of one session.
+    """
 
     finding = models.ForeignKey(Finding, on_delete=models.CASCADE, related_name="passages")
 
@@ -114,13 +117,15 @@ class FindingPassage(TextPassage):
 
 class IngestState(models.TextChoices):
     RUNNING = "running"
-    PARTIAL = "partial"  # stopped at the cap, by an error or by the client; resume goes on
+    PARTIAL = "partial"  # stopped by the page limit, an error or the client; resume continues
     COMPLETE = "complete"
 
 
 class Ingest(models.Model):
-    """How far one download has got: its own row for every model, filters and page size, so that a resume never
-    mistakes one for another."""
+    """The progress of a download.
+
+    Each combination of model, filters, page size and fields has its own row, so a resume continues the right download.
+    """
 
     id = models.BigAutoField(primary_key=True)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="ingests")

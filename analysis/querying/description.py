@@ -1,4 +1,4 @@
-"""The shape of a data set: its fields as the data has them, and how the values of some are distributed."""
+"""Description of a data set: its fields, their types, and the distribution of their values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from analysis.querying.query import Group, Scope, run
 
-ROWS = 5_000  # the newest, of which types and examples are told
-MAX_FIELDS = 400  # of a data set; the ones that most rows hold
+ROWS = 5_000  # the newest rows, from which types and examples are taken
+MAX_FIELDS = 400  # fields that are described: those that most rows have
 EXAMPLES = 5
 
 
 @dataclass(frozen=True)
-class FieldResponse:
+class FieldSummary:
     name: str
     types: dict[str, int]
     missing: int
@@ -25,13 +25,13 @@ class FieldResponse:
 
 @dataclass(frozen=True)
 class Description:
-    fields: list[FieldResponse]
-    looked: int  # rows that this was told of
+    fields: list[FieldSummary]
+    rows_read: int
     total: int
     more_fields: int = 0  # beyond MAX_FIELDS
 
 
-# Every (field, type, value) is counted once, and all else is told from the counts; a long value is known by its hash.
+# Counts each (field, type, value) once, and derives the rest from these counts. Long values are compared by hash.
 DESCRIBE = """
     WITH rows AS (SELECT data {scope} ORDER BY id DESC LIMIT %s),
     pairs AS (SELECT key, jsonb_typeof(value) AS kind, value #>> '{{}}' AS text FROM rows, jsonb_each(data)),
@@ -56,17 +56,17 @@ DESCRIBE = """
 
 
 def describe(scope: Scope, total: int | None = None) -> Description:
-    """The fields of the newest ROWS rows; `total`, how many rows there are, is counted where nobody has."""
+    """Describe the fields of the newest ROWS rows. `total` is the number of all rows, if already known."""
     base, params = scope.sql()
     if total is None:
         ((total,),) = run(f"SELECT count(*) {base}", params)
     rows = run(DESCRIBE.format(scope=base), [*params, ROWS, EXAMPLES, MAX_FIELDS])
-    shapes = [
-        FieldResponse(key, json.loads(kinds), int(missing), int(different), list(examples or []))
+    fields = [
+        FieldSummary(key, json.loads(kinds), int(missing), int(different), list(examples or []))
         for key, kinds, missing, different, examples, _ in rows
     ]
     more_fields = rows[0][-1] - len(rows) if rows else 0
-    return Description(sorted(shapes, key=lambda shape: shape.name), min(total, ROWS), total, more_fields)
+    return Description(sorted(fields, key=lambda field: field.name), min(total, ROWS), total, more_fields)
 
 
 DISTRIBUTIONS = """
@@ -82,7 +82,7 @@ DISTRIBUTIONS = """
 
 
 def distributions(scope: Scope, names: Sequence[str], top_n: int) -> dict[str, tuple[list[Group], int]]:
-    """Of each named field the most frequent values, and how many rows hold others; one pass over the rows."""
+    """Return, for each field, its `top_n` most frequent values and the number of rows with other values."""
     base, params = scope.sql()
     result: dict[str, tuple[list[Group], int]] = {}
     rows: list[tuple[Any, ...]] = run(DISTRIBUTIONS.format(scope=base), [*params, list(names), top_n])

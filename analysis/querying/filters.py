@@ -1,5 +1,8 @@
-"""`where` as SQL. A value that can't be cast never breaks a query and never hides a row: it fails to match, under $not
-too, and is counted. Field names and values are parameters; the SQL around them is made of the constants here."""
+"""Compilation of `where` conditions to SQL.
+
+A value that can't be cast doesn't make a query fail. It never matches, not even under $not, and is counted, so that the
+response can report it. Field names and values are passed as parameters; all other SQL comes from constants here.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ MAX_DEPTH = 8
 MAX_CONDITIONS = 200
 MAX_LIST = 1_000  # values in all lists together
 
-# PostgreSQL takes these for numbers, and they are greater than all others.
+# NaN and infinity are valid in PostgreSQL, but would compare as greater than all numbers, so they aren't cast.
 NUMERIC = (
     "CASE WHEN pg_input_is_valid(data->>%s, 'numeric') AND data->>%s !~* '(nan|inf)' THEN (data->>%s)::numeric END"
 )
@@ -34,7 +37,7 @@ TIMESTAMP = (
 
 @dataclass
 class Where:
-    """A condition, its parameters, and the casts in it: (field, `numeric` or `timestamptz`)."""
+    """A compiled condition, its parameters, and its casts: (field, `numeric` or `timestamptz`)."""
 
     sql: str = "true"
     params: list[Any] = field(default_factory=list)
@@ -44,28 +47,28 @@ class Where:
     values: int = 0
 
     def uncastable(self) -> list[tuple[str, str, list[Any]]]:
-        """Field, and the condition for its rows that hold something which can't be cast."""
-        faults = []
+        """Return (field, condition, parameters) for each cast; the condition selects rows whose value can't be cast."""
+        conditions = []
         for name, kind in dict.fromkeys(self.casts):
             sql, params = cast(name, kind)
-            faults.append((name, f"(data->>%s IS NOT NULL AND ({sql}) IS NULL)", [name, *params]))
-        return faults
+            conditions.append((name, f"(data->>%s IS NOT NULL AND ({sql}) IS NULL)", [name, *params]))
+        return conditions
 
 
 def cast(name: str, kind: str) -> tuple[str, list[Any]]:
-    """The field's value as that type, or NULL."""
+    """Return SQL, with its parameters, for the field's value as this type, or NULL if it can't be cast."""
     return (NUMERIC if kind == "numeric" else TIMESTAMP), [name, name, name]
 
 
 def field_name(name: object, path: str) -> str:
-    """A field that is cast, grouped or sorted by."""
+    """Return the name of a field that is cast, grouped or sorted by. Raises Invalid for an invalid name."""
     if not isinstance(name, str) or not FIELD.fullmatch(name) or len(name) > 200:
         raise Invalid(f"Invalid field name: {str(name)[:80]!r}", field=path, allowed="letters, digits and _")
     return name
 
 
 def compile_where(conditions: Mapping[str, Any] | None, path: str = "where") -> Where:
-    """Raises Invalid naming what is wrong, an unknown operator among it."""
+    """Compile the conditions. Raises Invalid naming the part that is wrong."""
     if not conditions:
         return Where()
     if not isinstance(conditions, Mapping):
@@ -94,10 +97,10 @@ def _all(conditions: Mapping[str, Any], clause: Where, path: str, depth: int) ->
     return " AND ".join(parts) or "true"
 
 
-def _joined(word: str, value: Any, clause: Where, path: str, depth: int) -> str:
+def _joined(separator: str, value: Any, clause: Where, path: str, depth: int) -> str:
     if not isinstance(value, list) or not value or not all(isinstance(condition, Mapping) for condition in value):
         raise Invalid("is not a list of conditions", field=path)
-    return "(" + word.join(f"({_all(condition, clause, path, depth + 1)})" for condition in value) + ")"
+    return "(" + separator.join(f"({_all(condition, clause, path, depth + 1)})" for condition in value) + ")"
 
 
 def _field(name: str, value: Any, clause: Where, path: str, depth: int) -> str:
@@ -118,9 +121,9 @@ def _field(name: str, value: Any, clause: Where, path: str, depth: int) -> str:
 
 
 def _exact(name: str, value: Any, clause: Where, path: str) -> str:
-    """JSONB containment, which the index serves: an object by its parts, a list by its elements."""
+    """Match by JSONB containment, which can use the index: objects by their parts, lists by their elements."""
     try:
-        text = json.dumps({_clean(name): value}, allow_nan=False)
+        text = json.dumps({_checked_name(name): value}, allow_nan=False)
     except ValueError:
         raise Invalid("is not a finite number", field=path) from None
     if UNSTORABLE.search(text) or "\\u0000" in text or re.search(r"\\ud[89a-f]", text):
@@ -129,7 +132,7 @@ def _exact(name: str, value: Any, clause: Where, path: str) -> str:
     return "data @> %s::jsonb"
 
 
-def _clean(name: str) -> str:
+def _checked_name(name: str) -> str:
     if len(name) > 200 or UNSTORABLE.search(name):
         raise Invalid("is not a valid field name", field="where", allowed="at most 200 characters, none of them NUL")
     return name
@@ -144,13 +147,13 @@ def _compare(name: str, operator: str, operand: Any, clause: Where, path: str, d
     clause.casts.append((name, kind))
     sql, params = cast(name, kind)
     clause.params += [*params, value]
-    return f"(({sql}) {COMPARISONS[operator]} %s::{kind})"  # NULL, so never a match, where it can't be cast
+    return f"(({sql}) {COMPARISONS[operator]} %s::{kind})"  # NULL, which never matches, if the value can't be cast
 
 
 def operand_kind(operand: Any, path: str) -> tuple[str, str]:
-    """How a range's end is compared: as a number, as a time, or as text."""
+    """Return the type that the operand is compared as (`numeric`, `timestamptz` or `text`), and its normalized text."""
     if isinstance(operand, bool) or not isinstance(operand, int | float | str):
-        raise Invalid(f"{str(operand)[:60]!r} has no order", field=path, allowed="a number, a date or a text")
+        raise Invalid(f"{str(operand)[:60]!r} can't be ordered", field=path, allowed="a number, a date or a text")
     text = str(operand).strip()
     if isinstance(operand, int | float) or NUMBER.fullmatch(text):
         if "inf" in text or "nan" in text:
@@ -162,7 +165,7 @@ def operand_kind(operand: Any, path: str) -> tuple[str, str]:
 
 
 def valid_time(text: str, path: str) -> str:
-    """A date is its beginning."""
+    # a date means its first moment
     return str(validate(Moment, f"{text}T00:00:00" if len(text) == 10 else text, path).isoformat())
 
 
@@ -184,18 +187,18 @@ def _among(name: str, operator: str, operand: Any, clause: Where, path: str, dep
 def _exists(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
     if not isinstance(operand, bool):
         raise Invalid(f"{operand!r} is neither true nor false", field=path)
-    clause.params.append(_clean(name))
+    clause.params.append(_checked_name(name))
     sql = "jsonb_exists(data, %s)"
     return sql if operand else f"NOT {sql}"
 
 
 def _contains(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
-    """A part of a text, whatever its case; or an element of a list."""
+    """Match a part of a text, ignoring case, or an element of a list."""
     if not isinstance(operand, str | int | float | bool):
         raise Invalid(f"{str(operand)[:60]!r} can't be part of a value", field=path, allowed="a text or a number")
     if isinstance(operand, str) and UNSTORABLE.search(operand):
         raise Invalid("contains a NUL character or half a surrogate pair", field=path)
-    clause.params += [_clean(name), name, json.dumps([operand]), str(operand), name]
+    clause.params += [_checked_name(name), name, json.dumps([operand]), str(operand), name]
     return (
         "CASE jsonb_typeof(data->%s) WHEN 'array' THEN data->%s @> %s::jsonb "
         "ELSE coalesce(position(lower(%s::text) in lower(data->>%s)) > 0, false) END"

@@ -1,4 +1,4 @@
-"""Spans of time as people write them, and the buckets that they cut time into."""
+"""Time intervals such as "7 days", and grouping of times into buckets of that length."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from memories.contract.errors import Invalid
 
 INTERVAL = re.compile(r"(?:([0-9]{1,4})\s+)?(second|minute|hour|day|week|month|quarter|year)s?", re.IGNORECASE)
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
-EPOCH = "2001-01-01T00:00:00+00:00"  # a Monday, so that weeks begin on one
+EPOCH = "2001-01-01T00:00:00+00:00"  # a Monday, so that weeks begin on Mondays
 
 FORM = '\'YYYY-MM-DD"T"HH24:MI:SS"Z"\''
 
-# Whole months between origin and time, one less where the time lies before that many months; then whole buckets.
+# The start of a time's bucket: the full months since origin (negative before it), divided by the months in a bucket
+# and rounded down.
 BY_MONTHS = """
     (SELECT to_char((origin + floor((k - (t < origin + k * interval '1 month')::int) / {months}::numeric)::int
             * interval '{months} months') AT TIME ZONE 'UTC', {form})
@@ -26,7 +27,7 @@ BY_MONTHS = """
 
 
 def parse(text: str, path: str) -> tuple[int, str]:
-    """Number and unit; a unit alone is one of it. Raises Invalid."""
+    """Return the number and the unit. A unit without a number means one. Raises Invalid."""
     match = INTERVAL.fullmatch(text.strip())
     if not match or (match[1] and int(match[1]) == 0):
         raise Invalid(
@@ -38,16 +39,18 @@ def parse(text: str, path: str) -> tuple[int, str]:
 
 
 def as_sql(text: str, path: str) -> str:
-    """The interval as PostgreSQL reads it; made of a number and one of our own words."""
-    number, unit = parse(text, path)
+    number, unit = parse(text, path)  # an int and a fixed unit, so the result is safe to interpolate
     return f"{number * 3} months" if unit == "quarter" else f"{number} {unit}"
 
 
 def bucket_sql(name: str, bucket: str, path: str, origin: str = EPOCH) -> tuple[str, list[Any]]:
-    """The beginning of the bucket that a field's time lies in, as text; NULL where it is no time. Buckets are counted
-    from the origin, before it too. Months and years differ in length, which date_bin refuses; they are counted."""
+    """Return SQL for the start of the bucket that contains a field's time, as text, or NULL if the value is no time.
+
+    Buckets are aligned to `origin`, and also extend before it.
+    """
     number, unit = parse(bucket, path)
     time, params = cast(name, "timestamptz")
+    # date_bin rejects months, quarters and years, because their length varies; BY_MONTHS counts months instead
     if unit not in MONTHS:
         sql = f"to_char(date_bin(%s::interval, ({time}), %s::timestamptz) AT TIME ZONE 'UTC', {FORM})"
         return sql, [as_sql(bucket, path), *params, origin]

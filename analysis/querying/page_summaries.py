@@ -1,6 +1,6 @@
-"""One line about a page of records: distributions, numbers and date ranges, of every field that has them.
+"""One-line summaries of pages of records: value distributions, numeric statistics and date ranges.
 
-Fields are found in all rows, not in the first; a field of mixed types is described by each of its parts.
+Fields are collected from all rows, not only from the first. A field of mixed types gets a summary for each type.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-MAX_DISTINCT = 20  # values of a distribution, which may be at most half of the rows
+MAX_DISTINCT = 20  # distinct values of a distribution; also limited to half the number of rows
 TOP = 5
 MAX_VALUE = 60  # characters of a value in the text
 MAX_FIELDS = 60
-MAX_NUMBER = 1e100  # beyond it, sums leave what a float holds
+MAX_NUMBER = 1e100  # larger numbers are ignored, because their sums could overflow a float
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,6 @@ class Summary:
 
 @dataclass
 class Column:
-    """What one field holds on this page."""
-
     counts: Counter[str] = field(default_factory=Counter)
     numbers: list[float] = field(default_factory=list)
     dates: list[tuple[datetime, str]] = field(default_factory=list)
@@ -43,17 +41,17 @@ def summarize(
     fields: Sequence[str],
     keys: frozenset[str],
 ) -> Summary:
-    """`keys` are identifiers, of which neither averages nor distributions say anything."""
+    """Summarize a page, leaving out `keys`: statistics of identifiers are meaningless."""
     columns = _columns(rows, keys)
     distributions = {
         name: dict(column.counts.most_common(MAX_DISTINCT))
         for name, column in columns.items()
-        if _is_telling(column, len(rows))
+        if _has_distribution(column, len(rows))
     }
     numbers = {name: _numbers(column.numbers) for name, column in columns.items() if column.numbers}
     ranges = {name: _range(column.dates) for name, column in columns.items() if column.dates}
-    of = f"/{total_pages}" if total_pages else ""
-    parts = [f"Page {page}{of} of {model} records ({len(rows)} records)."]
+    suffix = f"/{total_pages}" if total_pages else ""
+    parts = [f"Page {page}{suffix} of {model} records ({len(rows)} records)."]
     if fields:
         parts.append(f"Fields: {', '.join(fields)}.")
     if distributions:
@@ -85,11 +83,11 @@ def _columns(rows: Sequence[Mapping[str, Any]], keys: frozenset[str]) -> dict[st
     columns = {name: Column() for name in names if name not in keys and not name.startswith("_")}
     for name, column in list(columns.items())[:MAX_FIELDS]:
         for row in rows:
-            _take(column, row.get(name))
+            _add_value(column, row.get(name))
     return columns
 
 
-def _take(column: Column, value: Any) -> None:
+def _add_value(column: Column, value: Any) -> None:
     if isinstance(value, dict | list):
         column.is_nested = True
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -103,21 +101,19 @@ def _take(column: Column, value: Any) -> None:
 
 
 def _date(text: str) -> datetime | None:
-    """An ISO 8601 date or time; one without zone is UTC, so that mixed offsets are compared as times."""
     if len(text) < 10 or not text[:4].isdecimal() or text[4] != "-":
         return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # so that all values can be compared
 
 
-def _is_telling(column: Column, rows: int) -> bool:
-    """Few values, often repeated. A number's gaps alone are no distribution."""
+def _has_distribution(column: Column, rows: int) -> bool:
     distinct = len(column.counts)
-    only_gaps = column.numbers and set(column.counts) == {"null"}
-    return not column.is_nested and not only_gaps and 0 < distinct <= min(rows * 0.5, MAX_DISTINCT)
+    only_missing = column.numbers and set(column.counts) == {"null"}  # a numeric field with some missing values
+    return not column.is_nested and not only_missing and 0 < distinct <= min(rows * 0.5, MAX_DISTINCT)
 
 
 def _numbers(values: Sequence[float]) -> dict[str, Any]:

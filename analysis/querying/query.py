@@ -1,4 +1,4 @@
-"""Reading what was ingested: counts and metrics by group, and rows."""
+"""Queries on ingested records: matching rows, and counts and metrics by group."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ LIMIT = 20
 MAX_GROUPS = 3
 TOP_N = 20
 MAX_METRICS = 5
-MAX_LABEL = 300  # characters of a group's value in an answer
+MAX_LABEL = 300  # characters of a group's value in a response
 METRICS = ("count", "sum", "avg", "min", "max", "percentile")
 MAX_OFFSET = 1_000_000
-NAMES_SHOWN = 60  # fields that an error names
+NAMES_SHOWN = 60  # field names listed in an error
 
-# One session's living rows of one model; `{where}` is compiled by filters.py.
+# The unexpired rows of one model in one session. `{where}` is compiled by filters.py.
 SCOPE = "FROM ingested_records WHERE session_id = %s AND model = %s AND expires_at > %s AND ({where})"
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a query reads."""
-
     session: Session
     model: str
     where: Where
@@ -47,44 +45,46 @@ class Scope:
 
 
 def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scope:
-    """Raises Invalid when the session holds several models and none is named."""
+    """Return the scope of a query. Raises Invalid if the session has several models and none is named."""
     models = sessions.names_of_models(session)
     if not model and len(models) > 1:
-        models = list(sessions.models_of(session))  # without those that have expired and were not swept yet
+        models = list(sessions.models_of(session))  # ignore models whose expired rows haven't been deleted yet
     if not model and len(models) > 1:
-        raise Invalid("is missing: this analysis holds several", field="model", allowed=", ".join(models))
+        raise Invalid("is missing: this analysis has several models", field="model", allowed=", ".join(models))
     if model and models and model not in models:
-        raise Invalid(f"{model[:80]!r} was not ingested here", field="model", allowed=", ".join(models))
+        raise Invalid(f"{model[:80]!r} was not ingested in this analysis", field="model", allowed=", ".join(models))
     selection = Scope(session, model or next(iter(models), ""), compile_where(where))
     require_fields(selection, selection.where.names, "where")
     return selection
 
 
-# A field that is held is found in the first rows; one that no row holds is looked for in all, and is an error.
-UNKNOWN = """
+# Field names that no row has. EXISTS stops at the first row with the field, so only an unknown name scans all rows.
+UNKNOWN_FIELDS = """
     SELECT name FROM unnest(%s::text[]) AS name WHERE NOT EXISTS (
         SELECT 1 FROM ingested_records
         WHERE session_id = %s AND model = %s AND expires_at > %s AND data ? name)
 """
-HELD = """
+KNOWN_FIELDS = """
     SELECT DISTINCT key FROM (SELECT data FROM ingested_records WHERE session_id = %s AND model = %s
         AND expires_at > %s ORDER BY id DESC LIMIT 500) AS rows, jsonb_object_keys(data) AS key ORDER BY key
 """
 
 
 def require_fields(selection: Scope, names: Iterable[str], path: str) -> None:
-    """Raises Invalid for a field that no record holds: an answer of nothing would read like a fact. What the source
-    declares is known, also while it is empty everywhere."""
+    """Raise Invalid for a field that no record has, because an empty result would look like a fact.
+
+    Fields that the source declares are accepted, even if no record has them.
+    """
     names = list(names)
     declared = sources.declared_fields(selection.model) if names else set()
     undeclared = [name for name in dict.fromkeys(names) if name not in declared]
     key = [selection.session.pk, selection.model, timezone.now()]
-    if not undeclared or not (unknown := [name for (name,) in run(UNKNOWN, [undeclared, *key])]):
+    if not undeclared or not (unknown := [name for (name,) in run(UNKNOWN_FIELDS, [undeclared, *key])]):
         return
-    if fields := sorted({name for (name,) in run(HELD, key)} | declared):
+    if fields := sorted({name for (name,) in run(KNOWN_FIELDS, key)} | declared):
         rest = f", and {len(fields) - NAMES_SHOWN} more" if len(fields) > NAMES_SHOWN else ""
-        fault = f"{unknown[0][:80]!r} is a field of no {selection.model} record here"
-        raise Invalid(fault, field=path, allowed=", ".join(fields[:NAMES_SHOWN]) + rest)
+        problem = f"no {selection.model} record in this analysis has a field {unknown[0][:80]!r}"
+        raise Invalid(problem, field=path, allowed=", ".join(fields[:NAMES_SHOWN]) + rest)
 
 
 def run(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -95,21 +95,20 @@ def run(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 def documents(rows: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """The first column of each row, which is jsonb: Django leaves that as text outside of models."""
-    return [json.loads(row[0]) for row in rows]
+    return [json.loads(row[0]) for row in rows]  # outside of models, Django returns jsonb as text
 
 
 def uncastable(selection: Scope, casts: Sequence[tuple[str, str]] = ()) -> dict[str, int]:
-    """Field → rows that hold a value there which could not be compared, so that their absence is no riddle."""
-    watched = Where(casts=[*selection.where.casts, *casts]).uncastable()
-    if not watched:
+    """Return, by field, the number of rows that don't match because their value can't be cast."""
+    checks = Where(casts=[*selection.where.casts, *casts]).uncastable()
+    if not checks:
         return {}
     base, params = Scope(selection.session, selection.model, Where()).sql()
-    parts = ", ".join(f"count(*) FILTER (WHERE {condition})" for _, condition, _ in watched)
-    condition_params = [value for _, _, values in watched for value in values]
+    parts = ", ".join(f"count(*) FILTER (WHERE {condition})" for _, condition, _ in checks)
+    condition_params = [value for _, _, values in checks for value in values]
     ((*counts,),) = run(f"SELECT {parts} {base}", [*condition_params, *params])
     result: dict[str, int] = {}
-    for (name, _, _), count in zip(watched, counts, strict=True):
+    for (name, _, _), count in zip(checks, counts, strict=True):
         if count:
             result[name] = result.get(name, 0) + count
     return result
@@ -129,7 +128,10 @@ class QueryRows:
 def filtered(
     selection: Scope, *, limit: int = LIMIT, sort: str = "", fields: Sequence[str] = (), cursor: str = ""
 ) -> QueryRows:
-    """Rows in the order they came, or sorted by a field (`-field` descends; numbers as numbers, gaps last)."""
+    """Return a page of rows, in the order of their ingestion or sorted by a field.
+
+    `-field` sorts in descending order. Numbers sort as numbers, and missing values come last.
+    """
     limit = validate(RowLimit, limit, "limit")
     offset = _offset(cursor)
     require_fields(selection, fields, "fields")
@@ -157,11 +159,10 @@ def _projection(fields: Sequence[str]) -> tuple[str, list[Any]]:
 def _order(sort: str) -> tuple[str, list[Any]]:
     if not sort:
         return "id", []
-    down = sort.startswith("-")
     name = field_name(sort.removeprefix("-"), "sort")
     number, params = cast(name, "numeric")
-    way = "DESC" if down else "ASC"
-    return f"({number}) {way} NULLS LAST, data->>%s {way} NULLS LAST, id", [*params, name]
+    direction = "DESC" if sort.startswith("-") else "ASC"
+    return f"({number}) {direction} NULLS LAST, data->>%s {direction} NULLS LAST, id", [*params, name]
 
 
 def _offset(cursor: str) -> int:
@@ -172,7 +173,7 @@ def _offset(cursor: str) -> int:
     except (ValueError, binascii.Error, UnicodeError):
         offset = -1
     if not 0 <= offset <= MAX_OFFSET:
-        raise Invalid("is not a cursor of this list", field="cursor", allowed="what the last page said")
+        raise Invalid("is not a valid cursor", field="cursor", allowed="the cursor returned with the previous page")
     return offset
 
 
@@ -188,7 +189,7 @@ GROUPED = """
 
 @dataclass(frozen=True)
 class Group:
-    """`values` None is a missing or null value, which "null" as a text is not."""
+    """A group of rows. None in `values` is a missing or null value, unlike the text "null"."""
 
     values: list[str | None]
     count: int
@@ -212,40 +213,46 @@ def aggregate(
     metrics: Sequence[Mapping[str, Any]] = (),
     top_n: int = TOP_N,
 ) -> Aggregate:
-    """Counts and metrics per group, the largest first; beyond `top_n` the rest is counted. A group is a field, or
-    {"field", "bucket"} for dates, one of them or a list; metrics are {"op", "field", "p"}."""
+    """Return counts and metrics of the `top_n` largest groups, and the size of the rest.
+
+    `group_by` is a field, {"field", "bucket"} for dates, or a list of these. A metric is {"op", "field", "p"}.
+    """
     top_n = validate(TopN, top_n, "top_n")
     check_count("metrics", metrics, MAX_METRICS)
     names, groups, group_params, casts = _groups(group_by)
     require_fields(selection, names, "group_by")
-    measured = [_metric(metric, f"metrics[{index}]") for index, metric in enumerate(metrics)]
+    metric_parts = [_metric(metric, f"metrics[{index}]") for index, metric in enumerate(metrics)]
     require_fields(selection, [metric["field"] for metric in metrics if metric.get("field")], "metrics")
     base, params = selection.sql()
     keys = ", ".join(f"{sql} AS g{index}" for index, sql in enumerate(groups))
     by = ", ".join(f"g{index}" for index in range(len(groups)))
-    inner = ", ".join(f"{sql} AS m{index}" for index, (_, sql, _, _) in enumerate(measured))
+    inner = ", ".join(f"{sql} AS m{index}" for index, (_, sql, _, _) in enumerate(metric_parts))
     inner = f", {inner}" if inner else ""
-    outer = "".join(f", {aggregated.format(value=f'm{n}')}" for n, (_, _, _, aggregated) in enumerate(measured))
-    inner_params = [value for _, _, values, _ in measured for value in values]
+    outer = "".join(
+        f", {aggregated.format(value=f'm{index}')}" for index, (_, _, _, aggregated) in enumerate(metric_parts)
+    )
+    inner_params = [value for _, _, values, _ in metric_parts for value in values]
     rows = run(
         GROUPED.format(keys=keys, inner=inner, scope=base, by=by, outer=outer),
         [*group_params, *inner_params, *params, top_n],
     )
     size = len(groups)
-    labels = [label for label, _, _, _ in measured]
+    labels = [label for label, _, _, _ in metric_parts]
     shown_groups = [
         Group(
             [value and value[:MAX_LABEL] for value in row[:size]],
             row[size],
-            {label: _plain(v) for label, v in zip(labels, row[size + 1 :], strict=False)},
+            {label: _plain(value) for label, value in zip(labels, row[size + 1 :], strict=False)},
         )
         for row in rows
     ]
     total, all_groups = (int(rows[0][-2]), int(rows[0][-1])) if rows else (0, 0)
-    casts += [(values[0], "numeric") for label, _, values, _ in measured if values and not label.startswith("count")]
-    counted = sum(group.count for group in shown_groups)
+    casts += [
+        (values[0], "numeric") for label, _, values, _ in metric_parts if values and not label.startswith("count")
+    ]
+    shown_count = sum(group.count for group in shown_groups)
     return Aggregate(
-        names, shown_groups, total, all_groups - len(shown_groups), total - counted, uncastable(selection, casts)
+        names, shown_groups, total, all_groups - len(shown_groups), total - shown_count, uncastable(selection, casts)
     )
 
 
@@ -272,7 +279,7 @@ def _groups(
 
 
 def _metric(metric: Mapping[str, Any], path: str) -> tuple[str, str, list[Any], str]:
-    """Label, the value's SQL with its parameters, and how it is aggregated."""
+    """Return the metric's label, SQL for the value with its parameters, and SQL that aggregates the values."""
     if not isinstance(metric, Mapping):
         raise Invalid("is not an object", field=path, allowed='{"op": "avg", "field": "amount"}')
     op = check_choice(f"{path}.op", str(metric.get("op", "")), METRICS)
@@ -296,7 +303,6 @@ def _metric(metric: Mapping[str, Any], path: str) -> tuple[str, str, list[Any], 
 
 
 def _plain(value: Any) -> Any:
-    """A whole number stays exact, however large: a double holds 15 digits."""
     if value is None or isinstance(value, int):
         return value
-    return int(value) if value == int(value) else float(value)
+    return int(value) if value == int(value) else float(value)  # an int is exact, a float has only 15 digits

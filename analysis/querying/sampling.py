@@ -1,8 +1,11 @@
-"""Samples that keep their promise: every group that exists is in it whenever the size allows, a sample is never
-smaller than it could be, a missing value is a group like others, and a seed gives the same sample again.
+"""Random samples, optionally stratified by fields or limited to a time window.
 
-Rows are ranked within their group in an order that the seed decides; the sample takes the first of every group, then
-the second of every group, and so on. So groups come round-robin, and what a small group can't fill falls to others.
+- Every group is represented if the sample size allows it. A missing value is a group, too.
+- If a small group runs out of rows, other groups fill the sample.
+- The same seed gives the same sample.
+
+Rows are ranked within their group in an order that depends on the seed. The sample takes the first row of every group,
+then the second row of every group, and so on.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from memories.contract.operations import validate
 SIZE = 5
 MAX_STRATA = 3
 
-# Only ids are ranked; the rows themselves are read for the chosen ones.
+# Ranks ids only, and reads the data of the chosen rows afterwards.
 RANKED = """
     WITH ranked AS (
         SELECT id, row_number() OVER (PARTITION BY {groups} ORDER BY {shuffle}, id) AS place, {shuffle} AS dice
@@ -35,7 +38,7 @@ SHUFFLE = "hashint8extended(id, %s)"
 
 @dataclass(frozen=True)
 class Proximity:
-    """Around a date: rows whose `field` lies within `window` of `origin`, perhaps spread over buckets."""
+    """A time window: rows whose `field` is within `window` of `origin`, optionally spread over buckets."""
 
     field: str
     origin: str
@@ -47,8 +50,8 @@ class Proximity:
         if not values:
             return None
         if not isinstance(values, Mapping) or (unknown := set(values) - {"field", "origin", "window", "bucket"}):
-            fault = f"{sorted(unknown)[0]!r} is unknown" if isinstance(values, Mapping) else "is not an object"
-            raise Invalid(fault, field="proximity", allowed="field, origin, window, bucket")
+            problem = f"{sorted(unknown)[0]!r} is unknown" if isinstance(values, Mapping) else "is not an object"
+            raise Invalid(problem, field="proximity", allowed="field, origin, window, bucket")
         for name in ("field", "origin", "window"):
             if not values.get(name):
                 raise Invalid("is missing", field=f"proximity.{name}")
@@ -83,16 +86,16 @@ def sample(
     group_params: list[Any] = [field_name(name, "stratify_by") for name in strata]
     require_fields(scope, group_params, "stratify_by")
     base, params = scope.sql()
-    near = Proximity.of(proximity)
+    nearby = Proximity.of(proximity)
     casts: list[tuple[str, str]] = []
-    if near:
-        require_fields(scope, [near.field], "proximity.field")
-        time, time_params = cast(near.field, "timestamptz")
+    if nearby:
+        require_fields(scope, [nearby.field], "proximity.field")
+        time, time_params = cast(nearby.field, "timestamptz")
         base += f" AND ({time}) BETWEEN %s::timestamptz - %s::interval AND %s::timestamptz + %s::interval"
-        params = [*params, *time_params, near.origin, near.window, near.origin, near.window]
-        casts.append((near.field, "timestamptz"))
-        if near.bucket:
-            bucket, bucket_params = bucket_sql(near.field, near.bucket, "proximity.bucket", near.origin)
+        params = [*params, *time_params, nearby.origin, nearby.window, nearby.origin, nearby.window]
+        casts.append((nearby.field, "timestamptz"))
+        if nearby.bucket:
+            bucket, bucket_params = bucket_sql(nearby.field, nearby.bucket, "proximity.bucket", nearby.origin)
             groups.append(bucket)
             group_params += bucket_params
     seed = secrets.randbits(31) if seed is None else seed

@@ -1,4 +1,4 @@
-"""What an ingest may be asked: checked against the model's declaration before anything is sent."""
+"""Validation of ingest filters against the model's declaration, before a request is sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memories.contract.operations import validate
 
 
 def checked_filters(resource: Resource, model: str, filters: Mapping[str, Any]) -> dict[str, Any]:
-    """The filters with their values checked; what is not declared is refused, never dropped."""
+    """Return the filters with validated values. Undeclared filters are rejected, not ignored."""
     if not isinstance(filters, Mapping):
         raise Invalid("is not an object", field="filters", allowed='{"name": value}')
     if filters and not resource.filters:
@@ -47,7 +47,11 @@ def _value(resource: Resource, name: str, declared: Filter, value: Any) -> Any:
             values = value if isinstance(value, list) else [value]
             for item in values:
                 if not isinstance(item, str | int | float) or UNSTORABLE.search(str(item)) or len(str(item)) > 500:
-                    raise Invalid(f"{str(item)[:60]!r} is not a text", field=path, allowed="a text or a list of texts")
+                    raise Invalid(
+                        f"{str(item)[:60]!r} is not a valid value",
+                        field=path,
+                        allowed="a text of at most 500 characters, or a list",
+                    )
             return value
 
 
@@ -57,8 +61,8 @@ def _enum(resource: Resource, name: str, declared: Filter, value: Any) -> Any:
     values = [str(part).strip() for part in (parts if isinstance(parts, list) else [parts])]
     for choice in values:
         if choice not in declared.values:
-            better = next((n for n, f in resource.filters.items() if f.type == "enum" and choice in f.values), "")
-            hint = f"; did you mean the filter {better}?" if better else ""
+            other = next((n for n, f in resource.filters.items() if f.type == "enum" and choice in f.values), "")
+            hint = f"; did you mean the filter {other}?" if other else ""
             raise Invalid(f"{choice[:60]!r} is unknown{hint}", field=path, allowed=", ".join(declared.values))
     return values if len(values) > 1 else values[0]
 
@@ -76,7 +80,7 @@ def _range(kind: str, path: str, value: Any) -> dict[str, Any]:
         else:
             ends[end] = _number(f"{path}.{end}", bound)
     if not ends:
-        raise Invalid("has neither end", field=path, allowed='{"from": …, "to": …}')
+        raise Invalid("has neither from nor to", field=path, allowed='{"from": …, "to": …}')
     return ends
 
 

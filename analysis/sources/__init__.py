@@ -1,4 +1,4 @@
-"""Where records come from: the built-in source, TOML files, and what admins declared."""
+"""Sources of records: the built-in model of memories, and sources declared in TOML files or in the admin."""
 
 from __future__ import annotations
 
@@ -24,65 +24,63 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SourceModel:
-    """A model by the name that tools use, and where it comes from; no source: the built-in one."""
+    """A model, the name that tools use for it, and its source. The built-in model has no source."""
 
     name: str
     resource: Resource
     source: Source | None = None
 
     def is_readable_by(self, caller: Caller) -> bool:
-        """The built-in model shows everybody their own; a source is read with its credential, by whom it names."""
+        # The built-in model needs no check, because it contains only memories that the caller may see.
         personas = self.source.read_personas if self.source else ()
         return caller.is_admin or not personas or bool(caller.personas & set(personas))
 
-    def is_changed_by(self, caller: Caller) -> bool:
-        """Whether the caller may act on it."""
+    def is_writable_by(self, caller: Caller) -> bool:
         personas = self.source.act_personas if self.source else ()
         return caller.is_admin or bool(caller.personas & set(personas))
 
 
-# How a source of this kind is opened, with its declaration, the model, and for whom.
-Opens = Callable[[Source, Resource, str], Upstream]
+# Opens a source from its declaration, one of its models, and the user to impersonate ("" for none).
+Opener = Callable[[Source, Resource, str], Upstream]
 
 
-def _open_rest(source: Source, resource: Resource, for_whom: str) -> Upstream:
+def _open_rest(source: Source, resource: Resource, as_user: str) -> Upstream:
     from analysis.sources.rest import RestUpstream  # noqa: PLC0415 - its HTTP client takes a tenth of a second to import
 
-    return RestUpstream(source, resource, as_user=for_whom)
+    return RestUpstream(source, resource, as_user=as_user)
 
 
-KINDS: dict[str, Opens] = {
+OPENERS: dict[str, Opener] = {
     "rest": _open_rest,
-    "file": lambda source, resource, for_whom: FileUpstream(resource),
+    "file": lambda source, resource, as_user: FileUpstream(resource),
 }
 
 
 def readable_models(caller: Caller) -> dict[str, SourceModel]:
-    """The models that the caller may read."""
     return {name: model for name, model in declared().items() if model.is_readable_by(caller)}
 
 
 def declared() -> dict[str, SourceModel]:
-    """Every model; one that two sources declare is called by `source.model`."""
+    """Return the models of all valid record sources by name: `source.model` if several sources declare the name."""
     sources = [source for name, text in declared_texts() if not is_sql(text) and (source := _parsed(name, text))]
-    times = Counter(name for source in sources for name in source.models)
-    times[memories.MODEL] += 1
+    name_counts = Counter(name for source in sources for name in source.models)
+    name_counts[memories.MODEL] += 1
     models = {memories.MODEL: SourceModel(memories.MODEL, memories.resource())}
     for source in sources:
         for name, resource in source.models.items():
-            full_name = name if times[name] == 1 else f"{source.name}.{name}"
+            full_name = name if name_counts[name] == 1 else f"{source.name}.{name}"
             models[full_name] = SourceModel(full_name, resource, source)
     return models
 
 
 def declared_texts() -> list[tuple[str, str]]:
-    """Every declaration with its name: of files, and of the admin."""
+    """Return the name and TOML text of every declaration, from files and from the admin."""
     rows = DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")
     return [*_from_files(), *rows]
 
 
 def get_source_model(caller: Caller, model: str) -> SourceModel:
-    """Raises Invalid, also for a model that is not the caller's to read."""
+    """Return a model that the caller may read. Raises Invalid for any other name."""
     models = readable_models(caller)
     if model not in models:
         raise Invalid(f"{model[:80]!r} is unknown", field="model", allowed=", ".join(sorted(models)))
@@ -90,26 +88,29 @@ def get_source_model(caller: Caller, model: str) -> SourceModel:
 
 
 def declared_fields(model: str) -> set[str]:
-    """The attributes that the model's source names; none for the children of a model, or a source that went away."""
+    """Return the attributes that the model's source declares. Undeclared models have none."""
     source_model = declared().get(model)
     return set(source_model.resource.attributes) if source_model else set()
 
 
 def open_upstream(caller: Caller, model: SourceModel, *, as_user: str = "") -> Upstream:
-    """The model's upstream, spoken to with the source's own credential, and told for whom where it asks for that.
-    Raises Degraded or UpstreamFailed."""
+    """Open the model's upstream with the source's own credential.
+
+    If the source declares an impersonation_header, the upstream is told which user to act for: `as_user`, or else the
+    caller. Raises Degraded or UpstreamFailed, and Invalid for `as_user` without that header.
+    """
     if model.source is None:
-        return memories.OwnRecords(caller)
-    for_whom = as_user or (caller.email if model.source.impersonation_header else "")
-    return KINDS[model.source.kind](model.source, model.resource, for_whom)
+        return memories.MemoryUpstream(caller)
+    as_user = as_user or (caller.email if model.source.impersonation_header else "")
+    return OPENERS[model.source.kind](model.source, model.resource, as_user)
 
 
 def _parsed(name: str, text: str) -> Source | None:
-    """The declaration; a broken one is logged, and stands in nobody else's way."""
     try:
         return parse(name, text)
     except DomainError as error:
-        log.error("the source %s is left out: %s", name, error.message)
+        # an invalid declaration must not make the other sources unusable
+        log.error("skipping the invalid source %s: %s", name, error.message)
         return None
 
 

@@ -1,4 +1,4 @@
-"""How each source did when it was last asked: its last success, its last error, and a try of the first page."""
+"""Health of sources: the last success, the last error, and a test that reads one row."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ ERROR_LENGTH = 500
 
 @dataclass(frozen=True)
 class SourceState:
-    """A declared source with its models, and what was last known of it."""
-
     source: Source
     models: Sequence[str] = field(default_factory=list)
     check: SourceCheck | None = None
 
 
 def note(model: SourceModel, error: str = "") -> None:
-    """Keeps that the model's source answered just now, or why it did not; the last success stays."""
+    """Record a successful read of the model's source, or its error. An error keeps the time of the last success."""
     if model.source is None:
         return
     now = timezone.now()
@@ -40,19 +38,19 @@ def note(model: SourceModel, error: str = "") -> None:
 
 @contextmanager
 def noted(model: SourceModel) -> Iterator[None]:
-    """Notes how what is asked of the model in the block goes."""
+    """Record whether the block succeeds in reading the model's source."""
     started_at = timezone.now()
     try:
         yield
     except (UpstreamFailed, Degraded) as error:
         note(model, error.message)
         raise
+    # The block may have handled an error and recorded it with note().
     if not SourceCheck.objects.filter(name=getattr(model.source, "name", ""), failed_at__gte=started_at).exists():
         note(model)
 
 
 def states() -> list[SourceState]:
-    """Every declared source that can be read, by name."""
     checks = SourceCheck.objects.in_bulk()
     by_name: dict[str, tuple[Source, list[str]]] = {}
     for model in sources.declared().values():
@@ -62,13 +60,13 @@ def states() -> list[SourceState]:
 
 
 def test(*, caller: Caller, name: str) -> str:
-    """Reads one row of the source's first model, as an ingest would; returns what went wrong, or ""."""
+    """Read one row of the source's first model, as an ingest would. Return the error message, or ""."""
     if not caller.is_operator:
-        raise Forbidden("only an operator tests sources")
+        raise Forbidden("only operators can test sources")
     models = [model for model in sources.declared().values() if model.source and model.source.name == name]
     if not models:
         raise NotFound(f"there is no source {name[:60]!r}", field="name")
-    connections.close_if_pooled()  # other systems are waited for without a database connection
+    connections.close_if_pooled()  # don't hold a database connection while waiting for the source
     try:
         with noted(models[0]), closing(sources.open_upstream(caller, models[0])) as upstream:
             upstream.page(1, 1, {})

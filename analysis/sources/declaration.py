@@ -1,4 +1,4 @@
-"""What is declared of a source: where it is, how it answers, what its models are. TOML, checked by pydantic."""
+"""Declarations of record sources: connection, paging and models, in TOML validated by pydantic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class Attribute(Part):
 
 
 class Association(Part):
-    """`belongs_to`: the record carries `{name}_id`; `has_many`: children at `{endpoint}/{id}/{path}`."""
+    """A relation to another model.
+
+    With `belongs_to`, the record has a field `{name}_id`. With `has_many`, children are at `{endpoint}/{id}/{path}`.
+    """
 
     kind: Literal["belongs_to", "has_many"] = "belongs_to"
     model: str = ""
@@ -39,23 +42,23 @@ class Association(Part):
 
 
 class Filter(Part):
-    """How a filter is named on the wire: `param`, for ranges `from_param` and `to_param`."""
+    """A filter, and the names of its query parameters: `param`, or `from_param` and `to_param` for ranges."""
 
     type: Literal["text", "enum", "relation", "integer", "boolean", "date_range", "integer_range"] = "text"
     values: tuple[str, ...] = ()
     param: str = ""
     from_param: str = ""
     to_param: str = ""
-    joined: bool = Field(default=False, description="a list is sent as one value with commas, not repeated")
+    joined: bool = Field(
+        default=False, description="send a list as one comma-separated value instead of repeating the parameter"
+    )
 
 
 class Resource(Part):
-    """One model of a source."""
-
     name: str = ""
     description: str = ""
     endpoint: str = ""
-    path: str = Field(default="", description="of a file source: the file below ANALYSIS_FILES")
+    path: str = Field(default="", description="for file sources: the file, relative to ANALYSIS_FILES")
     id_field: str = "id"
     envelope: Envelope = "auto"
     page_param: str = "page"
@@ -64,8 +67,8 @@ class Resource(Part):
     per_page_max: int = Field(default=200, ge=1, le=10_000)
     read_only: bool = True
     update_method: Literal["PATCH", "PUT", "POST"] = "PATCH"
-    wrap: str = Field(default="", description="the key that an update's attributes are wrapped in")
-    urn: str = Field(default="", description="the catalog entity that the model is")
+    wrap: str = Field(default="", description="the JSON key that contains the attributes in an update request")
+    urn: str = Field(default="", description="the URN of the model in the catalog")
     attributes: dict[str, Attribute] = {}
     associations: dict[str, Association] = {}
     filters: dict[str, Filter] = {}
@@ -91,9 +94,13 @@ class Source(Part):
     impersonation_header: str = ""
     rate_per_s: float = Field(default=20.0, gt=0, le=10_000)
     timeout_s: float = Field(default=15.0, gt=0, le=600)
-    page_bytes: int = Field(default=20_000_000, ge=1_000, le=1_000_000_000, description="of one answer, decompressed")
-    read_personas: tuple[str, ...] = Field(default=(), description="who may ingest; without any, everybody")
-    act_personas: tuple[str, ...] = Field(default=(), description="who may update and delete; without any, admins")
+    page_bytes: int = Field(
+        default=20_000_000, ge=1_000, le=1_000_000_000, description="maximum size of a response, decompressed"
+    )
+    read_personas: tuple[str, ...] = Field(default=(), description="personas that may ingest; if empty, everybody")
+    act_personas: tuple[str, ...] = Field(
+        default=(), description="personas that may update and delete; if empty, only admins"
+    )
     models: dict[str, Resource]
 
     @model_validator(mode="after")
@@ -104,26 +111,31 @@ class Source(Part):
                 raise ValueError("base_url must be http:// or https:// with a host and without credentials")
         for name, resource in self.models.items():
             if not NAME.fullmatch(name):
-                raise ValueError(f"models.{name}: a name has letters, digits and _ and begins with a letter")
+                raise ValueError(
+                    f"models.{name}: a name consists of letters, digits and _, and doesn't begin with a digit"
+                )
             if self.kind == "file" and not resource.path:
                 raise ValueError(f"models.{name}.path is missing")
             if self.kind == "file" and resource.filters:
-                raise ValueError(f"models.{name}.filters: a file is not filtered; use where once it is ingested")
+                raise ValueError(
+                    f"models.{name}.filters: a file can't be filtered; filter with `where` after the ingest"
+                )
         if self.token_env and not TOKEN_NAME.fullmatch(self.token_env):
             raise ValueError("token_env must begin with SOURCE_, so that no other secret is sent to an upstream")
         return self
 
     def token(self) -> str:
-        """The credential, read when it is needed and kept nowhere. Raises Degraded where it is not set."""
+        """Return the credential. Raises Degraded if its environment variable is not set."""
         if not self.token_env:
             return ""
+        # read for each use, so that the credential is stored nowhere else
         if not (token := os.environ.get(self.token_env, "")):
             raise Degraded(f"the source {self.name!r} needs the environment variable {self.token_env}")
         return token
 
 
 def parse(name: str, text: str) -> Source:
-    """A declaration from its TOML. Raises Invalid naming the field."""
+    """Parse a declaration. Raises Invalid naming the field."""
     try:
         declaration: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -1,4 +1,4 @@
-"""What stands around the rows of a page: bare arrays, data/meta, Django REST framework, HAL, Link headers, cursors."""
+"""Response envelopes of REST APIs: bare arrays, data/meta, Django REST framework, HAL, Link headers, cursors."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ CURSORS = ("next_cursor", "nextCursor", "cursor_next", "next_page_token")
 
 @dataclass(frozen=True)
 class PageOf:
-    """One page as the upstream answered it. None: it did not say. `next`: an address or a cursor; "" is the last."""
+    """One page of an upstream. None means that the response didn't contain the value."""
 
     rows: Sequence[Row]
     total_pages: int | None = None
     total: int | None = None
-    next: str | None = None
-    cursor: str | None = None
+    next: str | None = None  # the URL of the next page; "" on the last
+    cursor: str | None = None  # the cursor of the next page; "" on the last
 
 
 class NoRows(ValueError):
-    """The answer has no list of records where the envelope has one."""
+    """The response has no list of records where the envelope requires one."""
 
 
 def unwrap(body: Any, headers: Mapping[str, str], envelope: str, per_page: int, *, is_first: bool = True) -> PageOf:
-    """The page in an answer. Raises NoRows."""
-    kind = recognised(body, headers) if envelope == "auto" else envelope
+    """Extract the page from a response. Raises NoRows."""
+    kind = _recognize(body, headers) if envelope == "auto" else envelope
     match kind:
         case "array" | "link":
             return _of_array(body, headers)
@@ -55,11 +55,11 @@ def unwrap(body: Any, headers: Mapping[str, str], envelope: str, per_page: int, 
             return _counted(_dicts(_first_list(body)), body, meta, None, per_page, is_first)
 
 
-def recognised(body: Any, headers: Mapping[str, str]) -> str:
+def _recognize(body: Any, headers: Mapping[str, str]) -> str:
     if isinstance(body, list):
         return "link" if "link" in {name.lower() for name in headers} else "array"
     if not isinstance(body, dict):
-        raise NoRows(f"the answer is {type(body).__name__}, neither a list nor an object")
+        raise NoRows(f"the response is {type(body).__name__}, neither a list nor an object")
     if "_embedded" in body:
         return "hal"
     if isinstance(body.get("results"), list) and "next" in body:
@@ -70,16 +70,16 @@ def recognised(body: Any, headers: Mapping[str, str]) -> str:
 
 def _of_array(body: Any, headers: Mapping[str, str]) -> PageOf:
     if not isinstance(body, list):
-        raise NoRows("the answer is not a list")
+        raise NoRows("the response is not a list")
     lower = {name.lower(): value for name, value in headers.items()}
-    next_ = None
+    next_url = None
     if "link" in lower:
         match = LINK_NEXT.search(lower["link"])
-        next_ = match.group(1) if match else ""
+        next_url = match.group(1) if match else ""
     total = lower.get("x-total-count", "")
     pages = lower.get("x-total-pages", "")
     return PageOf(
-        _dicts(body), int(pages) if pages.isdecimal() else None, int(total) if total.isdecimal() else None, next_
+        _dicts(body), int(pages) if pages.isdecimal() else None, int(total) if total.isdecimal() else None, next_url
     )
 
 
@@ -87,17 +87,17 @@ def _counted(
     rows: Sequence[Row],
     body: Mapping[str, Any],
     meta: Mapping[str, Any],
-    next_: str | None,
+    next_url: str | None,
     per_page: int,
     is_first: bool,
 ) -> PageOf:
     pages, total = _number(meta, PAGES) or _number(body, PAGES), _number(meta, TOTALS)
     total = _number(body, TOTALS) if total is None else total
-    if pages is None and total is not None and rows and (is_first or next_):
-        # A server that caps the page size counts its own pages: by what it sent, not by what it was asked for.
-        pages = math.ceil(total / len(rows)) if next_ or len(rows) < per_page else math.ceil(total / per_page)
+    if pages is None and total is not None and rows and (is_first or next_url):
+        # A server may cap the page size, so the size of a full page is what it sent, not what was requested.
+        pages = math.ceil(total / len(rows)) if next_url or len(rows) < per_page else math.ceil(total / per_page)
         pages = max(pages, 1)
-    return PageOf(rows, pages, total, next_)
+    return PageOf(rows, pages, total, next_url)
 
 
 def _rows(body: Mapping[str, Any], key: str) -> list[Row]:
@@ -112,7 +112,7 @@ def _first_list(body: Mapping[str, Any]) -> list[Any]:
             return list(body[key])
     rows = next((value for value in body.values() if isinstance(value, list)), None)
     if rows is None:
-        raise NoRows("there is no list in the answer")
+        raise NoRows("there is no list in the response")
     return rows
 
 

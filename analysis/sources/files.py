@@ -1,5 +1,4 @@
-"""Files as a source: CSV, JSON lines, and Parquet where pyarrow is installed. Declared by an operator, below
-ANALYSIS_FILES."""
+"""File sources below ANALYSIS_FILES: CSV, JSON lines, and Parquet if pyarrow is installed."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ csv.field_size_limit(10_000_000)
 
 
 class FileUpstream:
-    """Pages of a file; a cursor is the number of rows before it, so each page reads on from there."""
+    """Pages of a file. A cursor is the number of rows before the page."""
 
     at_once = 1
 
@@ -56,7 +55,7 @@ class FileUpstream:
                 yield from _parquet(self._path)
             case suffix:
                 raise UpstreamFailed(
-                    f"{suffix or 'a file without suffix'} is not read; allowed: csv, tsv, jsonl, parquet"
+                    f"{suffix or 'a file without suffix'} can't be read; allowed: csv, tsv, jsonl, parquet"
                 )
 
     def close(self) -> None:
@@ -70,10 +69,10 @@ class FileUpstream:
         return next((row for row in self._rows() if str(row.get(field)) == record_id), None)
 
     def update(self, record_id: str, attributes: Mapping[str, Any]) -> int:
-        raise UpstreamFailed("a file is not changed")
+        raise UpstreamFailed("files are read-only")
 
     def delete(self, record_id: str) -> int:
-        raise UpstreamFailed("a file is not changed")
+        raise UpstreamFailed("files are read-only")
 
 
 def _parquet(path: Path) -> Iterator[Row]:

@@ -1,5 +1,7 @@
-"""The built-in source: the caller's own view of the memories, read-only, so that the whole flow works without any
-other system."""
+"""The built-in, read-only source of the memories that the caller may see.
+
+With it, the analysis tools work without any other system.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ FIELDS = (
 )  # fmt: skip
 
 
-@cache  # a start need not wait for its validation
+@cache  # validated at first use, to keep startup fast
 def resource() -> Resource:
     return Resource(
         name=MODEL,
@@ -52,7 +54,7 @@ def resource() -> Resource:
     )
 
 
-class OwnRecords:
+class MemoryUpstream:
     at_once = 1
 
     def __init__(self, caller: Caller) -> None:

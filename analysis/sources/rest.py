@@ -1,4 +1,4 @@
-"""A REST API: requests with time-outs, a rate limit, and retries where asking again can help."""
+"""REST sources: HTTP requests with timeouts, a rate limit, and retries of transient failures."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from memories.database import connections
 from memories.outbox import bounded_http
 
 ATTEMPTS = 5
-AT_ONCE = 5
-BACKOFF_MOST_S = 10.0
-ANSWER_MOST_S = 120.0  # for one answer, however slowly it drips in
-TOO_LARGE = 413
-RETRY_AFTER_MOST_S = 30.0
+AT_ONCE = 5  # concurrent requests
+MAX_BACKOFF_S = 10.0
+MAX_RESPONSE_S = 120.0  # for reading one response, and for retrying one request
+STATUS_TOO_LARGE = 413
+MAX_RETRY_AFTER_S = 30.0
 MAX_ERROR = 500  # characters of an upstream's message
-AGAIN = {408, 425, 429, 500, 502, 503, 504}
+RETRIED_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 
 
 class Transient(Exception):
-    """Worth another try."""
+    """A failure that a retry may resolve. `after_s` is the Retry-After of the response in seconds, or 0."""
 
     def __init__(self, failed: UpstreamFailed, after_s: float = 0.0) -> None:
         self.failed, self.after_s = failed, after_s
@@ -38,7 +38,7 @@ class Transient(Exception):
 
 
 class RateLimit:
-    """Lets so many requests begin a second, over all threads."""
+    """Limits how many requests start per second, across all threads."""
 
     def __init__(self, per_s: float) -> None:
         self._step = 1.0 / per_s
@@ -65,9 +65,11 @@ class RestUpstream:
             headers[source.token_header] = f"{source.token_prefix}{token}"
         if as_user:
             if not as_user.isascii() or not as_user.isprintable():
-                raise Invalid("has characters that no header carries", field="user_id", allowed="printable ASCII")
+                raise Invalid(
+                    "contains characters that an HTTP header can't hold", field="user_id", allowed="printable ASCII"
+                )
             if not source.impersonation_header:
-                raise Invalid("can't be passed on: the source names no impersonation_header", field="user_id")
+                raise Invalid("can't be passed on: the source declares no impersonation_header", field="user_id")
             headers[source.impersonation_header] = as_user
         self._client = httpx.Client(headers=headers, timeout=source.timeout_s, follow_redirects=False)
         self._base = source.base_url.rstrip("/") + "/"
@@ -76,7 +78,7 @@ class RestUpstream:
         self._client.close()
 
     def page(self, number: int, per_page: int, filters: Mapping[str, Any], cursor: str = "") -> PageOf:
-        params = [*self._wire(filters), *self._paging(number, per_page, cursor)]
+        params = [*self._filter_params(filters), *self._paging(number, per_page, cursor)]
         return self._list(self.resource.endpoint, params, per_page, cursor, number == 1)
 
     def children(self, parent_id: str, path: str, number: int, per_page: int, cursor: str = "") -> PageOf:
@@ -91,7 +93,7 @@ class RestUpstream:
                 return None
             raise
         except ValueError:
-            raise UpstreamFailed("the upstream’s answer is not JSON") from None
+            raise UpstreamFailed("the upstream’s response is not JSON") from None
         if isinstance(body, dict) and isinstance(body.get("data"), dict) and self.resource.id_field not in body:
             body = body["data"]
         return body if isinstance(body, dict) else None
@@ -104,7 +106,6 @@ class RestUpstream:
         return self._send("DELETE", self._record(record_id)).status_code
 
     def _record(self, record_id: str) -> str:
-        """An id is one segment of the path, whatever it contains."""
         return f"{self.resource.endpoint}/{segment(record_id)}"
 
     def _paging(self, number: int, per_page: int, cursor: str) -> list[tuple[str, str]]:
@@ -113,43 +114,48 @@ class RestUpstream:
             return [(self.resource.cursor_param, cursor), size]
         return [(self.resource.page_param, str(number)), size]
 
-    def _wire(self, filters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    def _filter_params(self, filters: Mapping[str, Any]) -> list[tuple[str, str]]:
         params: list[tuple[str, str]] = []
         for name, value in filters.items():
             declared = self.resource.filters[name]
-            params += wire_form(name, declared, value)
+            params += query_params(name, declared, value)
         return params
 
     def _list(self, path: str, params: list[tuple[str, str]], per_page: int, cursor: str, is_first: bool) -> PageOf:
         if cursor.startswith(LINK):
-            answer = self._send("GET", self._resolve(path, cursor.removeprefix(LINK)))
+            response = self._send("GET", self._resolve(path, cursor.removeprefix(LINK)))
         else:
-            answer = self._send("GET", path, params=params)
+            response = self._send("GET", path, params=params)
         try:
-            return unwrap(answer.json(), answer.headers, self.resource.envelope, per_page, is_first=is_first)
+            return unwrap(response.json(), response.headers, self.resource.envelope, per_page, is_first=is_first)
         except NoRows as error:
-            raise UpstreamFailed(f"the upstream’s answer has no records: {error}") from None
+            raise UpstreamFailed(f"the upstream’s response has no records: {error}") from None
         except (ValueError, AttributeError, TypeError, KeyError):
-            raise UpstreamFailed("the upstream’s answer is not what its envelope says") from None
+            raise UpstreamFailed("the upstream’s response doesn’t match the declared envelope") from None
 
     def _resolve(self, path: str, link: str) -> str:
-        """The address of the next page; an upstream may not send us, with its credential, to somewhere else."""
+        """Return the absolute URL of the next page.
+
+        Raises UpstreamFailed if it is on another host, because that host would receive the source's credential.
+        """
         try:
-            address = urljoin(urljoin(self._base, path), link)
-            base, target = urlsplit(self._base), urlsplit(address)
+            url = urljoin(urljoin(self._base, path), link)
+            base, target = urlsplit(self._base), urlsplit(url)
         except ValueError:
-            raise UpstreamFailed("the upstream’s link to the next page is not an address") from None
+            raise UpstreamFailed("the upstream’s link to the next page is not a valid URL") from None
         if (base.scheme, base.netloc) != (target.scheme, target.netloc):
             raise UpstreamFailed(f"the upstream’s next page is on another host ({target.netloc})")
-        return address
+        return url
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """One request; a busy or failing upstream is asked again, with growing pauses or when it says. A write is
-        repeated only where it was refused: one that got no answer may have been done."""
-        connections.close_if_pooled()  # nobody holds a database connection while an upstream answers
+        """Send a request, and retry if the upstream is busy or failing, with growing pauses or after its Retry-After.
+
+        A write is retried only if it was refused or never sent. Without a response, it may have been carried out.
+        """
+        connections.close_if_pooled()  # don't hold a database connection while waiting for the upstream
         repeatable = method == "GET"
         retrying = Retrying(
-            stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(ANSWER_MOST_S),
+            stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(MAX_RESPONSE_S),
             wait=_pause,
             retry=retry_if_exception_type(Transient),
             reraise=True,
@@ -162,41 +168,39 @@ class RestUpstream:
     def _once(self, method: str, path: str, repeatable: bool, **options: Any) -> httpx.Response:
         self._limit.wait()
         try:
-            with self._client.stream(method, urljoin(self._base, path), **options) as answer:
-                body = bounded_http.read(answer, self._source.page_bytes, time.monotonic() + ANSWER_MOST_S)
-            response = _whole(answer, body)
+            with self._client.stream(method, urljoin(self._base, path), **options) as stream:
+                body = bounded_http.read(stream, self._source.page_bytes, time.monotonic() + MAX_RESPONSE_S)
+            response = _decompressed(stream, body)
         except bounded_http.AnswerTooLarge as error:
-            fault = f"{error}: ask for a smaller per_page, or raise the source’s page_bytes"
-            raise UpstreamFailed(fault, status_code=TOO_LARGE) from None
+            message = f"{error}: ask for a smaller per_page, or raise the source’s page_bytes"
+            raise UpstreamFailed(message, status_code=STATUS_TOO_LARGE) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             failed = UpstreamFailed(f"the upstream did not answer: {type(error).__name__}")
-            never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-            failed.never_sent = never_sent
-            raise (Transient(failed) if repeatable or never_sent else failed) from None
+            failed.never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+            raise (Transient(failed) if repeatable or failed.never_sent else failed) from None
         if response.is_success:
             return response
         failed = UpstreamFailed(_message(response), status_code=response.status_code)
         refused = response.status_code in (425, 429, 503)
-        if response.status_code in AGAIN and (repeatable or refused):
+        if response.status_code in RETRIED_STATUSES and (repeatable or refused):
             raise Transient(failed, _retry_after(response))
         raise failed
 
 
-def _whole(answer: httpx.Response, body: bytes) -> httpx.Response:
-    """The streamed answer with its decompressed body."""
-    headers = [(k, v) for k, v in answer.headers.items() if k not in ("content-encoding", "content-length")]
-    return httpx.Response(answer.status_code, headers=headers, content=body, request=answer.request)
+def _decompressed(stream: httpx.Response, body: bytes) -> httpx.Response:
+    # these two headers describe the compressed body
+    headers = [(k, v) for k, v in stream.headers.items() if k not in ("content-encoding", "content-length")]
+    return httpx.Response(stream.status_code, headers=headers, content=body, request=stream.request)
 
 
 def segment(record_id: str) -> str:
-    """An id as one segment of the path, whatever it contains. Dots alone would climb to another address."""
+    """Return the id quoted as a single path segment. Raises UpstreamFailed for dots, which would change the path."""
     if record_id in ("", ".", ".."):
-        raise UpstreamFailed(f"{record_id!r} can't be part of an address", status_code=400)
+        raise UpstreamFailed(f"{record_id!r} can't be part of a URL", status_code=400)
     return quote(record_id, safe="")
 
 
-def wire_form(name: str, declared: Filter, value: Any) -> list[tuple[str, str]]:
-    """A checked filter as query parameters."""
+def query_params(name: str, declared: Filter, value: Any) -> list[tuple[str, str]]:
     param = declared.param or name
     if declared.type in ("date_range", "integer_range"):
         ends = (("from", declared.from_param or f"{name}_from"), ("to", declared.to_param or f"{name}_to"))
@@ -213,8 +217,8 @@ def _text(value: Any) -> str:
 def _pause(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, Transient) and error.after_s:
-        return min(error.after_s, RETRY_AFTER_MOST_S)
-    return float(wait_random_exponential(multiplier=0.25, max=BACKOFF_MOST_S)(state))
+        return min(error.after_s, MAX_RETRY_AFTER_S)
+    return float(wait_random_exponential(multiplier=0.25, max=MAX_BACKOFF_S)(state))
 
 
 def _retry_after(response: httpx.Response) -> float:
@@ -223,7 +227,6 @@ def _retry_after(response: httpx.Response) -> float:
 
 
 def _message(response: httpx.Response) -> str:
-    """What the upstream said, in short."""
     try:
         body = response.json()
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is declared of a warehouse that query_sql may ask: its engine, where it is, who may ask, and the bounds."""
+"""Declarations of the warehouses that query_sql reads: engine, connection, permitted personas and limits."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ DATABASE = re.compile(r"[\w-]+(?:/[\w-]+)*\.(?:duckdb|db)")
 
 
 class SqlSource(Part):
-    """A warehouse. The credential stays in an environment variable; a role that may only read belongs behind it."""
+    """A warehouse. Its credential is in an environment variable, and should belong to a read-only role."""
 
     name: str
     kind: Literal["sql"]
     engine: Literal["duckdb", "postgresql", "trino"]
     description: str = ""
-    database: str = Field(default="", description="of DuckDB: a file below ANALYSIS_FILES")
-    dsn_env: str = Field(default="", description="of PostgreSQL: the variable that holds the connection string")
-    url: str = Field(default="", description="of Trino: http(s)://user@host:port/catalog/schema")
-    password_env: str = Field(default="", description="of Trino: the variable that holds the password")
-    platform: str = Field(default="", description="what the catalog calls the platform, to tell its tables from others")
-    read_personas: tuple[str, ...] = Field(default=(), description="who may ask; without any, everybody")
-    rows: int = Field(default=1_000, ge=1, le=100_000, description="most rows of an answer")
+    database: str = Field(default="", description="for DuckDB: a file below ANALYSIS_FILES")
+    dsn_env: str = Field(default="", description="for PostgreSQL: the environment variable with the connection string")
+    url: str = Field(default="", description="for Trino: http(s)://user@host:port/catalog/schema")
+    password_env: str = Field(default="", description="for Trino: the environment variable with the password")
+    platform: str = Field(
+        default="", description="the platform's name in the catalog, to find the tables of this warehouse there"
+    )
+    read_personas: tuple[str, ...] = Field(default=(), description="personas that may query; if empty, everybody")
+    rows: int = Field(default=1_000, ge=1, le=100_000, description="maximum number of rows in a response")
     timeout_s: float = Field(default=30.0, gt=0, le=600)
 
     @model_validator(mode="after")
@@ -46,14 +48,15 @@ class SqlSource(Part):
         return self
 
     def secret(self, name: str) -> str:
-        """What the variable holds, read when it is field_name and kept nowhere. Raises Degraded where it is not set."""
+        """Return the value of an environment variable. Raises Degraded if it is not set."""
+        # read for each use, so that the credential is stored nowhere else
         if not (value := os.environ.get(name, "")):
             raise Degraded(f"the source {self.name!r} needs the environment variable {name}")
         return value
 
 
 def is_sql(text: str) -> bool:
-    """Whether a declaration is a warehouse's."""
+    """Return whether this is the declaration of a warehouse, as opposed to a source of records."""
     try:
         return bool(tomllib.loads(text).get("kind") == "sql")
     except tomllib.TOMLDecodeError:
@@ -61,7 +64,7 @@ def is_sql(text: str) -> bool:
 
 
 def parse(name: str, text: str) -> SqlSource:
-    """A declaration from its TOML. Raises Invalid naming the field."""
+    """Parse a declaration. Raises Invalid naming the field."""
     declaration: dict[str, Any] = tomllib.loads(text)
     try:
         return SqlSource.model_validate({**declaration, "name": name})

@@ -1,4 +1,4 @@
-"""Engines behind query_sql, each by its own DB-API driver, each told to write nothing."""
+"""Database engines of query_sql, each with its own DB-API driver."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Rows = tuple[list[str], list[tuple[Any, ...]]]
 
 
 class Engine(Protocol):
-    """One connection to a warehouse. `run` raises UpstreamFailed; `cancel` may be called from another thread."""
+    """A connection to a warehouse. `run` raises UpstreamFailed. `cancel` may be called from another thread."""
 
     def run(self, sql: str, limit: int) -> Rows:
-        """Column names, and at most `limit` rows."""
+        """Return the column names, and at most `limit` rows."""
         ...
 
     def cancel(self) -> None: ...
@@ -30,7 +30,7 @@ class Engine(Protocol):
 
 
 class DuckDB:
-    """A file, opened read-only and without access to other files or the network."""
+    """A DuckDB file, opened read-only and without access to other files or the network."""
 
     def __init__(self, source: SqlSource) -> None:
         import duckdb  # noqa: PLC0415 - only this engine needs it
@@ -62,7 +62,7 @@ class DuckDB:
 
 
 class PostgreSQL:
-    """A read-only transaction with a time limit of its own."""
+    """A PostgreSQL connection with read-only transactions and a statement timeout."""
 
     def __init__(self, source: SqlSource) -> None:
         import psycopg  # noqa: PLC0415 - beside the others
@@ -94,7 +94,7 @@ class PostgreSQL:
 
 
 class Trino:
-    """Over its HTTP protocol; what its user may do, the warehouse decides."""
+    """A Trino connection over HTTP. It has no read-only mode: the rights of its user decide."""
 
     def __init__(self, source: SqlSource) -> None:
         import trino  # noqa: PLC0415 - only this engine needs it

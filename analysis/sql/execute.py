@@ -1,4 +1,7 @@
-"""One question in SQL: a statement that only reads, by parser and engine, within its rows, bytes and time."""
+"""SQL queries on warehouses.
+
+A parser checks that a query is a single statement that only reads. Its rows, bytes and time are limited.
+"""
 
 from __future__ import annotations
 
@@ -29,26 +32,26 @@ from memories.database import connections
 from memories.identity.caller import Caller
 
 POLL_S = 0.2
-STOP_S = 5.0  # how long a cancelled engine is waited for
+STOP_S = 5.0  # time to wait for a canceled engine
 MAX_CELL = 2_000  # characters of one value
-WRITES = (
+WRITING_NODES = (  # classes of sqlglot that a query may not contain
     "Insert", "Update", "Delete", "Merge", "Create", "Drop", "Alter", "Command", "Copy", "Set", "Use", "Pragma",
     "Attach", "Detach", "TruncateTable", "Into", "Lock", "Transaction", "Commit", "Rollback", "Kill", "Grant",
     "Analyze", "LoadData", "Export", "Install", "Execute",
 )  # fmt: skip
-# Functions that run SQL from a text, reach other servers or files, or change the server, in whatever engine has them.
-REACHES = re.compile(
+# Functions of any engine that run SQL from a text, access other servers or files, or change the server.
+UNSAFE_FUNCTIONS = re.compile(
     r"(pg_(read|ls|stat_file|terminate|cancel|reload|rotate|switch|promote|create|drop|logical|replication|advisory|try_"
     r"advisory|execute|file|stat_reset|notify|wal_replay)|lo_|dblink|set_config|nextval|setval|(query|table|schema|database|"
     r"cursor)_to_xml|query$|query_table|raw_query|execute|xp_|sp_|load_|read_|scan_|parquet_|sqlite_|postgres_|mysql_|glob$)",
     re.IGNORECASE,
 )
-READS = ("Select", "SetOperation", "Subquery", "Describe", "Show", "Values")
+READING_NODES = ("Select", "SetOperation", "Subquery", "Describe", "Show", "Values")  # one of them is the root
 
 
 @dataclass(frozen=True)
 class QueryResult:
-    """What a question returned; `rows` are within the budget, `is_cut` says that there are more."""
+    """The result of a query. `rows` fit the response budget. `is_cut` means that the query has more."""
 
     source: SqlSource
     columns: list[str]
@@ -58,7 +61,6 @@ class QueryResult:
 
 
 def readable_sources(caller: Caller) -> dict[str, SqlSource]:
-    """The warehouses that the caller may ask, by name. A broken declaration stands in nobody else's way."""
     by_name: dict[str, SqlSource] = {}
     for name, text in declared_texts():
         if not is_sql(text):
@@ -66,26 +68,29 @@ def readable_sources(caller: Caller) -> dict[str, SqlSource]:
         try:
             source = parse(name, text)
         except DomainError:
-            continue
+            continue  # an invalid declaration must not make the other warehouses unusable
         if caller.is_admin or not source.read_personas or caller.personas & set(source.read_personas):
             by_name[name] = source
     return by_name
 
 
 def platform_of(caller: Caller, name: str) -> str:
-    """What the catalog calls the platform of this warehouse, or ""."""
+    """Return the catalog's name for the platform of this warehouse, or ""."""
     source = readable_sources(caller).get(name)
     return source.platform if source else ""
 
 
 def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
-    """Runs one reading statement. Raises Invalid for any other, UpstreamFailed for what the engine refuses, Degraded
-    where it is away."""
+    """Run one statement that only reads.
+
+    Raises Invalid for any other statement, UpstreamFailed if the engine refuses it, and Degraded if the warehouse is
+    not set up.
+    """
     sources = readable_sources(caller)
     source = _source_named(operation.source, sources)
     check_reads(operation.sql, DIALECTS[source.engine])
     row_limit = min(operation.limit, source.rows)
-    connections.close_if_pooled()  # other systems are waited for without a database connection
+    connections.close_if_pooled()  # don't hold a database connection while waiting for the warehouse
     started = time.monotonic()
     with closing(ENGINES[source.engine](source)) as engine:
         columns, rows = _within_time(engine, operation.sql, row_limit + 1, source.timeout_s)
@@ -100,12 +105,13 @@ def _source_named(name: str, sources: dict[str, SqlSource]) -> SqlSource:
         return sources[name]
     if not name and len(sources) == 1:
         return next(iter(sources.values()))
-    fault = f"{name[:60]!r} is unknown" if name else "is missing"
-    raise Invalid(fault, field="source", allowed=", ".join(sorted(sources)) or "none is declared for you")
+    problem = f"{name[:60]!r} is unknown" if name else "is missing"
+    allowed = ", ".join(sorted(sources)) or "none, because no source is declared for your personas"
+    raise Invalid(problem, field="source", allowed=allowed)
 
 
 def check_reads(sql: str, dialect: str) -> None:
-    """Raises Invalid for anything but a single statement that reads."""
+    """Raise Invalid for anything but a single statement that only reads."""
     import sqlglot  # noqa: PLC0415 - only this tool needs it
 
     try:
@@ -117,21 +123,23 @@ def check_reads(sql: str, dialect: str) -> None:
         raise Invalid(f"has {len(trees)} statements", field="sql", allowed="one")
     kinds = {kind.__name__ for node in trees[0].walk() for kind in type(node).__mro__}
     roots = {kind.__name__ for kind in type(trees[0]).__mro__}
-    if writing := sorted(kinds & set(WRITES)):
+    if writing := sorted(kinds & set(WRITING_NODES)):
         raise Invalid(f"writes or changes something ({writing[0]})", field="sql", allowed="one SELECT")
     for function in trees[0].find_all(sqlglot.exp.Func):
         name = function.name if isinstance(function, sqlglot.exp.Anonymous) else function.sql_name()
-        if REACHES.match(name):
+        if UNSAFE_FUNCTIONS.match(name):
             raise Invalid(
-                f"calls {name.lower()[:60]}, which does more than reading tables", field="sql", allowed="one SELECT"
+                f"calls {name.lower()[:60]}, which does more than read tables", field="sql", allowed="one SELECT"
             )
-    if not roots & set(READS):
+    if not roots & set(READING_NODES):
         raise Invalid(f"is a {type(trees[0]).__name__}", field="sql", allowed="one SELECT")
 
 
 def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows:
-    """The rows, while the client is told that it goes on. The engine is cancelled at the end of its time, and when the
-    client has gone."""
+    """Return the rows, reporting progress to the client while the engine works.
+
+    The engine is canceled after `timeout_s`, or when the client disconnects.
+    """
     started, pool = time.monotonic(), ThreadPoolExecutor(1, thread_name_prefix="query")
     future: Future[Rows] = pool.submit(engine.run, sql, limit)
     try:
@@ -143,11 +151,12 @@ def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows
                 if future.done():
                     return future.result()
                 if elapsed > timeout_s:
-                    raise UpstreamFailed(f"took longer than {timeout_s:g} s and was cancelled: ask for less") from None
+                    message = f"took longer than {timeout_s:g} s and was canceled: request fewer rows or add a filter"
+                    raise UpstreamFailed(message) from None
                 progress.tell(elapsed, timeout_s, "the warehouse is working")
     except BaseException:
         threading.Thread(target=engine.cancel, daemon=True).start()
-        with contextlib.suppress(NotYet, CancelledError):  # an engine that does not stop keeps nobody waiting
+        with contextlib.suppress(NotYet, CancelledError):  # don't wait longer for an engine that doesn't stop
             future.exception(timeout=STOP_S)
         raise
     finally:
@@ -155,7 +164,7 @@ def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows
 
 
 def plain(value: Any) -> Any:
-    """As JSON holds it: exact decimals and dates as text, long values cut."""
+    """Return a JSON value. Decimals and dates become text, without loss, and long values are cut."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
