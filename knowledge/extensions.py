@@ -14,7 +14,7 @@ from memories.identity.caller import Caller
 
 @dataclass(frozen=True)
 class Origin:
-    """A text that an insight can be captured from, the entities it is about, and where it came from."""
+    """A text to capture an insight from, with its entities and its provenance."""
 
     text: str
     entity_urns: list[str]
@@ -22,20 +22,21 @@ class Origin:
 
 
 class KnowledgeExtension:
-    """Hooks run inside the transaction of the change."""
+    """Hooks that another app implements. They run inside the transaction of the change."""
 
     def observation(self, caller: Caller, number: int) -> Origin | None:
-        """Return an observation of the caller's graph by its number, or None where there is none."""
+        """Return the observation with this number in the caller's graph, or None."""
         return None
 
     def insight_reviewed(self, kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
-        """Called after somebody decided on, applied or asked about an insight.
+        """Called after an insight was decided on, questioned, applied or rolled back.
 
-        `kind` is a DecisionKind, APPLIED or ROLLED_BACK; `people` are the addresses of those it concerns, without `by`.
+        `kind` is a DecisionKind, APPLIED or ROLLED_BACK. `people` are the addresses of the people concerned, without
+        `by`.
         """
 
     def approval_overturned(self, insight: Insight, decision: Decision) -> None:
-        """Called after a curator rejected what another one had approved."""
+        """Called after a curator rejected an insight that another curator had approved."""
 
 
 _extensions: dict[str, KnowledgeExtension] = {}

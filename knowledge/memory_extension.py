@@ -1,4 +1,4 @@
-"""What knowledge adds to memories: review, baselines, lineage, attached context."""
+"""Hooks of the knowledge app in the memories app: review, baselines, lineage, attached memories."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class KnowledgeMemoryExtension(MemoryExtension):
     def check_restore(self, record: MemoryRecord) -> None:
         rejected = Insight.objects.filter(pk=record.pk, state=InsightState.REJECTED).first()
         if rejected is not None:
-            way = "appeal with a reason (capture_insight appeals, or My Insights)"
-            raise Conflict(f"was rejected by {rejected.reviewed_by}: {way}", field="id")
+            advice = "appeal with a reason (capture_insight with `appeals`, or the page My Insights)"
+            raise Conflict(f"was rejected by {rejected.reviewed_by}: {advice}", field="id")
 
     def check_erase(self, record: MemoryRecord) -> None:
         insight = Insight.objects.filter(pk=record.pk, changeset__isnull=False).first()
         if insight is not None and insight.changeset_id:
             changeset = insight.changeset_id.hex
             raise Conflict(
-                f"is in the catalog by the changeset {changeset}: a curator must roll that back first", field="id"
+                f"was applied to the catalog by changeset {changeset}: a curator must roll that back first", field="id"
             )
 
     def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
@@ -52,7 +52,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
     def record_saved(self, record: MemoryRecord, *, created: bool) -> None:
         if not baselines.urns_of(record) and (created or not EntityBaseline.objects.filter(record=record).exists()):
             return
-        if settings.DATAHUB_GMS_URL:  # a worker waits for DataHub, no writer does
+        if settings.DATAHUB_GMS_URL:  # in a worker, so that saving a memory does not wait for DataHub
             transaction.on_commit(partial(async_task, "knowledge.tasks.take_baselines", record.pk.hex))
         else:
             transaction.on_commit(partial(baselines.take_baselines, [record.pk]))
@@ -67,7 +67,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         redaction.redact(record_id, texts)
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
-        # Others rely on what was decided, so all of it stays.
+        # Decisions and changesets stay, because others rely on them.
         columns = [
             (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),
             (Changeset, "applied_by"), (Changeset, "rolled_back_by"),
@@ -75,7 +75,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         return [PersonalDataColumn(model, column, stays=True) for model, column in columns]
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
-        return lineage.neighbours(caller, urns)
+        return lineage.neighbors(caller, urns)
 
     def verification_hints(self, record_ids: Sequence[UUID]) -> Mapping[UUID, str]:
         return comparison.hints(record_ids)

@@ -1,4 +1,4 @@
-"""What can be asked of insights, changesets and the catalog, each operation once."""
+"""Operations on insights, changesets and the catalog, with their arguments and limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SOURCES = [Source.USER.value, Source.AGENT_DISCOVERY.value, Source.ENRICHMENT_GA
 DIRECTIONS = ("upstream", "downstream", "both")
 MAX_ACTIONS = 5
 MAX_CHANGES = 20
-AT_ONCE = 50  # insights in one call
+AT_ONCE = 50  # insights per call
 MAX_LISTED = 100
 MAX_COLUMNS_SHOWN = 200
 MAX_HOPS = 5

@@ -1,4 +1,4 @@
-"""How insights, changes and changesets look from outside."""
+"""Responses of the insight, changeset and catalog tools."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def insight_response(insight: Insight) -> InsightResponse:
 
 
 def planned_response(planned: Planned, entities: Mapping[str, EntityView] | None = None) -> ChangeResponse:
-    """A write as it would be. A description that only ingestion wrote is what stands there now."""
+    """Return a planned write. If only ingestion wrote a description, that is the value before."""
     write = planned.step.write
     before = planned.before
     ingested = ingested_description((entities or {}).get(write.urn), write.path) if before is ABSENT else ABSENT
@@ -121,7 +121,7 @@ def planned_response(planned: Planned, entities: Mapping[str, EntityView] | None
     absent = before is ABSENT
     response: ChangeResponse = {
         "change_type": planned.change_type,
-        "does": CHANGE_TYPES[planned.change_type].says,
+        "does": CHANGE_TYPES[planned.change_type].label,
         "urn": write.urn,
         "aspect": write.aspect,
         "path": list(write.path),
@@ -171,7 +171,10 @@ def changeset_response(changeset: Changeset, changes: list[Change] | None = None
 
 
 def summary_response(summary: EntitySummary) -> dict[str, Any]:
-    """Without what is empty or as usual; of a long text the passage that answers, where its beginning does not."""
+    """Return a catalog entity as a search result, without empty and default values.
+
+    The passage that matched replaces the description, unless the beginning of the description contains it.
+    """
     description = summary.description[:SUMMARY_SHOWN]
     passage = "" if summary.passage in description else summary.passage
     unusual = {

@@ -1,5 +1,3 @@
-"""What background workers do for knowledge. Thin, idempotent, safe to be killed at any line."""
-
 from __future__ import annotations
 
 from uuid import UUID
@@ -14,8 +12,8 @@ def take_baselines(record_id: str) -> int:
 
 
 def check_freshness() -> str:
-    """Compares memories with the catalog; what it could not do is in the result, for the operator."""
-    swept = comparison.check_all_entities(settings.STALENESS_BATCH)
-    comparison.report(swept.note)
-    summary = f"{swept.checked} checked, {swept.stale} stale, {swept.to_verify} to verify"
-    return f"{summary}; degraded: {swept.note}" if swept.note else summary
+    """Compare memories with the catalog. Return a summary for the operator, with the reason if it was incomplete."""
+    report = comparison.check_all_entities(settings.STALENESS_BATCH)
+    comparison.report(report.note)
+    summary = f"{report.checked} checked, {report.stale} stale, {report.to_verify} to verify"
+    return f"{summary}; degraded: {report.note}" if report.note else summary

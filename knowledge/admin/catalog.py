@@ -1,4 +1,4 @@
-"""The embedded catalog and the mirror in the admin."""
+"""Admin pages of the embedded catalog, its mirror and the baselines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CatalogAspectAdmin(ReadOnlyAdmin):
 
 @admin.register(CatalogCursor)
 class CatalogCursorAdmin(OperatorsOnly):
-    """How far events and the mirror have got, and what the watcher's last sweep could not do."""
+    """Progress of the event stream and the mirror, and the failures of the last freshness check."""
 
     list_display = ["name", "value", "updated_at"]
 

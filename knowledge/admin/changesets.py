@@ -1,4 +1,4 @@
-"""Changesets in the admin: what was written to the catalog, readable, with its sources and the way back."""
+"""Admin pages of changesets: the writes to the catalog, their source insights, and rollback."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from memories.contract.urls import url_for
 from memories.identity.caller import Caller
 
 
-def what_is_put_back(caller: Caller, changesets: Sequence[Changeset]) -> list[SafeString]:
-    """Rolling back: the values of before, and what others have changed since."""
+def preview_rollback(caller: Caller, changesets: Sequence[Changeset]) -> list[SafeString]:
     lines = []
     for changeset in changesets:
         subject = entity_names([changeset.entity_urn]) if changeset.entity_urn else "A document"
@@ -36,7 +35,7 @@ def what_is_put_back(caller: Caller, changesets: Sequence[Changeset]) -> list[Sa
         own_changes = of_changes((change for change, is_own in landed if is_own), back=True)
         rows = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in own_changes))
         conflicts = sum(not is_own for _, is_own in landed)
-        note = f"{conflicts} values were changed by others since: it is refused" if conflicts else ""
+        note = f"{conflicts} values were changed by others since, so the rollback will be refused" if conflicts else ""
         lines.append(format_html('{} <span class="fault">{}</span><ul>{}</ul>', subject, note, rows))
     return lines
 
@@ -44,9 +43,9 @@ def what_is_put_back(caller: Caller, changesets: Sequence[Changeset]) -> list[Sa
 ROLL_BACK = AdminAct(
     "roll_back",
     "Roll back",
-    "The catalog says again what it said before, and the insights wait for review.",
+    "Restores the previous values in the catalog and returns the insights to review.",
     permissions=["curate"],
-    preview=what_is_put_back,
+    preview=preview_rollback,
     narrow=lambda caller, rows: rows.filter(
         state__in=[ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED]
     ),
@@ -68,7 +67,7 @@ class ChangeInline(admin.TabularInline[Change, Changeset]):
     extra = 0
     can_delete = False
     classes = ["collapse"]
-    verbose_name_plural = "writes as they are stored"
+    verbose_name_plural = "stored writes"
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -80,7 +79,7 @@ class ChangesetAdmin(ReadOnlyAdmin):
     list_filter = ["state", "persona", "catalog", EntityFilter, AppliedByFilter]
     date_hierarchy = "created_at"
     search_fields = ["entity_urn", "applied_by"]
-    search_help_text = "A part of the entity's URN, or who applied it."
+    search_help_text = "Search by a part of the entity's URN, or by the curator who applied the changeset."
     fieldsets = [
         (None, {"fields": ["page", "subject", "badge", "diff", "sources", "applied_by", "created_at", "finished_at"]}),
         ("Rolled back", {"fields": ["rolled_back_by", "rolled_back_at"]}),
@@ -138,5 +137,4 @@ class ChangesetAdmin(ReadOnlyAdmin):
 
 
 def visible_sources(caller: Caller, changeset: Changeset) -> list[Insight]:
-    """The insights that a changeset was made from, of those that the caller may see."""
     return list(Insight.objects.visible_to(caller).filter(pk__in=changeset.insight_ids).select_related("record"))

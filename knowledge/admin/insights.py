@@ -1,4 +1,4 @@
-"""Insights in the admin: what waits, what was decided, and every act of the review as an action with a preview."""
+"""Admin pages of insights, with the review actions and their previews."""
 
 from __future__ import annotations
 
@@ -29,31 +29,30 @@ from memories.identity.caller import Caller
 
 
 def line_of(change: Readable) -> SafeString:
-    """One change as a line: what, where, before and after."""
     before = format_html("<del>{}</del> ", change.before) if change.had_before else ""
     after = "removed" if change.removes else format_html("<ins>{}</ins>", change.after)
     return format_html("{} of {}: {}{}", change.title, change.entity, before, after)
 
 
-def who_reads_then(caller: Caller, insights: Sequence[Insight]) -> list[SafeString]:
-    """Approval: who may read each of them afterwards."""
+def preview_approval(caller: Caller, insights: Sequence[Insight]) -> list[SafeString]:
     return [
         format_html(
-            "{} <small>· then visible to {}</small>", show_invisible(str(insight.record)), insight.wanted_visibility
+            "{} <small>· readable by {} once applied</small>",
+            show_invisible(str(insight.record)),
+            insight.get_wanted_visibility_display().lower(),
         )
         for insight in insights
     ]
 
 
-def what_changes(caller: Caller, insights: Sequence[Insight]) -> list[SafeString]:
-    """Application: what the catalog says afterwards, insight by insight."""
+def preview_application(caller: Caller, insights: Sequence[Insight]) -> list[SafeString]:
     preview = suggested.preview(insights)
     lines = []
     for entry in [*preview.possible, *preview.impossible]:
         changes = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in entry.effect.readable))
-        fault = "" if entry.effect.is_possible else entry.effect.error or "it suggests no change"
+        problem = "" if entry.effect.is_possible else entry.effect.error or "it suggests no change"
         text = show_invisible(str(entry.insight.record))
-        lines.append(format_html('{} <span class="fault">{}</span><ul>{}</ul>', text, fault, changes))
+        lines.append(format_html('{} <span class="fault">{}</span><ul>{}</ul>', text, problem, changes))
     return lines
 
 
@@ -70,23 +69,23 @@ ACTS = [
     AdminAct(
         "approve",
         "Approve",
-        "Each memory gets the visibility that its owner asked for. An insight of your own, or of a persona that you "
-        "don't hold, is refused; the others are approved.",
+        "Each memory gets the visibility that its owner asked for. Unless you are an admin, your own insights and "
+        "those of personas that you don't hold are skipped and stay undecided.",
         permissions=CURATES,
-        preview=who_reads_then,
+        preview=preview_approval,
     ),
     AdminAct(
         "reject",
         "Reject",
-        "Each memory is archived, and its author is shown the reason.",
+        "Archives each memory and shows the reason to its author.",
         needs_reason=True,
         reasons=REASONS,
         permissions=CURATES,
     ),
     AdminAct(
         "needs_more",
-        "Needs more",
-        "Their authors are asked, and they wait for the answers.",
+        "Needs info",
+        "Asks the authors your question. The insights leave the queue until their authors have answered.",
         needs_reason=True,
         reasons=QUESTIONS,
         permissions=CURATES,
@@ -94,7 +93,7 @@ ACTS = [
     AdminAct(
         "hand_over",
         "Hand to a colleague",
-        "A colleague is asked to decide; anyone who may still can.",
+        "Asks a colleague to decide. Other curators can still decide, too.",
         choices=colleague_choices,
         choice_label="The colleague",
         permissions=CURATES,
@@ -102,22 +101,23 @@ ACTS = [
     AdminAct(
         "apply",
         "Apply to the catalog",
-        "What the approved ones suggest is written to the catalog, each as a changeset with a way back.",
+        "Writes the suggestions of approved insights to the catalog, each as a changeset that can be rolled back.",
         permissions=CURATES,
-        preview=what_changes,
+        preview=preview_application,
         narrow=in_states(InsightState.APPROVED),
     ),
     AdminAct(
         "roll_back_insight",
         "Roll back",
-        "What was written for them is taken back as far as nobody has changed it since; they wait for review again.",
+        "Restores the previous values in the catalog, unless others have changed them since, and returns the insights "
+        "to review.",
         permissions=CURATES,
         narrow=in_states(InsightState.APPLIED),
     ),
     AdminAct(
         "undo_review",
         "Undo decision",
-        "Decisions that nothing was applied on are undone: the insights wait for review again.",
+        "Undoes the last decision and returns the insights to review. Applied insights have to be rolled back instead.",
         permissions=CURATES,
         narrow=in_states(InsightState.APPROVED, InsightState.REJECTED),
     ),
@@ -132,7 +132,7 @@ class WaitsForAuthor(admin.SimpleListFilter):
     title, parameter_name = "open question", "question"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("open", "Waits for its author"), ("none", "Waits for a curator")]
+        return [("open", "Waiting for the author"), ("none", "No open question")]
 
     def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         return rows.filter(question_at__isnull=self.value() == "none") if self.value() in ("open", "none") else rows
@@ -161,14 +161,14 @@ class InsightAdmin(ReadOnlyAdmin):
     date_hierarchy = "record__created_at"
     ordering = ["-record__created_at"]
     search_fields = ["record__content", "record__created_by"]
-    search_help_text = "Words of the text, an author, or the URN of an entity."
+    search_help_text = "Search by words of the text, an author, or the URN of an entity."
     fieldsets = [(None, {"fields": SHOWN}), ("As it is stored", {"classes": ["collapse"], "fields": STORED})]
     readonly_fields = [*SHOWN, *STORED]
     actions = [act.as_action() for act in ACTS]
     view_page = "admin:knowledge_insight_changelist"
     presets = (
         ("Waiting", "state__exact=pending&question=none"),
-        ("Needs more", "state__exact=pending&question=open"),
+        ("Needs info", "state__exact=pending&question=open"),
         ("Approved, not applied", "state__exact=approved"),
         ("Applied", "state__exact=applied"),
     )
@@ -209,13 +209,13 @@ class InsightAdmin(ReadOnlyAdmin):
 
     @admin.display(description="decision", ordering="reviewed_at")
     def decision(self, insight: Insight) -> SafeString:
-        handed = f"handed to {insight.assignee}" if insight.assignee else ""
-        return stacked(self.notes(insight), handed)
+        assignment = f"handed to {insight.assignee}" if insight.assignee else ""
+        return stacked(self.notes(insight), assignment)
 
     @admin.display(description="state", ordering="state")
     def badge(self, insight: Insight) -> SafeString:
-        asks = insight.state == InsightState.PENDING and insight.question_at
-        return badge(insight.state, "needs more" if asks else "")
+        has_question = insight.state == InsightState.PENDING and insight.question_at
+        return badge(insight.state, "needs info" if has_question else "")
 
     @admin.display(description="category", ordering="record__category")
     def category(self, insight: Insight) -> str:
@@ -237,7 +237,7 @@ class InsightAdmin(ReadOnlyAdmin):
     def captured_at(self, insight: Insight) -> str:
         return age(insight.record.created_at)
 
-    @admin.display(description="about")
+    @admin.display(description="entities")
     def about(self, insight: Insight) -> str:
         return entity_names(insight.record.entity_urns)
 
@@ -249,14 +249,14 @@ class InsightAdmin(ReadOnlyAdmin):
     def page(self, insight: Insight) -> SafeString:
         return format_html('<a href="{}">Open in the review</a>', url_for("insight", insight.pk.hex))
 
-    @admin.display(description="what applying would change")
+    @admin.display(description="changes to the catalog")
     def effect(self, insight: Insight) -> SafeString:
         effect = effect_of(insight, Snapshot(get_readable_catalog()))
         if effect.error:
             return format_html("<p>{}</p>", effect.error)
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((line_of(c),) for c in effect.readable)))
 
-    @admin.display(description="takes the place of")
+    @admin.display(description="replaces")
     def replaced(self, insight: Insight) -> SafeString | str:
         return (
             format_html('<a href="{}">a memory</a>', url_for("memory", insight.replaces_id.hex))

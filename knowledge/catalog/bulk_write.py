@@ -1,4 +1,4 @@
-"""Many aspects at once into the embedded catalog: one round trip for each step of a chunk, not for each aspect."""
+"""Bulk writes to the embedded catalog, with one round trip per step of a chunk instead of one per aspect."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from knowledge.catalog.json_patch import canonical, patched
 from knowledge.catalog.projections import refresh_entities
 from knowledge.models import CatalogAspect
 
-CHUNK = 500  # aspects locked in one transaction; PostgreSQL's lock table holds some thousands
+CHUNK = 500  # aspects per transaction: each takes an advisory lock, and PostgreSQL's lock table holds a few thousand
 
 
 @dataclass(frozen=True)
 class AspectWrite:
-    """One aspect to be written: the whole of it, or an operation at a path of it."""
+    """A write of a whole aspect if `path` is None, otherwise an operation at a path of the aspect."""
 
     urn: str
     aspect: str
@@ -36,37 +36,40 @@ class Written:
 
 
 def put_many(puts: Iterable[AspectWrite]) -> Written:
-    """Writes them in order; what is unchanged makes no new version."""
-    count, chunk = Written(), []
+    """Write the aspects in order. A write that changes nothing creates no new version."""
+    written, chunk = Written(), []
     for put in puts:
         chunk.append(put)
         if len(chunk) == CHUNK:
-            _write(chunk, count)
+            _write(chunk, written)
             chunk = []
     if chunk:
-        _write(chunk, count)
-    return count
+        _write(chunk, written)
+    return written
 
 
 @transaction.atomic
-def _write(chunk: Sequence[AspectWrite], count: Written) -> None:
+def _write(chunk: Sequence[AspectWrite], written: Written) -> None:
     keys = sorted({(put.urn, put.aspect) for put in chunk})
-    with connection.cursor() as cursor:  # as LocalCatalog locks one, in one order for all
+    # The same locks as LocalCatalog._locked takes, sorted so that concurrent writers can't deadlock.
+    with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(place, 1)) FROM unnest(%s::text[]) AS place",
             [[f"{urn} {aspect}" for urn, aspect in keys]],
         )
     rows = CatalogAspect.objects.filter(urn__in={urn for urn, _ in keys}, is_latest=True)
     latest = {(row.urn, row.aspect): row for row in rows if (row.urn, row.aspect) in set(keys)}
-    now: dict[tuple[str, str], tuple[Value | None, int]] = {p: (row.value, row.version) for p, row in latest.items()}
+    current: dict[tuple[str, str], tuple[Value | None, int]] = {
+        key: (row.value, row.version) for key, row in latest.items()
+    }
     new_versions: dict[tuple[str, str], list[CatalogAspect]] = {}
     for put in chunk:
-        value, version = now.get((put.urn, put.aspect), (None, 0))
+        value, version = current.get((put.urn, put.aspect), (None, 0))
         after = put.value if put.path is None else patched(put.aspect, value, put.path, put.operation, put.value)
         if canonical(value) == canonical(after):
-            count.unchanged += 1
+            written.unchanged += 1
             continue
-        now[put.urn, put.aspect] = after, version + 1
+        current[put.urn, put.aspect] = after, version + 1
         row = CatalogAspect(
             urn=put.urn, aspect=put.aspect, version=version + 1, value=after, system_metadata=put.system_metadata
         )
@@ -79,5 +82,5 @@ def _write(chunk: Sequence[AspectWrite], count: Written) -> None:
     CatalogAspect.objects.bulk_create([row for versions in new_versions.values() for row in versions])
     changed = sorted({urn for urn, _ in new_versions})
     refresh_entities(changed)
-    count.writes += sum(map(len, new_versions.values()))
-    count.urns.update(changed)
+    written.writes += sum(map(len, new_versions.values()))
+    written.urns.update(changed)

@@ -12,16 +12,16 @@ from knowledge.catalog.mirror import MirroredCatalog
 
 
 def get_catalog() -> Catalog:
-    """Return the catalog for writing, and for reading where only its present state will do."""
+    """Return the catalog for writes, and for reads that need its current state."""
     return WithLocalEntities(DataHubCatalog.configured()) if settings.DATAHUB_GMS_URL else LocalCatalog()
 
 
 def get_readable_catalog() -> Catalog:
-    """Return the catalog for showing and comparing. If DataHub is unavailable, its copy is read, if there is one."""
+    """Return the catalog for display and comparison. While DataHub is unavailable, it reads DataHub's copy, if any."""
     return MirroredCatalog(get_catalog()) if settings.DATAHUB_GMS_URL else get_catalog()
 
 
 def copy_note(catalog: Catalog) -> str:
     """Return a warning if the last read came from the copy, otherwise an empty string."""
     copied_at = getattr(catalog, "copied_at", None)
-    return f"DataHub is away: this is from the copy of {copied_at:%Y-%m-%d %H:%M} UTC" if copied_at else ""
+    return f"DataHub is unavailable: this is from the copy of {copied_at:%Y-%m-%d %H:%M} UTC" if copied_at else ""

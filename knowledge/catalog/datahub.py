@@ -1,8 +1,8 @@
-"""A real DataHub, through acryl-datahub's stable layer (DataHubGraph), on the RESTLI transport.
+"""A DataHub server as the catalog, through acryl-datahub's stable API (DataHubGraph) on the RESTLI transport.
 
-Plain list patches, not the SDK's generic ones: the server drops run id and preconditions from those. Aspects that
-have no dependable patch template are read, changed and written back on the condition that nobody was quicker;
-since some servers accept a stale condition, what was written is read again. Facts: DataHub 1.4 to 1.7.
+List changes are sent as plain patches, because the server drops run ids and preconditions from the SDK's generic ones.
+Aspects without a dependable patch template are read, changed and written back on condition that their version is the
+same. Some servers accept a stale condition, so the result is read again and checked. Observed with DataHub 1.4 to 1.7.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ PATCHABLE = frozenset(
 )
 JSON_PATCH = "application/json-patch+json"
 EVENTS_TOPIC = "PlatformEvent_v1"
-EVENTS_AT_ONCE = 500
-ATTEMPTS = 8  # of a conditional write that others overtake
-READ_TOGETHER = 100  # entities in one bulk read
+MAX_EVENTS = 500  # per poll
+ATTEMPTS = 8  # at a conditional write while other writers change the aspect
+BATCH_SIZE = 100  # entities per bulk read
 
 SEARCH = """
 query catalogSearch($input: SearchAcrossEntitiesInput!) {
@@ -66,7 +66,7 @@ class DataHubCatalog:
     name = "datahub"
 
     def __init__(self, server: str, token: str, timeout_s: float) -> None:
-        # Read at import: without it the SDK reports its use to its makers.
+        # The SDK reads this when imported. Without it, the SDK sends usage statistics to its vendor.
         os.environ.setdefault("DATAHUB_TELEMETRY_ENABLED", "false")
         self._server = server.rstrip("/")
         self._token = token
@@ -81,26 +81,26 @@ class DataHubCatalog:
     # -- reading -----------------------------------------------------------------------------------------
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
-        answer = {urn: {aspect: Aspect() for aspect in aspects} for urn in urns}
+        found = {urn: {aspect: Aspect() for aspect in aspects} for urn in urns}
         by_type: dict[str, list[str]] = {}
         for urn in dict.fromkeys(urns):
             by_type.setdefault(entity_type(urn), []).append(urn)
         for kind, group in by_type.items():
-            for start in range(0, len(group), READ_TOGETHER):
-                for entity in self._batch(kind, group[start : start + READ_TOGETHER], aspects):
+            for start in range(0, len(group), BATCH_SIZE):
+                for entity in self._batch(kind, group[start : start + BATCH_SIZE], aspects):
                     for aspect in aspects:
                         if isinstance(envelope := entity.get(aspect), dict):
-                            answer[str(entity["urn"])][aspect] = _aspect(envelope)
-        return answer
+                            found[str(entity["urn"])][aspect] = _aspect(envelope)
+        return found
 
     def _batch(self, kind: str, urns: Sequence[str], aspects: Sequence[str]) -> list[dict[str, Any]]:
         address = f"{self._server}/openapi/v3/entity/{quote(kind, safe='')}/batchGet?systemMetadata=true"
         body = [{"urn": urn, **{aspect: {} for aspect in aspects}} for urn in urns]
-        answer = self._ask(lambda graph: graph._session.post(address, data=json.dumps(body)))
-        return [entity for entity in answer if isinstance(entity, dict) and entity.get("urn") in urns]
+        entities = self._request(lambda graph: graph._session.post(address, data=json.dumps(body)))
+        return [entity for entity in entities if isinstance(entity, dict) and entity.get("urn") in urns]
 
     def existing(self, urns: Sequence[str]) -> set[str]:
-        """The key aspect alone would also stand for the soft-deleted, so something else has to be there."""
+        # The key aspect is no evidence: soft-deleted entities have one too. So look for any other aspect.
         read = self.read(urns, entity_view.ASPECTS)
         entities = set()
         for urn, aspects in read.items():
@@ -112,41 +112,42 @@ class DataHubCatalog:
     def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:
         kinds = [_graphql_type(kind) for kind in types]
         variables = {"input": {"query": query or "*", "types": kinds, "start": 0, "count": limit}}
-        answer = self._graphql(SEARCH, variables)["searchAcrossEntities"]["searchResults"]
-        urns = [str(result["entity"]["urn"]) for result in answer]
+        results = self._graphql(SEARCH, variables)["searchAcrossEntities"]["searchResults"]
+        urns = [str(result["entity"]["urn"]) for result in results]
         read = self.read(urns, entity_view.ASPECTS)
         return [_summary(urn, read[urn]) for urn in urns]
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
         arguments = {"urn": urn, "direction": direction.upper(), "query": "*", "start": 0, "count": limit}
         results = self._graphql(LINEAGE, {"input": arguments})["searchAcrossLineage"]["searchResults"]
-        # More than two hops are "3 and more" to the server: the bound is kept here.
+        # The server only distinguishes 1, 2 and "3+" hops, so the limit is enforced here.
         nodes = [LineageNode(str(r["entity"]["urn"]), direction, int(r.get("degree") or 1)) for r in results]
         return sorted((node for node in nodes if node.distance <= hops), key=lambda node: (node.distance, node.urn))
 
     def all_urns(self, kind: str, at_once: int) -> Iterator[list[str]]:
-        """Every entity of a type, page by page."""
         scroll = None
         while True:
             arguments = {"query": "*", "types": [_graphql_type(kind)], "count": at_once, "scrollId": scroll}
-            answer = self._graphql(SCROLL, {"input": arguments})["scrollAcrossEntities"]
-            if urns := [str(result["entity"]["urn"]) for result in answer["searchResults"]]:
+            page = self._graphql(SCROLL, {"input": arguments})["scrollAcrossEntities"]
+            if urns := [str(result["entity"]["urn"]) for result in page["searchResults"]]:
                 yield urns
-            scroll = answer.get("nextScrollId")
+            scroll = page.get("nextScrollId")
             if not scroll or not urns:
                 return
 
     def poll_events(self, offset: str, wait_s: int) -> tuple[list[str], str]:
-        """URNs of entities that changed since the offset, and the next offset; waits at most so long for one. With
-        no offset the server answers where its stream ends now."""
-        params: dict[str, Any] = {"topic": EVENTS_TOPIC, "pollTimeoutSeconds": wait_s, "limit": EVENTS_AT_ONCE}
+        """Wait up to `wait_s` seconds for events. Return the URNs of the changed entities, and the next offset.
+
+        Without an offset, the server returns the current end of its stream.
+        """
+        params: dict[str, Any] = {"topic": EVENTS_TOPIC, "pollTimeoutSeconds": wait_s, "limit": MAX_EVENTS}
         if offset:
             params["offsetId"] = offset
         address = f"{self._server}/openapi/v1/events/poll"
-        patience = wait_s + self._timeout_s
-        answer = self._ask(lambda graph: graph._session.get(address, params=params, timeout=patience))
-        urns = [urn for event in answer.get("events") or [] if (urn := _changed_entity(event))]
-        return list(dict.fromkeys(urns)), str(answer.get("offsetId") or offset)
+        timeout_s = wait_s + self._timeout_s
+        response = self._request(lambda graph: graph._session.get(address, params=params, timeout=timeout_s))
+        urns = [urn for event in response.get("events") or [] if (urn := _changed_entity(event))]
+        return list(dict.fromkeys(urns)), str(response.get("offsetId") or offset)
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -156,11 +157,11 @@ class DataHubCatalog:
                 operation = {"op": write.operation, "path": pointer(write.path), "value": write.value}
                 return self._emit(write, "PATCH", [operation], JSON_PATCH, run)
             except CatalogRefused:
-                # Servers answer 500 to a patch that they have no template for, and to removing what is gone.
+                # Servers respond with 500 to a patch without a template, and to removing an absent element.
                 pass
-        self._conditionally(write, run)
+        self._write_conditionally(write, run)
 
-    def _conditionally(self, write: Write, run: Run) -> None:
+    def _write_conditionally(self, write: Write, run: Run) -> None:
         for _ in range(ATTEMPTS):
             current = self.read([write.urn], [write.aspect])[write.urn][write.aspect]
             after = patched(write.aspect, current.value, write.path, write.operation, write.value)
@@ -171,19 +172,19 @@ class DataHubCatalog:
             condition = {"If-Version-Match": str(current.version) if current.value is not None else "-1"}
             try:
                 self._emit(write, "UPSERT", after, "application/json", run, condition)
-            except _Overtaken:
+            except _PreconditionFailed:
                 continue
             now = self.read([write.urn], [write.aspect])[write.urn][write.aspect].value
             expected = value_at(write.aspect, after, write.path)
             actual = value_at(write.aspect, now, write.path)
             if (expected is ABSENT) == (actual is ABSENT) and (expected is ABSENT or equal(expected, actual)):
                 return
-        raise CatalogRefused(f"{write.aspect} of {write.urn} keeps changing under us: try again")
+        raise CatalogRefused(f"{write.aspect} of {write.urn} keeps being changed by others: try again")
 
     def _emit(
         self, write: Write, kind: str, body: Any, content_type: str, run: Run, headers: dict[str, str] | None = None
     ) -> None:
-        from datahub.metadata.schema_classes import (  # noqa: PLC0415 - a second of import, only when writing
+        from datahub.metadata.schema_classes import (  # noqa: PLC0415 - takes a second, only needed to write
             GenericAspectClass,
             MetadataChangeProposalClass,
             SystemMetadataClass,
@@ -200,20 +201,20 @@ class DataHubCatalog:
             systemMetadata=stamp,
             headers=headers,
         )
-        self._try(lambda graph: graph.emit_mcp(proposal, async_flag=False))
+        self._call(lambda graph: graph.emit_mcp(proposal, async_flag=False))
 
     def _delete(self, write: Write) -> None:
-        """One aspect. Never a DELETE proposal: over the other transport that deletes the whole entity."""
+        # Not a DELETE proposal: on the OpenAPI transport that deletes the whole entity instead of one aspect.
         kind, urn = entity_type(write.urn), quote(write.urn, safe="")
         address = f"{self._server}/openapi/v3/entity/{kind}/{urn}/{quote(write.aspect, safe='')}"
-        self._ask(lambda graph: graph._session.delete(address), empty=True)
+        self._request(lambda graph: graph._session.delete(address), empty=True)
 
     # -- transport ---------------------------------------------------------------------------------------
 
     @property
     def _graph(self) -> Any:
         if self._connected is None:
-            from datahub.ingestion.graph.client import DataHubGraph  # noqa: PLC0415 - a second of SDK
+            from datahub.ingestion.graph.client import DataHubGraph  # noqa: PLC0415 - the SDK takes a second to import
             from datahub.ingestion.graph.config import DatahubClientConfig  # noqa: PLC0415 - the same
 
             self._connected = DataHubGraph(
@@ -221,58 +222,58 @@ class DataHubCatalog:
                     server=self._server,
                     token=self._token or None,
                     timeout_sec=self._timeout_s,
-                    retry_max_times=1,  # the default hangs half a minute on a dead port
+                    retry_max_times=1,  # the default hangs for half a minute on a dead port
                     openapi_ingestion=False,
                 )
             )
         return self._connected
 
-    def _try(self, act: Callable[[Any], Any]) -> Any:
-        """The act with our errors for the SDK's and the transport's."""
+    def _call(self, action: Callable[[Any], Any]) -> Any:
+        """Run the action with the SDK client. Convert its errors to CatalogUnavailable or CatalogRefused."""
         try:
-            import requests  # noqa: PLC0415 - comes with the SDK, and so only where that is installed
+            import requests  # noqa: PLC0415 - installed with the SDK only
         except ImportError:
-            raise CatalogUnavailable("the extra datahub is missing: pip install 'commonplace[datahub]'") from None
+            raise CatalogUnavailable("the DataHub SDK is not installed: pip install 'commonplace[datahub]'") from None
         from datahub.configuration.common import ConfigurationError, OperationalError  # noqa: PLC0415 - the same
 
-        connections.close_if_pooled()  # the network is waited for without holding a database connection
+        connections.close_if_pooled()  # don't hold a database connection while waiting for the network
         try:
-            return act(self._graph)
+            return action(self._graph)
         except OperationalError as error:
-            raise _translated(getattr(error.__cause__, "response", None), error) from error
+            raise _catalog_error(getattr(error.__cause__, "response", None), error) from error
         except requests.HTTPError as error:
-            raise _translated(error.response, error) from error
+            raise _catalog_error(error.response, error) from error
         except (requests.RequestException, ConfigurationError) as error:
             raise CatalogUnavailable(f"DataHub at {self._server} did not answer: {type(error).__name__}") from error
 
-    def _ask(self, request: Callable[[Any], Any], *, empty: bool = False) -> Any:
-        def send(graph: Any) -> Any:
-            response = request(graph)
+    def _request(self, send: Callable[[Any], Any], *, empty: bool = False) -> Any:
+        def read_response(graph: Any) -> Any:
+            response = send(graph)
             response.raise_for_status()
             return None if empty else response.json()
 
-        return self._try(send)
+        return self._call(read_response)
 
     def _graphql(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
         address = f"{self._server}/api/graphql"
         body = json.dumps({"query": query, "variables": variables})
-        answer = self._ask(lambda graph: graph._session.post(address, data=body))
-        if answer.get("errors"):
-            raise CatalogRefused(f"DataHub refused a query: {str(answer['errors'][0].get('message'))[:200]}")
-        return dict(answer["data"])
+        response = self._request(lambda graph: graph._session.post(address, data=body))
+        if response.get("errors"):
+            raise CatalogRefused(f"DataHub refused a query: {str(response['errors'][0].get('message'))[:200]}")
+        return dict(response["data"])
 
 
-class _Overtaken(CatalogRefused):
-    """The precondition failed: somebody wrote in between."""
+class _PreconditionFailed(CatalogRefused):
+    """Another writer has changed the aspect since it was read (HTTP 412)."""
 
 
-def _translated(response: Any, error: Exception) -> Exception:
+def _catalog_error(response: Any, error: Exception) -> Exception:
     status = getattr(response, "status_code", None)
     if status is None:
         return CatalogUnavailable(f"DataHub did not answer: {type(error).__name__}")
     message = f"DataHub answered {status}: {_message(response)}"
     if status == 412:
-        return _Overtaken(message)
+        return _PreconditionFailed(message)
     if status == 429 or status in (502, 503, 504):
         return CatalogUnavailable(message)
     return CatalogRefused(message)
@@ -286,8 +287,8 @@ def _message(response: Any) -> str:
 
 
 def _changed_entity(event: dict[str, Any]) -> str:
-    """The entity that a platform event is about; its value and its payload are JSON in JSON."""
     try:
+        # The event's value is a JSON string, and so is the payload within it.
         value = event.get("value")
         outer = json.loads(value) if isinstance(value, str) else value or {}
         payload = outer.get("payload") or {}
@@ -319,5 +320,5 @@ def _summary(urn: str, aspects: dict[str, Aspect]) -> EntitySummary:
 
 
 def _graphql_type(kind: str) -> str:
-    """`glossaryTerm` as GraphQL's GLOSSARY_TERM."""
+    """Return GraphQL's name of an entity type: GLOSSARY_TERM for `glossaryTerm`."""
     return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in kind)

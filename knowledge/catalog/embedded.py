@@ -1,4 +1,7 @@
-"""The embedded catalog: aspects with versions in our own tables, and what search and lineage derive from them."""
+"""The embedded catalog: versioned aspects in PostgreSQL, also used for the copy of a DataHub.
+
+Search and lineage read tables that are derived from the aspects (see projections.py).
+"""
 
 from __future__ import annotations
 
@@ -33,21 +36,20 @@ class LocalCatalog:
     name = "local"
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
-        answer = {urn: {aspect: Aspect() for aspect in aspects} for urn in urns}
+        found = {urn: {aspect: Aspect() for aspect in aspects} for urn in urns}
         rows = CatalogAspect.objects.filter(urn__in=urns, aspect__in=aspects, is_latest=True)
         for urn, aspect, value, version in rows.values_list("urn", "aspect", "value", "version"):
-            answer[urn][aspect] = Aspect(value, version)
-        return answer
+            found[urn][aspect] = Aspect(value, version)
+        return found
 
     def existing(self, urns: Sequence[str]) -> set[str]:
         return set(CatalogEntity.objects.filter(urn__in=urns, removed=False).values_list("urn", flat=True))
 
     def urns(self, kind: str) -> set[str]:
-        """All living entities of this type."""
+        """Return the URNs of all entities of this type that are not soft-deleted."""
         return set(CatalogEntity.objects.filter(entity_type=kind, removed=False).values_list("urn", flat=True))
 
     def types(self) -> set[str]:
-        """Types of which there is an entity."""
         return set(CatalogEntity.objects.order_by().values_list("entity_type", flat=True).distinct())
 
     def write(self, write: Write, run: Run) -> None:
@@ -58,12 +60,13 @@ class LocalCatalog:
             self._store(write.urn, write.aspect, before, after, stamp)
 
     def put(self, urn: str, aspect: str, value: Value | None, system_metadata: dict[str, Any]) -> bool:
-        """The whole aspect as given, for loading; True if that made a new version."""
+        """Store a whole aspect. Return True if this created a new version."""
         with transaction.atomic():
             return self._store(urn, aspect, self._locked(urn, aspect), value, system_metadata)
 
     def _locked(self, urn: str, aspect: str) -> Aspect:
-        """The newest version; other writers of this aspect wait, also while it is absent."""
+        """Return the newest version, and lock the aspect until the end of the transaction."""
+        # An advisory lock, because an absent aspect has no row to lock.
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", [f"{urn} {aspect}"])
         row = CatalogAspect.objects.filter(urn=urn, aspect=aspect, is_latest=True).first()
@@ -91,15 +94,15 @@ class LocalCatalog:
             name = query.strip().lower()
             is_named = ExpressionWrapper(Q(tail=name) | Q(name__iexact=name), output_field=BooleanField())
             rows = rows.annotate(found=matches, rank=rank, is_named=is_named).filter(found=True)
-            rows = rows.order_by("-is_named", "-rank", "name", "urn")  # what is called just so comes first
+            rows = rows.order_by("-is_named", "-rank", "name", "urn")  # exact names first
         return [summary(row) for row in rows[:limit]]
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
         from_, to = ("downstream", "upstream") if direction == "upstream" else ("upstream", "downstream")
         with connection.cursor() as cursor:
-            # The column names are the two constants above; the URN and the bounds are parameters.
+            # Safe to interpolate: the column names are constants. The URN and the limits are parameters.
             cursor.execute(LINEAGE.format(from_=from_, to=to), {"start": urn, "hops": hops, "limit": limit})
-            return [LineageNode(neighbour, direction, distance) for neighbour, distance in cursor.fetchall()]
+            return [LineageNode(neighbor, direction, distance) for neighbor, distance in cursor.fetchall()]
 
 
 def summary(row: CatalogEntity) -> EntitySummary:

@@ -1,4 +1,4 @@
-"""What aspects say, in plain terms: name, description, columns, owners, tags, whether it still stands."""
+"""A readable view of an entity's aspects: name, description, columns, owners, tags, deprecation, removal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from knowledge.catalog.interface import Catalog, entity_type
 
 Aspects = Mapping[str, Mapping[str, Any]]
 
-TEXT_FOUND = 20_000  # characters of a document that are searched
+MAX_SEARCHED_TEXT = 20_000  # characters of a document that search covers
 
-# All that a page or a reviewer wants to know of an entity; one read brings them.
+# All aspects that pages and reviewers need, fetched in one read.
 ASPECTS = (
     "datasetProperties", "editableDatasetProperties", "schemaMetadata", "editableSchemaMetadata", "ownership",
     "globalTags", "glossaryTerms", "domains", "deprecation", "institutionalMemory", "structuredProperties", "status",
@@ -24,7 +24,7 @@ ASPECTS = (
     "dataJobInputOutput", "dataProductProperties", "corpUserInfo", "corpUserEditableInfo", "corpGroupInfo",
 )  # fmt: skip
 
-# Where each kind of entity keeps its description: what people edit first, what ingestion wrote after it.
+# Aspects and keys of the description by entity type, in order of precedence: edited by people, then ingested.
 DESCRIPTIONS: dict[str, list[tuple[str, str]]] = {
     "dataset": [("editableDatasetProperties", "description"), ("datasetProperties", "description")],
     "container": [("editableContainerProperties", "description"), ("containerProperties", "description")],
@@ -37,6 +37,7 @@ DESCRIPTIONS: dict[str, list[tuple[str, str]]] = {
     "glossaryNode": [("glossaryNodeInfo", "definition")],
     "tag": [("tagProperties", "description")],
 }
+# Aspects and keys of an entity's name, in order of precedence.
 NAMES = (
     ("datasetProperties", "name"), ("tagProperties", "name"), ("glossaryTermInfo", "name"),
     ("domainProperties", "name"), ("documentInfo", "title"), ("containerProperties", "name"),
@@ -51,7 +52,7 @@ NAMING = tuple(dict.fromkeys(aspect for aspect, _ in NAMES))
 
 @dataclass(frozen=True)
 class Column:
-    path: str  # exactly as the schema has it
+    path: str  # as in the schema
     simple_path: str  # v1 form: without type and version tokens
     native_type: str
     nullable: bool
@@ -70,7 +71,7 @@ class EntityView:
     removed: bool
     deprecated: bool
     deprecation_note: str
-    is_known: bool = True  # something is said of it
+    is_known: bool = True  # the catalog has at least one aspect of it
     document_text: str = ""
     properties: dict[str, list[str | float]] = field(default_factory=dict)  # structured properties by URN
     owners: list[str] = field(default_factory=list)
@@ -81,13 +82,12 @@ class EntityView:
     columns: list[Column] = field(default_factory=list)
 
     def column(self, name: str) -> Column | None:
-        """By its exact path, or by its simple one."""
         exact = next((column for column in self.columns if column.path == name), None)
         return exact or next((column for column in self.columns if column.simple_path == simple_path(name)), None)
 
 
 def load_entity(catalog: Catalog, urn: str) -> EntityView:
-    """What the catalog says of one entity now. Raises CatalogUnavailable or CatalogRefused."""
+    """Read one entity from the catalog. Raises CatalogUnavailable or CatalogRefused."""
     aspects = catalog.read([urn], ASPECTS)[urn]
     return parse_entity(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
 
@@ -127,19 +127,18 @@ def parse_entity(urn: str, aspects: Aspects) -> EntityView:
 
 
 def name_of(aspects: Aspects) -> str:
-    """What people call it; nothing where no aspect says."""
     names = ((aspects.get(aspect) or {}).get(key) for aspect, key in NAMES)
     return next((str(name) for name in names if name), "")
 
 
 def _plain(value: Any) -> str | float:
-    """A structured property's value: {"string": …} or {"double": …}."""
+    """Unwrap a structured property's value: {"string": …} or {"double": …}."""
     inner = next(iter(value.values()), "") if isinstance(value, Mapping) else value
     return inner if isinstance(inner, int | float) else str(inner)
 
 
 def columns(aspects: Aspects) -> Iterator[Column]:
-    """The schema's columns, with what people have edited laid over what ingestion wrote."""
+    """Yield the schema's columns. Descriptions edited by people take precedence over ingested ones."""
     edited = {
         str(info.get("fieldPath", "")): info
         for info in (aspects.get("editableSchemaMetadata") or {}).get("editableSchemaFieldInfo") or []
@@ -159,12 +158,12 @@ def columns(aspects: Aspects) -> Iterator[Column]:
 
 
 def simple_path(path: str) -> str:
-    """A v2 field path (`[version=2.0].[type=struct].address.[type=string].zip`) as people write it: `address.zip`."""
+    """Strip a v2 field path: `address.zip` of `[version=2.0].[type=struct].address.[type=string].zip`."""
     return ".".join(token for token in re.sub(r"\[[^\]]*\]", "", path).split(".") if token)
 
 
 def short_name(urn: str) -> str:
-    """The telling part of a URN: `sales.orders` of urn:li:dataset:(…:snowflake,sales.orders,PROD)."""
+    """Return the readable part of a URN: `sales.orders` of urn:li:dataset:(…:snowflake,sales.orders,PROD)."""
     key = urn.split(":", 3)[-1]
     if key.startswith("(") and key.endswith(")"):
         parts = key[1:-1].split(",")

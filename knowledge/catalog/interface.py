@@ -1,4 +1,4 @@
-"""What the product asks of a catalog, in DataHub's terms: entities by URN, aspects with versions, lineage."""
+"""The catalog interface, in DataHub's terms: entities with URNs, versioned aspects, lineage."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Value = dict[str, Any]
 
 
 class CatalogUnavailable(DomainError):
-    """The catalog did not answer; whether a write landed is unknown."""
+    """The catalog did not answer. It is unknown whether a write landed."""
 
     code = "upstream"
     status = 502
 
 
 class CatalogRefused(DomainError):
-    """The catalog answered that it will not do this."""
+    """The catalog rejected the request."""
 
     code = "upstream"
     status = 502
@@ -28,7 +28,7 @@ class CatalogRefused(DomainError):
 
 @dataclass(frozen=True)
 class Aspect:
-    """`value` None: the aspect is absent. `version` counts writes; 0 while absent from the start."""
+    """One aspect of an entity. `value` is None if it is absent; `version` counts its writes."""
 
     value: Value | None = None
     version: int = 0
@@ -36,7 +36,7 @@ class Aspect:
 
 @dataclass(frozen=True)
 class Write:
-    """One change at one path of one aspect, as a JSON patch over the aspect's keyed form (see patch.py).
+    """A change at one path of one aspect, as a JSON patch of the aspect's keyed form (see json_patch.py).
 
     An empty path means the whole aspect.
     """
@@ -50,7 +50,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Run:
-    """On whose behalf a write happens: stamped into the aspect's system metadata."""
+    """Origin of a write, stored in the aspect's system metadata."""
 
     id: str
     actor: str  # an e-mail address
@@ -65,8 +65,8 @@ class EntitySummary:
     description: str = ""
     platform: str = ""
     deprecated: bool = False
-    passage: str = ""  # the part of its text that is nearest to what was asked
-    is_unsure: bool = False  # and is not very near to it
+    passage: str = ""  # the part of its text that is nearest to the query
+    is_unsure: bool = False  # the passage is only a weak match
 
 
 @dataclass(frozen=True)
@@ -77,35 +77,38 @@ class LineageNode:
 
 
 class Catalog(Protocol):
-    """Both implementations raise CatalogUnavailable when they can't say, and CatalogRefused when told no."""
+    """A data catalog.
+
+    Methods raise CatalogUnavailable if the catalog does not answer, and CatalogRefused if it rejects the request.
+    """
 
     name: str
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
-        """Every asked aspect of every URN; absent ones as Aspect()."""
+        """Return every requested aspect of every URN, absent ones as Aspect()."""
         ...
 
     def existing(self, urns: Sequence[str]) -> set[str]:
-        """Those of the URNs that are there and not soft-deleted."""
+        """Return those of the URNs that exist and are not soft-deleted."""
         ...
 
     def write(self, write: Write, run: Run) -> None:
-        """Does it; other paths of the same aspect, also those written at the same time, are left as they are."""
+        """Apply one write. Other paths of the same aspect keep their values, even if they are written concurrently."""
         ...
 
     def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]: ...
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
-        """Entities within so many hops, nearest first; direction upstream or downstream."""
+        """Return the entities within `hops`, nearest first. `direction` is upstream or downstream."""
         ...
 
 
 def entity_type(urn: str) -> str:
-    """`dataset` of urn:li:dataset:(…)."""
+    """Return the entity type in a URN: `dataset` of urn:li:dataset:(…)."""
     match = re.match(r"urn:li:([A-Za-z0-9]+):", urn)
     return match.group(1) if match else ""
 
 
 def make_urn(kind: str, name: str) -> str:
-    """A bare name as a URN of that kind; what is one already stays."""
+    """Return the URN of this kind for a bare name. A URN is returned unchanged."""
     return name if name.startswith("urn:li:") else f"urn:li:{kind}:{name}"

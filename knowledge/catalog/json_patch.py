@@ -1,7 +1,8 @@
-"""Aspects as maps: lists whose elements have a key are addressed by it, as DataHub's patch templates do.
+"""JSON patches of aspects in keyed form.
 
-`("tags", "urn:li:tag:PII")` of globalTags is the element with that tag, wherever it stands in the list.
-So a patch never depends on positions, and two patches to different elements never disturb each other.
+Elements of a list are addressed by their key, as in DataHub's patch templates: `("tags", "urn:li:tag:PII")` of
+globalTags is the element with that tag, at any position. So patches don't depend on positions, and patches of different
+elements don't affect each other.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-# aspect → list field → the key of its elements; nested lists of an element below "*".
+# aspect → list field → "key": the fields that identify an element, and "inside": the keyed lists within an element.
 Keys = dict[str, Any]
 KEYED: dict[str, Keys] = {
     "globalTags": {"tags": {"key": ("tag",)}},
@@ -28,18 +29,18 @@ KEYED: dict[str, Keys] = {
         }
     },
 }
-# Keys of an element below which something stands that is itself an aspect, and needs what that needs.
+# Fields of an element that hold a whole aspect, with the same required fields.
 NESTED = ("glossaryTerms",)
-# What an aspect that is absent looks like before its first patch.
+# Required fields of an aspect, set when a patch creates it.
 REQUIRED: dict[str, dict[str, Any]] = {
     "glossaryTerms": {"auditStamp": {"time": 0, "actor": "urn:li:corpuser:unknown"}},
     "ownership": {"lastModified": {"time": 0, "actor": "urn:li:corpuser:unknown"}},
 }
-ABSENT = object()
+ABSENT = object()  # no value, as opposed to null
 
 
 def equal(first: Any, second: Any) -> bool:
-    """Equality of JSON values as canonical JSON: the order of keys does not matter, 1 and true differ."""
+    """Compare two JSON values. The order of keys does not matter, and 1 differs from true."""
     return canonical(first) == canonical(second)
 
 
@@ -48,7 +49,7 @@ def canonical(value: Any) -> str:
 
 
 def value_at(aspect: str, value: dict[str, Any] | None, path: Sequence[str]) -> Any:
-    """What stands at the path of the aspect's keyed form, as it stands in the aspect; ABSENT if nothing does."""
+    """Return the value at a path of the aspect's keyed form, or ABSENT."""
     if value is None:
         return ABSENT
     keys = KEYED.get(aspect, {})
@@ -76,15 +77,17 @@ def value_at(aspect: str, value: dict[str, Any] | None, path: Sequence[str]) -> 
 
 
 def patched(aspect: str, value: dict[str, Any] | None, path: Sequence[str], operation: str, new: Any) -> Any:
-    """A new aspect value with the element at the path added (or replaced), or removed. Removing what is not
-    there changes nothing. None means that the aspect is gone."""
+    """Return a copy of the aspect's value with the element at the path added, replaced or removed.
+
+    Removing an absent element changes nothing. None means that the aspect has to be removed.
+    """
     if not path:
         return new if operation == "add" else None
-    start = json.loads(canonical(value)) if value is not None else dict(REQUIRED.get(aspect, {}))
+    result = json.loads(canonical(value)) if value is not None else dict(REQUIRED.get(aspect, {}))
     if value is None and operation == "remove":
         return None
-    _patch(start, KEYED.get(aspect, {}), list(path), operation, new)
-    return start or None  # an aspect of which nothing is left is gone: an empty one may lack what it has to have
+    _patch(result, KEYED.get(aspect, {}), list(path), operation, new)
+    return result or None  # an empty aspect is removed, because it may lack required fields
 
 
 def _patch(node: dict[str, Any], keys: Keys, steps: list[str], operation: str, new: Any) -> None:
@@ -109,7 +112,7 @@ def _patch(node: dict[str, Any], keys: Keys, steps: list[str], operation: str, n
 def _patch_list(elements: list[Any], rule: Keys, steps: list[str], operation: str, new: Any) -> None:
     fields = rule["key"]
     key, rest = steps[: len(fields)], steps[len(fields) :]
-    index = next((n for n, element in enumerate(elements) if _key(element, fields) == key), None)
+    index = next((position for position, element in enumerate(elements) if _key(element, fields) == key), None)
     if rest:
         if index is None:
             if operation == "remove":
@@ -131,7 +134,7 @@ def _key(element: dict[str, Any], fields: Sequence[str]) -> list[str]:
 
 
 def pointer(path: Sequence[str]) -> str:
-    """The path as a JSON pointer (RFC 6901)."""
+    """Return the path as a JSON pointer (RFC 6901)."""
     return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
 
 

@@ -1,4 +1,4 @@
-"""What is near an entity: for graph recall, and for agents that ask."""
+"""Lineage queries of graph recall and of the tool catalog_lineage."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from memories.identity.caller import Caller
 DIRECTIONS = ("upstream", "downstream")
 MAX_NODES = 200
 MAX_HOPS = 5
-JOBS = 50  # neighbours among which data jobs are looked for
+MAX_ADJACENT = 50  # adjacent entities, per direction, that are searched for data jobs
 
 
-def neighbours(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
-    """Entities within LINEAGE_HOPS of any of these, both ways, with their distance, these themselves at 0; and a
-    note where they come from a copy.
+def neighbors(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
+    """Return the entities within LINEAGE_HOPS of these in both directions, with their distance.
 
-    Raises CatalogUnavailable or CatalogRefused.
+    The given URNs are included with distance 0. The second value is a note if DataHub's copy was read. Raises
+    CatalogUnavailable or CatalogRefused.
     """
     catalog = get_readable_catalog()
-    near = dict.fromkeys(urns, 0)
+    distances = dict.fromkeys(urns, 0)
     for urn in urns:
         for direction in DIRECTIONS:
             for node in catalog.lineage(urn, direction=direction, hops=settings.LINEAGE_HOPS, limit=MAX_NODES):
-                near[node.urn] = min(near.get(node.urn, node.distance), node.distance)
-    return near, copy_note(catalog)
+                distances[node.urn] = min(distances.get(node.urn, node.distance), node.distance)
+    return distances, copy_note(catalog)
 
 
-def around(urn: str, directions: Sequence[str], hops: int, limit: int) -> list[LineageNode]:
-    """The nodes around one entity, nearest first, at most `limit`."""
+def nodes_around(urn: str, directions: Sequence[str], hops: int, limit: int) -> list[LineageNode]:
+    """Return at most `limit` nodes around an entity, nearest first."""
     catalog = get_readable_catalog()
     nodes = [n for direction in directions for n in catalog.lineage(urn, direction=direction, hops=hops, limit=limit)]
     return sorted(nodes, key=lambda node: (node.distance, node.direction, node.urn))[:limit]
 
 
 def columns(urn: str) -> list[dict[str, Any]]:
-    """Which columns are made from which others, where the catalog knows: of the entity, and of data jobs around it."""
+    """Return the column-level lineage of an entity, from its own aspects and from adjacent data jobs."""
     catalog = get_readable_catalog()
-    near = [n.urn for d in DIRECTIONS for n in catalog.lineage(urn, direction=d, hops=1, limit=JOBS)]
-    jobs = [neighbour for neighbour in near if neighbour.startswith("urn:li:dataJob:")]
+    adjacent = [n.urn for d in DIRECTIONS for n in catalog.lineage(urn, direction=d, hops=1, limit=MAX_ADJACENT)]
+    jobs = [urn for urn in adjacent if urn.startswith("urn:li:dataJob:")]
     read = catalog.read([urn, *jobs], ["upstreamLineage", "dataJobInputOutput"])
     lines = {
         source: lineage_edges.columns({n: a.value for n, a in read[source].items() if a.value is not None})

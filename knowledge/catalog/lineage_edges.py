@@ -1,4 +1,4 @@
-"""Which entity is made from which, as aspects say: tables, data jobs, charts, dashboards, features."""
+"""Lineage edges derived from the aspects of tables, data jobs, charts, dashboards, features and models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 Aspects = Mapping[str, Mapping[str, Any]]
 
-# aspect → keys whose URNs the entity is made from, and keys whose URNs are made from the entity.
-FROM: dict[str, tuple[str, ...]] = {
+# aspect → keys that hold the URNs of the entity's inputs
+INPUTS: dict[str, tuple[str, ...]] = {
     "dataJobInputOutput": ("inputDatasets", "inputDatasetEdges", "inputDatajobs", "inputDatajobEdges"),
     "chartInfo": ("inputs", "inputEdges"),
     "dashboardInfo": ("charts", "chartEdges", "datasets", "datasetEdges", "dashboards"),
@@ -18,16 +18,17 @@ FROM: dict[str, tuple[str, ...]] = {
     "mlFeatureTableProperties": ("mlFeatures", "mlPrimaryKeys"),
     "mlModelProperties": ("mlFeatures", "trainingJobs"),
 }
-MADE: dict[str, tuple[str, ...]] = {"dataJobInputOutput": ("outputDatasets", "outputDatasetEdges")}
+# aspect → keys that hold the URNs of the entity's outputs
+OUTPUTS: dict[str, tuple[str, ...]] = {"dataJobInputOutput": ("outputDatasets", "outputDatasetEdges")}
 
 
 def edges(urn: str, aspects: Aspects) -> set[tuple[str, str]]:
-    """(downstream, upstream) pairs that this entity's aspects tell of."""
+    """Return the (downstream, upstream) pairs in this entity's aspects."""
     pairs = {(urn, upstream) for upstream in upstreams(aspects)}
-    for aspect, keys in FROM.items():
-        pairs |= {(urn, neighbour) for key in keys for neighbour in urns_in((aspects.get(aspect) or {}).get(key))}
-    for aspect, keys in MADE.items():
-        pairs |= {(neighbour, urn) for key in keys for neighbour in urns_in((aspects.get(aspect) or {}).get(key))}
+    for aspect, keys in INPUTS.items():
+        pairs |= {(urn, neighbor) for key in keys for neighbor in urns_in((aspects.get(aspect) or {}).get(key))}
+    for aspect, keys in OUTPUTS.items():
+        pairs |= {(neighbor, urn) for key in keys for neighbor in urns_in((aspects.get(aspect) or {}).get(key))}
     return {(down, up) for down, up in pairs | fine_grained(urn, aspects) if down != up}
 
 
@@ -37,7 +38,7 @@ def upstreams(aspects: Aspects) -> list[str]:
 
 
 def fine_grained(urn: str, aspects: Aspects) -> set[tuple[str, str]]:
-    """Tables behind the columns of fine-grained lineage, where no coarser statement names them."""
+    """Return the pairs of tables implied by column-level lineage, because table-level lineage may not name them."""
     pairs = set()
     for line in columns(aspects):
         up = {table_of(column) for column in line["from"]}
@@ -50,7 +51,7 @@ def fine_grained(urn: str, aspects: Aspects) -> set[tuple[str, str]]:
 
 
 def columns(aspects: Aspects) -> list[dict[str, list[str]]]:
-    """Which columns are made from which others, of a table or of a data job."""
+    """Return the column-level lineage of a table or data job, as lists of schemaField URNs."""
     lines = [
         line
         for aspect in ("upstreamLineage", "dataJobInputOutput")
@@ -60,13 +61,13 @@ def columns(aspects: Aspects) -> list[dict[str, list[str]]]:
 
 
 def table_of(column: str) -> str:
-    """`urn:li:dataset:(…)` of urn:li:schemaField:(urn:li:dataset:(…),path)."""
+    """Return the table in a column's URN: `urn:li:dataset:(…)` of urn:li:schemaField:(urn:li:dataset:(…),path)."""
     inner = column.removeprefix("urn:li:schemaField:(")
     return inner.rpartition(",")[0] if inner != column else ""
 
 
 def urns_in(value: Any) -> Iterator[str]:
-    """URNs in a list, an edge's destination, or one of Avro's unions ({"array": […]}, {"string": …})."""
+    """Yield the URNs in a list, an edge's destination or an Avro union ({"array": […]}, {"string": …})."""
     if isinstance(value, str):
         if value.startswith("urn:li:"):
             yield value

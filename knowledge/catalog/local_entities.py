@@ -1,4 +1,4 @@
-"""A catalog together with the entities that are ours alone: curated prompts, which no DataHub knows."""
+"""A catalog combined with entities that DataHub does not support: curated prompts, which are always stored locally."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Aspect, Catalog, EntitySummary, LineageNode, Run, Write, entity_type
 
-OWN_TYPES = frozenset({"prompt"})
+LOCAL_TYPES = frozenset({"prompt"})
 
 
 class WithLocalEntities:
-    """Sends what is about our own entities to our tables, and all else to the catalog."""
+    """Routes reads and writes of local entities to the embedded catalog, and all others to `catalog`."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.name = catalog.name
@@ -20,15 +20,15 @@ class WithLocalEntities:
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
         local_urns, other_urns = _split(urns)
-        answer = self._local.read(local_urns, aspects) if local_urns else {}
-        return answer | (self._catalog.read(other_urns, aspects) if other_urns else {})
+        found = self._local.read(local_urns, aspects) if local_urns else {}
+        return found | (self._catalog.read(other_urns, aspects) if other_urns else {})
 
     def existing(self, urns: Sequence[str]) -> set[str]:
         local_urns, other_urns = _split(urns)
         return self._local.existing(local_urns) | (self._catalog.existing(other_urns) if other_urns else set())
 
     def write(self, write: Write, run: Run) -> None:
-        (self._local if entity_type(write.urn) in OWN_TYPES else self._catalog).write(write, run)
+        (self._local if entity_type(write.urn) in LOCAL_TYPES else self._catalog).write(write, run)
 
     def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:
         return self._catalog.search(query, types=types, limit=limit)
@@ -38,5 +38,5 @@ class WithLocalEntities:
 
 
 def _split(urns: Sequence[str]) -> tuple[list[str], list[str]]:
-    local_urns = [urn for urn in urns if entity_type(urn) in OWN_TYPES]
-    return local_urns, [urn for urn in urns if entity_type(urn) not in OWN_TYPES]
+    local_urns = [urn for urn in urns if entity_type(urn) in LOCAL_TYPES]
+    return local_urns, [urn for urn in urns if entity_type(urn) not in LOCAL_TYPES]

@@ -1,4 +1,7 @@
-"""DataHub metadata files: reading MCE and MCP JSON into the embedded catalog, writing changesets as MCPs."""
+"""DataHub metadata files: import of MCE and MCP JSON into the embedded catalog, export of changesets as MCPs.
+
+MCE and MCP are DataHub's metadata change events and proposals.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from memories.contract.fields import URN_LENGTH, URN_PATTERN
 from memories.database.connections import analyze_tables
 
 JSON_PATCH = "application/json-patch+json"
-CHUNK = 200  # records in one go
+CHUNK = 200  # records per bulk write
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,12 @@ class Proposal:
 @dataclass
 class Loaded:
     records: int = 0
-    stale: int = 0  # memories that what was loaded made stale
+    stale: int = 0  # memories that became stale because of the load
     urns: set[str] = field(default_factory=set)  # entities that changed
     writes: int = 0
     unchanged: int = 0
-    unknown: Counter[str] = field(default_factory=Counter)  # kept, or skipped where asked for
-    skipped: Counter[str] = field(default_factory=Counter)  # why
+    unknown: Counter[str] = field(default_factory=Counter)  # aspects that the product does not read, by name
+    skipped: Counter[str] = field(default_factory=Counter)  # records, by the reason for skipping them
 
 
 def read_file(path: Path) -> list[Any]:
@@ -50,13 +53,15 @@ def read_file(path: Path) -> list[Any]:
     except (OSError, ValueError) as error:
         raise Invalid(f"{path}: {error}", field="file", allowed="a JSON file of metadata events") from None
     if not isinstance(records, list):
-        raise Invalid(f"{path} holds no list", field="file", allowed="a JSON list of MCE or MCP records")
+        raise Invalid(f"{path} does not contain a list", field="file", allowed="a JSON list of MCE or MCP records")
     return records
 
 
 def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded]:
-    """Writes records into the embedded catalog, in bulk; yields the running count after each chunk of records. What
-    changed is compared with the memories about it at the end."""
+    """Write records into the embedded catalog, yielding the running count after each chunk.
+
+    Memories about the changed entities are checked for staleness at the end.
+    """
     count = Loaded()
     for chunk in batched(records, CHUNK):
         result = put_many(_puts(chunk, count, known_only))
@@ -93,7 +98,7 @@ def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[A
 
 
 def proposals(record: Any, count: Loaded) -> Iterator[Proposal]:
-    """What one record says, whichever form it has; what can't be used is counted with the reason."""
+    """Yield the proposals of an MCE or MCP record. An unusable record is counted in `count.skipped`."""
     if not isinstance(record, dict):
         count.skipped["not an object"] += 1
     elif snapshot := record.get("proposedSnapshot"):
@@ -107,7 +112,7 @@ def proposals(record: Any, count: Loaded) -> Iterator[Proposal]:
 def _of_snapshot(snapshot: Any, count: Loaded) -> Iterator[Proposal]:
     for body in snapshot.values() if isinstance(snapshot, dict) else ():
         urn = str(body.get("urn", ""))
-        if not _usable(urn):
+        if not _is_usable(urn):
             count.skipped["no usable URN"] += 1
             continue
         for aspect in body.get("aspects") or []:
@@ -123,39 +128,45 @@ def _of_proposal(record: dict[str, Any], count: Loaded) -> Iterator[Proposal]:
     except (KeyError, TypeError, ValueError):
         count.skipped["no readable aspect"] += 1
         return
-    if not _usable(urn):
+    if not _is_usable(urn):
         count.skipped["no usable URN"] += 1
     elif kind not in ("UPSERT", "CREATE", "CREATE_ENTITY", "PATCH"):
         count.skipped[f"change type {kind}"] += 1
     else:
         if kind == "PATCH" and isinstance(payload, dict):
-            payload = payload.get("patch", [])  # the generic form
+            payload = payload.get("patch", [])  # the SDK's generic form of a patch
         yield Proposal(urn, str(record["aspectName"]), "PATCH" if kind == "PATCH" else "UPSERT", payload)
 
 
-def _usable(urn: str) -> bool:
+def _is_usable(urn: str) -> bool:
     return len(urn) <= URN_LENGTH and bool(URN_PATTERN.fullmatch(urn))
 
 
 def aspect_name(class_name: str) -> str:
-    """`datasetProperties` of com.linkedin.pegasus2avro.dataset.DatasetProperties; `mlModelProperties` of MLModel…"""
+    """Return the aspect name of an Avro class: `datasetProperties` of ….dataset.DatasetProperties.
+
+    Leading capitals of ML are lower-cased together: `mlModelProperties` of MLModelProperties.
+    """
     last = class_name.rpartition(".")[2]
     return re.sub(r"^(ML|[A-Z])", lambda match: match.group(1).lower(), last)
 
 
 def as_proposals(changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """The writes as MCPs for a metadata file. Run ids and preconditions are the replaying side's."""
+    """Return the changes as MCPs for a metadata file.
+
+    Run ids and preconditions are left out, because the importing side sets its own.
+    """
     records = []
     for change in changes:
-        whole = not change.path
+        is_whole = not change.path
         operation = {"op": change.operation, "path": pointer(change.path), "value": change.written}
         records.append(
             {
                 "entityType": entity_type(change.urn),
                 "entityUrn": change.urn,
-                "changeType": "UPSERT" if whole else "PATCH",
+                "changeType": "UPSERT" if is_whole else "PATCH",
                 "aspectName": change.aspect,
-                "aspect": {"json": change.written if whole else [operation]},
+                "aspect": {"json": change.written if is_whole else [operation]},
             }
         )
     return records

@@ -1,4 +1,4 @@
-"""A copy of a real DataHub in our own tables: recall, evidence and staleness go on while it is away."""
+"""A local copy of DataHub, so that recall, evidence and staleness checks keep working while DataHub is unavailable."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ TYPES = (
     "dataset", "container", "chart", "dashboard", "dataJob", "dataFlow", "domain", "glossaryTerm", "glossaryNode",
     "tag", "document", "dataProduct", "corpuser", "corpGroup", "structuredProperty",
 )  # fmt: skip
-AT_ONCE = 100
+PAGE_SIZE = 100  # entities
 
 
 class Mirrorable(Protocol):
-    """What a catalog has to offer to be copied."""
-
     def all_urns(self, kind: str, at_once: int) -> Iterator[list[str]]: ...
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]: ...
@@ -36,19 +34,19 @@ class Mirrored:
     entities: int = 0
     writes: int = 0  # aspects that were new or had changed
     removals: int = 0
-    changed: Sequence[str] = ()  # the entities of the last page that were new, had changed or were removed
+    changed: Sequence[str] = ()  # entities of the last page that were new, changed or removed
 
 
 def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirrored]:
-    """Copies every entity of these types; yields the running count after each page. What is unchanged writes
-    nothing, so that a second run is cheap; what DataHub has no longer is marked as removed.
+    """Copy all entities of these types, yielding the running count after each page.
 
-    Raises CatalogUnavailable or CatalogRefused; what was copied until then stays.
+    Unchanged aspects are not written, so a second run is cheap. Entities that DataHub no longer has are marked as
+    removed. Raises CatalogUnavailable or CatalogRefused; the pages copied before that are kept.
     """
     local, count, started = LocalCatalog(), Mirrored(), timezone.now()
     for kind in types:
         source_urns: set[str] = set()
-        for urns in catalog.all_urns(kind, AT_ONCE):
+        for urns in catalog.all_urns(kind, PAGE_SIZE):
             result = copy(catalog, urns)
             count.writes += result.writes
             count.changed = sorted(result.urns)
@@ -69,60 +67,59 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
 
 
 def copy(catalog: Mirrorable, urns: Sequence[str]) -> Written:
-    """Copy these entities as they are now. Returns which of them were new or had changed."""
     return put_many(_puts(catalog.read(urns, entity_view.ASPECTS)))
 
 
 def _puts(read: dict[str, dict[str, Aspect]]) -> Iterator[AspectWrite]:
     for urn, aspects in read.items():
-        if aspects["status"].value is None:  # it may be back after it had gone
+        if aspects["status"].value is None:  # an earlier copy may have marked it as removed
             aspects["status"] = Aspect({"removed": False})
         for name, aspect in aspects.items():
             if aspect.value is not None:
                 yield AspectWrite(urn, name, aspect.value, {"runId": "mirror", "version": str(aspect.version)})
 
 
-def age() -> datetime | None:
-    """When the last complete copy was begun; None if there is none."""
+def last_copied_at() -> datetime | None:
+    """Return when the last complete copy was started, or None if there is none."""
     row = CatalogCursor.objects.filter(name=CURSOR).first()
     return datetime.fromisoformat(row.value) if row else None
 
 
 class MirroredCatalog:
-    """DataHub, and its copy for reading while it does not answer. Writes always go to DataHub."""
+    """DataHub, with its copy for reads while DataHub is unavailable. Writes always go to DataHub."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.name = catalog.name
         self._catalog = catalog
         self._copy = LocalCatalog()
-        self.copied_at: datetime | None = None  # set while the copy answers
+        self.copied_at: datetime | None = None  # time of the copy if it served the last read
 
-    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
+    def _read_with_fallback(self, method: str, *args: Any, **options: Any) -> Any:
         try:
-            answer = getattr(self._catalog, method)(*args, **options)
+            result = getattr(self._catalog, method)(*args, **options)
         except CatalogUnavailable:
-            self.copied_at = age()
+            self.copied_at = last_copied_at()
             if self.copied_at is None:
                 raise
             return getattr(self._copy, method)(*args, **options)
         self.copied_at = None
-        return answer
+        return result
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
-        answer: dict[str, dict[str, Aspect]] = self._ask("read", urns, aspects)
-        return answer
+        found: dict[str, dict[str, Aspect]] = self._read_with_fallback("read", urns, aspects)
+        return found
 
     def existing(self, urns: Sequence[str]) -> set[str]:
-        answer: set[str] = self._ask("existing", urns)
-        return answer
+        found: set[str] = self._read_with_fallback("existing", urns)
+        return found
 
     def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:
-        answer: list[EntitySummary] = self._ask("search", query, types=types, limit=limit)
-        return answer
+        found: list[EntitySummary] = self._read_with_fallback("search", query, types=types, limit=limit)
+        return found
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
-        answer: list[LineageNode] = self._ask("lineage", urn, direction=direction, hops=hops, limit=limit)
-        return answer
+        nodes: list[LineageNode] = self._read_with_fallback("lineage", urn, direction=direction, hops=hops, limit=limit)
+        return nodes
 
     def write(self, write: Write, run: Run) -> None:
         self._catalog.write(write, run)

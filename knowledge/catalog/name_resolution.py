@@ -1,4 +1,4 @@
-"""Entities by the names that people type: `fernhill.sales.orders` is enough, and so is the end of it."""
+"""Resolution of names that people type to catalog entities: `fernhill.sales.orders`, or only the end of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CANDIDATES_SHOWN = 5
 
 
 def entities_like(text: str, *, kinds: Sequence[str] = ()) -> QuerySet[CatalogEntity]:
-    """Entities whose name contains the text, the best match first: the whole name, its beginning, its end."""
+    """Return the entities whose name contains the text, best first: whole name, last parts, beginning, anywhere."""
     rows = CatalogEntity.objects.filter(removed=False).defer("search")
     if kinds:
         rows = rows.filter(entity_type__in=kinds)
@@ -33,8 +33,10 @@ def entities_like(text: str, *, kinds: Sequence[str] = ()) -> QuerySet[CatalogEn
 
 
 def urn_of(text: str) -> str:
-    """The URN of the entity with this name; a URN stays what it is. Raises Invalid, naming the candidates where
-    several have the name."""
+    """Return the URN of the entity with this name. A URN is returned unchanged.
+
+    Raises Invalid with similar names if the name is unknown, and with the candidates if it is ambiguous.
+    """
     text = text.strip()
     if text.startswith("urn:li:"):
         urn: str = validate(Urn, text, "entity_urns")
@@ -45,8 +47,10 @@ def urn_of(text: str) -> str:
         return best[0].urn
     if best:
         candidates = "; ".join(f"{row} ({row.platform or row.entity_type})" for row in best[:CANDIDATES_SHOWN])
-        raise Invalid(f"{text[:80]!r} is the name of several", field="entity_urns", allowed=candidates)
-    near = "; ".join(str(row) for row in entities_like(text)[:CANDIDATES_SHOWN])
+        raise Invalid(f"{text[:80]!r} is ambiguous", field="entity_urns", allowed=candidates)
+    similar = "; ".join(str(row) for row in entities_like(text)[:CANDIDATES_SHOWN])
     raise Invalid(
-        f"{text[:80]!r} is not in the catalog", field="entity_urns", allowed=near or "a name of the catalog, or a URN"
+        f"{text[:80]!r} is not in the catalog",
+        field="entity_urns",
+        allowed=similar or "the name or URN of a catalog entity",
     )

@@ -1,4 +1,4 @@
-"""What search, pages and lineage read of the embedded catalog: derived from its aspects, rebuilt at any time."""
+"""Tables for search, pages and lineage, derived from the embedded catalog's aspects. They can always be rebuilt."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from knowledge.catalog.lineage_edges import edges
 from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
 from memories import extensions
 
-AT_ONCE = 500
-NAMED_FROM = 8  # characters of a name that is looked for in texts: a shorter one is a word
-DERIVED = ["entity_type", "name", "qualified_name", "description", "columns", "platform", "removed", "deprecated"]
+BATCH_SIZE = 500
+MIN_NAME_LENGTH = 8  # characters of names to search for in texts: shorter names are ordinary words
+FIELDS = ["entity_type", "name", "qualified_name", "description", "columns", "platform", "removed", "deprecated"]
 
 
 def refresh_entities(urns: Sequence[str]) -> None:
-    """Derives these entities' rows, and the lineage that their aspects tell of."""
     aspects: dict[str, dict[str, Value]] = {urn: {} for urn in urns}
     newest = CatalogAspect.objects.filter(urn__in=list(urns), is_latest=True, value__isnull=False)
     for urn, aspect, value in newest.values_list("urn", "aspect", "value"):
@@ -26,7 +25,7 @@ def refresh_entities(urns: Sequence[str]) -> None:
         [_entity(urn, values) for urn, values in aspects.items() if values],
         update_conflicts=True,
         unique_fields=["urn"],
-        update_fields=DERIVED,
+        update_fields=FIELDS,
     )
     current_edges = {(down, up, urn) for urn, values in aspects.items() for down, up in edges(urn, values)}
     stored_edges = set(
@@ -36,10 +35,10 @@ def refresh_entities(urns: Sequence[str]) -> None:
     new = current_edges - {(down, up, said_by) for down, up, said_by, _ in stored_edges}
     rows = [LineageEdge(downstream=down, upstream=up, said_by=said_by) for down, up, said_by in sorted(new)]
     LineageEdge.objects.bulk_create(rows, ignore_conflicts=True)
-    document_index.follow(urns)
+    document_index.update_rows(urns)
     names = CatalogEntity.objects.filter(urn__in=list(urns)).values_list("qualified_name", flat=True)
     for extension in extensions.registered():
-        extension.catalog_changed(urns, [name for name in names if len(name) >= NAMED_FROM])
+        extension.catalog_changed(urns, [name for name in names if len(name) >= MIN_NAME_LENGTH])
 
 
 def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:
@@ -49,7 +48,7 @@ def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:
         entity_type=entity_type(urn),
         name=entity.name[:500],
         qualified_name=entity.qualified_name[:500],
-        description=entity.description or entity.document_text[: entity_view.TEXT_FOUND],
+        description=entity.description or entity.document_text[: entity_view.MAX_SEARCHED_TEXT],
         columns=" ".join(column.path for column in entity.columns),
         platform=entity.platform[:100],
         removed=entity.removed,
@@ -58,8 +57,8 @@ def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:
 
 
 def rebuild() -> Iterator[int]:
-    """Derives all entities and all lineage anew; yields how many are done."""
+    """Rebuild all derived rows, yielding the number of entities done."""
     urns = list(CatalogAspect.objects.filter(is_latest=True).order_by("urn").values_list("urn", flat=True).distinct())
-    for start in range(0, len(urns), AT_ONCE):
-        refresh_entities(urns[start : start + AT_ONCE])
-        yield min(start + AT_ONCE, len(urns))
+    for start in range(0, len(urns), BATCH_SIZE):
+        refresh_entities(urns[start : start + BATCH_SIZE])
+        yield min(start + BATCH_SIZE, len(urns))

@@ -1,5 +1,4 @@
-"""What a person or an agent looks for in the catalog: by words, as the catalog itself finds them, and documents and
-glossary terms by what they mean."""
+"""Catalog search: by words in the catalog itself, and by meaning over documents and glossary terms."""
 
 from __future__ import annotations
 
@@ -12,29 +11,32 @@ from knowledge.catalog.interface import Catalog, EntitySummary
 from memories import embedding
 from memories.retrieval.rank_fusion import fuse
 
-MAX_UNSURE = 3  # of what may be meant
+MAX_UNSURE = 3  # weak matches by meaning
 
 
 @dataclass(frozen=True)
-class SearchHit:
+class SearchResult:
     entities: list[EntitySummary]
-    note: str = ""  # that nothing was looked for by its meaning, and why
+    note: str = ""  # why semantic search was left out
 
 
-def search(catalog: Catalog, query: str, *, types: Sequence[str] = (), limit: int = 10) -> SearchHit:
-    """The best first: words and what is surely meant, fused by reciprocal rank, then what may be meant. What is found
-    by its meaning says by which passage. Raises CatalogUnavailable or CatalogRefused."""
+def search(catalog: Catalog, query: str, *, types: Sequence[str] = (), limit: int = 10) -> SearchResult:
+    """Search the catalog, best matches first.
+
+    Matches by words and strong matches by meaning are fused by reciprocal rank, weak matches by meaning follow. Matches
+    by meaning carry their passage. Raises CatalogUnavailable or CatalogRefused.
+    """
     by_words = {entity.urn: entity for entity in catalog.search(query, types=types, limit=limit)}
-    if not query or not document_index.exist(types):
-        return SearchHit(list(by_words.values()))
+    if not query or not document_index.has_texts(types):
+        return SearchResult(list(by_words.values()))
     try:
         vector, _ = embedding.embed_one(query)
     except embedding.EmbedderUnavailable as error:
-        return SearchHit(list(by_words.values()), f"by words alone, not by meaning: {error}")
-    near = document_index.nearest_documents(vector, types, limit)
-    by_meaning = {match.entity.urn: replace(summary(match.entity), passage=match.passage) for match in near}
-    scores = fuse([by_words, [match.entity.urn for match in near if match.cosine >= document_index.COSINE_SURE]])
+        return SearchResult(list(by_words.values()), f"results are by words alone: {error}")
+    similar = document_index.nearest_documents(vector, types, limit)
+    by_meaning = {match.entity.urn: replace(summary(match.entity), passage=match.passage) for match in similar}
+    scores = fuse([by_words, [match.entity.urn for match in similar if match.cosine >= document_index.COSINE_SURE]])
     rest = [urn for urn in by_meaning if urn not in scores][:MAX_UNSURE]
     by_meaning |= {urn: replace(by_meaning[urn], is_unsure=True) for urn in rest}
     urns = [*sorted(scores, key=scores.__getitem__, reverse=True), *rest]
-    return SearchHit([by_meaning.get(urn) or by_words[urn] for urn in urns][:limit])
+    return SearchResult([by_meaning.get(urn) or by_words[urn] for urn in urns][:limit])

@@ -1,4 +1,4 @@
-"""A catalog as it is at one moment, for a page that asks the same things several times."""
+"""A read cache over a catalog, for a page that reads the same entities several times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from knowledge.catalog.interface import Aspect, Catalog, CatalogRefused, EntityS
 
 
 class Snapshot:
-    """Reads every entity once, with all its aspects; the catalog behind may be away, which raises as it does there."""
+    """Reads each entity at most once, with all its aspects. Errors of the catalog are passed on."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.name = catalog.name
@@ -38,4 +38,4 @@ class Snapshot:
         return self._catalog.lineage(urn, direction=direction, hops=hops, limit=limit)
 
     def write(self, write: Write, run: Run) -> None:
-        raise CatalogRefused("a snapshot is not written to")
+        raise CatalogRefused("a snapshot is read-only")

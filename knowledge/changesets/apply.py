@@ -1,6 +1,6 @@
-"""Applying approved insights to the catalog.
+"""Application of approved insights to the catalog.
 
-How each write is sent and its outcome kept is in sending.py, the way back in rollback.py.
+See writes.py for sending a single write and saving its outcome, and rollback.py for undoing a changeset.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from knowledge.changesets.change_request import Request
 from knowledge.changesets.planning import Planned, plan
 from knowledge.changesets.writes import DONE, CatalogWrite, catalog_of, delivery_queue_of, exclusive
 from knowledge.freshness import comparison
-from knowledge.insights.lifecycle import claim, mark_applied, release, require_curator, require_curator_of
+from knowledge.insights.lifecycle import bind, mark_applied, require_curator, require_curator_of, unbind
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
 from memories.contract.errors import Conflict, Forbidden, NotFound
@@ -33,11 +33,11 @@ from memories.outbox.delivery import deliver
 
 @dataclass(frozen=True)
 class Preview:
-    """What applying would do; nothing was written."""
+    """Planned changes that were not written."""
 
     entity_urn: str
     planned: list[Planned]
-    entities: Mapping[str, entity_view.EntityView]  # the entity as the catalog has it now
+    entities: Mapping[str, entity_view.EntityView]  # current state of the entity, by URN
 
 
 @dataclass(frozen=True)
@@ -51,36 +51,40 @@ class Applied:
 
 
 def preview(operation: Apply, *, caller: Caller) -> Preview:
-    """The changes with what stands at each path now. The same checks as apply."""
-    urn, requests, bound = _checked(caller, operation)
+    """Plan the changes without writing them, after the same checks as `apply`."""
+    urn, requests, insights = _validate(caller, operation)
     catalog = get_catalog()
-    planned = plan(catalog, urn, requests, caller.email, "preview", authors_of(bound))
+    planned = plan(catalog, urn, requests, caller.email, "preview", authors_of(insights))
     return Preview(urn, planned, {urn: entity_view.load_entity(catalog, urn)} if urn else {})
 
 
 def apply(operation: Apply, *, caller: Caller) -> Applied:
-    """Writes the changes for these approved insights. What fails half-way leaves a partial changeset, which can
-    be resumed or rolled back. Raises Conflict if somebody else is applying one of the insights."""
-    urn, requests, bound = _checked(caller, operation)
+    """Write the changes of approved insights to the catalog.
+
+    If a write fails after others have succeeded, the changeset is partial, and can be resumed or rolled back. If
+    nothing was written, it is failed, and the insights can be applied again. Raises Conflict if another changeset is
+    applying one of the insights.
+    """
+    urn, requests, insights = _validate(caller, operation)
     catalog = get_catalog()
     changeset = Changeset(
         entity_urn=urn,
-        persona=bound[0].record.persona,
-        personas=sorted({record.persona for insight in bound for record in _sides(insight)}),
+        persona=insights[0].record.persona,
+        personas=sorted({record.persona for insight in insights for record in _affected_records(insight)}),
         catalog=catalog.name,
-        insight_ids=[insight.pk.hex for insight in bound],
+        insight_ids=[insight.pk.hex for insight in insights],
         applied_by=caller.email,
     )
-    planned = plan(catalog, urn, requests, caller.email, changeset.pk.hex, authors_of(bound))
+    planned = plan(catalog, urn, requests, caller.email, changeset.pk.hex, authors_of(insights))
     with transaction.atomic():
         changeset.save(force_insert=True)
         Change.objects.bulk_create([_row(changeset, position, change) for position, change in enumerate(planned)])
-        claim([insight.pk for insight in bound], changeset)
+        bind([insight.pk for insight in insights], changeset)
     return _carry_out(caller, catalog, changeset)
 
 
 def resume(*, caller: Caller, changeset_id: UUID | str) -> Applied:
-    """Goes on with an interrupted or partial changeset; what landed already is not written again."""
+    """Continue an interrupted or partial changeset. Changes that landed are not written again."""
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
     if changeset.state not in (ChangesetState.PLANNED, ChangesetState.PARTIAL):
@@ -98,45 +102,44 @@ def get_changeset(caller: Caller, changeset_id: UUID | str) -> Changeset:
     return changeset
 
 
-def _checked(caller: Caller, operation: Apply) -> tuple[str, list[Request], list[Insight]]:
+def _validate(caller: Caller, operation: Apply) -> tuple[str, list[Request], list[Insight]]:
     require_curator(caller)
     ids = list(dict.fromkeys(operation.insight_ids))
-    bound = list(Insight.objects.visible_to(caller).filter(pk__in=ids).select_related("record", "replaces"))
-    if len(bound) != len(ids):
-        raise NotFound(f"{len(ids) - len(bound)} of these insights do not exist", field="insight_ids")
-    if wrong := [insight for insight in bound if insight.state != InsightState.APPROVED]:
-        states = ", ".join(f"{insight.pk.hex} is {insight.state}" for insight in wrong[:5])
+    insights = list(Insight.objects.visible_to(caller).filter(pk__in=ids).select_related("record", "replaces"))
+    if len(insights) != len(ids):
+        raise NotFound(f"{len(ids) - len(insights)} of these insights do not exist", field="insight_ids")
+    if not_approved := [insight for insight in insights if insight.state != InsightState.APPROVED]:
+        states = ", ".join(f"{insight.pk.hex} is {insight.state}" for insight in not_approved[:5])
         raise Conflict(f"only approved insights are applied: {states}", field="insight_ids")
-    for insight in bound:
+    for insight in insights:
         require_curator_of(caller, insight.record)
         if insight.record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(f"{insight.pk.hex} was {insight.record.status} by its owner", field="insight_ids")
+            raise Conflict(f"the memory of {insight.pk.hex} is {insight.record.status}", field="insight_ids")
         if insight.pending_edit:
-            raise Conflict(f"an edit of {insight.pk.hex} waits: decide it first", field="insight_ids")
+            raise Conflict(f"an edit of {insight.pk.hex} is pending: decide on it first", field="insight_ids")
         _require_both_sides(caller, insight)
-    return operation.entity_urn or "", operation.changes, bound
+    return operation.entity_urn or "", operation.changes, insights
 
 
 def _require_both_sides(caller: Caller, insight: Insight) -> None:
-    """What replaces a memory is applied by who sees that memory and curates for its persona."""
     replaced = insight.replaces
     if replaced is None:
         return
-    sees = MemoryRecord.objects.visible_to(caller).filter(pk=replaced.pk).exists()
-    if not sees or not caller.can_review_for(replaced.persona):
+    is_visible = MemoryRecord.objects.visible_to(caller).filter(pk=replaced.pk).exists()
+    if not is_visible or not caller.can_review_for(replaced.persona):
         raise Forbidden(
-            f"{insight.pk.hex} replaces a memory that you may not decide on: a curator of its persona who can see it "
-            "has to apply it",
+            f"{insight.pk.hex} replaces a memory that you may not decide on. A curator of that memory's persona who "
+            "can read it has to apply the insight",
             field="insight_ids",
         )
 
 
-def _sides(insight: Insight) -> list[MemoryRecord]:
+def _affected_records(insight: Insight) -> list[MemoryRecord]:
     return [insight.record, *([insight.replaces] if insight.replaces else [])]
 
 
-def authors_of(bound: Sequence[Insight]) -> list[str]:
-    return sorted({insight.record.created_by for insight in bound})
+def authors_of(insights: Sequence[Insight]) -> list[str]:
+    return sorted({insight.record.created_by for insight in insights})
 
 
 def _row(changeset: Changeset, position: int, planned: Planned) -> Change:
@@ -161,17 +164,17 @@ def _row(changeset: Changeset, position: int, planned: Planned) -> Change:
 def _carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applied:
     run = Run(changeset.run_id, changeset.applied_by, {"changeset": changeset.pk.hex})
     with exclusive(changeset), comparison.keep_baselines_current(changeset):
-        ledger = delivery_queue_of(changeset)
-        if ledger.open.exists():  # until it is settled: a kill leaves it so
+        queue = delivery_queue_of(changeset)
+        if queue.open.exists():
+            # If the process crashes before _settle, some changes may have been written.
             Changeset.objects.filter(pk=changeset.pk).update(state=ChangesetState.PARTIAL)
-        for change in deliver(ledger, CatalogWrite(catalog, run)):
+        for change in deliver(queue, CatalogWrite(catalog, run)):
             if change.outcome not in DONE:
                 break
         return _settle(caller, changeset)
 
 
 def _settle(caller: Caller, changeset: Changeset) -> Applied:
-    """The changeset's state from its changes' outcomes, and what follows for its insights."""
     changes = list(changeset.changes.all())
     outcomes = {change.outcome for change in changes}
     marked = 0
@@ -183,7 +186,7 @@ def _settle(caller: Caller, changeset: Changeset) -> Applied:
         changeset.state = ChangesetState.PARTIAL
     else:
         changeset.state = ChangesetState.FAILED
-        release(changeset)
+        unbind(changeset)
     changeset.finished_at = timezone.now()
     changeset.save(update_fields=["state", "error", "finished_at"])
     return Applied(changeset, changes, marked)

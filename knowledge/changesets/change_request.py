@@ -1,4 +1,4 @@
-"""A requested change, what a plan for it may look at, and the steps it returns."""
+"""Requested catalog changes, the context in which they are planned, and the steps of a plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_DETAIL = 10_000
 MAX_TARGET = 500
 
 
-PROPOSED_ONLY = {"current_value", "source_insight_ids"}  # what synthesize adds for the reader
+PROPOSED_ONLY = {"current_value", "source_insight_ids"}  # keys that synthesize adds for information, ignored here
 OLDER_NAMES = {"action_type": "change_type", "suggested_value": "detail"}
 LongText = Annotated[str, Text(0, MAX_DETAIL)]
 
@@ -49,9 +49,9 @@ class Request(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Beside the types it says what each takes, so that nobody has to look it up."""
+        """Describe in the schema what each change type expects, so that agents need no further documentation."""
         schema = handler.resolve_ref_schema(handler(core))
-        name = next(iter(schema["properties"]))  # change_type, or the name that insights give it
+        name = next(iter(schema["properties"]))  # change_type, or its alias action_type
         schema["properties"][name] = {**schema["properties"][name], "description": usage()}
         del schema["description"]
         return schema
@@ -59,7 +59,7 @@ class Request(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _rename(cls, value: Any) -> Any:
-        """The same under the names that insights and syntheses give it."""
+        """Accept the field names of insights and of synthesize, too."""
         if not isinstance(value, Mapping):
             return value
         fields = {OLDER_NAMES.get(name, name): item for name, item in value.items() if name not in PROPOSED_ONLY}
@@ -73,7 +73,7 @@ class Request(BaseModel):
         return query_sql
 
     def as_action(self) -> dict[str, str]:
-        """As an insight keeps it."""
+        """Return the form in which `Insight.suggested_actions` stores the change."""
         extras = {"query_sql": self.query_sql, "query_description": self.query_description}
         texts = {name: text for name, text in extras.items() if text}
         return {"action_type": self.change_type, "target": self.target, "detail": self.detail, **texts}
@@ -87,15 +87,15 @@ class Action(Request):
 
 @dataclass(frozen=True)
 class Context:
-    """What a plan may look at: the entity, what the catalog says of it now, who asks, and in which changeset."""
+    """Input of a plan function."""
 
-    urn: str
-    facts: EntityView | None
-    actor: str
-    changeset: str
+    urn: str  # the entity to change; "" if the change needs none
+    entity: EntityView | None  # its current state
+    actor: str  # e-mail address of the curator
+    changeset: str  # id in hex, or "preview"
     find_term: Callable[[str], str]  # the URN of a glossary term with this name, or ""
     exists: Callable[[str], bool]  # whether the catalog has an entity with this URN
-    authors: tuple[str, ...] = ()  # who wrote the insights that the changes come from
+    authors: tuple[str, ...] = ()  # e-mail addresses of the insights' authors
 
     @property
     def stamp(self) -> dict[str, Any]:
@@ -107,26 +107,26 @@ class ChangeType:
     """One kind of change to the catalog."""
 
     name: str
-    kinds: tuple[str, ...]  # entity types that it suits; empty: it needs no entity
+    kinds: tuple[str, ...]  # entity types that it applies to; empty if it needs no entity
     plan: Callable[[Request, Context], list[Step]]
-    says: str  # for people: what it does
-    target: str = ""
-    detail: str = ""
+    label: str  # label for people
+    target: str = ""  # expected target, in words
+    detail: str = ""  # expected detail, in words
 
 
 @dataclass(frozen=True)
 class Step:
-    """A write, and whether it makes an entity that was not there."""
+    """A write, and whether it creates the entity."""
 
     write: Write
     creates: bool = False
 
 
 def usage() -> str:
-    """Target and detail of each change type; those that take the same together."""
+    """Return the expected target and detail of all change types, grouping types that expect the same."""
     names: dict[tuple[str, str], list[str]] = {}
-    for entry in CHANGE_TYPES.values():
-        names.setdefault((entry.target or "-", entry.detail or "-"), []).append(entry.name)
+    for change_type in CHANGE_TYPES.values():
+        names.setdefault((change_type.target or "-", change_type.detail or "-"), []).append(change_type.name)
     groups = [f"{', '.join(group)}: {target} | {detail}" for (target, detail), group in names.items()]
     return f"target | detail of each: {'; '.join(groups)}."
 

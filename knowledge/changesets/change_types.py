@@ -1,7 +1,7 @@
-"""The catalog changes that a curator can make, each in one entry: which entities it suits, what it writes where.
+"""The catalog changes that a curator can make: the entity types that each applies to, and the writes that it plans.
 
-The way back needs no entry: every write keeps what stood at its path before, and is undone by putting that back;
-an entity that was created is soft-deleted. A new change type is one function and one line in CHANGE_TYPES.
+A new change type needs a plan function and an entry in BUILT_IN. It needs no code for rolling back: every write keeps
+the previous value, which is restored, and a created entity is soft-deleted.
 """
 
 from __future__ import annotations
@@ -48,19 +48,21 @@ TAGGABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
 
 
 def _column(request: Request, context: Context) -> str:
-    """The exact path of the column that the target names, or nothing. A column that isn't there is refused:
-    the catalog would take the write and show it nowhere."""
+    """Return the exact path of the column that the target names, or "" if it names none.
+
+    Raises Invalid for an unknown column, because the catalog would accept the write and never show it.
+    """
     if not request.target.startswith(COLUMN):
         return ""
     name = request.target.removeprefix(COLUMN).strip()
-    match = context.facts.column(name) if context.facts else None
+    match = context.entity.column(name) if context.entity else None
     if match is None:
-        names = ", ".join(column.simple_path for column in (context.facts.columns if context.facts else [])[:30])
+        names = ", ".join(column.simple_path for column in (context.entity.columns if context.entity else [])[:30])
         raise Invalid(f"there is no column {name!r}", field="target", allowed=names or "none: it has no schema")
     return match.path
 
 
-# -- the plans -----------------------------------------------------------------------------------------------
+# -- plan functions ------------------------------------------------------------------------------------------
 
 
 def update_description(request: Request, context: Context) -> list[Step]:
@@ -74,7 +76,7 @@ def update_description(request: Request, context: Context) -> list[Step]:
 def _association(
     aspect: str, list_name: str, key: str, kind: str, adds: bool
 ) -> Callable[[Request, Context], list[Step]]:
-    """Tags and terms, of an entity or of a column."""
+    """Return the plan function that adds or removes a tag or term of an entity or column."""
 
     def plan(request: Request, context: Context) -> list[Step]:
         urn = make_urn(kind, detail_of(request, f"a {kind}'s name or URN"))
@@ -126,7 +128,7 @@ def _structured_property(request: Request, context: Context) -> str:
 
 
 def set_structured_property(request: Request, context: Context) -> list[Step]:
-    """The whole list of values: one, or a JSON array of texts and numbers."""
+    """Replace all values of a property. `detail` is one value, or a JSON array of texts and numbers."""
     text = detail_of(request, "a value, or a JSON array of values")
     try:
         value = json.loads(text)
@@ -290,13 +292,14 @@ BUILT_IN = (
 )
 
 
-def suits(request: Request, urn: str) -> None:
-    """Raises Invalid if the change can't be made to this kind of entity."""
-    entry = CHANGE_TYPES[request.change_type]
-    if not entry.kinds:
+def check_entity_type(request: Request, urn: str) -> None:
+    change_type = CHANGE_TYPES[request.change_type]
+    if not change_type.kinds:
         return
     if not urn:
-        raise Invalid("is missing", field="entity_urn", allowed=f"the entity that {entry.name} changes")
-    kinds = ("dataset",) if request.target.startswith(COLUMN) and entry.target.startswith("empty") else entry.kinds
-    if entity_type(urn) not in kinds:
-        raise Invalid(f"{entry.name} does not suit a {entity_type(urn)}", field="change_type", allowed=", ".join(kinds))
+        raise Invalid("is missing", field="entity_urn", allowed=f"the entity that {change_type.name} changes")
+    changes_column = request.target.startswith(COLUMN) and change_type.target.startswith("empty")
+    types = ("dataset",) if changes_column else change_type.kinds
+    if entity_type(urn) not in types:
+        message = f"{change_type.name} can't be applied to a {entity_type(urn)}"
+        raise Invalid(message, field="change_type", allowed=", ".join(types))

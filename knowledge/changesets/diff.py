@@ -1,4 +1,4 @@
-"""Catalog changes as people read them: what it is about, the text before and after, what became of it."""
+"""Readable diffs of catalog changes: title, text before and after, outcome."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ TITLES = {
     "promptInfo": "Prompt",
     "status": "Status",
 }
-# What is written beside a document or a query for the catalog's sake.
+# Aspects that are written along with a document or query and that tell a reader nothing.
 BOOKKEEPING = {"documentSettings", "subTypes", "querySubjects"}
-# Bookkeeping inside of values, which tells a reader nothing.
+# Keys within values that tell a reader nothing.
 STAMPS = {"createStamp", "created", "lastModified", "lastUpdated", "actor", "source", "decommissionTime", "termSource"}
 
 
 @dataclass(frozen=True)
 class Readable:
-    """One change. Without `had_before` nothing stood there; with `removes` nothing will."""
+    """One change as text. `had_before` is False if there was no value; `removes` is True if there will be none."""
 
     title: str
     urn: str
@@ -50,7 +50,7 @@ class Readable:
     outcome: str
     error: str = ""
     position: int = 0
-    ingested: bool = False  # the text before was written by ingestion, and stays there below ours
+    ingested: bool = False  # `before` was written by ingestion: the new text hides it and leaves it in place
     name: str = ""
 
     @property
@@ -65,7 +65,7 @@ class Readable:
 def of_planned(
     planned: Sequence[Planned], entities: Mapping[str, entity_view.EntityView] | None = None
 ) -> list[Readable]:
-    """Changes not made yet. A description that only ingestion wrote is shown as what stands there now."""
+    """Return planned changes as text. If only ingestion wrote a description, that is shown as the text before."""
     changes = []
     names = names_in([(change.step.write.urn, change.step.write.value) for change in planned])
     for position, change in enumerate(planned):
@@ -94,7 +94,10 @@ def of_planned(
 
 
 def ingested_description(entity: entity_view.EntityView | None, path: Sequence[str]) -> Any:
-    """The description that ingestion wrote, where nobody has laid one over it; ABSENT for any other path."""
+    """Return the ingested description at this path, or ABSENT if there is none or the path is no description.
+
+    Only call it if there is no edited description, which would be returned instead.
+    """
     if entity is None or tuple(path[-1:]) != ("description",):
         return ABSENT
     if len(path) == 1:
@@ -104,7 +107,7 @@ def ingested_description(entity: entity_view.EntityView | None, path: Sequence[s
 
 
 def of_changes(changes: Iterable[Change], *, back: bool = False) -> list[Readable]:
-    """Changes as they were made; with `back`, their way back: from what was written to what stood there before."""
+    """Return changes as text. With `back`, return their reversal: from the written value to the previous one."""
     rows = [change for change in changes if change.aspect not in BOOKKEEPING or change.error]
     names = names_in([(change.urn, change.written) for change in rows])
     return [_of_change(change, names, back) for change in rows]
@@ -128,7 +131,7 @@ def _of_change(change: Change, names: Mapping[str, str], back: bool) -> Readable
 
 
 def names_in(writes: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    """What the entities that are written, or written of, are called: by the writes themselves, or by the catalog."""
+    """Return display names of the entities in these (URN, value) pairs, from the values or else the catalog."""
     text = json.dumps([[urn, value] for urn, value in writes], default=str)
     urns = set(re.findall(r"urn:li:(?:glossaryTerm|document|incident|query|prompt):[^\"\\,)\s]+", text))
     if not urns:
@@ -142,7 +145,7 @@ def names_in(writes: Sequence[tuple[str, Any]]) -> dict[str, str]:
 
 
 def title(aspect: str, path: Sequence[str]) -> str:
-    """What a path of an aspect is called: `Description of column amount`."""
+    """Return a label for a path of an aspect, such as `Description of column amount`."""
     if aspect == "editableSchemaMetadata" and len(path) > 2:
         label = "Description" if path[2] == "description" else TITLES.get(path[2], words(path[2]))
         return f"{label} of column {entity_view.simple_path(path[1])}"
@@ -152,13 +155,13 @@ def title(aspect: str, path: Sequence[str]) -> str:
 
 
 def words(name: str) -> str:
-    """`editableThing` as `Editable thing`."""
+    """Return `Editable thing` for `editableThing`."""
     spaced = "".join(f" {c.lower()}" if c.isupper() else c for c in name)
     return spaced.strip().capitalize()
 
 
 def text_of(value: Any, names: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A value in plain words: names instead of URNs, a line a field, no bookkeeping."""
+    """Return a value as text: names instead of URNs, one line per field, without the keys in STAMPS."""
     if isinstance(value, Mapping):
         return _lines(value, names)
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""Changes that make an entity of its own: glossary terms, documents, incidents, queries, prompts.
+"""Changes that create entities: glossary terms, documents, incidents, queries, properties and prompts.
 
-Their URNs follow from their names, so that applying the same again makes nothing twice.
+URNs are derived from names, so that repeating a write does not create a second entity.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.contract.fields import Text
 from memories.contract.operations import validate
 
-NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # so that the same name makes the same URN
-RESERVED_PROMPTS = frozenset({"analyse_data_set", "capture_guidance", "capture_this"})  # as the MCP server has them
+NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # for reproducible URNs
+RESERVED_PROMPTS = frozenset({"analyse_data_set", "capture_guidance", "capture_this"})  # built into the MCP server
 ATTACHABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
 VALUE_TYPES = ("string", "number", "date", "urn", "rich_text")
 PROPERTY_OF = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow", "glossaryTerm", "domain")
-# How a created entity is taken back where that is not a soft delete: path and value of its own aspect.
-TAKEN_BACK: dict[str, tuple[tuple[str, ...], str]] = {"incidentInfo": (("status", "state"), "RESOLVED")}
+# Path and value that undo a creation, for aspects whose entities are not soft-deleted.
+UNDO_CREATION: dict[str, tuple[tuple[str, ...], str]] = {"incidentInfo": (("status", "state"), "RESOLVED")}
 
 
 def create_glossary_term(request: Request, context: Context) -> list[Step]:
@@ -38,13 +38,12 @@ def create_glossary_term(request: Request, context: Context) -> list[Step]:
 
 
 def add_context_document(request: Request, context: Context) -> list[Step]:
-    """Published, so that DataHub's own agents find it (search_documents)."""
     title = validate(Annotated[str, Text(3, 200)], request.target, "target")
     urn = f"urn:li:document:insight-{uuid.uuid5(NAMESPACE, f'{context.changeset} {title}')}"
     info: dict[str, Any] = {
         "title": title,
         "source": {"sourceType": "NATIVE"},
-        "status": {"state": "PUBLISHED"},
+        "status": {"state": "PUBLISHED"},  # DataHub's own agents only find published documents (search_documents)
         "contents": {"text": detail_of(request, "the document's text")},
         "created": context.stamp,
         "lastModified": context.stamp,
@@ -67,7 +66,7 @@ def _document(request: Request) -> str:
 def update_context_document(request: Request, context: Context) -> list[Step]:
     urn = _document(request)
     steps = [add(urn, "documentInfo", ("contents",), {"text": detail_of(request, "the document's new text")})]
-    if request.query_sql.strip():  # the older systems' way to say a new title
+    if request.query_sql.strip():  # older clients pass a new title here
         steps.append(
             add(urn, "documentInfo", ("title",), validate(Annotated[str, Text(3, 200)], request.query_sql, "query_sql"))
         )
@@ -79,7 +78,7 @@ def remove_context_document(request: Request, context: Context) -> list[Step]:
 
 
 def define_structured_property(request: Request, context: Context) -> list[Step]:
-    """A property that entities may carry: its values are of one type, a string unless it says otherwise."""
+    """Define a structured property. The type of its values is in `query_description`, string by default."""
     name = validate(Annotated[str, Text(2, 200)], request.target, "target")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
         raise Invalid(f"{name!r} is not a valid property name", field="target", allowed="letters, digits, . - and _")
@@ -140,14 +139,14 @@ def add_curated_query(request: Request, context: Context) -> list[Step]:
 
 
 def add_prompt(request: Request, context: Context) -> list[Step]:
-    """A prompt that our own MCP server offers to everybody; it is kept in our tables, whichever catalog is used."""
+    """Publish a prompt to all users of our MCP server. It is stored in our tables, whichever catalog is configured."""
     name = validate(Annotated[str, Text(3, 60)], request.target, "target")
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise Invalid(
             f"{name!r} is not a valid prompt name", field="target", allowed="lower-case letters, digits, - and _"
         )
     if name in RESERVED_PROMPTS:
-        raise Conflict(f"{name!r} is a prompt of Commonplace's own", field="target", allowed="another name")
+        raise Conflict(f"{name!r} is the name of a built-in prompt", field="target", allowed="another name")
     info = {
         "name": name,
         "text": detail_of(request, "the prompt's text"),

@@ -1,4 +1,4 @@
-"""From requested changes to writes: which path gets which value, and what stands there now."""
+"""Planning of requested changes: the writes that they need, and the current value at each path."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from knowledge.catalog import entity_view
 from knowledge.catalog.interface import Aspect, Catalog, Value, entity_type
 from knowledge.catalog.json_patch import ABSENT, equal, patched, value_at
 from knowledge.changesets.change_request import CHANGE_TYPES, Context, Request, Step, add
-from knowledge.changesets.change_types import suits
-from knowledge.changesets.new_entities import TAKEN_BACK
+from knowledge.changesets.change_types import check_entity_type
+from knowledge.changesets.new_entities import UNDO_CREATION
 from memories.contract.errors import Conflict, NotFound
 
 
 @dataclass(frozen=True)
 class Planned:
-    """`before` is ABSENT where nothing stands: that is not the same as an empty value."""
+    """A planned write. `before` is ABSENT if there is no value, which differs from an empty value."""
 
     request: int
     change_type: str
@@ -39,59 +39,61 @@ def plan(
     changeset: str,
     authors: Sequence[str] = (),
 ) -> list[Planned]:
-    """All writes with their before-images, in order; a later one sees what an earlier one leaves. Nothing is
-    written. Raises Invalid, NotFound or Conflict if any change can't be made: all or nothing."""
+    """Return all writes in order, each with the value before it. Nothing is written.
+
+    The value before a write includes the effect of earlier writes. Raises Invalid, NotFound or Conflict if any of the
+    changes can't be made.
+    """
     for request in requests:
-        suits(request, urn)
+        check_entity_type(request, urn)
     context = Context(
         urn,
-        _facts(catalog, urn),
+        _load_entity(catalog, urn),
         actor,
         changeset,
-        lambda name: _term(catalog, name),
+        lambda name: _find_term(catalog, name),
         lambda target: bool(catalog.existing([target])),
         tuple(authors),
     )
     steps = [
-        (n, request, step)
-        for n, request in enumerate(requests)
-        for step in _revived(catalog, CHANGE_TYPES[request.change_type].plan(request, context))
+        (number, request, step)
+        for number, request in enumerate(requests)
+        for step in _with_undeletion(catalog, CHANGE_TYPES[request.change_type].plan(request, context))
     ]
-    values = _values(catalog, [step for _, _, step in steps])
+    values = _current_values(catalog, [step for _, _, step in steps])
     planned = []
-    revived = {step.write.urn for _, _, step in steps if step.write.aspect == "status"}
+    undeleted = {step.write.urn for _, _, step in steps if step.write.aspect == "status"}
     for number, request, step in steps:
         write, key = step.write, (step.write.urn, step.write.aspect)
         before = value_at(write.aspect, values[key], write.path)
-        is_there = step.creates and before is not ABSENT and write.urn not in revived
-        if is_there and not equal(before, write.value):
-            raise Conflict(f"{write.urn} is there already", field="changes")
+        exists = step.creates and before is not ABSENT and write.urn not in undeleted
+        if exists and not equal(before, write.value):
+            raise Conflict(f"{write.urn} already exists", field="changes")
         planned.append(Planned(number, request.change_type, step, before))
         values[key] = patched(write.aspect, values[key], write.path, write.operation, write.value)
     _require_documents(catalog, planned)
     return planned
 
 
-def _revived(catalog: Catalog, steps: Sequence[Step]) -> list[Step]:
-    """Steps that make an entity which was there and is soft-deleted, for example by a roll-back, bring it back."""
-    creations = [step for step in steps if step.creates and step.write.aspect not in TAKEN_BACK]
+def _with_undeletion(catalog: Catalog, steps: Sequence[Step]) -> list[Step]:
+    """Add steps that undelete the created entities if they were soft-deleted before, for example by a rollback."""
+    creations = [step for step in steps if step.creates and step.write.aspect not in UNDO_CREATION]
     read = catalog.read([step.write.urn for step in creations], ["status"]) if creations else {}
     removed_urns = [urn for urn, aspects in read.items() if (aspects["status"].value or {}).get("removed")]
     return [*steps, *(add(urn, "status", ("removed",), False) for urn in removed_urns)]
 
 
-def _facts(catalog: Catalog, urn: str) -> entity_view.EntityView | None:
+def _load_entity(catalog: Catalog, urn: str) -> entity_view.EntityView | None:
     if not urn:
         return None
     entity = entity_view.load_entity(catalog, urn)
     if not entity.is_known or entity.removed:
-        fault = "was removed from the catalog" if entity.is_known else "is not in the catalog"
-        raise NotFound(f"{urn} {fault}", field="entity_urn")
+        problem = "was removed from the catalog" if entity.is_known else "is not in the catalog"
+        raise NotFound(f"{urn} {problem}", field="entity_urn")
     return entity
 
 
-def _values(catalog: Catalog, steps: Sequence[Step]) -> dict[tuple[str, str], Value | None]:
-    """What each touched aspect holds now."""
+def _current_values(catalog: Catalog, steps: Sequence[Step]) -> dict[tuple[str, str], Value | None]:
     names_by_urn: dict[str, set[str]] = {}
     for step in steps:
         names_by_urn.setdefault(step.write.urn, set()).add(step.write.aspect)
@@ -100,13 +102,12 @@ def _values(catalog: Catalog, steps: Sequence[Step]) -> dict[tuple[str, str], Va
     return {(urn, aspect): read[urn][aspect].value for urn, names in names_by_urn.items() for aspect in names}
 
 
-def _term(catalog: Catalog, name: str) -> str:
+def _find_term(catalog: Catalog, name: str) -> str:
     matches = catalog.search(name, types=["glossaryTerm"], limit=20)
     return next((term.urn for term in matches if term.name.casefold() == name.casefold()), "")
 
 
 def _require_documents(catalog: Catalog, planned: Sequence[Planned]) -> None:
-    """A document that is to be changed or removed has to be there."""
     changing = {"update_context_document", "remove_context_document"}
     documents = {change.step.write.urn for change in planned if change.change_type in changing}
     for missing in documents - catalog.existing(sorted(documents)) if documents else set():

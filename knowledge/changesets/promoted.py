@@ -1,4 +1,4 @@
-"""What has become knowledge of the catalog: the entities that applied insights changed, with their sources."""
+"""Promoted knowledge: the catalog entities that applied insights have changed, with the memories behind them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet
 
-SHOWN = 40
+MAX_ENTITIES = 40
 KINDS = {"entities": "Entities", "glossary": "Glossary", "documents": "Documents"}
 GLOSSARY, DOCUMENTS = Q(urn__startswith="urn:li:glossary"), Q(urn__startswith="urn:li:document")
 
 
 @dataclass(frozen=True)
 class Promoted:
-    """One entity with what insights have written about it."""
-
     urn: str
     last: datetime
     changes: int
@@ -42,7 +40,6 @@ def _written_changes() -> Any:
 
 
 def counts() -> dict[str, int]:
-    """How many entities of each kind carry something that was promoted."""
     row: dict[str, int] = _written_changes().aggregate(
         glossary=Count("urn", distinct=True, filter=GLOSSARY),
         documents=Count("urn", distinct=True, filter=DOCUMENTS),
@@ -52,25 +49,26 @@ def counts() -> dict[str, int]:
 
 
 def newest(caller: Caller, kind: str) -> list[Promoted]:
-    """The entities changed last, with the memories that the changes came from."""
-    narrowed = {"glossary": GLOSSARY, "documents": DOCUMENTS}.get(kind, ~GLOSSARY & ~DOCUMENTS)
+    condition = {"glossary": GLOSSARY, "documents": DOCUMENTS}.get(kind, ~GLOSSARY & ~DOCUMENTS)
     rows = list(
         _written_changes()
-        .filter(narrowed)
+        .filter(condition)
         .values("urn")
-        .annotate(last=Max("changeset__created_at"), n=Count("pk"), sets=ArrayAgg("changeset_id", distinct=True))
-        .order_by("-last", "urn")[:SHOWN]
+        .annotate(
+            last=Max("changeset__created_at"), count=Count("pk"), changesets=ArrayAgg("changeset_id", distinct=True)
+        )
+        .order_by("-last", "urn")[:MAX_ENTITIES]
     )
     entities = CatalogEntity.objects.defer("search").in_bulk([row["urn"] for row in rows])
-    sources = _sources(caller, [pk for row in rows for pk in row["sets"]])
+    sources = _sources(caller, [pk for row in rows for pk in row["changesets"]])
     return [
         Promoted(
             urn=row["urn"],
             last=row["last"],
-            changes=row["n"],
+            changes=row["count"],
             name=str(entities[row["urn"]]) if row["urn"] in entities else short_name(row["urn"]),
             description=entities[row["urn"]].description if row["urn"] in entities else "",
-            sources=[record for pk in row["sets"] for record in sources.get(pk, [])],
+            sources=[record for pk in row["changesets"] for record in sources.get(pk, [])],
         )
         for row in rows
     ]
@@ -86,8 +84,8 @@ def _sources(caller: Caller, changesets: Sequence[UUID]) -> dict[UUID, list[Memo
 
 
 def about(caller: Caller, urn: str) -> tuple[MemoryRecordQuerySet, InsightQuerySet]:
-    """The living memories about an entity, and the insights about it that are not decided or not applied."""
+    """Return the active and stale memories about an entity, and its insights that are pending or approved."""
     memories = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
     memories = memories.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("search")
-    open_ones = Insight.objects.visible_to(caller).about(urn).select_related("record")
-    return memories, open_ones.filter(state__in=[InsightState.PENDING, InsightState.APPROVED])
+    insights = Insight.objects.visible_to(caller).about(urn).select_related("record")
+    return memories, insights.filter(state__in=[InsightState.PENDING, InsightState.APPROVED])

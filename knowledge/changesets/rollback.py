@@ -1,4 +1,4 @@
-"""Taking a changeset back, value by value; and writing it again where the catalog has lost it."""
+"""Rollback of changesets, value by value, and replay of values that the catalog has lost."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from django.utils import timezone
 
 from knowledge.catalog.interface import Catalog, Run, Write
 from knowledge.changesets.apply import get_changeset
-from knowledge.changesets.new_entities import TAKEN_BACK
+from knowledge.changesets.new_entities import UNDO_CREATION
 from knowledge.changesets.writes import (
     DONE,
     as_before,
     as_written,
     catalog_of,
     exclusive,
-    is_taken_back,
+    is_creation_undone,
     note,
     value_now,
 )
@@ -39,55 +39,60 @@ class RolledBack:
 
 
 def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool = False) -> RolledBack:
-    """Puts back what stood at each path, where the value is still the one we wrote. Otherwise Conflict, naming
-    the paths; with `skip_conflicts` those are left as they are and the rest is put back."""
+    """Restore the previous value at each path whose value is still the one we wrote.
+
+    Raises Conflict, naming the paths, if others have changed a value. With `skip_conflicts`, those values are left as
+    they are and the rest is restored.
+    """
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
     if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
         raise Conflict(f"is {changeset.get_state_display().lower()} already", field="changeset_id")
     catalog = catalog_of(changeset)
     with exclusive(changeset), comparison.keep_baselines_current(changeset):
-        return _put_back(caller, catalog, changeset, skip_conflicts)
+        return _restore(caller, catalog, changeset, skip_conflicts)
 
 
 def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> list[tuple[Change, bool]]:
-    """What rolling back would touch, newest first, and whether each value is still the one we wrote."""
+    """Return the changes to undo, newest first, each with whether its value is still the one we wrote."""
     changeset = get_changeset(caller, changeset_id)
     catalog = catalog_of(changeset)
-    return [(change, as_written(change, value_now(catalog, change))) for change in _landed(changeset)]
+    return [(change, as_written(change, value_now(catalog, change))) for change in _changes_to_undo(changeset)]
 
 
-def _landed(changeset: Changeset) -> list[Change]:
-    """Changes to undo, last first. A later change of the same path stands for all of them."""
+def _changes_to_undo(changeset: Changeset) -> list[Change]:
     states = [ChangeOutcome.LANDED, ChangeOutcome.SENDING, ChangeOutcome.REVERTING]
     newest: dict[tuple[Any, ...], Change] = {}
     for change in changeset.changes.filter(outcome__in=states).order_by("position"):
         key = (change.urn, change.aspect, tuple(change.path))
         if first := newest.get(key):
+            # Several writes of one path are undone as one: from the last written value to the one before the first.
             change.had_before, change.before, change.creates = first.had_before, first.before, first.creates
         newest[key] = change
     return sorted(newest.values(), key=lambda change: -change.position)
 
 
-def _put_back(caller: Caller, catalog: Catalog, changeset: Changeset, skip_conflicts: bool) -> RolledBack:
-    changes = _landed(changeset)
+def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_conflicts: bool) -> RolledBack:
+    changes = _changes_to_undo(changeset)
     created = {change.urn for change in changes if change.creates}
     own_changes: list[Change] = []
     conflicts: list[Change] = []
     for change in changes:
         current = value_now(catalog, change)
-        resumed = (change.outcome != ChangeOutcome.LANDED and as_before(change, current)) or is_taken_back(
+        resumed = (change.outcome != ChangeOutcome.LANDED and as_before(change, current)) or is_creation_undone(
             change, current
         )
         (own_changes if resumed or as_written(change, current) else conflicts).append(change)
     if conflicts and not skip_conflicts:
         paths = "; ".join(f"{change.urn} {change}" for change in conflicts[:5])
         raise Conflict(
-            f"changed by others since: {paths}", field="changeset_id", allowed="skip_conflicts to leave those"
+            f"changed by others since: {paths}",
+            field="changeset_id",
+            allowed="skip_conflicts, which leaves those as they are",
         )
     run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
     for change in own_changes:
-        _revert(catalog, change, run, with_its_entity=change.urn in created and not change.creates)
+        _revert(catalog, change, run, entity_is_deleted=change.urn in created and not change.creates)
     for change in conflicts:
         note(change, ChangeOutcome.CONFLICT, "changed by others since then; left as it is")
     changeset.changes.filter(outcome=ChangeOutcome.LANDED).update(outcome=ChangeOutcome.REVERTED)
@@ -100,10 +105,10 @@ def _put_back(caller: Caller, catalog: Catalog, changeset: Changeset, skip_confl
     return RolledBack(changeset, own_changes, conflicts, skipped, returned)
 
 
-def _revert(catalog: Catalog, change: Change, run: Run, *, with_its_entity: bool) -> None:
-    """The inverse of one write. What was written on an entity that we created goes with that."""
+def _revert(catalog: Catalog, change: Change, run: Run, *, entity_is_deleted: bool) -> None:
     current = value_now(catalog, change)
-    if with_its_entity or as_before(change, current) or is_taken_back(change, current):
+    # A change of an entity that the changeset created is undone by deleting the entity.
+    if entity_is_deleted or as_before(change, current) or is_creation_undone(change, current):
         return note(change, ChangeOutcome.REVERTED)
     note(change, ChangeOutcome.REVERTING)
     catalog.write(inverse(change), run)
@@ -111,9 +116,8 @@ def _revert(catalog: Catalog, change: Change, run: Run, *, with_its_entity: bool
 
 
 def inverse(change: Change) -> Write:
-    """A created entity is soft-deleted; a value is put back; what was absent is removed."""
-    if change.creates and change.aspect in TAKEN_BACK:
-        path, value = TAKEN_BACK[change.aspect]
+    if change.creates and change.aspect in UNDO_CREATION:
+        path, value = UNDO_CREATION[change.aspect]
         return Write(change.urn, change.aspect, path, "add", value)
     if change.creates:
         return Write(change.urn, "status", ("removed",), "add", True)
@@ -124,7 +128,7 @@ def inverse(change: Change) -> Write:
 
 
 def replay(*, caller: Caller, changeset_id: UUID | str) -> tuple[int, int]:
-    """Writes an applied changeset's values again where they are no longer there: (written, there already)."""
+    """Write the missing values of an applied changeset again. Return the numbers of missing and of present values."""
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
     if changeset.state != ChangesetState.APPLIED:

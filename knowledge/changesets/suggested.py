@@ -1,4 +1,4 @@
-"""Insights applied as they suggest it, one by one or many at once, with one preview of them all."""
+"""Applying the changes that insights suggest, and a common preview for many insights."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ MAX_PREVIEWED = 200  # insights in one preview
 
 
 def apply(*, caller: Caller, insight_id: UUID | str) -> Changeset:
-    """Writes what an approved insight suggests; of one that is applied already its changeset. Raises Conflict where
-    something was not written."""
+    """Apply the changes that an approved insight suggests, and return the changeset.
+
+    If the insight is already applied, its changeset is returned. Raises Conflict if a change was not written.
+    """
     insight = queries.insight(caller, insight_id)
     if insight.state == InsightState.APPLIED and insight.changeset:
         return insight.changeset
-    answer = apply_changes(
+    applied = apply_changes(
         Apply.read(
             {
                 "insight_ids": [insight.pk.hex],
@@ -40,13 +42,12 @@ def apply(*, caller: Caller, insight_id: UUID | str) -> Changeset:
         ),
         caller=caller,
     )
-    if answer.changeset.state != ChangesetState.APPLIED:
-        raise Conflict(f"was applied in part ({answer.changeset.error})", field="insight_id")
-    return answer.changeset
+    if applied.changeset.state != ChangesetState.APPLIED:
+        raise Conflict(f"was only partly applied ({applied.changeset.error})", field="insight_id")
+    return applied.changeset
 
 
 def roll_back(*, caller: Caller, insight_id: UUID | str) -> None:
-    """Takes back the changeset of an applied insight."""
     insight = queries.insight(caller, insight_id)
     if insight.changeset_id is None:
         raise Conflict(f"is {insight.state}: there is nothing to roll back", field="insight_id")
@@ -55,15 +56,13 @@ def roll_back(*, caller: Caller, insight_id: UUID | str) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One insight with what applying it would change."""
-
     insight: Insight
     effect: Effect
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What applying insights together would change, entity by entity; and those that can't be applied as they are."""
+    """The effects of applying several insights, by entity, and the insights that can't be applied as they are."""
 
     by_entity: list[tuple[str, list[Entry]]] = field(default_factory=list)
     impossible: list[Entry] = field(default_factory=list)
@@ -78,11 +77,11 @@ class Preview:
 
 
 def preview(insights: Sequence[Insight]) -> Preview:
-    """On the catalog as it is now, read once; nothing is written."""
+    """Preview these insights on the current catalog, reading each entity once. Nothing is written."""
     catalog = Snapshot(get_readable_catalog())
     urns = sorted({urn for insight in insights for urn in urns_of(insight.record)})
     if urns:
-        with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # each effect says it
+        with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # each effect reports it
             catalog.read(urns, entity_view.ASPECTS)
     entries = [Entry(insight, effect_of(insight, catalog)) for insight in insights]
     by_entity: dict[str, list[Entry]] = {}

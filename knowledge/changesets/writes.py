@@ -1,4 +1,4 @@
-"""One write of a changeset as an effect of the ledger; the parts that applying and rolling back share."""
+"""Delivery of a changeset's writes to the catalog, and the functions that apply and rollback share."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable, Run, Write
 from knowledge.catalog.json_patch import ABSENT, equal, value_at
-from knowledge.changesets.new_entities import TAKEN_BACK
+from knowledge.changesets.new_entities import UNDO_CREATION
 from knowledge.models import Change, ChangeOutcome, Changeset
 from memories.contract.errors import Conflict
 from memories.database import locks
 from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
 
-VISIBLE_WITHIN_S = (0, 0.1, 0.3, 1.0)  # pauses before each look at what was written
+VISIBLE_WITHIN_S = (0, 0.1, 0.3, 1.0)  # pauses before each attempt to read a write back
 DONE = (ChangeOutcome.LANDED, ChangeOutcome.NOOP)
 
 
-NAMES = {
+OUTCOMES = {
     DeliveryStatus.PLANNED: ChangeOutcome.PLANNED,
     DeliveryStatus.BEGUN: ChangeOutcome.SENDING,
     DeliveryStatus.LANDED: ChangeOutcome.LANDED,
@@ -33,12 +33,12 @@ MOVED = "the value was changed by others since this was planned"
 
 
 def delivery_queue_of(changeset: Changeset) -> DeliveryQueue:
-    return DeliveryQueue(changeset.changes.all(), "position", NAMES)
+    return DeliveryQueue(changeset.changes.all(), "position", OUTCOMES)
 
 
 @dataclass(frozen=True)
 class CatalogWrite:
-    """memories.outbox.delivery.Delivery: one write to the catalog. A value that others moved is left alone."""
+    """Delivery of one write (see memories.outbox.delivery). A value that others have changed is left alone."""
 
     catalog: Catalog
     run: Run
@@ -51,18 +51,18 @@ class CatalogWrite:
         return (RemoteState.AS_BEFORE, "") if as_before(change, current) else (RemoteState.OTHERWISE, MOVED)
 
     def send(self, change: Change) -> Result:
-        self.catalog.write(forward(change), self.run)
+        self.catalog.write(write_of(change), self.run)
         for pause in VISIBLE_WITHIN_S:
             time.sleep(pause)
-            sight, _ = self.check_remote(change, True)
-            if sight == RemoteState.AS_ASKED:
+            state, _ = self.check_remote(change, True)
+            if state == RemoteState.AS_ASKED:
                 return Result(DeliveryStatus.LANDED)
-            if sight == RemoteState.OTHERWISE:
-                return Result(DeliveryStatus.MOVED, "it was written, but another value stands there now")
-        return Result(DeliveryStatus.BEGUN, "it was written but can't be read back yet: resume looks again")
+            if state == RemoteState.OTHERWISE:
+                return Result(DeliveryStatus.MOVED, "it was written, but the catalog has another value now")
+        return Result(DeliveryStatus.BEGUN, "it was written but can't be read back yet: resume to check again")
 
     def status_of_error(self, change: Change, error: Exception, stage: Phase) -> Result:
-        """A catalog that did not answer: did the write land? If that can't be said, it stays open."""
+        """Return the status after an error. The change stays open if it is unknown whether the write landed."""
         if isinstance(error, CatalogRefused):
             return Result(DeliveryStatus.FAILED, error.message)
         if not isinstance(error, CatalogUnavailable):
@@ -70,23 +70,22 @@ class CatalogWrite:
         if stage == Phase.LOOKING:
             return Result(DeliveryStatus.PLANNED, error.message)
         try:
-            sight, _ = self.check_remote(change, True)
+            state, _ = self.check_remote(change, True)
         except (CatalogUnavailable, CatalogRefused):
             return Result(DeliveryStatus.BEGUN, error.message)
         return (
             Result(DeliveryStatus.LANDED)
-            if sight == RemoteState.AS_ASKED
+            if state == RemoteState.AS_ASKED
             else Result(DeliveryStatus.PLANNED, error.message)
         )
 
     def note(self, change: Change, result: Result) -> None:
-        fate = (
-            DeliveryStatus.MOVED if result.fate == DeliveryStatus.UNKNOWN else result.fate
-        )  # begun, and others have moved it since
-        note(change, NAMES[fate], result.error)
+        # UNKNOWN means here that the write had begun, and that others have changed the value since.
+        status = DeliveryStatus.MOVED if result.fate == DeliveryStatus.UNKNOWN else result.fate
+        note(change, OUTCOMES[status], result.error)
 
 
-def forward(change: Change) -> Write:
+def write_of(change: Change) -> Write:
     return Write(change.urn, change.aspect, tuple(change.path), change.operation, change.written)
 
 
@@ -107,11 +106,10 @@ def as_before(change: Change, current: Any) -> bool:
     return current is not ABSENT and equal(current, change.before)
 
 
-def is_taken_back(change: Change, current: Any) -> bool:
-    """Whether a created entity that is not soft-deleted is in the state that stands for that."""
-    if not change.creates or change.aspect not in TAKEN_BACK or current is ABSENT:
+def is_creation_undone(change: Change, current: Any) -> bool:
+    if not change.creates or change.aspect not in UNDO_CREATION or current is ABSENT:
         return False
-    path, value = TAKEN_BACK[change.aspect]
+    path, value = UNDO_CREATION[change.aspect]
     return equal(value_at(change.aspect, current, path), value)
 
 
@@ -131,8 +129,8 @@ def catalog_of(changeset: Changeset) -> Catalog:
 
 @contextmanager
 def exclusive(changeset: Changeset) -> Iterator[None]:
-    """Nobody else carries out or rolls back this changeset meanwhile."""
-    busy = Conflict("somebody else is working on it", field="changeset_id")
+    """Lock the changeset while it is applied, rolled back or replayed. Raises Conflict if it is already locked."""
+    busy = Conflict("is being applied or rolled back by another request: try again later", field="changeset_id")
     with locks.exclusive("changeset", changeset.pk, busy):
         changeset.refresh_from_db()
         yield

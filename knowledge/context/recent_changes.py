@@ -1,4 +1,4 @@
-"""What is new for one person since a moment: about the entities that they know or asked for, and of their proposals."""
+"""News for one user since a given time, about their entities and their proposals."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from memories.identity.caller import Caller
 from memories.models import Impression, MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet
 
-MAX_ENTITIES = 100  # the ones most often spoken of
-MAX_LISTED = 10  # entries of a kind
+MAX_ENTITIES = 100  # those with the most memories
+MAX_LISTED = 10  # entries of each list
 MAX_TEXT = 280  # bytes of each text
 
 
 def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
-    """New memories of others, those that no longer hold, changes of the catalog, words on the caller's own proposals;
-    each list the newest first, and cut."""
+    """Return news about the caller's entities and proposals, newest first, with at most MAX_LISTED entries per kind."""
     urns = entities_of(caller)
     proposed = queries.proposed_by(caller)
     questioned = proposed.filter(question_at__isnull=False, record__status__in=queries.LIVING)
     news: dict[str, Any] = {
         "since": since.isoformat(),
         "entities": len(urns),
-        "new": [_shape(record) for record in _new(caller, urns, since)],
+        "new": [_memory(record) for record in _new(caller, urns, since)],
         "no_longer_holds": [
-            {**_shape(record), "status": record.status, "reason": record.stale_reason}
+            {**_memory(record), "status": record.status, "reason": record.stale_reason}
             for record in _ended(caller, urns, since)
         ],
         "catalog": _catalog_changes(urns, since),
@@ -46,17 +45,17 @@ def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
 
 
 def entities_of(caller: Caller) -> list[str]:
-    """The entities of the caller's living memories, and of memories that came along with what they asked."""
+    """Return the entities of the caller's own current memories and of those attached to their calls."""
     shown_ids = Impression.objects.filter(to=caller.email).values("record_id")
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
     rows = rows.filter(Q(created_by=caller.email) | Q(pk__in=shown_ids)).order_by()
     urn = Func(F("entity_urns"), function="unnest", output_field=TextField())
-    counted = rows.annotate(urn=urn).values("urn").annotate(n=Count("pk")).order_by("-n", "urn")
-    return [row["urn"] for row in counted[:MAX_ENTITIES]]
+    counts = rows.annotate(urn=urn).values("urn").annotate(memories=Count("pk")).order_by("-memories", "urn")
+    return [row["urn"] for row in counts[:MAX_ENTITIES]]
 
 
 def _new(caller: Caller, urns: list[str], since: datetime) -> Iterable[MemoryRecord]:
-    """By the rule of what may come unasked."""
+    # New texts are pushed to the agent, so the rule for attached memories applies.
     rows = memory_context.allowed_automatically(caller).filter(entity_urns__overlap=urns or [""], updated_at__gt=since)
     return _newest(rows.exclude(created_by=caller.email), "updated_at")
 
@@ -72,7 +71,7 @@ def _newest(rows: MemoryRecordQuerySet, by: str) -> Iterable[MemoryRecord]:
 
 
 def _catalog_changes(urns: list[str], since: datetime) -> list[dict[str, Any]]:
-    """What others than changesets of ours changed, as our own tables or the copy have it."""
+    """Return changes that weren't made by changesets, from the embedded catalog or the copy of DataHub."""
     rows = by_others(CatalogAspect.objects.filter(urn__in=urns, created_at__gt=since)).order_by()
     changes = rows.values("urn", "aspect").annotate(at=Max("created_at")).order_by("-at", "urn", "aspect")
     return [
@@ -86,7 +85,7 @@ def _decisions(caller: Caller, since: datetime) -> Iterable[Decision]:
     return rows.select_related("insight__record").order_by("-at", "-pk")[:MAX_LISTED]
 
 
-def _shape(record: MemoryRecord) -> dict[str, Any]:
+def _memory(record: MemoryRecord) -> dict[str, Any]:
     return {
         "id": record.pk.hex,
         "content": memory_context.cut(record.content, MAX_TEXT),

@@ -1,5 +1,8 @@
-"""What happened around one entity, newest first: claims, corrections, changesets, and what the catalog itself changed;
-and the texts of its columns with the memories behind them."""
+"""The history of a catalog entity.
+
+Its events are claims, corrections, changesets and changes in the catalog itself. The history of a column is its earlier
+description and the memories about it.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,19 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 
 EVENTS = 25
+# Aspects whose changes are shown, with what they change.
 ASPECTS = {
-    "datasetProperties": "its own description",
+    "datasetProperties": "its description in the source",
     "editableDatasetProperties": "its description",
     "schemaMetadata": "its columns",
-    "editableSchemaMetadata": "what is said of its columns",
+    "editableSchemaMetadata": "its column descriptions",
     "globalTags": "its tags",
     "glossaryTerms": "its terms",
     "ownership": "its owners",
-    "deprecation": "whether it is deprecated",
-    "status": "whether it exists",
+    "deprecation": "its deprecation",
+    "status": "its removal status",
     "domains": "its domain",
-    "upstreamLineage": "what it is made from",
+    "upstreamLineage": "its upstream lineage",
     "institutionalMemory": "its links",
     "structuredProperties": "its properties",
 }
@@ -40,7 +44,7 @@ ASPECTS = {
 
 @dataclass(frozen=True)
 class Event:
-    """One entry: what kind of thing happened, by whom, its text, and the text before where it changed one."""
+    """An entry of the history. `before` is the earlier text, if the event replaced one."""
 
     at: datetime
     kind: str  # claim, correction, changeset, rolled_back, catalog
@@ -50,8 +54,8 @@ class Event:
     link: str = ""
 
 
-def of_entity(caller: Caller, urn: str, limit: int = EVENTS) -> list[Event]:
-    """The newest events that the caller may see."""
+def entity_timeline(caller: Caller, urn: str, limit: int = EVENTS) -> list[Event]:
+    """Return the events that the caller may see, newest first."""
     streams = (_claims(caller, urn, limit), _changesets(caller, urn, limit), _catalog_changes(urn, limit))
     return list(islice(merge(*streams, key=lambda event: event.at, reverse=True), limit))
 
@@ -89,20 +93,16 @@ def _changesets(caller: Caller, urn: str, limit: int) -> list[Event]:
 
 
 def _catalog_changes(urn: str, limit: int) -> list[Event]:
-    """Later versions of the entity's aspects, but for those that a changeset of ours wrote."""
     versions = CatalogAspect.objects.filter(urn=urn)
-    later = by_others(versions)
-    rows = list(later.order_by("-created_at")[:limit])
+    rows = list(by_others(versions).order_by("-created_at")[:limit])
     rule = Q(pk__in=[])
     for row in rows:
         rule |= Q(aspect=row.aspect, version=row.version - 1)
     before = {(row.aspect, row.version): row.value for row in versions.filter(rule)} if rows else {}
     events = []
     for row in rows:
-        text, text_before = (
-            _text_of(row.aspect, row.value),
-            _text_of(row.aspect, before.get((row.aspect, row.version - 1))),
-        )
+        text = _text_of(row.aspect, row.value)
+        text_before = _text_of(row.aspect, before.get((row.aspect, row.version - 1)))
         by = str(row.system_metadata.get("actor") or "the source")
         changed = text or f"{ASPECTS[row.aspect]} changed"
         events.append(Event(row.created_at, "catalog", by, changed, before=text_before if text else ""))
@@ -110,13 +110,13 @@ def _catalog_changes(urn: str, limit: int) -> list[Event]:
 
 
 def by_others(versions: QuerySet[CatalogAspect]) -> QuerySet[CatalogAspect]:
-    """Those that changed an aspect people look at, and were not written by a changeset of ours."""
-    by_us = Q(system_metadata__runId__isnull=False, system_metadata__runId__startswith="cs-")
-    return versions.filter(~by_us, version__gt=1, aspect__in=ASPECTS)
+    """Restrict to changes of the aspects in ASPECTS that weren't written by changesets."""
+    by_changeset = Q(system_metadata__runId__isnull=False, system_metadata__runId__startswith="cs-")
+    return versions.filter(~by_changeset, version__gt=1, aspect__in=ASPECTS)
 
 
 def _text_of(aspect: str, value: Mapping[str, Any] | None) -> str:
-    """The text in which a change of this aspect can be read."""
+    """Return the text that shows a change of this aspect, or "" if it has none."""
     if aspect in ("datasetProperties", "editableDatasetProperties"):
         return str((value or {}).get("description") or "")
     if aspect == "schemaMetadata":
@@ -127,7 +127,7 @@ def _text_of(aspect: str, value: Mapping[str, Any] | None) -> str:
 
 @dataclass
 class ColumnStory:
-    """What stood at a column before insights described it, and the memories that speak of it."""
+    """A column's description before insights changed it, the changeset that did, and the memories about the column."""
 
     before: str = ""
     changeset: str = ""
@@ -135,7 +135,7 @@ class ColumnStory:
 
 
 def of_columns(caller: Caller, urn: str) -> dict[str, ColumnStory]:
-    """By simple path, the columns of which insights or memories say something that the caller may see."""
+    """Return the columns that have insights or memories which the caller may see, by simple path."""
     stories: dict[str, ColumnStory] = {}
     changes = Change.objects.filter(
         urn=urn,
@@ -151,7 +151,7 @@ def of_columns(caller: Caller, urn: str) -> dict[str, ColumnStory]:
         sources[change.changeset_id] = name
     applied = Insight.objects.visible_to(caller).filter(changeset__in=sources).select_related("record")
     for insight in applied.defer("record__search"):
-        _add(stories, sources[insight.changeset_id], insight.record)  # type: ignore[index]  # filtered by it
+        _add(stories, sources[insight.changeset_id], insight.record)  # type: ignore[index]  # filtered above
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(related_columns__contains=[{"urn": urn}])
     rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("search")
     for record in rows.order_by("-created_at")[:200]:
@@ -167,12 +167,12 @@ def _add(stories: dict[str, ColumnStory], name: str, record: MemoryRecord) -> No
 
 
 def memory_counts(caller: Caller, urns: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """By entity: memories that the caller sees about it, and how many of them are stale; one query."""
+    """Return for each entity the number of memories that the caller may see, and how many of them are stale."""
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(urns) or [""])
     rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).order_by()
-    counted = (
+    counts = (
         rows.annotate(urn=Func(F("entity_urns"), function="unnest", output_field=TextField()))
         .values("urn")
         .annotate(total=Count("pk"), stale=Count("pk", filter=Q(status=Status.STALE)))
     )
-    return {row["urn"]: (row["total"], row["stale"]) for row in counted if row["urn"] in set(urns)}
+    return {row["urn"]: (row["total"], row["stale"]) for row in counts if row["urn"] in set(urns)}

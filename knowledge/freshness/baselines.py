@@ -1,4 +1,7 @@
-"""How the entities that a memory names were when it was written or last looked at, and in which catalog."""
+"""Baselines: snapshots of the catalog entities that a memory refers to, taken when it is written or verified.
+
+Staleness detection compares them with the current catalog (see comparison.py).
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,20 @@ from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavaila
 from knowledge.models import EntityBaseline
 from memories.models import MemoryRecord
 
-# What staleness looks at, and the descriptions, which claims are held against.
+# Aspects that a baseline is made from. Descriptions don't make a memory stale, but are evidence in reviews.
 DESCRIBING = {aspect for texts in entity_view.DESCRIPTIONS.values() for aspect, _ in texts}
 WATCHED = tuple(sorted({"status", "deprecation", "schemaMetadata", "glossaryTermInfo", "documentInfo"} | DESCRIBING))
 
 
 @dataclass(frozen=True)
 class EntitySnapshot:
-    """An entity as it is now, as far as staleness is concerned."""
+    """Current state of an entity, as far as staleness depends on it."""
 
     exists: bool
     deprecated: bool = False
     note: str = ""
     replacement: str = ""
-    columns: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[object]] = field(default_factory=dict)  # simple path → [native type, nullable]
     description_hash: str = ""
 
     @property
@@ -40,7 +43,7 @@ class EntitySnapshot:
 
 
 def read_entities(catalog: Catalog, urns: Iterable[str]) -> dict[str, EntitySnapshot]:
-    """One bulk read for all. Raises CatalogUnavailable or CatalogRefused."""
+    """Read the state of these entities in one bulk read. Raises CatalogUnavailable or CatalogRefused."""
     unique_urns = sorted(set(urns))
     entities = {}
     for urn, read in catalog.read(unique_urns, WATCHED).items():
@@ -64,7 +67,10 @@ def hash_of(text: str) -> str:
 
 
 def save_baselines(records: Sequence[MemoryRecord], entities: Mapping[str, EntitySnapshot]) -> int:
-    """Notes how the entities of these records are now; earlier baselines of entities no longer named go."""
+    """Save the state of the entities that these records refer to, and return the number of baselines.
+
+    Baselines of entities that a record no longer refers to are deleted.
+    """
     now, catalog = timezone.now(), identity()
     rows = [
         EntityBaseline(
@@ -97,10 +103,13 @@ def save_baselines(records: Sequence[MemoryRecord], entities: Mapping[str, Entit
 
 
 def take_baselines(record_ids: Iterable[UUID]) -> int:
-    """Takes the baselines of these memories from the catalog; 0 when it is away (the watcher makes up for it)."""
+    """Take the baselines of these memories from the catalog, and return their number.
+
+    Returns 0 if the catalog is unavailable. The scheduled check then takes the baselines later.
+    """
     records = list(MemoryRecord.objects.filter(pk__in=list(record_ids)).defer("search"))
-    about_nothing = [record.pk for record in records if not urns_of(record)]
-    EntityBaseline.objects.filter(record__in=about_nothing).delete()
+    without_urns = [record.pk for record in records if not urns_of(record)]
+    EntityBaseline.objects.filter(record__in=without_urns).delete()
     records = [record for record in records if urns_of(record)]
     if not records:
         return 0
@@ -116,18 +125,21 @@ def urns_of(record: MemoryRecord) -> list[str]:
 
 
 def mentioned(text: str, columns: Iterable[str]) -> list[str]:
-    """Columns that the text names as whole words: by their path, or by its last step where that is no mere letter."""
+    """Return the columns that the text names as whole words.
+
+    A column is named by its path, or by the last step of its path if that has more than one letter.
+    """
     words = {word.casefold() for word in re.findall(r"\w+", text)}
     lowered = text.casefold()
     mentions = []
     for path in columns:
         last = path.rpartition(".")[2].casefold()
         by_path = "." in path and re.search(rf"(?<!\w){re.escape(path.casefold())}(?!\w)", lowered)
-        if by_path or (len(last) > 1 and (last in words or _stands_in(last, lowered))):
+        if by_path or (len(last) > 1 and (last in words or _contains_name(last, lowered))):
             mentions.append(path)
     return sorted(mentions)
 
 
-def _stands_in(name: str, text: str) -> bool:
-    """For names that are more than one word to the tokenizer, such as `net-revenue`."""
+def _contains_name(name: str, text: str) -> bool:
+    # Only needed for names that are more than one word to `\w+`, such as `net-revenue`.
     return not name.isidentifier() and bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text))

@@ -1,9 +1,11 @@
-"""Whether what memories speak of is still as it was: what differs from their baselines.
+"""Staleness detection: comparison of the catalog with the baselines of memories.
 
-A memory is stale when an entity that it names is gone, newly deprecated, or, where it names columns, when one of those
-went or changed its type. Other changes of the schema leave a note to verify, and a hint where the text names the
-column. A catalog that does not answer or is empty says nothing; an entity that was never seen, or was seen in another
-catalog, is unknown: neither makes a memory stale. What differs no more is fresh again.
+- A memory becomes stale if an entity that it refers to was removed or newly deprecated, or if one of the columns that
+  it refers to was removed or changed.
+- Other changes of a schema set a note to verify the memory, and a hint if its text mentions the column.
+- An unavailable or empty catalog changes nothing. Neither does an entity that the catalog did not have when the
+  baseline was taken, nor a baseline that was taken from another catalog.
+- A stale memory becomes fresh again when the differences are gone.
 """
 
 from __future__ import annotations
@@ -31,18 +33,20 @@ from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
 
 CHUNK = 500  # entities, or memories, per round of reads
-MAX_NEW = 5_000  # memories without baseline that one sweep takes on
+MAX_NEW = 5_000  # memories without a baseline per check
 WATCHER = Caller(email="watcher", persona="", personas=frozenset(), is_admin=True, channel="watcher")
 
 
 @dataclass
 class CheckReport:
+    """Result of a check: the numbers of memories, and of baselines taken."""
+
     checked: int = 0
     stale: int = 0
     to_verify: int = 0
-    fresh: int = 0
+    fresh: int = 0  # no longer stale
     baselines_taken: int = 0
-    note: str = ""
+    note: str = ""  # why nothing was compared, or only with a copy
 
 
 # -- comparing -----------------------------------------------------------------------------------------------
@@ -50,7 +54,10 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class Difference:
-    """In words, old and new fact: what makes a memory stale, what asks for another look, and what its text names."""
+    """Differences between a baseline and the current entity, as texts.
+
+    `stale` makes the memory stale, `verify` asks to verify it, and `hints` are about columns that its text mentions.
+    """
 
     stale: Sequence[str] = ()
     verify: Sequence[str] = ()
@@ -60,7 +67,7 @@ class Difference:
 def difference(baseline: EntityBaseline, entity: EntitySnapshot, named_columns: set[str]) -> Difference:
     name = entity_view.short_name(baseline.urn)
     if not baseline.existed:
-        return Difference()  # it was unknown, and what is unknown can't have changed
+        return Difference()  # the catalog did not have the entity, so it can't have changed
     if not entity.exists:
         return Difference([f"{name} is no longer in the catalog"])
     stale: list[str] = []
@@ -80,7 +87,7 @@ def columns_changed(
     before: Mapping[str, Sequence[object]], now: Mapping[str, Sequence[object]]
 ) -> Iterable[tuple[str, str]]:
     if not before or not now:
-        return  # a schema that is missing altogether was not read, or is not kept
+        return  # a missing schema was not ingested: its columns were not removed
     for column in sorted(set(before) | set(now)):
         old, new = before.get(column), now.get(column)
         if new is None:
@@ -96,7 +103,7 @@ def columns_changed(
 
 # -- watching ------------------------------------------------------------------------------------------------
 
-# Entities that active memories name, longest unchecked first.
+# Entities that active or stale memories refer to, longest unchecked first.
 DUE = """
     SELECT about.urn FROM (
         SELECT DISTINCT b.urn FROM entity_baselines b JOIN memory_records r ON r.id = b.record_id
@@ -107,21 +114,23 @@ DUE = """
 
 
 def check_all_entities(limit: int) -> CheckReport:
-    """Looks at the entities that were not looked at for the longest time, at most `limit`, and compares the memories of
-    those that changed. An outage changes nothing and is said."""
-    swept, catalog = CheckReport(), get_readable_catalog()
+    """Check at most `limit` entities, longest unchecked first, and compare the memories about those that changed.
+
+    If the catalog is unavailable, nothing changes and the report's note says so.
+    """
+    result, catalog = CheckReport(), get_readable_catalog()
     try:
-        _ground_new(catalog, swept)
+        _take_missing_baselines(catalog, result)
         due = _due(limit)
         for start in range(0, len(due), CHUNK):
-            if not _look_at(catalog, due[start : start + CHUNK], swept):
-                swept.note = "the catalog is empty: nothing was compared"
-                return swept
+            if not _check_chunk(catalog, due[start : start + CHUNK], result):
+                result.note = "the catalog is empty: nothing was compared"
+                return result
     except (CatalogUnavailable, CatalogRefused) as error:
-        swept.note = error.message
-        return swept
-    swept.note = copy_note(catalog)
-    return swept
+        result.note = error.message
+        return result
+    result.note = copy_note(catalog)
+    return result
 
 
 def _due(limit: int) -> list[str]:
@@ -130,37 +139,36 @@ def _due(limit: int) -> list[str]:
         return [urn for (urn,) in cursor.fetchall()]
 
 
-def _ground_new(catalog: Catalog, swept: CheckReport) -> None:
-    """Memories of which nothing is known in this catalog."""
+def _take_missing_baselines(catalog: Catalog, result: CheckReport) -> None:
     own_baselines = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=identity())
-    waiting = _living().filter(~Exists(own_baselines), status=Status.ACTIVE).order_by("created_at", "pk")[:MAX_NEW]
-    records = list(waiting.defer("search"))
+    rows = _memories_about_entities().filter(~Exists(own_baselines), status=Status.ACTIVE)
+    records = list(rows.order_by("created_at", "pk")[:MAX_NEW].defer("search"))
     for start in range(0, len(records), CHUNK):
         chunk = records[start : start + CHUNK]
-        swept.baselines_taken += baselines.save_baselines(
+        result.baselines_taken += baselines.save_baselines(
             chunk, read_entities(catalog, {u for record in chunk for u in urns_of(record)})
         )
 
 
-def _look_at(catalog: Catalog, urns: Sequence[str], swept: CheckReport) -> bool:
-    """False when the catalog is empty, and so says nothing."""
+def _check_chunk(catalog: Catalog, urns: Sequence[str], result: CheckReport) -> bool:
+    """Compare the memories about entities that changed since the last check. Return False if the catalog is empty."""
     entities = read_entities(catalog, urns)
     if not any(entity.exists for entity in entities.values()) and not catalog.search("", limit=1):
         return False
     states = EntityState.objects.filter(catalog=identity(), urn__in=urns)
     before = dict(states.values_list("urn", "fingerprint"))
     changed = [urn for urn in urns if before.get(urn) != entities[urn].fingerprint]
-    swept.checked += _count_active(urns)
-    compare(changed, entities, swept)
-    _remember(entities)
+    result.checked += _count_active(urns)
+    compare(changed, entities, result)
+    _save_states(entities)
     return True
 
 
 def _count_active(urns: Sequence[str]) -> int:
-    return _living().filter(status=Status.ACTIVE, baselines__urn__in=urns).distinct().count()
+    return _memories_about_entities().filter(status=Status.ACTIVE, baselines__urn__in=urns).distinct().count()
 
 
-def _remember(entities: Mapping[str, EntitySnapshot]) -> None:
+def _save_states(entities: Mapping[str, EntitySnapshot]) -> None:
     now, catalog = timezone.now(), identity()
     rows = [EntityState(catalog=catalog, urn=u, fingerprint=s.fingerprint, checked_at=now) for u, s in entities.items()]
     EntityState.objects.bulk_create(
@@ -169,8 +177,8 @@ def _remember(entities: Mapping[str, EntitySnapshot]) -> None:
 
 
 def check_entities(urns: Iterable[str]) -> CheckReport:
-    """Compares all memories about these entities now, as an event, a load or a write of ours asks for."""
-    swept, catalog = CheckReport(), get_catalog()
+    """Compare all memories about these entities now, after an event, a load or a write of our own."""
+    result, catalog = CheckReport(), get_catalog()
     unique_urns = set(urns)
     about = EntityBaseline.objects.filter(urn__in=unique_urns, catalog=identity())
     known_urns = sorted(set(about.values_list("urn", flat=True)))
@@ -179,84 +187,82 @@ def check_entities(urns: Iterable[str]) -> CheckReport:
         try:
             entities = read_entities(catalog, chunk)
         except (CatalogUnavailable, CatalogRefused) as error:
-            swept.note = error.message
-            return swept
-        swept.checked += _count_active(chunk)
-        compare(chunk, entities, swept)
-        _remember(entities)
-    return swept
+            result.note = error.message
+            return result
+        result.checked += _count_active(chunk)
+        compare(chunk, entities, result)
+        _save_states(entities)
+    return result
 
 
-def compare(urns: Sequence[str], entities: Mapping[str, EntitySnapshot], swept: CheckReport) -> None:
-    """Every living memory about these entities against its baselines."""
-    records = list(_living().filter(baselines__urn__in=urns).distinct().defer("search"))
+def compare(urns: Sequence[str], entities: Mapping[str, EntitySnapshot], result: CheckReport) -> None:
+    records = list(_memories_about_entities().filter(baselines__urn__in=urns).distinct().defer("search"))
     for start in range(0, len(records), CHUNK):
         chunk = {record.pk: record for record in records[start : start + CHUNK]}
         by_record: dict[UUID, list[EntityBaseline]] = {}
         for baseline in EntityBaseline.objects.filter(record__in=chunk, catalog=identity()):
             by_record.setdefault(baseline.record_id, []).append(baseline)
         for pk, rows in by_record.items():
-            _compare_one(chunk[pk], rows, entities, swept)
+            _compare_one(chunk[pk], rows, entities, result)
 
 
-def _living() -> MemoryRecordQuerySet:
+def _memories_about_entities() -> MemoryRecordQuerySet:
     living = MemoryRecord.objects.filter(status__in=[Status.ACTIVE, Status.STALE])
     return living.exclude(entity_urns=[], related_columns=[])
 
 
 def _compare_one(
-    record: MemoryRecord, rows: Sequence[EntityBaseline], entities: Mapping[str, EntitySnapshot], swept: CheckReport
+    record: MemoryRecord, rows: Sequence[EntityBaseline], entities: Mapping[str, EntitySnapshot], result: CheckReport
 ) -> None:
     stale: list[str] = []
     for baseline in rows:
-        now = entities.get(baseline.urn)
-        if now is None:
+        entity = entities.get(baseline.urn)
+        if entity is None:
             if record.status == Status.STALE:
-                return  # another entity may have made it stale, and was not looked at
+                return  # the entity that was not read may be the one that made the memory stale
             continue
-        if now.exists and not baseline.existed:  # unknown until now
-            swept.baselines_taken += baselines.save_baselines([record], {baseline.urn: now})
+        if entity.exists and not baseline.existed:  # the catalog has the entity now
+            result.baselines_taken += baselines.save_baselines([record], {baseline.urn: entity})
             continue
         columns = {entity_view.simple_path(c["column"]) for c in record.related_columns if c["urn"] == baseline.urn}
-        changes = difference(baseline, now, columns)
+        changes = difference(baseline, entity, columns)
         stale += changes.stale
         note, hint = "; ".join(changes.verify), "; ".join(changes.hints)
         if (note, hint) != (baseline.to_verify, baseline.hint):
             EntityBaseline.objects.filter(pk=baseline.pk).update(to_verify=note, hint=hint)
-            swept.to_verify += bool(note)
-    with contextlib.suppress(Conflict, NotFound):  # somebody else changed it in this moment
+            result.to_verify += bool(note)
+    with contextlib.suppress(Conflict, NotFound):  # a concurrent request has changed the memory
         if stale and record.status == Status.ACTIVE:
             services.mark_stale(caller=WATCHER, record_id=record.pk, reason="; ".join(stale)[:MAX_REASON])
-            swept.stale += 1
-        elif not stale and record.status == Status.STALE and _is_the_watcher_s(record):
-            services.mark_fresh(caller=WATCHER, record_id=record.pk, reason="what had changed is as it was")
-            swept.fresh += 1
+            result.stale += 1
+        elif not stale and record.status == Status.STALE and _was_marked_by_watcher(record):
+            services.mark_fresh(caller=WATCHER, record_id=record.pk, reason="the change in the catalog was reverted")
+            result.fresh += 1
 
 
-def _is_the_watcher_s(record: MemoryRecord) -> bool:
-    """Whether it went stale by a comparison, and nobody has touched it since."""
+def _was_marked_by_watcher(record: MemoryRecord) -> bool:
     last = MemoryRevision.objects.filter(record=record).order_by("-valid_to", "-id").first()
     return last is not None and last.change == "mark_stale" and last.changed_by == WATCHER.email
 
 
-# -- what is said of it ------------------------------------------------------------------------------------------
+# -- reporting ---------------------------------------------------------------------------------------------------
 
 
 def report(note: str) -> None:
-    """Keeps what the last sweep could not do, for pages and health checks; an empty note is all well."""
+    """Save the note of the last check for pages and health checks. An empty note means that it was complete."""
     CatalogCursor.objects.update_or_create(
         name=WATCHER.email, defaults={"value": note[:500], "updated_at": timezone.now()}
     )
 
 
 def degraded() -> str:
-    """Why the last sweep compared nothing, or only with a copy; nothing while all is well."""
+    """Return why the last check compared nothing, or only with a copy, or "" if it was complete."""
     row = CatalogCursor.objects.filter(name=WATCHER.email).first()
     return f"{row.value} (since {row.updated_at:%Y-%m-%d %H:%M} UTC)" if row and row.value else ""
 
 
 def hints(record_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """What changed of columns that these memories' texts name: it may concern what they say."""
+    """Return the changes of columns that the memories' texts mention, by record id."""
     rows = EntityBaseline.objects.filter(record__in=record_ids).exclude(hint="").order_by("urn")
     by_record: dict[UUID, list[str]] = {}
     for pk, hint in rows.values_list("record_id", "hint"):
@@ -269,15 +275,19 @@ def hints(record_ids: Sequence[UUID]) -> dict[UUID, str]:
 
 @contextlib.contextmanager
 def keep_baselines_current(changeset: Changeset) -> Iterator[None]:
-    """Around writes of ours: baselines of the changeset's own insights that were right before are right after. What a
-    curator writes must not make the memory stale that asked for it; all others are compared with it at once."""
+    """Update the baselines of the changeset's own insights after the writes in this block.
+
+    Otherwise applying an insight would make that same insight stale. All other memories about the entities are compared
+    with the new state at once.
+    """
     urns = set(changeset.changes.values_list("urn", flat=True))
-    before = _look_if_there(urns)
+    before = _read_if_available(urns)
     yield
-    for urn, entity in _look_if_there(before).items():
+    for urn, entity in _read_if_available(before).items():
         old = before[urn]
         if old != entity:
             rows = EntityBaseline.objects.filter(urn=urn, record__in=changeset.insight_ids, catalog=identity())
+            # Only baselines that matched before the writes: an older difference must still make the memory stale.
             matches = rows.filter(existed=old.exists, deprecated=old.deprecated)
             matches.update(
                 existed=entity.exists, deprecated=entity.deprecated, description_hash=entity.description_hash
@@ -285,7 +295,7 @@ def keep_baselines_current(changeset: Changeset) -> Iterator[None]:
     check_entities(urns)
 
 
-def _look_if_there(urns: Iterable[str]) -> dict[str, EntitySnapshot]:
+def _read_if_available(urns: Iterable[str]) -> dict[str, EntitySnapshot]:
     try:
         return read_entities(get_catalog(), urns)
     except (CatalogUnavailable, CatalogRefused):

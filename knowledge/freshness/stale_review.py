@@ -1,4 +1,4 @@
-"""What a person sees while deciding whether a stale memory is still true: what has changed since it was said."""
+"""Review of stale memories, with the changes in the catalog, and of recalled memories that need verification."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from memories.retrieval.scope import Filters, in_scope
 from memories.writing.revision import can_review
 
 CAUSES_SHOWN = 12
-UNMET_DAYS = 90  # age from which a memory that nobody meets is asked about
-TELLING_DAYS = 14  # for so long memories must have come along before that says anything
-UNMET_SHOWN = 5
-UNMET = "it has come along with no answer in 30 days, and nobody has verified it in 90: is it worth keeping?"
+UNUSED_DAYS = 90  # minimum age of a memory, and of its last verification
+MIN_HISTORY_DAYS = 14  # days of impressions needed before a missing impression means anything
+UNUSED_SHOWN = 5
+UNUSED = "not attached to any tool response in 30 days and not verified in 90: is it worth keeping?"
 
 
 @dataclass(frozen=True)
 class Entity:
-    """One entity that a memory names: then and now, column by column."""
+    """An entity that a memory refers to, with its changes since the baseline."""
 
     urn: str
     exists: bool = True
@@ -60,8 +60,10 @@ def rows(caller: Caller, *, everyone: bool, cause: str = "") -> MemoryRecordQuer
 
 
 def needs_verification(caller: Caller) -> MemoryRecordQuerySet:
-    """Memories that are still recalled, of which a column that their text names has changed, or that a reader called
-    wrong: of those that the caller decides, oldest first."""
+    """Return memories that are still recalled but may be wrong, oldest first, among those that the caller may decide.
+
+    Either a column that the text mentions has changed, or a reader has reported the memory as wrong.
+    """
     hinted = EntityBaseline.objects.filter(record=OuterRef("pk")).exclude(hint="")
     rows = in_scope(caller, Filters()).filter(Exists(hinted) | Exists(unresolved_reports()))
     rows = rows if caller.is_admin else rows.filter(decided_by(caller))
@@ -69,8 +71,8 @@ def needs_verification(caller: Caller) -> MemoryRecordQuerySet:
 
 
 @dataclass(frozen=True)
-class Look:
-    """One memory to look at again, although it stands."""
+class VerificationRequest:
+    """A memory that is still recalled and should be verified."""
 
     record: MemoryRecord
     hint: str
@@ -78,33 +80,38 @@ class Look:
     may_verify: bool
 
 
-def unmet(caller: Caller) -> MemoryRecordQuerySet:
-    """The caller's memories about entities that nobody has met lately: old, not verified since, in thirty days beside
-    no answer, and never rated; once memories have come along for long enough to tell."""
+def unused(caller: Caller) -> MemoryRecordQuerySet:
+    """Return the caller's memories about entities that seem unused: old, not verified lately, never rated or attached.
+
+    An attached memory has an impression for 30 days. Returns nothing until impressions have been recorded for
+    MIN_HISTORY_DAYS.
+    """
     now = timezone.now()
-    long_ago = now - timedelta(days=UNMET_DAYS)
-    if not Impression.objects.filter(at__lt=now - timedelta(days=TELLING_DAYS)).exists():
+    long_ago = now - timedelta(days=UNUSED_DAYS)
+    if not Impression.objects.filter(at__lt=now - timedelta(days=MIN_HISTORY_DAYS)).exists():
         return MemoryRecord.objects.none()
     rows = in_scope(caller, Filters()).exclude(entity_urns=[]).filter(created_at__lt=long_ago)
     rows = rows.filter(Q(last_verified_at__isnull=True) | Q(last_verified_at__lt=long_ago))
-    met = Exists(Impression.objects.filter(record=OuterRef("pk"))) | Exists(
+    is_used = Exists(Impression.objects.filter(record=OuterRef("pk"))) | Exists(
         Feedback.objects.filter(record=OuterRef("pk"))
     )
-    rows = rows.filter(created_by=caller.email).exclude(met)
+    rows = rows.filter(created_by=caller.email).exclude(is_used)
     return rows.defer("search").order_by("created_at", "id")
 
 
-def looks(caller: Caller, limit: int) -> list[Look]:
+def verification_requests(caller: Caller, limit: int) -> list[VerificationRequest]:
     records = list(needs_verification(caller)[:limit])
     ids = [record.pk for record in records]
     hints = comparison.hints(ids) if ids else {}
     doubts = _doubts(ids) if ids else {}
-    unmet_looks = [Look(record, UNMET, [], may_verify=True) for record in unmet(caller)[:UNMET_SHOWN]]
-    first_looks = [
-        Look(record, hints.get(record.pk, ""), doubts.get(record.pk, []), caller.can_edit_for(record.created_by))
+    requests = [
+        VerificationRequest(
+            record, hints.get(record.pk, ""), doubts.get(record.pk, []), caller.can_edit_for(record.created_by)
+        )
         for record in records
     ]
-    return [*first_looks, *(look for look in unmet_looks if look.record.pk not in set(ids))]
+    others = [record for record in unused(caller)[:UNUSED_SHOWN] if record.pk not in set(ids)]
+    return [*requests, *(VerificationRequest(record, UNUSED, [], may_verify=True) for record in others)]
 
 
 def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:
@@ -115,13 +122,16 @@ def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:
 
 
 def causes(caller: Caller) -> list[tuple[str, int]]:
-    """The commonest reasons among what the caller may decide, for deciding them together."""
-    counted = reviewable_stale(caller).order_by().values_list("stale_reason").annotate(n=Count("pk"))
-    return list(counted.filter(n__gt=1).order_by("-n", "stale_reason")[:CAUSES_SHOWN])
+    """Return the most frequent reasons, with counts, of the stale memories that the caller may decide on."""
+    counts = reviewable_stale(caller).order_by().values_list("stale_reason").annotate(count=Count("pk"))
+    return list(counts.filter(count__gt=1).order_by("-count", "stale_reason")[:CAUSES_SHOWN])
 
 
 def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[StaleCase], str]:
-    """The records with what changed around them, and a note when the catalog does not say."""
+    """Return the records with the changes of their entities, and a note about the catalog.
+
+    The note is empty unless the catalog is unavailable or a copy was read.
+    """
     ids = [record.pk for record in records]
     by_record: dict[UUID, list[EntityBaseline]] = {}
     for baseline in EntityBaseline.objects.filter(record__in=ids):
@@ -152,12 +162,12 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[StaleCa
     ], note
 
 
-def _entity(baseline: EntityBaseline, now: baselines.EntitySnapshot) -> Entity:
+def _entity(baseline: EntityBaseline, snapshot: baselines.EntitySnapshot) -> Entity:
     return Entity(
         urn=baseline.urn,
-        exists=now.exists,
-        newly_deprecated=now.deprecated and not baseline.deprecated,
-        note=now.note if now.deprecated else "",
-        replacement=now.replacement,
-        changes=[change for _, change in comparison.columns_changed(baseline.columns, now.columns)],
+        exists=snapshot.exists,
+        newly_deprecated=snapshot.deprecated and not baseline.deprecated,
+        note=snapshot.note if snapshot.deprecated else "",
+        replacement=snapshot.replacement,
+        changes=[change for _, change in comparison.columns_changed(baseline.columns, snapshot.columns)],
     )

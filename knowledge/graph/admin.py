@@ -1,4 +1,4 @@
-"""Graphs in the admin: their entities with what is said of them; changed through tools, never here."""
+"""Admin pages of knowledge graphs. Entities are read-only here, because they are changed through tools."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from memories.admin.base import AdminsOnly, admin_caller
 ACCEPT = AdminAct(
     "accept_upkeep",
     "Accept",
-    "A duplicate ends, which can be undone; an entity is split by its topics of now, which can't.",
+    "Ends the duplicate, which can be undone, or splits the entity by its current topics, which can't be undone.",
     narrow=lambda caller, rows: rows.filter(state=UpkeepState.OPEN),
 )
 DISMISS = AdminAct(
     "dismiss_upkeep",
     "Dismiss",
-    "All stays as it is; it is not proposed again, neither here nor to agents.",
+    "Changes nothing. The proposal is not made again, in the admin or to agents.",
     narrow=lambda caller, rows: rows.filter(state=UpkeepState.OPEN),
 )
 REOPEN = AdminAct(
     "reopen_upkeep",
     "Open again",
-    "Takes the decision back; an ended duplicate is said again.",
+    "Undoes the decision. An ended duplicate becomes active again.",
     narrow=lambda caller, rows: rows.exclude(state=UpkeepState.OPEN),
 )
 
@@ -50,11 +50,11 @@ class GraphAdmin(AdminsOnly):
     @admin.action(description="Look for duplicates and splits")
     def look(self, request: HttpRequest, rows: QuerySet[Graph]) -> None:
         caller = admin_caller(request)
-        counts = [proposals.look(caller=caller, graph=graph) for graph in rows]
-        waiting = UpkeepProposal.objects.filter(entity__graph__in=rows, state=UpkeepState.OPEN).count()
+        counts = [proposals.check_graph(caller=caller, graph=graph) for graph in rows]
+        open_count = UpkeepProposal.objects.filter(entity__graph__in=rows, state=UpkeepState.OPEN).count()
         new = sum(count or 0 for count in counts)
-        later = " A worker looks through the large ones." if None in counts else ""
-        messages.info(request, f"{new} new proposals; {waiting} are open, under Upkeep proposals.{later}")
+        later = " A worker looks through the large graphs." if None in counts else ""
+        messages.info(request, f"{new} new proposals; {open_count} are open, under Upkeep proposals.{later}")
 
 
 class ObservationInline(admin.TabularInline[Observation, Entity]):

@@ -1,15 +1,21 @@
-"""Anthropic's memory server as a profile: its nine tools word for word, and what they do.
+"""Profile with the nine tools of Anthropic's memory server, word for word and with the same behavior.
 
-An entity that exists is left alone; a relation may name an entity that is not there, which stays hidden until somebody
-creates it; deletes are silent about what is missing; nothing is limited or paged. Differences that cost nobody: a
-repeated name or text in one call is kept once, and an empty name is refused. None of these tools finds by meaning, so
-none waits for vectors: a worker makes them within a minute or two, for the other tools that read the same graph.
+- Creating an entity that exists changes nothing.
+- A relation may name an entity that doesn't exist. The entity is hidden until it is created.
+- Deletes ignore unknown names.
+- Nothing is limited or paged.
+
+There are two harmless differences: a name or text that is repeated in one call is stored once, and an empty name is
+rejected.
+
+None of these tools searches by meaning, so they don't wait for embeddings. A worker computes them within a minute or
+two for the other tools, which read the same graph.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -51,21 +57,22 @@ class Deletion(TypedDict):
 
 @cache
 def advertised() -> dict[str, dict[str, Any]]:
-    """Their tools by name, as their server lists them."""
+    """Return the tools by name, as Anthropic's server lists them."""
     document = json.loads((Path(__file__).parent / "anthropic.json").read_text())
     return {tool["name"]: tool for tool in document["tools"]}
 
 
 def create_entities(caller: Caller, entities: list[EntityData]) -> ToolResponse[Any]:
-    change = put_entities(caller, [item for item in entities if _has_name(item["name"])], merges=False, encodes=False)
+    _require_names(entities)
+    change = put_entities(caller, entities, merges=False, encodes=False)
     nodes = queries.nodes_of(change.new)
     new = [_entity(node) for node in nodes]
     return ToolResponse({"entities": new}, text=_pretty(new), whole=True)
 
 
 def create_relations(caller: Caller, relations: list[RelationData]) -> ToolResponse[Any]:
-    puts = put_relations(caller, relations, dangling=True)
-    new = [put.shape for put in puts if put.relation]
+    writes = put_relations(caller, relations, dangling=True)
+    new = [write.response for write in writes if write.relation]
     return ToolResponse({"relations": new}, text=_pretty(new), whole=True)
 
 
@@ -113,7 +120,7 @@ def open_nodes(caller: Caller, names: list[str]) -> ToolResponse[Any]:
     return _graph(caller, names=names)
 
 
-ACTS: dict[str, tuple[Callable[..., ToolResponse[Any]], dict[str, Any]]] = {
+FUNCTIONS: dict[str, tuple[Callable[..., ToolResponse[Any]], dict[str, Any]]] = {
     "create_entities": (create_entities, {"entities": list[EntityData]}),
     "create_relations": (create_relations, {"relations": list[RelationData]}),
     "add_observations": (add_observations, {"observations": list[Addition]}),
@@ -133,28 +140,27 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 @dataclass(frozen=True)
 class ProfileTool(Tool):
-    """A tool whose schemas and texts are another server's."""
+    """A tool with the schemas and texts of another server."""
 
     entry: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> ToolResponse[Any]:
-        act, takes = ACTS[self.name]
+        function, parameters = FUNCTIONS[self.name]
         values = {}
-        for name, kind in takes.items():
+        for name, kind in parameters.items():
             if name not in arguments:
-                raise Invalid("is missing", field=name, allowed="as the schema says")
+                raise Invalid("is missing", field=name, allowed="a value that matches the schema")
             try:
                 values[name] = _adapter(kind).validate_python(arguments[name], strict=True)
             except ValidationError as error:
                 first = error.errors(include_url=False, include_input=False)[0]
                 path = ".".join(str(step) for step in (name, *first["loc"]))
                 raise Invalid(first["msg"], field=path) from None
-        _refuse_what_cant_be_stored(values)
-        return act(caller, **values)
+        _require_storable(values)
+        return function(caller, **values)
 
     @property
     def advertised(self) -> Mapping[str, Any]:
-        """How the tool is listed, in the protocol's own words."""
         return self.entry
 
 
@@ -177,16 +183,15 @@ def tools() -> list[Tool]:
     ]
 
 
-def _refuse_what_cant_be_stored(values: Mapping[str, Any]) -> None:
+def _require_storable(values: Mapping[str, Any]) -> None:
     text = json.dumps(values, ensure_ascii=False)
     if "\\u0000" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise Invalid("contains a NUL character or half a surrogate pair", allowed="Unicode text")
 
 
-def _has_name(name: str) -> bool:
-    if not name.strip():
+def _require_names(entities: Sequence[EntityData]) -> None:
+    if not all(entity["name"].strip() for entity in entities):
         raise Invalid("is empty", field="name", allowed="a name")
-    return True
 
 
 def _entity(node: queries.Node) -> dict[str, Any]:

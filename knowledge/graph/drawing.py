@@ -1,5 +1,8 @@
-"""What is drawn of a graph: an entity with its neighbours, those of the ones that were expanded too, or, before
-anything was chosen, the entities with the most relations."""
+"""Selection of the entities and relations that the graph page draws.
+
+Around a chosen entity, these are its neighbors and the neighbors of expanded entities. Without one, they are the
+entities with the most relations.
+"""
 
 from __future__ import annotations
 
@@ -13,62 +16,68 @@ from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.queries import entities, in_force
 from memories.identity.caller import Caller
 
-MAX_DRAWN = 500
-MAX_OVERVIEW = 60
+MAX_DRAWN = 500  # entities around the chosen one
+MAX_OVERVIEW = 60  # entities of the overview
 MAX_GRAPHS = 50
 
 
 @dataclass(frozen=True)
-class Neighbourhood:
-    """`centre` first among the entities, then by their distance from it; `is_cut` where more are there than drawn."""
+class Neighborhood:
+    """Entities and relations to draw.
 
-    centre: Entity | None
+    If there is a `center`, it is the first of `entities`, and the others are ordered by their distance from it.
+    `is_cut` is set if entities were left out because of the limits.
+    """
+
+    center: Entity | None
     entities: list[Entity]
     relations: list[Relation]
     is_cut: bool = False
 
 
 def graphs_of(caller: Caller) -> list[Graph]:
-    """The graphs that the caller may look at, their own first."""
     rows = Graph.objects.visible_to(caller).order_by("created_by", "persona")[:MAX_GRAPHS]
     return sorted(rows, key=lambda graph: graph.created_by != caller.email)
 
 
-def around(
+def neighborhood_of(
     graph: Graph, number: int | None, expanded: Collection[int] = (), as_of: datetime | None = None
-) -> Neighbourhood:
-    """The entity of this number with its neighbours and those of the expanded ones; without one, the overview."""
+) -> Neighborhood:
+    """Return the entity with this number, its neighbors and those of expanded entities.
+
+    Returns the overview if there is no such entity.
+    """
     rows = entities(graph, as_of)
-    centre = rows.filter(number=number).first() if number else None
-    if centre is None:
+    center = rows.filter(number=number).first() if number else None
+    if center is None:
         return _overview(graph, as_of)
-    by_pk = {centre.pk: centre}
-    waiting = [centre]
+    by_pk = {center.pk: center}
+    queue = [center]
     is_cut = False
-    while waiting:
-        entity = waiting.pop(0)
-        for neighbour in _neighbours(graph, entity, as_of):
-            if neighbour.pk in by_pk:
+    while queue:
+        entity = queue.pop(0)
+        for neighbor in _neighbors(graph, entity, as_of):
+            if neighbor.pk in by_pk:
                 continue
             if len(by_pk) >= MAX_DRAWN:
                 is_cut = True
                 break
-            by_pk[neighbour.pk] = neighbour
-            if neighbour.number in expanded:
-                waiting.append(neighbour)
-    return Neighbourhood(centre, list(by_pk.values()), _relations(by_pk, as_of), is_cut)
+            by_pk[neighbor.pk] = neighbor
+            if neighbor.number in expanded:
+                queue.append(neighbor)
+    return Neighborhood(center, list(by_pk.values()), _relations(by_pk, as_of), is_cut)
 
 
-def _overview(graph: Graph, as_of: datetime | None) -> Neighbourhood:
+def _overview(graph: Graph, as_of: datetime | None) -> Neighborhood:
     rule = in_force("outgoing__", as_of)
     reverse = in_force("incoming__", as_of)
     degree = Count("outgoing", filter=rule, distinct=True) + Count("incoming", filter=reverse, distinct=True)
     rows = list(entities(graph, as_of).annotate(degree=degree).order_by("-degree", "number")[: MAX_OVERVIEW + 1])
     by_pk = {entity.pk: entity for entity in rows[:MAX_OVERVIEW]}
-    return Neighbourhood(None, list(by_pk.values()), _relations(by_pk, as_of), len(rows) > MAX_OVERVIEW)
+    return Neighborhood(None, list(by_pk.values()), _relations(by_pk, as_of), len(rows) > MAX_OVERVIEW)
 
 
-def _neighbours(graph: Graph, entity: Entity, as_of: datetime | None) -> list[Entity]:
+def _neighbors(graph: Graph, entity: Entity, as_of: datetime | None) -> list[Entity]:
     relations = Relation.objects.filter(in_force(as_of=as_of))
     pks = relations.filter(source=entity).values("target").union(relations.filter(target=entity).values("source"))
     return list(entities(graph, as_of).filter(pk__in=pks).order_by("number")[: MAX_DRAWN + 1])

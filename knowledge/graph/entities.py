@@ -1,5 +1,8 @@
-"""Every change of entities and observations. A call is one transaction in which its graph is locked; vectors are made
-before it, and where the embedder is away, or the caller has no use for them, a job is left for a worker."""
+"""Writes to the entities and observations of a knowledge graph.
+
+Each call is one transaction that locks the graph. Texts are embedded before it begins. If the embedder is unavailable,
+or the caller doesn't need the embeddings, a worker computes them later.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,17 @@ from knowledge.graph.search.trigrams import folded, grams
 from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
 
-Texts = tuple[str, Sequence[str]]  # an entity's name, and what is said of it
+Texts = tuple[str, Sequence[str]]  # an entity's name and observations
 
 
 @dataclass
 class GraphChange:
-    """What a call did: entities it touched, what it could not do, and of some calls what is new."""
+    """The result of a write. Each operation fills the fields that its response needs."""
 
     entities: list[Entity] = field(default_factory=list)
     relations: list[dict[str, Any]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    added: dict[str, list[str]] = field(default_factory=dict)  # entity → texts
+    added: dict[str, list[str]] = field(default_factory=dict)  # entity name → texts
     deleted: list[Any] = field(default_factory=list)
     new: list[Entity] = field(default_factory=list)
 
@@ -50,7 +53,7 @@ def live(graph: Graph) -> Any:
 
 
 def entities_named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
-    """Those that are there, by name."""
+    """Return the existing entities by name, without placeholders."""
     return {entity.name: entity for entity in sql.entities(graph, names=list(names))}
 
 
@@ -58,20 +61,22 @@ def entities_named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
 
 
 def create_entities(operation: CreateEntities, *, caller: Caller) -> GraphChange:
-    """Creates entities, or adds to those that are there: what is not said of them stays as it is."""
     return put_entities(caller, operation.entities)
 
 
 def put_entities(
     caller: Caller, items: Iterable[Mapping[str, Any]], *, merges: bool = True, encodes: bool = True
 ) -> GraphChange:
-    """With `merges` off, an entity that exists is left alone, as Anthropic's server does; with `encodes` off, vectors
-    are left to a worker."""
+    """Create entities, or update existing ones.
+
+    Without `merges`, existing entities are left alone, as in Anthropic's server. Without `encodes`, a worker computes
+    the embeddings later.
+    """
     items = list(items)
     pairs = [(item["name"], item.get("observations", [])) for item in items]
-    encodings = _encodings(caller, pairs) if encodes else vectors.Encodings({})
+    encodings = _encode_new_texts(caller, pairs) if encodes else vectors.Encodings({})
     change = GraphChange()
-    with graphs.changing(caller) as graph:
+    with graphs.locked_graph(caller) as graph:
         by_name = {entity.name: entity for entity in live(graph).filter(name__in={item["name"] for item in items})}
         texts: list[tuple[Entity, Sequence[str]]] = []
         for item in items:
@@ -92,7 +97,7 @@ def put_entities(
 
 
 def put_entity(graph: Graph, name: str, entity_type: str) -> Entity:
-    """A new entity of a locked graph, or the placeholder of this name made whole."""
+    """Create an entity in a locked graph. A placeholder of this name becomes the entity."""
     entity = _make(graph, {"name": name, "entityType": entity_type}, live(graph).filter(name=name).first())
     _save([entity])
     return entity
@@ -109,13 +114,12 @@ def _make(graph: Graph, item: Mapping[str, Any], placeholder: Entity | None) -> 
 
 
 def _derive(entity: Entity) -> None:
-    entity.folded = rebuild.spelling(entity.name, entity.entity_type)
+    entity.folded = rebuild.entity_text(entity.name, entity.entity_type)
     entity.grams = grams(entity.folded)
     entity.updated_at = timezone.now()
 
 
 def _save(entities: Sequence[Entity]) -> None:
-    """New ones together, and placeholders that were there one by one."""
     placeholders = [entity for entity in entities if not entity._state.adding]
     Entity.objects.bulk_create([entity for entity in entities if entity._state.adding])
     for entity in placeholders:
@@ -123,19 +127,18 @@ def _save(entities: Sequence[Entity]) -> None:
 
 
 def _update(entity: Entity, item: Mapping[str, Any]) -> None:
-    """Only what was said: type and status of an entity are not reset by a call that names neither."""
+    # A call that omits the type or status must not reset them.
     changes = {"entity_type": item.get("entityType"), "status": item.get("status"), "urn": item.get("urn")}
     changes = {name: value for name, value in changes.items() if value and value != getattr(entity, name)}
     for name, value in changes.items():
         setattr(entity, name, value)
     if changes:
         _derive(entity)
-        if not entity._state.adding:  # one of this very call is saved with the others
+        if not entity._state.adding:  # an entity created by this same call is saved with the others
             entity.save()
 
 
 def delete_entities(operation: DeleteEntities, *, caller: Caller) -> GraphChange:
-    """Deletes entities with their observations and relations; names that are not there are errors of their own."""
     names = list(dict.fromkeys(operation.entityNames))
     deleted_names = end_entities(caller, names)
     return GraphChange(
@@ -145,8 +148,8 @@ def delete_entities(operation: DeleteEntities, *, caller: Caller) -> GraphChange
 
 
 def end_entities(caller: Caller, names: Collection[str]) -> set[str]:
-    """Entities, what is said of them and their relations end, to be purged later; returns the names that were there."""
-    with graphs.changing(caller) as graph:
+    """End entities with their observations and relations, to be purged later. Returns the names that existed."""
+    with graphs.locked_graph(caller) as graph:
         by_name, now = entities_named(graph, names), timezone.now()
         pks = [entity.pk for entity in by_name.values()]
         Observation.objects.filter(entity__in=pks, ended_at=None).update(ended_at=now)
@@ -159,8 +162,8 @@ def end_entities(caller: Caller, names: Collection[str]) -> set[str]:
 
 
 def add_observations(operation: AddObservations, *, caller: Caller) -> GraphChange:
-    """Adds texts to entities that exist, all or nothing; a text that is there already is passed over."""
-    pairs = _by_entity(operation.name, operation.observations, "contents")
+    """Add texts to existing entities, all or nothing. Texts that an entity already has are skipped."""
+    pairs = _parse_pairs(operation.name, operation.observations, "contents")
     change = GraphChange()
     for entity, rows in add_observations_to(caller, pairs, operation.kind, operation.supersedes, flags=True):
         change.added.setdefault(entity.name, []).extend(row.text for row in rows)
@@ -178,12 +181,14 @@ def add_observations_to(
     missing: Callable[[str], NotFound] = not_found,
     encodes: bool = True,
 ) -> list[tuple[Entity, list[Observation]]]:
-    """Adds texts to entities by name; returns what is new of each pair. With `flags`, what is nearly said already is
-    marked; with `encodes` off, vectors are left to a worker. Raises what `missing` says of a name that is not there,
-    and then keeps nothing."""
-    spoken_texts = (vectors.spoken(name, text) for name, texts in pairs for text in texts)
-    encodings = vectors.encode(spoken_texts) if encodes else vectors.Encodings({})
-    with graphs.changing(caller) as graph:
+    """Add texts to entities by name. Returns the entity and its new observations for each pair.
+
+    With `flags`, near-duplicates are flagged. Without `encodes`, a worker computes the embeddings later. If an entity
+    doesn't exist, raises the error made by `missing` and stores nothing.
+    """
+    texts_to_embed = (vectors.embedded_text(name, text) for name, texts in pairs for text in texts)
+    encodings = vectors.encode(texts_to_embed) if encodes else vectors.Encodings({})
+    with graphs.locked_graph(caller) as graph:
         by_name = entities_named(graph, [name for name, _ in pairs])
         if absent := [name for name, _ in pairs if name not in by_name]:
             raise missing(absent[0])
@@ -194,29 +199,31 @@ def add_observations_to(
     return [(entity, part) for (entity, _), part in zip(entities, rows, strict=True)]
 
 
-def _encodings(caller: Caller, pairs: Sequence[Texts]) -> vectors.Encodings:
-    """Of texts that are not there yet: an import that is repeated embeds nothing."""
-    present_texts: set[tuple[str, str]] = set()
+def _encode_new_texts(caller: Caller, pairs: Sequence[Texts]) -> vectors.Encodings:
+    """Encode the texts that aren't stored yet, so that repeating an import embeds nothing."""
+    stored_texts: set[tuple[str, str]] = set()
     if graph := graphs.graph_of(caller):
         rows = Observation.objects.filter(graph=graph, ended_at=None, entity__name__in={name for name, _ in pairs})
-        present_texts = set(rows.filter(entity__deleted_at=None).values_list("entity__name", "text"))
+        stored_texts = set(rows.filter(entity__deleted_at=None).values_list("entity__name", "text"))
     return vectors.encode(
-        vectors.spoken(name, text) for name, texts in pairs for text in texts if (name, text) not in present_texts
+        vectors.embedded_text(name, text) for name, texts in pairs for text in texts if (name, text) not in stored_texts
     )
 
 
-def _by_entity(name: str | None, items: Sequence[Any], key: str) -> list[Texts]:
-    """Both ways of asking as pairs of an entity and texts."""
+def _parse_pairs(name: str | None, items: Sequence[Any], key: str) -> list[Texts]:
+    """Return pairs of an entity's name and texts from either form of the arguments."""
     if items and all(isinstance(item, dict) for item in items):
         if name:
-            raise Invalid("stands beside objects that name their entity", field="name", allowed="texts with name")
-        return [_pair(item, key, number) for number, item in enumerate(items)]
+            raise Invalid(
+                "can't be combined with objects that name their entity", field="name", allowed="name with plain texts"
+            )
+        return [_parse_pair(item, key, number) for number, item in enumerate(items)]
     if not name:
         raise Invalid("is missing", field="name", allowed="the entity's name")
     return [(name, _texts(items, "observations"))]
 
 
-def _pair(item: Mapping[str, Any], key: str, number: int) -> Texts:
+def _parse_pair(item: Mapping[str, Any], key: str, number: int) -> Texts:
     name, texts = item.get("entityName"), item.get(key)
     if not isinstance(name, str) or not name.strip():
         raise Invalid("is missing", field=f"observations[{number}].entityName", allowed="the entity's name")
@@ -225,11 +232,11 @@ def _pair(item: Mapping[str, Any], key: str, number: int) -> Texts:
 
 def _texts(values: Any, path: str) -> list[str]:
     if not isinstance(values, list) or not all(isinstance(value, str) and value.strip() for value in values):
-        raise Invalid("is not a list of texts", field=path, allowed="texts")
+        raise Invalid("is not a list of texts", field=path, allowed="texts that aren't blank")
     for number, value in enumerate(values):
         if len(value) > MAX_OBSERVATION or "\x00" in value:
-            fault = f"has {len(value)} characters" if "\x00" not in value else "contains a NUL character"
-            raise Invalid(fault, field=f"{path}[{number}]", allowed=f"1 to {MAX_OBSERVATION} characters")
+            problem = f"has {len(value)} characters" if "\x00" not in value else "contains a NUL character"
+            raise Invalid(problem, field=f"{path}[{number}]", allowed=f"1 to {MAX_OBSERVATION} characters")
     return values
 
 
@@ -240,28 +247,29 @@ def create_observations(
     kind: str | None = None,
     supersedes: int | None = None,
 ) -> list[list[Observation]]:
-    """Writes what is new, each with its passages; returns it by pair."""
+    """Store the texts that are new, with their passages. Returns the new observations of each pair."""
     texts = {text for _, part in pairs for text in part}
-    present_texts = sql.present({entity.pk for entity, _ in pairs}, texts)
-    parts = [_new(graph, entity, part, present_texts, kind) for entity, part in pairs]
-    news = [row for part in parts for row in part]
-    if supersedes is not None and news:
-        _supersede(news[-1], supersedes)
-    vectors.save(news, encodings)
-    graph.touched |= {row.entity_id for row in news}
+    stored_texts = sql.present({entity.pk for entity, _ in pairs}, texts)
+    parts = [_new_observations(graph, entity, part, stored_texts, kind) for entity, part in pairs]
+    new_rows = [row for part in parts for row in part]
+    if supersedes is not None and new_rows:
+        _supersede(new_rows[-1], supersedes)
+    vectors.save(new_rows, encodings)
+    graph.touched |= {row.entity_id for row in new_rows}
     return parts
 
 
-def _new(
-    graph: Graph, entity: Entity, texts: Sequence[str], present_texts: set[tuple[UUID, str]], kind: str | None
+def _new_observations(
+    graph: Graph, entity: Entity, texts: Sequence[str], stored_texts: set[tuple[UUID, str]], kind: str | None
 ) -> list[Observation]:
     rows = []
     for text in texts:
-        if (entity.pk, text) in present_texts:
+        if (entity.pk, text) in stored_texts:
             continue
-        present_texts.add((entity.pk, text))
-        low, number = folded(text), graphs.take_number(graph)
-        row = Observation(graph=graph, entity=entity, number=number, text=text, folded=low, grams=grams(low))
+        stored_texts.add((entity.pk, text))
+        row = Observation(graph=graph, entity=entity, number=graphs.take_number(graph), text=text)
+        row.folded = folded(text)
+        row.grams = grams(row.folded)
         row.kind = kind or row.kind
         rows.append(row)
     return rows
@@ -276,10 +284,9 @@ def _supersede(row: Observation, number: int) -> None:
 
 
 def delete_observations(operation: DeleteObservations, *, caller: Caller) -> GraphChange:
-    """Ends observations by their exact text. Texts that are not there change nothing."""
     if operation.deletions and (operation.name or operation.observations):
-        raise Invalid("stands beside name and observations", field="deletions", allowed="one of the two ways")
-    pairs = _by_entity(operation.name, operation.deletions or operation.observations, "observations")
+        raise Invalid("can't be combined with name and observations", field="deletions", allowed="one of the two forms")
+    pairs = _parse_pairs(operation.name, operation.deletions or operation.observations, "observations")
     entities = delete_observations_by_text(caller, pairs)
     if operation.name and not entities:
         raise not_found(operation.name)
@@ -287,8 +294,8 @@ def delete_observations(operation: DeleteObservations, *, caller: Caller) -> Gra
 
 
 def delete_observations_by_text(caller: Caller, pairs: Sequence[Texts]) -> list[Entity]:
-    """Ends observations by their exact text; returns the entities that are there, by pair."""
-    with graphs.changing(caller) as graph:
+    """End observations by their exact text. Returns the entity of each pair, without those that don't exist."""
+    with graphs.locked_graph(caller) as graph:
         by_name, now = entities_named(graph, [name for name, _ in pairs]), timezone.now()
         for name, texts in pairs:
             if entity := by_name.get(name):

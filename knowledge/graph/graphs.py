@@ -1,4 +1,7 @@
-"""Which graph a connection has: its person's own, or a persona's that they hold. Never an argument of a tool."""
+"""The graph that a connection works on: the user's own, or that of a persona they hold.
+
+It follows from the connection. A tool argument can't change it.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,11 @@ from django.utils import timezone
 from knowledge.graph.models import Graph
 from memories.contract.errors import Forbidden, NotFound, check_choice
 from memories.database import prepared_statements
-from memories.identity.caller import Caller
+from memories.identity.caller import Caller, require_user
 from memories.models import Persona, Visibility
 
-# Written out, as every call asks and every change says it: the ORM takes longer than PostgreSQL (bench/graph.py).
+# Every read needs the graph and every write updates it, so the SQL is written by hand: the ORM takes longer to build
+# these statements than PostgreSQL to run them (bench/graph.py).
 COLUMNS = [field.attname for field in Graph._meta.concrete_fields]
 GRAPH = "SELECT {columns} FROM graphs WHERE {rule}"
 OF_PERSON = GRAPH.format(columns=", ".join(COLUMNS), rule="created_by = %(created_by)s AND created_by <> ''")
@@ -26,21 +30,26 @@ CHANGED = """
 
 
 def lookup(caller: Caller) -> tuple[str, dict[str, str]]:
-    """The statement that finds the connection's graph, if anything was written to it, and its values. Raises
-    Forbidden."""
+    """Return the SQL that selects the connection's graph, and its parameters.
+
+    Raises Forbidden if the connection has no user, or if the user doesn't hold the persona. Raises NotFound if an admin
+    names a persona that doesn't exist.
+    """
     key = _key(caller)
     return OF_PERSON if key["created_by"] else OF_PERSONA, key
 
 
 def graph_of(caller: Caller) -> Graph | None:
-    """The connection's graph, unless nothing was written to it yet. Raises Forbidden."""
+    """Return the connection's graph, or None if nothing was written to it yet. Raises the errors of lookup()."""
     return _read(*lookup(caller))
 
 
 @contextmanager
-def changing(caller: Caller) -> Iterator[Graph]:
-    """The connection's graph, made if need be and locked for the transaction: writers of one graph take turns, so
-    nothing is lost between them and no two wait for each other."""
+def locked_graph(caller: Caller) -> Iterator[Graph]:
+    """Lock the connection's graph for a transaction, creating it if necessary.
+
+    Writers of one graph take turns, so no write is lost and there are no deadlocks. Raises the errors of lookup().
+    """
     statement, key = lookup(caller)
     with transaction.atomic():
         graph = _read(f"{statement} FOR UPDATE", key)
@@ -51,19 +60,20 @@ def changing(caller: Caller) -> Iterator[Graph]:
                     visibility = Visibility.PERSONA if caller.graph else Visibility.PRIVATE
                     Graph.objects.create(**{"persona": persona, "visibility": visibility, **key})
             except IntegrityError:
-                pass  # somebody was quicker
+                pass  # another transaction has just created it
             graph = Graph.objects.select_for_update().get(**key)
-        yield from _changed(graph)
+        yield from _saving(graph)
 
 
 @contextmanager
-def changing_one(graph: Graph) -> Iterator[Graph]:
-    """As changing(), for whoever may change a graph that is not their connection's."""
+def lock_graph(graph: Graph) -> Iterator[Graph]:
+    """Lock any graph for a transaction. The calling code has to check permissions."""
     with transaction.atomic():
-        yield from _changed(Graph.objects.select_for_update().get(pk=graph.pk))
+        yield from _saving(Graph.objects.select_for_update().get(pk=graph.pk))
 
 
-def _changed(graph: Graph) -> Iterator[Graph]:
+def _saving(graph: Graph) -> Iterator[Graph]:
+    """Yield the graph. Then save its last number and the time of change of the graph and the entities in `touched`."""
     graph.touched = set()
     yield graph
     values = {"now": timezone.now(), "touched": list(graph.touched), "graph": graph.pk}
@@ -80,21 +90,20 @@ def take_number(graph: Graph) -> int:
 
 
 def share(*, caller: Caller, graph_id: UUID, visibility: str) -> Graph:
-    """Sets who may read a person's graph besides its owner; a persona's is its persona's."""
+    """Set who may read a user's graph besides its owner. A persona's graph can't be shared further."""
     check_choice("visibility", visibility, Visibility.values)
     graph = Graph.objects.visible_to(caller).exclude(created_by="").filter(pk=graph_id).first()
     if graph is None:
         raise NotFound("no such graph", field="graph")
     if not caller.can_edit_for(graph.created_by):
-        raise Forbidden("only its owner or an admin shares a graph")
+        raise Forbidden("only the owner or an admin can share a graph")
     graph.visibility = visibility
     graph.save(update_fields=["visibility"])
     return graph
 
 
 def _key(caller: Caller) -> dict[str, str]:
-    if not caller.email:
-        raise Forbidden("this connection has no identity, so it has no graph")
+    require_user(caller)
     if not caller.graph:
         return {"created_by": caller.email}
     if caller.graph not in caller.personas:

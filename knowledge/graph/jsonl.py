@@ -1,5 +1,8 @@
-"""Anthropic's memory file: one entity or relation a line. Read in two passes, so that a relation may stand before its
-entities; reading it again changes nothing. Written as their server writes it."""
+"""Import and export of the JSONL file of Anthropic's memory server.
+
+Each line is an entity or a relation, in any order: relations are imported after all entities. Importing a file again
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from memories.identity.caller import Caller
 
 NO_PATH = "source_path is required — provide the path to an Anthropic MCP Memory JSONL file"
 MAX_BYTES = 100_000_000
-TOGETHER = 200
+BATCH_SIZE = 200
 MAX_NAME, MAX_TYPE = 500, 200
 
 
@@ -30,29 +33,29 @@ MAX_NAME, MAX_TYPE = 500, 200
 class Imported:
     entities: int = 0
     relations: int = 0
-    errors: int = 0  # lines that are no JSON
-    skipped: int = 0  # lines that say nothing that can be kept
+    errors: int = 0  # lines that are not JSON
+    skipped: int = 0  # lines with other JSON, and relations between unknown entities
 
 
 def migrate(operation: Migrate, *, caller: Caller) -> Imported:
-    """Imports a file, which only the person at this machine can name, or its text."""
     if operation.jsonl:
         return import_lines(caller, operation.jsonl.splitlines())
     if not operation.source_path:
         raise Invalid(NO_PATH)
+    # A remote caller must not read files of this machine.
     if caller.channel.startswith("mcp-http") or caller.channel in ("rest", "portal", "admin"):
-        raise Invalid("is read over stdio alone", field="source_path", allowed="jsonl, the text of the file")
+        raise Invalid("is accepted over stdio only", field="source_path", allowed="the text of the file as jsonl")
     path = Path(operation.source_path).expanduser()
     if not path.is_file():
         raise NotFound(f"File not found: {operation.source_path}")
     if path.stat().st_size > MAX_BYTES:
-        raise Invalid(f"has {path.stat().st_size:,} bytes", field="source_path", allowed=f"at most {MAX_BYTES:,}")
+        raise Invalid(f"has {path.stat().st_size:,} bytes", field="source_path", allowed=f"at most {MAX_BYTES:,} bytes")
     return import_lines(caller, path.read_text(encoding="utf-8", errors="replace").splitlines())
 
 
 def import_lines(caller: Caller, lines: Iterable[str]) -> Imported:
-    """Entities first, then relations; each part of the file is kept or not as a whole."""
-    answer = Imported()
+    """Import entities, then relations, in batches. Each batch is one transaction."""
+    imported = Imported()
     entities: list[dict[str, Any]] = []
     relations: list[dict[str, Any]] = []
     for line in lines:
@@ -61,29 +64,28 @@ def import_lines(caller: Caller, lines: Iterable[str]) -> Imported:
         try:
             item = json.loads(line)
         except (ValueError, RecursionError):
-            answer.errors += 1
+            imported.errors += 1
             continue
-        if entity := _entity(item):
+        if entity := _parse_entity(item):
             entities.append(entity)
-        elif relation := _relation(item):
+        elif relation := _parse_relation(item):
             relations.append(relation)
         else:
-            answer.skipped += 1
-    for start in range(0, len(entities), TOGETHER):
-        change = put_entities(caller, entities[start : start + TOGETHER])
-        answer.entities += len(
-            {entity.name for entity in change.new} | {n for n, texts in change.added.items() if texts}
+            imported.skipped += 1
+    for start in range(0, len(entities), BATCH_SIZE):
+        change = put_entities(caller, entities[start : start + BATCH_SIZE])
+        imported.entities += len(
+            {entity.name for entity in change.new} | {name for name, texts in change.added.items() if texts}
         )
-    for start in range(0, len(relations), TOGETHER):
-        puts = put_relations(caller, relations[start : start + TOGETHER])
-        answer.relations += sum(put.relation is not None for put in puts)
-        answer.skipped += sum(bool(put.missing) for put in puts)
+    for start in range(0, len(relations), BATCH_SIZE):
+        writes = put_relations(caller, relations[start : start + BATCH_SIZE])
+        imported.relations += sum(write.relation is not None for write in writes)
+        imported.skipped += sum(bool(write.missing) for write in writes)
     connections.analyze_tables(Entity, Observation, Relation)
-    return answer
+    return imported
 
 
 def export_lines(caller: Caller) -> Iterator[str]:
-    """The graph as their file holds it."""
     graph = graphs.graph_of(caller)
     if graph is None:
         return
@@ -102,7 +104,7 @@ def _line(**values: Any) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
-def _entity(item: Any) -> dict[str, Any] | None:
+def _parse_entity(item: Any) -> dict[str, Any] | None:
     if not isinstance(item, dict) or item.get("type") != "entity" or not _is_text(item.get("name"), MAX_NAME):
         return None
     texts = item.get("observations", [])
@@ -113,7 +115,7 @@ def _entity(item: Any) -> dict[str, Any] | None:
     return entity | ({"entityType": kind} if _is_text(kind, MAX_TYPE) else {})
 
 
-def _relation(item: Any) -> dict[str, Any] | None:
+def _parse_relation(item: Any) -> dict[str, Any] | None:
     if not isinstance(item, dict) or item.get("type") != "relation":
         return None
     limits = {"from": MAX_NAME, "to": MAX_NAME, "relationType": MAX_TYPE}

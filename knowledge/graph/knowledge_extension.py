@@ -1,4 +1,4 @@
-"""What the knowledge graph adds to knowledge: observations become insights."""
+"""Hooks of the knowledge graph into the knowledge app: insights can be captured from observations."""
 
 from __future__ import annotations
 

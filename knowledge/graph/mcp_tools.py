@@ -1,4 +1,4 @@
-"""The graph toolset over MCP: the contract's nineteen tools and read_graph."""
+"""MCP tools of the knowledge graph: the nineteen of the contract, and read_graph."""
 
 from __future__ import annotations
 
@@ -114,20 +114,20 @@ def open_nodes(caller: Caller, operation: operations.OpenNodes) -> GraphResponse
 @tool(toolset="graph", title="Search by meaning", hints=READS)
 def search_semantic(caller: Caller, operation: operations.SearchSemantic) -> SemanticResponse:
     """Find entities by meaning, ranked by relevance and by how often and lately they were looked at."""
-    answer = semantic.search_semantic(operation, caller=caller)
-    response: SemanticResponse = {"results": [responses.match_response(match) for match in answer.matches]}
-    return {**response, "note": answer.note} if answer.note else response
+    result = semantic.search_semantic(operation, caller=caller)
+    response: SemanticResponse = {"results": [responses.match_response(match) for match in result.matches]}
+    return {**response, "note": result.note} if result.note else response
 
 
 @tool(toolset="graph", title="Import a memory file", hints=Hints(idempotent=True))
 def migrate(caller: Caller, operation: operations.Migrate) -> MigratedResponse:
     """Import the JSONL file of Anthropic's memory server; again changes nothing."""
-    answer = jsonl.migrate(operation, caller=caller)
+    imported = jsonl.migrate(operation, caller=caller)
     return {
-        "entities_imported": answer.entities,
-        "relations_imported": answer.relations,
-        "errors": answer.errors,
-        "skipped": answer.skipped,
+        "entities_imported": imported.entities,
+        "relations_imported": imported.relations,
+        "errors": imported.errors,
+        "skipped": imported.skipped,
     }
 
 
@@ -156,7 +156,8 @@ def execute_entity_split(caller: Caller, operation: operations.ExecuteSplit) -> 
 @tool(toolset="graph", title="Find entities to split", hints=READS)
 def find_split_candidates(caller: Caller, operation: operations.FindSplits) -> CandidatesResponse:
     """Find all entities that should be split."""
-    return {"candidates": [responses.analysis_response(entry) for entry in splits.candidates(operation, caller=caller)]}
+    analyses = splits.candidates(operation, caller=caller)
+    return {"candidates": [responses.analysis_response(analysis) for analysis in analyses]}
 
 
 @tool(toolset="graph", title="Find duplicate observations", hints=READS)
@@ -175,8 +176,8 @@ def consolidation_report(caller: Caller, operation: operations.Report) -> Report
 def end_relation(caller: Caller, operation: operations.EndRelation) -> EndedResponse:
     """End a relation, and keep that it was; its inverse ends with it."""
     relation, inverse = relations.end_relation(operation, caller=caller)
-    says = f"Relation {relation.number} expired successfully"
-    response: EndedResponse = {"result": says, "relation": responses.relation_response(relation)}
+    message = f"Relation {relation.number} expired successfully"
+    response: EndedResponse = {"result": message, "relation": responses.relation_response(relation)}
     return {**response, "inverse_expired_id": inverse.number} if inverse else response
 
 

@@ -1,4 +1,4 @@
-"""What the knowledge graph adds to memories."""
+"""Hooks of the knowledge graph into the memories app."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class GraphMemoryExtension(MemoryExtension):
         return [PersonalDataColumn(Graph, "created_by"), PersonalDataColumn(UpkeepProposal, "decided_by", stays=True)]
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
-        return catalog_links.neighbours(caller, urns)
+        return catalog_links.neighbors(caller, urns)
 
     def rebuild_search(self) -> str:
         return rebuild()

@@ -1,5 +1,8 @@
-"""Tables of the knowledge graph. A graph's rows are found by its id, and every one of them carries it or hangs on one
-that does; the integers that tools speak are counted within each graph."""
+"""Tables of the knowledge graph.
+
+Every row belongs to a graph, either directly or through its parent row. Tools refer to rows by `number`, an integer
+that is counted within each graph.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,19 @@ from memories.models.fields import EmbeddingField
 from memories.models.passage import TextPassage
 from memories.models.record import readable_by
 
-PENDING_KB = 64  # of an index's entries that are not sorted in yet: every search reads them one by one
+# kB of new entries that a GIN index collects before it sorts them in. The limit is low, because every search scans
+# these entries one by one.
+PENDING_KB = 64
 
 
 class GraphQuerySet(models.QuerySet["Graph"]):
     def visible_to(self, caller: Caller) -> GraphQuerySet:
-        """The only way to read graphs on somebody's behalf; the rule of memories."""
+        """Restrict to graphs that the caller may read. Every read on behalf of a caller has to use this."""
         return self.filter(readable_by(caller))
 
 
 class Graph(models.Model):
-    """One person's graph, or one that a persona shares; a persona's has no owner."""
+    """The graph of a user, or of a persona. A persona's graph has an empty `created_by`."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254, blank=True)
@@ -35,9 +40,9 @@ class Graph(models.Model):
     visibility = models.CharField(max_length=10, choices=Visibility.choices, default=Visibility.PRIVATE)
     created_at = models.DateTimeField(default=timezone.now)
     changed_at = models.DateTimeField(default=timezone.now)
-    last_number = models.BigIntegerField(default=0, help_text="The last integer that was given to a row of it.")
+    last_number = models.BigIntegerField(default=0, help_text="The last integer assigned to a row of this graph.")
 
-    touched: set[uuid.UUID]  # while it is changed: entities of which something new was said
+    touched: set[uuid.UUID]  # while the graph is locked: entities with new observations
 
     objects = GraphQuerySet.as_manager()
 
@@ -54,7 +59,7 @@ class Graph(models.Model):
 
 
 class Entity(models.Model):
-    """A node. `is_placeholder`: only named by a relation so far, and not shown. A deleted one is purged later."""
+    """A node of the graph. A placeholder is hidden: so far, only a relation has named it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="entities", db_index=False)
@@ -62,16 +67,16 @@ class Entity(models.Model):
     name = models.CharField(max_length=500)
     entity_type = models.CharField(max_length=200, default="Generic")
     status = models.CharField(max_length=60, default="active")
-    urn = models.CharField(max_length=500, blank=True, help_text="The catalog entity that it stands for.")
+    urn = models.CharField(max_length=500, blank=True, help_text="The catalog entity that it represents.")
     is_placeholder = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
     deleted_at = models.DateTimeField(null=True, blank=True)
 
-    # Derived from name and type: folded for case, and the groups of three letters in it.
+    # Derived from name and type: the case-folded text and its trigrams.
     folded = models.TextField(default="", editable=False)
     grams = ArrayField(models.CharField(max_length=3), default=list, editable=False)
-    # Derived from what was done with it.
+    # Derived from accesses.
     access_count = models.PositiveIntegerField(default=1)
     access_days = models.PositiveIntegerField(default=0)
     last_access = models.DateTimeField(null=True, blank=True)
@@ -87,7 +92,7 @@ class Entity(models.Model):
         ]
         indexes = [
             GinIndex(fields=["grams"], name="entity_grams", gin_pending_list_limit=PENDING_KB),  # search_nodes
-            models.Index(fields=["urn"], condition=~Q(urn=""), name="entity_urn"),  # neighbours of the catalog's
+            models.Index(fields=["urn"], condition=~Q(urn=""), name="entity_urn"),  # catalog_links
             models.Index(fields=["deleted_at"], condition=Q(deleted_at__isnull=False), name="entity_deleted"),
         ]
 
@@ -96,7 +101,7 @@ class Entity(models.Model):
 
 
 class Observation(models.Model):
-    """What is said of an entity. It ends when it is deleted or superseded, and stays for `as_of` until it is purged."""
+    """A text about an entity. It ends when it is deleted or superseded, but can still be read with `as_of`."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     entity = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="observations", db_index=False)
@@ -104,8 +109,12 @@ class Observation(models.Model):
     number = models.BigIntegerField()
     text = models.TextField()
     kind = models.CharField(max_length=60, default="generic")
-    similarity_flag = models.BooleanField(default=False, help_text="Nearly the same as another of its entity.")
-    supersedes = models.BigIntegerField(null=True, blank=True, help_text="The number of the one it replaces.")
+    similarity_flag = models.BooleanField(
+        default=False, help_text="Nearly the same as another observation of the entity."
+    )
+    supersedes = models.BigIntegerField(
+        null=True, blank=True, help_text="The number of the observation that it replaces."
+    )
     superseded_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -133,7 +142,10 @@ class Observation(models.Model):
 
 
 class ObservationPassage(TextPassage):
-    """A window of an observation's text by its vector; derived. No index: a graph's own are compared one by one."""
+    """The embedding of a part of an observation's text.
+
+    There is no vector index, because a search compares all passages of one graph.
+    """
 
     observation = models.ForeignKey(Observation, on_delete=models.CASCADE, related_name="passages")
 
@@ -145,7 +157,7 @@ class ObservationPassage(TextPassage):
 
 
 class Relation(models.Model):
-    """A directed edge. An ended one stays, and the same may begin again."""
+    """A directed edge. Ended relations are kept, and the same relation can be created again."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="relations", db_index=False)
@@ -198,8 +210,6 @@ class Reflection(models.Model):
 
 
 class AccessDay(models.Model):
-    """How often an entity was looked at on a day. Derived."""
-
     entity = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="days", db_index=False)
     day = models.DateField()
     count = models.PositiveIntegerField(default=0)
@@ -213,7 +223,7 @@ class AccessDay(models.Model):
 
 
 class CoOccurrence(models.Model):
-    """How often two entities were answered together. Derived."""
+    """The number of responses that contained both entities."""
 
     first = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="+", db_index=False)
     second = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="+")
@@ -243,15 +253,16 @@ class UpkeepState(models.TextChoices):
 
 
 class UpkeepProposal(models.Model):
-    """What of a graph may want tidying up, and what was decided: an entity to split, or an observation that says what
-    another of its entity says."""
+    """A proposal to split an entity or to end a near-duplicate observation, and the admin's decision."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     entity = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="+")
     kind = models.CharField(max_length=10, choices=UpkeepKind.choices)
     ends = models.ForeignKey(Observation, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
     stays = models.ForeignKey(Observation, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
-    score = models.FloatField(help_text="Of a duplicate its likeness, of a split how far beyond its measure it is.")
+    score = models.FloatField(
+        help_text="For duplicates their similarity, for a split by how much the entity exceeds its limit."
+    )
     state = models.CharField(max_length=10, choices=UpkeepState.choices, default=UpkeepState.OPEN)
     created_at = models.DateTimeField(default=timezone.now)
     decided_at = models.DateTimeField(null=True, blank=True)

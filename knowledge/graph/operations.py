@@ -1,4 +1,4 @@
-"""What can be asked of the knowledge graph. Names of arguments are those of the contract."""
+"""Operations of the knowledge graph. Argument names are fixed by the contract."""
 
 from __future__ import annotations
 

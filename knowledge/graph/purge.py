@@ -1,4 +1,4 @@
-"""What leaves a graph for good."""
+"""Permanent deletion of graph rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from knowledge.graph.models import Entity, Observation, Relation
 
 
 def purge(before: datetime) -> int:
-    """Removes entities and observations that were deleted before; superseded observations and ended relations of living
-    entities stay, as history."""
+    """Delete the entities and observations that users deleted before this time.
+
+    Superseded observations and ended relations of existing entities are history and are kept.
+    """
     with transaction.atomic():
         observations = Observation.objects.filter(ended_at__lt=before, superseded_at=None).delete()[0]
         Relation.objects.filter(ended_at__lt=before, source__deleted_at__lt=before).delete()

@@ -1,5 +1,7 @@
-"""What a graph holds: entities by name or by a part of a text, relations around them, all of it page by page, now or
-as it was at a time."""
+"""Reads of a knowledge graph: entities by name or text, and the relations around them.
+
+read_graph and search_nodes are paged. read_graph and open_nodes can also return the graph as it was at an earlier time.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,6 @@ from memories.identity.caller import Caller
 
 @dataclass
 class Node:
-    """An entity with what is said of it at the time that was asked about."""
-
     entity: Entity
     observations: list[Observation] = field(default_factory=list)
     reflections: list[Reflection] = field(default_factory=list)
@@ -34,11 +34,11 @@ class GraphPage:
 
 
 def in_force(prefix: str = "", as_of: datetime | None = None, *, end: str = "ended_at", begin: str = "created_at") -> Q:
-    """What holds now, or held at that time."""
+    """Return the condition for rows that are in force now, or were at `as_of`."""
     if as_of is None:
         return Q(**{f"{prefix}{end}": None})
-    after = Q(**{f"{prefix}{end}": None}) | Q(**{f"{prefix}{end}__gt": as_of})
-    return Q(**{f"{prefix}{begin}__lte": as_of}) & after
+    not_ended = Q(**{f"{prefix}{end}": None}) | Q(**{f"{prefix}{end}__gt": as_of})
+    return Q(**{f"{prefix}{begin}__lte": as_of}) & not_ended
 
 
 def entities(graph: Graph, as_of: datetime | None = None) -> QuerySet[Entity]:
@@ -49,7 +49,6 @@ def entities(graph: Graph, as_of: datetime | None = None) -> QuerySet[Entity]:
 def nodes_of(
     rows: Sequence[Entity], as_of: datetime | None = None, kinds: Sequence[str] = (), *, superseded: bool = False
 ) -> list[Node]:
-    """The entities in their order, each with its observations."""
     nodes = {entity.pk: Node(entity) for entity in rows}
     for observation in sql.observations(list(nodes), as_of, kinds, superseded=superseded):
         nodes[observation.entity_id].observations.append(observation)
@@ -57,36 +56,40 @@ def nodes_of(
 
 
 def relations_of(rows: Iterable[Entity], as_of: datetime | None = None) -> list[Relation]:
-    """The relations with an end among these."""
+    """Return the relations that start or end at one of these entities."""
     return sql.relations([entity.pk for entity in rows], as_of)
 
 
 def read_graph(operation: ReadGraph, *, caller: Caller) -> GraphPage:
-    """The graph from the cursor on, in the order in which its entities were made."""
+    """Return a page of entities in order of creation, with the relations that start at them."""
     graph = graphs.graph_of(caller)
     if graph is None:
         return GraphPage([], [])
-    rows = sql.entities(graph, as_of=operation.as_of, after=_number(operation.cursor), limit=operation.limit + 1)
+    rows = sql.entities(graph, as_of=operation.as_of, after=_entity_number(operation.cursor), limit=operation.limit + 1)
     page, rest = rows[: operation.limit], rows[operation.limit :]
     pks = {entity.pk for entity in page}
+    # Only outgoing relations, so that each relation is on exactly one page.
     outgoing = [relation for relation in relations_of(page, operation.as_of) if relation.source_id in pks]
     return GraphPage(nodes_of(page, operation.as_of), outgoing, str(page[-1].number) if rest else "")
 
 
 def search_nodes(operation: SearchNodes, *, caller: Caller) -> GraphPage:
-    """Entities whose name, type or observations hold the query literally, whatever its case; all for a blank one."""
+    """Return a page of entities whose name, type or observations contain the query, ignoring case.
+
+    A blank query matches all entities.
+    """
     graph = graphs.graph_of(caller)
     if graph is None:
         return GraphPage([], [])
     rows = sql.entities(
-        graph, holding=operation.query.strip(), after=_number(operation.cursor), limit=operation.limit + 1
+        graph, holding=operation.query.strip(), after=_entity_number(operation.cursor), limit=operation.limit + 1
     )
     page, rest = rows[: operation.limit], rows[operation.limit :]
     return GraphPage(nodes_of(page), relations_of(page), str(page[-1].number) if rest else "")
 
 
 def open_nodes(operation: OpenNodes, *, caller: Caller) -> GraphPage:
-    """The named entities in the order asked, those that are not there left out; what is looked at is counted."""
+    """Return the named entities in the order of their names in the call. Unknown names are left out."""
     graph = graphs.graph_of(caller)
     if graph is None:
         return GraphPage([], [])
@@ -97,12 +100,12 @@ def open_nodes(operation: OpenNodes, *, caller: Caller) -> GraphPage:
     for reflection in Reflection.objects.filter(entity__in=rows).defer("vector").order_by("number"):
         if reflection.entity_id:
             by_entity[reflection.entity_id].reflections.append(reflection)
-    if not operation.as_of:
-        access_counts.count_later([entity.pk for entity in rows])
+    if not operation.as_of:  # a look at the past is not counted as an access
+        access_counts.queue_count([entity.pk for entity in rows])
     return GraphPage(nodes, relations_of(rows, operation.as_of))
 
 
-def _number(cursor: str) -> int:
+def _entity_number(cursor: str) -> int:
     if cursor and not cursor.isdecimal():
-        raise Invalid(f"{cursor[:20]!r} is not a cursor", field="cursor", allowed="next_cursor of the page before")
+        raise Invalid(f"{cursor[:20]!r} is not a cursor", field="cursor", allowed="next_cursor of the previous page")
     return int(cursor or 0)

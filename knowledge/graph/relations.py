@@ -1,4 +1,4 @@
-"""Every change of relations. A call is one transaction in which its graph is locked."""
+"""Writes to the relations of a knowledge graph. Each call is one transaction that locks the graph."""
 
 from __future__ import annotations
 
@@ -22,53 +22,59 @@ Edge = tuple[Entity, Entity, str, str]  # source, target, type, context
 
 @dataclass(frozen=True)
 class RelationWrite:
-    """What became of one relation: the new one, None where it is there already, or the name of an end that is not."""
+    """The result of creating one relation.
+
+    `relation` is None if it already existed. `missing` is the name of an end that doesn't exist.
+    """
 
     item: Mapping[str, Any]
     relation: Relation | None = None
     missing: str = ""
 
     @property
-    def shape(self) -> dict[str, Any]:
+    def response(self) -> dict[str, Any]:
         return {key: self.item[key] for key in ("from", "to", "relationType")}
 
 
 def create_relations(operation: CreateRelations, *, caller: Caller) -> GraphChange:
-    """Creates relations between entities that exist; each that can't be is told beside the others."""
+    """Create relations between existing entities. An error is returned for each one that can't be created."""
     change = GraphChange()
-    for put in put_relations(caller, operation.relations, inverses=True):
-        if put.missing:
-            change.errors.append(not_found(put.missing).message)
+    for write in put_relations(caller, operation.relations, inverses=True):
+        if write.missing:
+            change.errors.append(not_found(write.missing).message)
             change.relations.append({"error": change.errors[-1]})
-        elif put.relation is None:
-            change.relations.append(put.shape | {"error": "Relation already exists"})
+        elif write.relation is None:
+            change.relations.append(write.response | {"error": "Relation already exists"})
         else:
-            change.relations.append(put.shape | {"id": put.relation.number})
+            change.relations.append(write.response | {"id": write.relation.number})
     return change
 
 
 def put_relations(
     caller: Caller, items: Sequence[Mapping[str, Any]], *, dangling: bool = False, inverses: bool = False
 ) -> list[RelationWrite]:
-    """Relations by the names of their ends; with `dangling`, an end that is not there becomes a hidden placeholder."""
+    """Create relations by the names of their ends.
+
+    With `dangling`, an end that doesn't exist is created as a hidden placeholder. With `inverses`, the inverse of each
+    new relation is created too, if its type has one.
+    """
     names = dict.fromkeys(name for item in items for name in (item["from"], item["to"]))
-    with graphs.changing(caller) as graph:
+    with graphs.locked_graph(caller) as graph:
         by_name = {entity.name: entity for entity in live(graph).filter(name__in=names)}
         if dangling:
             by_name |= _placeholders(graph, [name for name in names if name not in by_name])
         else:
             by_name = {name: entity for name, entity in by_name.items() if not entity.is_placeholder}
-        puts = [
+        writes = [
             RelationWrite(item, missing=next((name for name in (item["from"], item["to"]) if name not in by_name), ""))
             for item in items
         ]
         edges = [
-            (by_name[put.item["from"]], by_name[put.item["to"]], put.item["relationType"], put.item.get("context", ""))
-            for put in puts
-            if not put.missing
+            (by_name[item["from"]], by_name[item["to"]], item["relationType"], item.get("context", ""))
+            for item in (write.item for write in writes if not write.missing)
         ]
-        news = iter(relate(graph, edges, inverses=inverses))
-    return [put if put.missing else replace(put, relation=next(news)) for put in puts]
+        created = iter(relate(graph, edges, inverses=inverses))
+    return [write if write.missing else replace(write, relation=next(created)) for write in writes]
 
 
 def _placeholders(graph: Graph, names: Sequence[str]) -> dict[str, Entity]:
@@ -77,25 +83,29 @@ def _placeholders(graph: Graph, names: Sequence[str]) -> dict[str, Entity]:
 
 
 def relate(graph: Graph, edges: Sequence[Edge], *, inverses: bool = True) -> list[Relation | None]:
-    """New relations of a locked graph, with their inverses where a type has one; None for one that is there already."""
+    """Create relations in a locked graph, with the inverse if the type has one.
+
+    Returns the new relation for each edge, or None if it already exists.
+    """
     ends = {end.pk for edge in edges for end in edge[:2]}
     rows = Relation.objects.filter(source__in=ends, target__in=ends, ended_at=None)
     present_keys = set(rows.values_list("source", "target", "relation_type"))
-    answers: list[Relation | None] = []
-    news: list[Relation] = []
+    relations: list[Relation | None] = []
+    new_rows: list[Relation] = []
     for source, target, kind, context in edges:
-        relation = _unless_there(graph, (source, target, kind, context), present_keys)
-        answers.append(relation)
+        relation = _new_relation(graph, (source, target, kind, context), present_keys)
+        relations.append(relation)
         inverse = settings.GRAPH_INVERSES.get(kind) if inverses and relation else None
         opposite = (
-            _unless_there(graph, (target, source, inverse, f"Inverse of {kind}"), present_keys) if inverse else None
+            _new_relation(graph, (target, source, inverse, f"Inverse of {kind}"), present_keys) if inverse else None
         )
-        news += [row for row in (relation, opposite) if row]
-    Relation.objects.bulk_create(news)
-    return answers
+        new_rows += [row for row in (relation, opposite) if row]
+    Relation.objects.bulk_create(new_rows)
+    return relations
 
 
-def _unless_there(graph: Graph, edge: Edge, present_keys: set[tuple[UUID, UUID, str]]) -> Relation | None:
+def _new_relation(graph: Graph, edge: Edge, present_keys: set[tuple[UUID, UUID, str]]) -> Relation | None:
+    """Return an unsaved relation and add its key to `present_keys`, or return None if the key is already in it."""
     source, target, kind, context = edge
     key = (source.pk, target.pk, kind)
     if key in present_keys:
@@ -106,16 +116,15 @@ def _unless_there(graph: Graph, edge: Edge, present_keys: set[tuple[UUID, UUID, 
 
 
 def _ends(graph: Graph, item: Mapping[str, Any]) -> list[Entity]:
-    """Both ends of a relation, of those that are there."""
     names = [item["from"], item["to"]]
     by_name = {entity.name: entity for entity in live(graph).filter(name__in=names)}
     return [by_name[name] for name in names if name in by_name]
 
 
 def delete_relations(operation: DeleteRelations, *, caller: Caller) -> GraphChange:
-    """Ends relations by both ends and type; each that is not there is told beside the others."""
+    """End relations by source, target and type. An error is returned for each one that doesn't exist."""
     change = GraphChange()
-    with graphs.changing(caller) as graph:
+    with graphs.locked_graph(caller) as graph:
         for item in operation.relations:
             ends = _ends(graph, item)
             if len(ends) < 2:
@@ -132,8 +141,11 @@ def delete_relations(operation: DeleteRelations, *, caller: Caller) -> GraphChan
 
 
 def end_relation(operation: EndRelation, *, caller: Caller) -> tuple[Relation, Relation | None]:
-    """Ends a relation, and its inverse where the type has one; ending twice changes nothing."""
-    with graphs.changing(caller) as graph:
+    """End a relation and its inverse, if it has one. Ending it again changes nothing.
+
+    Returns the relation, and its inverse if this call ended it.
+    """
+    with graphs.locked_graph(caller) as graph:
         relation = (
             Relation.objects.select_related("source", "target")
             .filter(graph=graph, number=operation.relation_id)

@@ -1,4 +1,4 @@
-"""What the graph's tools answer; the keys are the contract's, integers are the numbers of rows within their graph."""
+"""Responses of the graph tools. The keys are fixed by the contract; integer ids are row numbers within the graph."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from knowledge.graph.maintenance.duplicates import Duplicates
-from knowledge.graph.maintenance.report import LISTED, Findings
+from knowledge.graph.maintenance.report import MAX_LISTED, Findings
 from knowledge.graph.maintenance.splits import Analysis, parts_of
 from knowledge.graph.models import Entity, Observation, Reflection, Relation
 from knowledge.graph.queries import Node
 from knowledge.graph.search.semantic import Match
 
-PREVIEW = 80
+PREVIEW = 80  # characters of an observation in the report
 
 
 class EntityResponse(TypedDict):
@@ -34,7 +34,7 @@ class ChangedResponse(TypedDict):
 
 
 class EachChangedResponse(TypedDict):
-    """Where the call named an entity for each list of texts."""
+    """The response to a call that named an entity for each list of texts."""
 
     results: list[dict[str, Any]]
 
@@ -126,11 +126,11 @@ def entity_response(node: Node) -> EntityResponse:
 
 
 def opened_response(node: Node, relations: list[Relation]) -> dict[str, Any]:
-    """An entity in full: observations as texts, as the contract has them, and with their details beside."""
     response: dict[str, Any] = dict(entity_response(node))
+    # The contract has observations as plain texts, so their details have a key of their own.
     response["details"] = [observation_response(observation) for observation in node.observations]
-    around = [r for r in relations if node.entity.pk in (r.source_id, r.target_id)]
-    response["relations"] = [relation_of(node.entity, relation) for relation in around]
+    own_relations = [r for r in relations if node.entity.pk in (r.source_id, r.target_id)]
+    response["relations"] = [relation_of(node.entity, relation) for relation in own_relations]
     if node.reflections:
         response["reflections"] = [reflection_response(reflection) for reflection in node.reflections]
     return response
@@ -234,7 +234,7 @@ def duplicates_response(result: Duplicates) -> DuplicatesResponse:
 
 
 def report_response(result: Findings, days_since: Any) -> ReportResponse:
-    """Each list up to LISTED; the summary counts all."""
+    """Return the report. Each list has at most MAX_LISTED entries, and the summary counts all."""
     return {
         "summary": {
             "total_entities": result.entities,
@@ -246,7 +246,7 @@ def report_response(result: Findings, days_since: Any) -> ReportResponse:
         },
         "split_candidates": [
             {name: value for name, value in analysis_response(a).items() if name not in ("topics", "needs_split")}
-            for a in result.splits[:LISTED]
+            for a in result.splits[:MAX_LISTED]
         ],
         "flagged_observations": [
             {
@@ -255,7 +255,7 @@ def report_response(result: Findings, days_since: Any) -> ReportResponse:
                 "similarity_flag": 1,
                 "id": row.number,
             }
-            for row in result.flagged[:LISTED]
+            for row in result.flagged[:MAX_LISTED]
         ],
         "stale_entities": [
             {
@@ -263,13 +263,17 @@ def report_response(result: Findings, days_since: Any) -> ReportResponse:
                 "entity_type": entity.entity_type,
                 "last_accessed_days_ago": days_since(entity.last_access or entity.created_at),
                 "access_count": entity.access_count,
-                "observation_count": entity.n,  # type: ignore[attr-defined]  # annotated by the report
+                "observation_count": entity.observation_count,  # type: ignore[attr-defined]  # annotated by the report
             }
-            for entity in result.idle[:LISTED]
+            for entity in result.idle[:MAX_LISTED]
         ],
         "large_entities": [
-            {"entity_name": e.name, "entity_type": e.entity_type, "observation_count": e.n}  # type: ignore[attr-defined]
-            for e in result.large[:LISTED]
+            {
+                "entity_name": entity.name,
+                "entity_type": entity.entity_type,
+                "observation_count": entity.observation_count,  # type: ignore[attr-defined]  # annotated by the report
+            }
+            for entity in result.large[:MAX_LISTED]
         ],
     }
 

@@ -1,5 +1,3 @@
-"""What background workers do for graphs. Thin, idempotent, and safe to be killed at any line."""
-
 from __future__ import annotations
 
 from datetime import timedelta
@@ -13,7 +11,7 @@ from knowledge.graph.models import Graph
 from knowledge.graph.purge import purge as purge_deleted
 from knowledge.graph.search import access_counts
 
-LOOKED_BACK = timedelta(hours=25)  # of a run a day
+CHANGED_WITHIN = timedelta(hours=25)  # a daily run with an hour to spare
 
 
 def count_accesses(entity_ids: list[str]) -> None:
@@ -21,16 +19,14 @@ def count_accesses(entity_ids: list[str]) -> None:
 
 
 def propose_maintenance() -> int:
-    """Looks through the graphs that changed since the last run."""
-    since = timezone.now() - LOOKED_BACK
-    return sum(proposals.find(graph, since) for graph in Graph.objects.filter(changed_at__gte=since))
+    since = timezone.now() - CHANGED_WITHIN
+    return sum(proposals.create_proposals(graph, since) for graph in Graph.objects.filter(changed_at__gte=since))
 
 
 def propose_maintenance_of(graph_id: str) -> int:
     graph = Graph.objects.filter(pk=graph_id).first()
-    return proposals.find(graph) if graph else 0
+    return proposals.create_proposals(graph) if graph else 0
 
 
 def purge() -> int:
-    """What was deleted long enough ago goes for good."""
     return purge_deleted(timezone.now() - timedelta(days=settings.SOFT_DELETE_PURGE_DAYS))

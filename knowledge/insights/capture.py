@@ -1,4 +1,4 @@
-"""Capturing an insight: a private memory that waits for a curator."""
+"""Capture of insights, which are private memories that await a curator's review."""
 
 from __future__ import annotations
 
@@ -28,19 +28,23 @@ class Captured:
 
 
 def capture(operation: Capture, *, caller: Caller) -> Captured:
-    """Proposes something for the catalog: a private memory that waits for a curator. `visibility` is what it gets
-    once approved; `supersedes` the memory whose place it takes once applied; `finding_id` the finding of an analysis
-    that it comes from, or `observation_id` that of the knowledge graph, whose text it takes where none is given."""
+    """Propose something for the catalog, as a private memory that awaits a curator's review.
+
+    - `visibility` takes effect once the insight is approved.
+    - `supersedes` is the memory that the insight replaces once it is applied.
+    - `finding_id` or `observation_id` is the analysis finding or graph observation that it comes from. Its text is used
+      if `insight_text` is empty.
+    """
     origin = _origin(caller, operation)
     actions = [action.as_action() for action in operation.suggested_actions]
     replaced = replaceable_memory(caller, operation.supersedes) if operation.supersedes else None
     proposals: list[Insight] = []
 
     def propose(record: MemoryRecord) -> None:
-        proposals.append(_propose(caller, record, actions, operation.visibility, replaced))
+        proposals.append(_get_or_create_insight(caller, record, actions, operation.visibility, replaced))
 
     try:
-        answer = services.remember(
+        remembered = services.remember(
             Remember.read(
                 {
                     "content": operation.insight_text or origin.text or None,
@@ -54,9 +58,10 @@ def capture(operation: Capture, *, caller: Caller) -> Captured:
             within=propose,
         )
     except Invalid as error:
+        # The argument has another name in this operation.
         field_name = "insight_text" if error.field == "content" else error.field
         raise Invalid(error.fault, field=field_name, allowed=error.allowed) from None
-    return Captured(proposals[0], existing=answer.existing, similar=answer.similar, note=answer.note)
+    return Captured(proposals[0], existing=remembered.existing, similar=remembered.similar, note=remembered.note)
 
 
 def _origin(caller: Caller, operation: Capture) -> Origin:
@@ -68,29 +73,26 @@ def _origin(caller: Caller, operation: Capture) -> Origin:
         found = (extension.observation(caller, operation.observation_id) for extension in extensions.registered())
         origin = next(filter(None, found), None)
         if origin is None:
-            raise NotFound("no such observation of your graph", field="observation_id")
+            raise NotFound("no such observation in your graph", field="observation_id")
         return origin
     return Origin("", [], {})
 
 
-def _propose(
+def _get_or_create_insight(
     caller: Caller,
     record: MemoryRecord,
     actions: list[dict[str, str]],
     visibility: str,
     replaced: MemoryRecord | None,
 ) -> Insight:
-    """The insight of a record. A plain memory with this very text becomes one: it is withdrawn until reviewed."""
     insight = Insight.objects.filter(pk=record.pk).first()
     if insight:
         return insight
     if record.visibility != Visibility.PRIVATE:
+        # A plain memory with the same text exists. It becomes the insight, and is private until it is reviewed.
         locked = MemoryRecord.objects.select_for_update().get(pk=record.pk)
         with revised(caller, locked, "capture", "proposed as an insight"):
             locked.visibility = Visibility.PRIVATE
     return Insight.objects.create(
         record=record, suggested_actions=actions, wanted_visibility=visibility, replaces=replaced
     )
-
-
-# -- review ------------------------------------------------------------------------------------------------

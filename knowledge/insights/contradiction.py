@@ -1,6 +1,7 @@
-"""Whether two texts about the same thing say opposite things: by numbers, dates and negations, not by meaning.
+"""Detection of contradictions between two texts, by numbers, dates and negations rather than by meaning.
 
-A disagreement is only shown where it can be pointed at; two texts that merely differ may both be true.
+Two texts that merely differ may both be true, so a contradiction is only reported if the
+conflicting words can be quoted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ MONTHS = (
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTH = rf"(?:{'|'.join(name.capitalize() for name in MONTHS)})"  # in lower case, “may” and “march” are verbs
 SPOKEN_DATE = re.compile(rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)? {MONTH}\b|\b{MONTH} \d{{1,2}}(?!\d)")
-# Like is compared with like: days with days, months with months.
+# Each kind is compared separately: days with days, months with months.
 DATES = (
     re.compile(r"(?<![\w-])\d{4}-\d{2}(?:-\d{2})?(?![\w-])"),
     SPOKEN_DATE,
@@ -30,17 +31,19 @@ NEGATIONS = frozenset(
         "cannot", "neither", "nor",
     }
 )  # fmt: skip
-SHARED = 0.5  # share of the shorter sentence's words that both have, from which they are about the same
+MIN_SHARED = 0.5  # share of the shorter sentence's words that the other must contain to have the same subject
 
 
 def contradiction(claim: str, text: str) -> str:
-    """Where a sentence of one says otherwise than one of the other: `6 against 24`, a date, or a negation that only one
-    of the texts has; "" if nowhere."""
-    one_denies = bool(_negations(claim)) != bool(_negations(text))
+    """Return the first contradiction between a sentence of each text, or "" if there is none.
+
+    For example "6 against 24", "march against april", or a negation that only one of the texts has.
+    """
+    only_one_negates = bool(_negations(claim)) != bool(_negations(text))
     for sentence in sentences(claim):
         for other_sentence in sentences(text):
-            if why := _between(sentence, other_sentence, one_denies):
-                return why
+            if difference := _contradiction(sentence, other_sentence, only_one_negates):
+                return difference
     return ""
 
 
@@ -48,23 +51,23 @@ def sentences(text: str) -> list[str]:
     return [part for part in re.split(r"(?<=[.!?;])\s+|\n+", text) if part.strip()]
 
 
-def _between(first: str, second: str, one_denies: bool) -> str:
+def _contradiction(first: str, second: str, only_one_negates: bool) -> str:
     first_words, second_words = _words(first), _words(second)
     fewer = min(len(first_words), len(second_words))
-    if fewer < 2 or len(first_words & second_words) / fewer < SHARED:
+    if fewer < 2 or len(first_words & second_words) / fewer < MIN_SHARED:
         return ""
     for pattern in DATES:
         if difference := _differ(pattern, first, second):
             return difference
     if difference := _differ(NUMBER, _undated(first), _undated(second)):
         return difference
-    if one_denies and bool(_negations(first)) != bool(_negations(second)):
+    if only_one_negates and bool(_negations(first)) != bool(_negations(second)):
         return f"“{(_negations(first) or _negations(second))[0]}” on one side only"
     return ""
 
 
 def _differ(pattern: re.Pattern[str], first: str, second: str) -> str:
-    """What of one kind both sentences name, without one in common."""
+    """Return the matches in each sentence, or "" if one is in both or a sentence has none."""
     values, other_values = ({match.casefold() for match in pattern.findall(text)} for text in (first, second))
     if not values or not other_values or values & other_values:
         return ""
@@ -72,7 +75,7 @@ def _differ(pattern: re.Pattern[str], first: str, second: str) -> str:
 
 
 def _undated(text: str) -> str:
-    """The text without its dates, whose numbers are compared as dates."""
+    """Return the text without dates, so that their numbers aren't compared again."""
     for pattern in (SPOKEN_DATE, *DATES):
         text = pattern.sub(" ", text)
     return text

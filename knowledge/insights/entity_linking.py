@@ -1,4 +1,7 @@
-"""Which catalog entities a text speaks of: URNs, table names in SQL, dotted names; resolved by one query."""
+"""Detection of catalog entities in texts, by URN, by table names in SQL and by dotted names.
+
+All names of a call are resolved in one query.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from typing import Any
 from knowledge.models import CatalogEntity
 
 MAX_SQL = 20_000  # characters of a statement that is parsed
-MAX_DEPTH = 100  # brackets inside of brackets
+MAX_DEPTH = 100  # nested brackets in a statement that is parsed
 MAX_NAMES = 40
 MAX_URNS = 20
-MAX_TEXT = 200_000  # characters of an answer that are looked through
-MAX_WALK = 2_000  # values of an answer that are looked at
+MAX_TEXT = 200_000  # characters of a response that are searched
+MAX_WALK = 2_000  # values of a response that are visited
 URN = re.compile(r"urn:li:[A-Za-z]+:(?:\([^()\s\"']{1,480}\)|[^\s()\"',\]}]{1,480})")
 DOTTED = re.compile(r"(?<![\w./@:])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,3}(?![\w.(/@])")
 STATEMENT = re.compile(r"\s*(?:with|select|from|explain|describe|insert|update|delete|merge|create)\b", re.IGNORECASE)
@@ -21,7 +24,7 @@ BRACKETS = {"(": 1, ")": -1}
 
 
 def entities_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str = "") -> list[str]:
-    """URNs that a call speaks of, what its arguments name first. Nothing here fails, whatever the texts are."""
+    """Return the URNs of entities that a call mentions, those in its arguments first. Never raises."""
     argument_texts, answer_texts = list(_texts(arguments)), list(_texts(answer))
     statements = [text for text in argument_texts if STATEMENT.match(text)]
     urns = list(_urns(argument_texts))
@@ -36,13 +39,14 @@ def entities_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str
 
 
 def entities_of_text(text: str) -> list[str]:
-    """URNs that a text speaks of, by URN or by dotted name."""
     return entities_of_call({"text": text}, None)
 
 
 def tables_of(sql: str, dialect: str = "") -> list[str]:
-    """The tables that a statement names, as it names them; not its aliases and common table expressions. Nothing for
-    what is too long, too deep or no SQL."""
+    """Return the tables in a SQL statement, as written there, without aliases and common table expressions.
+
+    Returns nothing if the text is too long, too deeply nested or not SQL.
+    """
     if len(sql) > MAX_SQL or _depth(sql) > MAX_DEPTH:
         return []
     import sqlglot  # noqa: PLC0415 - only calls with SQL need it
@@ -54,17 +58,21 @@ def tables_of(sql: str, dialect: str = "") -> list[str]:
         return []
     names: list[str] = []
     for tree in trees:
-        expressions = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+        cte_names = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
         for table in tree.find_all(exp.Table):
             parts = [part for part in (table.catalog, table.db, table.name) if part]
-            if parts and not (len(parts) == 1 and parts[0].lower() in expressions):
+            if parts and not (len(parts) == 1 and parts[0].lower() in cte_names):
                 names.append(".".join(parts))
     return list(dict.fromkeys(names))[:MAX_NAMES]
 
 
 def resolve(names: Iterable[str], *, platform: str = "") -> dict[str, str]:
-    """Name → URN of the one data set that it can mean: by as many of its last parts as it has, by two of them where its
-    first is a catalog of the engine's own. What could mean several is left out, unless one is of this platform."""
+    """Resolve table names to data sets. Returns URNs by name.
+
+    A name refers to a data set whose qualified name ends with it. A name of three or more parts may match by its last
+    two, because its first part may be the engine's own name for the catalog. Ambiguous names are left out, unless just
+    one of the matches is on `platform`.
+    """
     wanted_names = list(dict.fromkeys(names))[:MAX_NAMES]
     parts_of = {name: tuple(name.lower().split(".")) for name in wanted_names}
     tails = {parts[-1] for parts in parts_of.values()}
@@ -76,12 +84,12 @@ def resolve(names: Iterable[str], *, platform: str = "") -> dict[str, str]:
         candidates.setdefault(tail, []).append((tuple(name.lower().split(".")), urn, kind))
     resolved = {}
     for name, parts in parts_of.items():
-        if urn := _one_of(parts, candidates.get(parts[-1], []), platform):
+        if urn := _only_match(parts, candidates.get(parts[-1], []), platform):
             resolved[name] = urn
     return resolved
 
 
-def _one_of(parts: tuple[str, ...], candidates: list[tuple[tuple[str, ...], str, str]], platform: str) -> str:
+def _only_match(parts: tuple[str, ...], candidates: list[tuple[tuple[str, ...], str, str]], platform: str) -> str:
     exact = [row for row in candidates if row[0][-len(parts) :] == parts]
     same_length = [row for row in exact if len(row[0]) == len(parts)]
     loose = [row for row in candidates if len(parts) > 2 and row[0][-2:] == parts[-2:]]
@@ -108,15 +116,16 @@ def _urns(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The strings inside of a value, in order, as far as the bounds go; keys are no texts."""
-    waiting, seen_count, room = [value], 0, MAX_TEXT
-    while waiting and seen_count < MAX_WALK and room > 0:
-        item = waiting.pop()
+    """Yield the strings inside a value, in order and within the limits. Keys are not searched."""
+    pending, seen_count, room = [value], 0, MAX_TEXT
+    while pending and seen_count < MAX_WALK and room > 0:
+        item = pending.pop()
         seen_count += 1
         if isinstance(item, str):
             yield item[:room]
             room -= len(item)
-        elif isinstance(item, Mapping) and not item.get("unsure"):  # a search's guess is not what the call is about
-            waiting.extend(reversed(list(item.values())))
+        elif isinstance(item, Mapping):
+            if not item.get("unsure"):  # an unsure search result may have nothing to do with the call
+                pending.extend(reversed(list(item.values())))
         elif isinstance(item, list | tuple):
-            waiting.extend(reversed(item))
+            pending.extend(reversed(item))

@@ -1,5 +1,7 @@
-"""Insights: captured, edited, applied, returned. The review state and its memory always move together; what curators
-decide is in decisions.py."""
+"""The life cycle of insights: editing, applying and returning to review.
+
+An insight and its memory always change together. For the decisions of curators, see review/decisions.py.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,18 @@ from memories.writing.revision import revised
 
 
 def require_curator_of(caller: Caller, record: MemoryRecord) -> None:
-    """A persona's insights are decided by those curators who hold it, also where others may read them."""
+    """Require a curator who holds the memory's persona, even if others may read the memory."""
     require_curator(caller)
     if not caller.can_review_for(record.persona):
-        raise Forbidden(f"belongs to the persona {record.persona}: its curators decide", field="insight_id")
+        raise Forbidden(f"belongs to the persona {record.persona}: only its curators can decide", field="insight_id")
 
 
 def require_curator(caller: Caller) -> None:
     if not may_curate(caller):
-        raise Forbidden("only curators review and apply; ask an admin for the group Curators")
+        raise Forbidden("only curators can review and apply; ask an admin to add you to the group Curators")
 
 
 def edit(operation: Edit, *, caller: Caller) -> Insight:
-    """A curator (or the owner) mends a pending insight's text or actions before it is decided."""
     actions = (
         None if operation.suggested_actions is None else [action.as_action() for action in operation.suggested_actions]
     )
@@ -48,13 +49,13 @@ def edit(operation: Edit, *, caller: Caller) -> Insight:
         if not caller.can_edit_for(insight.record.created_by):
             require_curator_of(caller, insight.record)
         if insight.state != InsightState.PENDING:
-            raise Conflict(f"is {insight.state}: only a pending insight is edited", field="insight_id")
+            raise Conflict(f"is {insight.state}: only pending insights can be edited", field="insight_id")
         is_new_text = changes.get("content", insight.record.content) != insight.record.content
         with revised(caller, insight.record, "edit", "edited in review"):
             for name, value in changes.items():
                 setattr(insight.record, name, value)
             if is_new_text:
-                insight.record.metadata = services.written_by(caller, insight.record, insight.record.metadata)
+                insight.record.metadata = services.with_editor(caller, insight.record, insight.record.metadata)
         if actions is not None:
             insight.suggested_actions = actions
             insight.save(update_fields=["suggested_actions"])
@@ -72,24 +73,24 @@ def replaceable_memory(caller: Caller, record_id: UUID) -> MemoryRecord:
 
 
 def set_replaced(*, caller: Caller, insight_id: UUID | str, record_id: UUID | str | None) -> Insight:
-    """A curator says which memory a pending insight takes the place of once it is applied; None: of none."""
+    """Set the memory that an insight replaces once it is applied, or None. Requires a curator."""
     replaced = replaceable_memory(caller, validate(Id, record_id, "supersedes")) if record_id else None
     with transaction.atomic():
         insight = locked_insight(caller, insight_id)
         require_curator_of(caller, insight.record)
         if insight.state not in (InsightState.PENDING, InsightState.APPROVED) or insight.changeset_id:
-            raise Conflict(f"is {insight.state}: what it replaces is settled", field="insight_id")
+            raise Conflict(f"is {insight.state}: the memory it replaces can no longer be changed", field="insight_id")
         if replaced and replaced.pk == insight.pk:
-            raise Conflict("can't take its own place", field="supersedes")
+            raise Conflict("can't be the insight itself", field="supersedes")
         if replaced and replaced.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(f"is {replaced.status}: nothing to take the place of", field="supersedes")
+            raise Conflict(f"is {replaced.status}: only active and stale memories can be replaced", field="supersedes")
         insight.replaces = replaced
         insight.save(update_fields=["replaces"])
     return insight
 
 
 def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
-    """The insight and its record, both locked, if the caller sees it."""
+    """Lock and return an insight with its record. Raises NotFound if the caller may not see it."""
     pk = validate(Id, insight_id, "insight_id")
     if not Insight.objects.visible_to(caller).filter(pk=pk).exists():
         raise NotFound("no such insight", field="insight_id")
@@ -100,9 +101,9 @@ def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
 
 
 def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
-    """Waiting again: the record is private, and active if the review had archived it; what its owner has withdrawn
-    meanwhile stays withdrawn."""
-    revives = insight.state == InsightState.REJECTED
+    """Move an insight back to the review queue and make its memory private."""
+    # A rejection archives the memory, so it becomes active again. One that its owner has withdrawn stays archived.
+    was_rejected = insight.state == InsightState.REJECTED
     insight.state, insight.changeset = InsightState.PENDING, None
     insight.reviewed_by, insight.reviewed_at, insight.review_notes = "", None, ""
     insight.applied_by, insight.applied_at = "", None
@@ -112,30 +113,33 @@ def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
     record = insight.record
     with revised(caller, record, change, ""):
         record.visibility = Visibility.PRIVATE
-        if revives and record.status == Status.ARCHIVED:
+        if was_rejected and record.status == Status.ARCHIVED:
             record.status = Status.ACTIVE
 
 
-# -- what applying and rolling back do to insights ------------------------------------------------------------
+# -- effects of applying and rolling back ---------------------------------------------------------------
 
 
-def claim(insight_ids: Iterable[UUID], changeset: Changeset) -> None:
-    """Binds approved insights to a changeset, inside its transaction. Who comes second is told."""
+def bind(insight_ids: Iterable[UUID], changeset: Changeset) -> None:
+    """Bind approved insights to a changeset, inside its transaction. Raises Conflict if one is no longer available."""
     ids = list(insight_ids)
-    living = [Status.ACTIVE, Status.STALE]
+    current = [Status.ACTIVE, Status.STALE]
     free = Insight.objects.filter(pk__in=ids, state=InsightState.APPROVED, changeset__isnull=True)
-    free = free.filter(record__in=MemoryRecord.objects.filter(pk__in=ids, status__in=living))
+    free = free.filter(record__in=MemoryRecord.objects.filter(pk__in=ids, status__in=current))
     if free.update(changeset=changeset) != len(ids):
-        raise Conflict("somebody else is applying one of these insights, or has done so", field="insight_ids")
+        raise Conflict("another user is applying or has changed one of these insights", field="insight_ids")
 
 
-def release(changeset: Changeset) -> None:
-    """Nothing was written after all: the insights are approved and free again."""
+def unbind(changeset: Changeset) -> None:
+    """Unbind the insights of a changeset that wrote nothing. They stay approved."""
     Insight.objects.filter(changeset=changeset, state=InsightState.APPROVED).update(changeset=None)
 
 
 def mark_applied(caller: Caller, changeset: Changeset) -> int:
-    """The insights of an applied changeset are everybody's knowledge now; what they correct is superseded."""
+    """Mark the insights of a changeset as applied and make their memories readable by everyone.
+
+    The memories that they replace are superseded. Returns the number of insights.
+    """
     with transaction.atomic():
         bound = list(Insight.objects.select_for_update().filter(changeset=changeset, state=InsightState.APPROVED))
         for insight in bound:
@@ -153,7 +157,10 @@ def mark_applied(caller: Caller, changeset: Changeset) -> int:
 
 
 def return_to_review(caller: Caller, changeset: Changeset) -> int:
-    """After a roll-back: pending and private again, and what they had superseded is active again."""
+    """Move the insights of a rolled-back changeset back to review.
+
+    The memories that they had superseded become active again. Returns the number of insights.
+    """
     with transaction.atomic():
         bound = list(Insight.objects.select_for_update().filter(changeset=changeset))
         for insight in bound:

@@ -1,4 +1,4 @@
-"""Reads of insights and changesets, scoped by who is asking; what synthesize proposes."""
+"""Reads of insights and changesets that the caller may see, and the changes that synthesize proposes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from memories.models import MemoryRecord, Status
 
 ENTITIES_SHOWN = 50
 LIVING = [Status.ACTIVE, Status.STALE]
-TITLE = 80  # characters of a proposed document's title
+MAX_TITLE = 80  # characters of a proposed document's title
 
 
 def insight(caller: Caller, insight_id: UUID | str) -> Insight:
@@ -42,53 +42,54 @@ def may_curate(caller: Caller) -> bool:
 
 
 def waiting(caller: Caller) -> InsightQuerySet:
-    """The review queue: pending insights that nobody has withdrawn, and edits of approved ones; oldest first. Those
-    about which a curator needs more wait for their author instead."""
+    """Return the review queue, oldest first: pending insights and edits of approved ones.
+
+    Withdrawn insights are left out, as are those with a question to their author (see awaiting_authors).
+    """
     pending = Q(state=InsightState.PENDING, question_at__isnull=True)
     rows = Insight.objects.visible_to(caller).filter(pending | Q(edit_at__isnull=False))
     return rows.filter(record__status__in=LIVING).select_related("record").order_by("record__created_at", "pk")
 
 
 def awaiting_authors(caller: Caller) -> InsightQuerySet:
-    """Insights about which a curator needs more, until their authors answer."""
+    """Return insights with a curator's question that the author hasn't answered yet."""
     rows = Insight.objects.visible_to(caller).filter(state=InsightState.PENDING, question_at__isnull=False)
     return rows.filter(record__status__in=LIVING).select_related("record")
 
 
 def backlog(caller: Caller) -> InsightQuerySet:
-    """Approved, and not yet applied."""
+    """Return approved insights that aren't in a changeset yet."""
     return in_state(caller, InsightState.APPROVED).filter(changeset__isnull=True)
 
 
 def in_state(caller: Caller, state: str) -> InsightQuerySet:
-    """Insights in this review state; of those that still have to be decided or applied, without withdrawn ones."""
     rows = Insight.objects.visible_to(caller).filter(state=state).select_related("record")
+    # An insight that was withdrawn no longer has to be decided or applied.
     return rows.filter(record__status__in=LIVING) if state in (InsightState.PENDING, InsightState.APPROVED) else rows
 
 
-def of_record(caller: Caller, record: MemoryRecord) -> Insight | None:
-    """The insight that a memory is, if it was proposed for the catalog."""
+def insight_of(caller: Caller, record: MemoryRecord) -> Insight | None:
+    """Return the insight of a memory, or None if it wasn't proposed for the catalog."""
     return Insight.objects.visible_to(caller).filter(pk=record.pk).select_related("changeset").first()
 
 
 def proposed_by(caller: Caller) -> InsightQuerySet:
-    """What the caller proposed, whatever became of it."""
     return Insight.objects.filter(record__created_by=caller.email).select_related("record", "changeset")
 
 
 def stamp_of_proposals(caller: Caller) -> str:
-    """Another text once a proposal of the caller's may have changed, or a decision on one."""
+    """Return a string that changes whenever the caller's proposals or the decisions on them change."""
     rows = proposed_by(caller).order_by()
     newest = rows.aggregate(written=Max("record__updated_at"), decided=Max("decisions__at"))
     return f"{sorted(states_of(rows).items())} {newest}"
 
 
 def stamp_of_entity(caller: Caller, urn: str) -> str:
-    """Another text once the entity may have changed, or what the caller may read about it."""
+    """Return a string that changes whenever the entity or the memories about it that the caller may read change."""
     rows = MemoryRecord.objects.visible_to(caller).lasting().filter(entity_urns__contains=[urn])
-    counts = rows.order_by().aggregate(at=Max("updated_at"), n=Count("pk"))
+    memories = rows.order_by().aggregate(at=Max("updated_at"), count=Count("pk"))
     versions = CatalogAspect.objects.filter(urn=urn, is_latest=True).order_by().aggregate(newest=Max("pk"))
-    return f"{counts['at']} {counts['n']} {versions['newest']}"
+    return f"{memories['at']} {memories['count']} {versions['newest']}"
 
 
 def states_of(rows: InsightQuerySet) -> dict[str, int]:
@@ -107,7 +108,7 @@ def changesets(caller: Caller, urn: str = "") -> ChangesetQuerySet:
 
 @dataclass(frozen=True)
 class CuratedPrompt:
-    """A prompt that came from an insight; `by` is who wrote it, `curator` who let it in."""
+    """A prompt made from an insight. `by` is the author, `curator` is who approved it."""
 
     name: str
     title: str
@@ -122,7 +123,7 @@ class CuratedPrompt:
 
 
 def curated_prompts() -> list[CuratedPrompt]:
-    """The prompts that curators have added, by name; they are for everybody."""
+    """Return the prompts that curators have added, by name. Every user may see them."""
     rows = CatalogAspect.objects.filter(aspect="promptInfo", is_latest=True, value__isnull=False)
     living = LocalCatalog().existing([row.urn for row in rows])
     values = [row.value or {} for row in rows if row.urn in living]
@@ -132,7 +133,6 @@ def curated_prompts() -> list[CuratedPrompt]:
 
 
 def overview(caller: Caller) -> dict[str, Any]:
-    """The queue in numbers; only what is pending counts."""
     queue = waiting(caller).order_by()
     oldest: datetime | None = queue.aggregate(at=Min("record__created_at"))["at"]
     entity = Func(F("record__entity_urns"), function="unnest", output_field=TextField())
@@ -166,15 +166,14 @@ def overview(caller: Caller) -> dict[str, Any]:
 
 
 def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[list[dict[str, Any]], str]:
-    """What approved insights would change, beside what stands there now: the proposals and a note."""
+    """Return the changes that approved insights propose, with current values, and a note on what is missing."""
     proposed = proposals(insights)
     note, current = "", ""
     if urn:
         try:
-            read = get_catalog().read([urn], entity_view.ASPECTS)[urn]
-            current = entity_view.parse_entity(
-                urn, {name: a.value for name, a in read.items() if a.value is not None}
-            ).description
+            aspects = get_catalog().read([urn], entity_view.ASPECTS)[urn]
+            values = {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None}
+            current = entity_view.parse_entity(urn, values).description
         except (CatalogUnavailable, CatalogRefused) as error:
             note = f"current values are missing: {error.message}"
     for proposal in proposed:
@@ -186,8 +185,10 @@ def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[l
 
 
 def proposals(insights: Sequence[Insight]) -> list[dict[str, Any]]:
-    """The changes that insights ask for, deterministically: their suggested actions, equal ones together; a document
-    for those that suggest nothing."""
+    """Return the changes that insights suggest, deterministically. Equal suggestions become one change.
+
+    An insight without suggested actions becomes a context document.
+    """
     proposed: dict[tuple[str, ...], dict[str, Any]] = {}
     for source in insights:
         for action in source.suggested_actions or [_document(source)]:
@@ -210,9 +211,9 @@ def proposals(insights: Sequence[Insight]) -> list[dict[str, Any]]:
 
 
 def _document(source: Insight) -> dict[str, str]:
-    """An insight without suggestion ("we have two selling seasons") is promoted as a document of its own."""
+    """Return an action that stores an insight, such as "we have two selling seasons", as a context document."""
     first = source.record.content.split(". ")[0].strip()
-    title = first if len(first) <= TITLE else f"{first[: TITLE - 1].rsplit(' ', 1)[0]}…"
+    title = first if len(first) <= MAX_TITLE else f"{first[: MAX_TITLE - 1].rsplit(' ', 1)[0]}…"
     return {
         "action_type": "add_context_document",
         "target": title,

@@ -1,4 +1,4 @@
-"""Texts that were erased leave changesets and the catalog's earlier versions: a hash stands there instead."""
+"""Redaction of erased texts in changesets, decisions and catalog aspects."""
 
 from __future__ import annotations
 
@@ -16,20 +16,26 @@ from memories.writing.erasure import QUOTED_FROM
 
 
 def redact(record_id: UUID, texts: Sequence[str]) -> None:
-    """Replaces what the record and its suggested actions said, wherever a change or an earlier version holds it."""
+    """Remove the texts of a record, of its suggested actions and of its pending edit wherever they are quoted.
+
+    In changes and catalog aspects, a hash replaces each text. Error messages and notes that quote one are emptied.
+    """
     insight = Insight.objects.filter(pk=record_id).first()
     suggested = [str(action.get("detail", "")) for action in insight.suggested_actions] if insight else []
     edits = [str(insight.pending_edit.get("content", ""))] if insight else []
+    # Longest first, so that a text that contains another one is replaced as a whole.
     all_texts = sorted(
         {*texts, *(text for text in (*suggested, *edits) if len(text) >= QUOTED_FROM)}, key=len, reverse=True
     )
-    sets = list(Changeset.objects.filter(insight_ids__contains=[record_id.hex]).values_list("pk", flat=True))
+    changesets = list(Changeset.objects.filter(insight_ids__contains=[record_id.hex]).values_list("pk", flat=True))
     _redact_changes(
-        Change.objects.filter(Q(changeset__in=sets) | _holding("written", all_texts) | _holding("before", all_texts)),
+        Change.objects.filter(
+            Q(changeset__in=changesets) | _containing("written", all_texts) | _containing("before", all_texts)
+        ),
         all_texts,
     )
-    for aspect in CatalogAspect.objects.annotate(plain=Cast("value", TextField())).filter(_in_plain(all_texts)):
-        CatalogAspect.objects.filter(pk=aspect.pk).update(value=without(aspect.value, all_texts))
+    for aspect in CatalogAspect.objects.annotate(plain=Cast("value", TextField())).filter(_plain_contains(all_texts)):
+        CatalogAspect.objects.filter(pk=aspect.pk).update(value=redacted(aspect.value, all_texts))
     for text in all_texts:
         Changeset.objects.filter(error__contains=text).update(error="")
         Change.objects.filter(error__contains=text).update(error="")
@@ -39,28 +45,29 @@ def redact(record_id: UUID, texts: Sequence[str]) -> None:
 
 def _redact_changes(changes: Any, texts: Sequence[str]) -> None:
     for change in changes.distinct():
-        change.written, change.before = without(change.written, texts), without(change.before, texts)
+        change.written, change.before = redacted(change.written, texts), redacted(change.before, texts)
         change.save(update_fields=["written", "before"])
 
 
-def _holding(column: str, texts: Sequence[str]) -> Q:
-    rows = Change.objects.annotate(plain=Cast(column, TextField())).filter(_in_plain(texts))
+def _containing(column: str, texts: Sequence[str]) -> Q:
+    rows = Change.objects.annotate(plain=Cast(column, TextField())).filter(_plain_contains(texts))
     return Q(pk__in=rows.values("pk"))
 
 
-def _in_plain(texts: Sequence[str]) -> Q:
+def _plain_contains(texts: Sequence[str]) -> Q:
+    """Return the condition that `plain`, a JSON value as text, contains one of the texts."""
     rule = Q(pk__in=[])
     for text in texts:
         rule |= Q(plain__contains=json.dumps(text, ensure_ascii=False)[1:-1])
     return rule
 
 
-def without(value: Any, texts: Sequence[str]) -> Any:
-    """The value with each of the texts replaced by its hash, at any depth."""
+def redacted(value: Any, texts: Sequence[str]) -> Any:
+    """Return the value with each of the texts replaced by its hash, at any depth."""
     if isinstance(value, dict):
-        return {key: without(item, texts) for key, item in value.items()}
+        return {key: redacted(item, texts) for key, item in value.items()}
     if isinstance(value, list):
-        return [without(item, texts) for item in value]
+        return [redacted(item, texts) for item in value]
     if isinstance(value, str):
         for text in texts:
             value = value.replace(text, f"sha256:{hashlib.sha256(text.encode()).hexdigest()}")

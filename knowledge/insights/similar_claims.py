@@ -1,4 +1,4 @@
-"""What is known already beside what is claimed: the nearest memory by meaning, and where the two disagree."""
+"""The memory that is closest in meaning to an insight, and contradictions between the two."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.retrieval.near_duplicates import nearest_of
 
-NEAR = 0.5  # cosine from which a memory is worth showing beside a claim (the demo's pairs lie from .60 to .95)
+MIN_COSINE = 0.5  # of a memory that is shown with an insight (the demo's pairs have 0.60 to 0.95)
 
 
 @dataclass(frozen=True)
 class ClosestMemory:
-    """The nearest existing claim; `conflict` names a number, date or negation that differs, or is empty."""
+    """The closest existing memory. `conflict` names a number, date or negation that differs, or is empty."""
 
     record: MemoryRecord
     cosine: float
     conflict: str
 
 
-FEW = 3  # insights for which everything is compared; of more, those with entities are compared about these
+# Up to this many insights are compared with all memories. In a longer list, insights about entities are only compared
+# with memories about the same entities, which is faster.
+MAX_COMPARED_WITH_ALL = 3
 
 
 def closest_memories(caller: Caller, insights: Sequence[Insight]) -> dict[UUID, ClosestMemory]:
-    """By insight, the nearest living memory that this curator sees; what waits for review itself is no claim yet. In a
-    list, an insight about entities is compared with what is known of these."""
+    """Return for each insight the closest current memory that the caller may read, if any is close enough."""
     if not insights:
         return {}
     living = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
+    # Pending and rejected insights are not existing knowledge.
     undecided = Insight.objects.filter(state__in=[InsightState.PENDING, InsightState.REJECTED]).values("pk")
     scope = condition(living.exclude(pk__in=undecided))
-    about = [insight.pk for insight in insights if insight.record.entity_urns and len(insights) > FEW]
+    about = [insight.pk for insight in insights if insight.record.entity_urns and len(insights) > MAX_COMPARED_WITH_ALL]
     free = [insight.pk for insight in insights if insight.pk not in set(about)]
-    similar = nearest_of(scope, about, threshold=NEAR, same_entities=True) if about else {}
-    similar |= nearest_of(scope, free, threshold=NEAR) if free else {}
+    similar = nearest_of(scope, about, threshold=MIN_COSINE, same_entities=True) if about else {}
+    similar |= nearest_of(scope, free, threshold=MIN_COSINE) if free else {}
     texts = {insight.pk: insight.record.content for insight in insights}
     return {
-        pk: ClosestMemory(near.record, near.cosine, contradiction(texts[pk], near.record.content))
-        for pk, near in similar.items()
+        pk: ClosestMemory(closest.record, closest.cosine, contradiction(texts[pk], closest.record.content))
+        for pk, closest in similar.items()
     }

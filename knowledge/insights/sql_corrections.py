@@ -1,5 +1,8 @@
-"""A statement that failed and was put right a moment later teaches something: where an operator has switched it on, the
-correction is proposed as a pending insight with both statements, for a curator to judge."""
+"""Insights from corrected SQL statements.
+
+If a statement fails and a similar one succeeds soon after on the same connection, both are proposed as a pending
+insight for a curator to review. Off by default (CAPTURE_FROM_FAILURE).
+"""
 
 from __future__ import annotations
 
@@ -19,36 +22,37 @@ from memories.contract.tools import Call, ContextBlock
 from memories.identity.caller import Caller
 from memories.models import Category, Source
 
-WITHIN = timedelta(minutes=15)
-TOOLS = {"query_sql": "sql"}  # tool → the argument that is put right
-TEACHES = ("invalid", "upstream")  # codes of faults that lie in the statement
-ALIKE = 0.5  # ratio of two statements (difflib) from which one is the other put right
+WITHIN = timedelta(minutes=15)  # between the failure and the correction
+TOOLS = {"query_sql": "sql"}  # tool → the argument with the statement
+STATEMENT_ERRORS = ("invalid", "upstream")  # codes of errors that the statement itself may have caused
+MIN_SIMILARITY = 0.5  # difflib ratio from which one statement is taken for a correction of the other
 MAX_STATEMENT = 1_500  # characters of a statement in the text of a correction
 
 
 def on_call_failed(caller: Caller, call: Call, error: DomainError) -> None:
-    """memories.contract.tools.FAILURES: keeps what failed, for minutes."""
+    """Store a failed statement, to be compared with later ones of the same connection."""
     statement = _statement(call)
-    if not settings.CAPTURE_FROM_FAILURE or not caller.connection or not statement or error.code not in TEACHES:
+    if not settings.CAPTURE_FROM_FAILURE or not caller.connection or not statement:
         return
-    FailedCall.objects.create(
-        connection=caller.connection, tool=call.tool, question=statement, error=error.message[:500]
-    )
+    if error.code in STATEMENT_ERRORS:
+        FailedCall.objects.create(
+            connection=caller.connection, tool=call.tool, question=statement, error=error.message[:500]
+        )
 
 
 def propose_correction(caller: Caller, call: Call) -> ContextBlock | None:
-    """memories.contract.tools.COMPANIONS: proposes the correction, once, and says so beside the answer."""
+    """Propose the correction of a failed statement, once, and return a note about it."""
     statement = _statement(call)
     if not settings.CAPTURE_FROM_FAILURE or not caller.connection or not statement:
         return None
     recent = FailedCall.objects.filter(connection=caller.connection, tool=call.tool, at__gt=timezone.now() - WITHIN)
-    failed = next((row for row in recent[:5] if _is_the_same(row.question, statement)), None)
+    failed = next((row for row in recent[:5] if _is_correction(row.question, statement)), None)
     if failed is None:
         return None
     with transaction.atomic():
         claimed, _ = FailedCall.objects.filter(connection=caller.connection, tool=call.tool).delete()
     if not claimed:
-        return None  # another call was quicker
+        return None  # another call has just proposed it
     captured = capture(
         Capture.read(
             {
@@ -61,8 +65,8 @@ def propose_correction(caller: Caller, call: Call) -> ContextBlock | None:
         ),
         caller=caller,
     )
-    says = "a correction was proposed from the statement that failed before: a curator decides"
-    return ContextBlock({"captured_insight": captured.insight.pk.hex, "note": says})
+    note = "the correction of the statement that failed before was proposed as an insight: a curator decides"
+    return ContextBlock({"captured_insight": captured.insight.pk.hex, "note": note})
 
 
 def _statement(call: Call) -> str:
@@ -70,12 +74,12 @@ def _statement(call: Call) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _is_the_same(failed: str, statement: str) -> bool:
-    return failed != statement and difflib.SequenceMatcher(None, failed, statement).ratio() >= ALIKE
+def _is_correction(failed: str, statement: str) -> bool:
+    return failed != statement and difflib.SequenceMatcher(None, failed, statement).ratio() >= MIN_SIMILARITY
 
 
 def _text(failed: FailedCall, statement: str) -> str:
     return (
-        f"A statement that failed was put right.\n\nFailed ({failed.error}):\n\n"
+        f"A failed statement was corrected.\n\nFailed ({failed.error}):\n\n"
         f"    {failed.question[:MAX_STATEMENT]}\n\nWorked:\n\n    {statement[:MAX_STATEMENT]}"
     )

@@ -1,4 +1,4 @@
-"""The knowledge toolset over MCP: capture, curate, apply, roll back, and the catalog to look things up in."""
+"""MCP tools of the knowledge toolset."""
 
 from __future__ import annotations
 

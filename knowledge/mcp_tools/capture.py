@@ -1,4 +1,4 @@
-"""capture_insight: what an agent proposes."""
+"""The capture_insight tool: propose an insight, appeal a rejection, or answer a curator's question."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memories.contract.tools import Tool
 from memories.identity.caller import Caller
 from memories.responses import SimilarResponse, similar_response
 
-QUESTIONS_TOLD = 5
+MAX_QUESTIONS = 5
 HOW_TO_ANSWER = "call capture_insight with answers (this insight_id) and insight_text (the answer), or ask your person"
 
 
@@ -53,12 +53,11 @@ def _answer(caller: Caller, operation: AnswerQuestion) -> AppealResponse:
 
 
 def _open_questions(caller: Caller) -> list[QuestionResponse]:
-    """What curators wait to hear from the caller, so that an agent can answer or ask its person."""
-    shapes: list[QuestionResponse] = []
-    for insight in clarifications.open_questions(caller)[:QUESTIONS_TOLD]:
+    questions: list[QuestionResponse] = []
+    for insight in clarifications.open_questions(caller)[:MAX_QUESTIONS]:
         if question := clarifications.question_of(insight):
             text = show_invisible(insight.record.content)
-            shapes.append(
+            questions.append(
                 QuestionResponse(
                     insight_id=insight.pk.hex,
                     insight_text=text,
@@ -67,7 +66,7 @@ def _open_questions(caller: Caller) -> list[QuestionResponse]:
                     how=HOW_TO_ANSWER,
                 )
             )
-    return shapes
+    return questions
 
 
 def _capture(caller: Caller, operation: Capture) -> CaptureResponse:
@@ -78,14 +77,14 @@ def _capture(caller: Caller, operation: Capture) -> CaptureResponse:
         "status": insight.state,
         "message": "this is already captured" if captured.existing else "captured; a curator will review it",
         "existing": captured.existing,
-        "evidence": evidence.beside(insight),
+        "evidence": evidence.evidence_for(insight),
     }
     if problems := problems_of(insight):
         response["problems"] = problems
     if captured.similar:
         response["similar_existing"] = [similar_response(similar) for similar in captured.similar]
-    if waiting_questions := _open_questions(caller):
-        response["open_questions"] = waiting_questions
+    if questions := _open_questions(caller):
+        response["open_questions"] = questions
     if captured.note:
         response["note"] = captured.note
     return response

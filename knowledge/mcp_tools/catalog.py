@@ -1,4 +1,4 @@
-"""catalog_search, catalog_entity and catalog_lineage: looking things up."""
+"""The tools catalog_search, catalog_entity and catalog_lineage, which read the data catalog."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memories.contract.tools import Hints, tool
 from memories.identity.caller import Caller
 from memories.responses import QUOTED
 
-LOOKING = Hints(read_only=True, idempotent=True, open_world=True)
+READ_ONLY = Hints(read_only=True, idempotent=True, open_world=True)
 
 
 class CatalogResponse(TypedDict):
@@ -47,28 +47,28 @@ class EntityResponse(TypedDict):
     about: NotRequired[str]
 
 
-@tool(toolset="knowledge", title="Search the catalog", hints=LOOKING)
+@tool(toolset="knowledge", title="Search the catalog", hints=READ_ONLY)
 def catalog_search(caller: Caller, operation: SearchCatalog) -> CatalogResponse:
     """Find entities of the data catalog: data sets, glossary terms, domains, documents."""
     catalog = get_readable_catalog()
     for kind in operation.types:
         check_choice("types", kind, sorted({*TYPES, *LocalCatalog().types()}))
-    answer = search(catalog, operation.query, types=operation.types, limit=operation.limit)
+    found = search(catalog, operation.query, types=operation.types, limit=operation.limit)
     response: CatalogResponse = {
-        "entities": [responses.summary_response(entity) for entity in answer.entities],
-        "count": len(answer.entities),
+        "entities": [responses.summary_response(entity) for entity in found.entities],
+        "count": len(found.entities),
         "catalog": catalog.name,
     }
-    if note := copy_note(catalog) or answer.note:
+    if note := copy_note(catalog) or found.note:
         response |= {"degraded": True, "note": note}
     return response
 
 
-@tool(toolset="knowledge", title="Look at a catalog entity", hints=LOOKING)
+@tool(toolset="knowledge", title="Look at a catalog entity", hints=READ_ONLY)
 def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityResponse:
     """What the catalog says of an entity now: description, columns, owners, tags, neighbours, and insights about it."""
     catalog = get_readable_catalog()
-    entity = evidence.of_entity(
+    entity = evidence.entity_evidence(
         catalog, operation.urn, columns_from=operation.columns_from, columns_most=operation.columns_limit
     )
     if note := copy_note(catalog):
@@ -86,13 +86,13 @@ def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityResponse:
     return {"entity": entity, "insights": [responses.insight_response(row) for row in rows], "about": QUOTED}
 
 
-@tool(toolset="knowledge", title="Follow the lineage", hints=LOOKING)
+@tool(toolset="knowledge", title="Follow the lineage", hints=READ_ONLY)
 def catalog_lineage(caller: Caller, operation: FollowLineage) -> LineageResponse:
     """What an entity is made from and what is made from it, nearest first, with columns where they are known."""
     if not get_readable_catalog().existing([operation.urn]):
         raise NotFound(f"{operation.urn} is not in the catalog", field="urn")
     directions = lineage.DIRECTIONS if operation.direction == "both" else [operation.direction]
-    nodes = lineage.around(operation.urn, directions, operation.hops, operation.limit + 1)
+    nodes = lineage.nodes_around(operation.urn, directions, operation.hops, operation.limit + 1)
     page = [
         {"urn": node.urn, "name": short_name(node.urn), "direction": node.direction, "distance": node.distance}
         for node in nodes[: operation.limit]

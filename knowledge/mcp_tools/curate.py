@@ -1,4 +1,4 @@
-"""apply_knowledge: what curators decide, apply and take back."""
+"""The apply_knowledge tool: review insights, apply them to the catalog, and roll changesets back."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ class ExportResponse(TypedDict):
 
 
 def _bulk_review(caller: Caller, operation: operations.CountQueue) -> QueueResponse:
-    response: QueueResponse = {**queries.overview(caller)}  # type: ignore[typeddict-item]  # built to be one
+    # overview() returns exactly these keys
+    response: QueueResponse = {**queries.overview(caller)}  # type: ignore[typeddict-item]
     return response
 
 
@@ -127,11 +128,11 @@ def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewR
     current: dict[str, Any] | None = None
     note = ""
     try:
-        current = evidence.of_entity(get_catalog(), operation.entity_urn)
+        current = evidence.entity_evidence(get_catalog(), operation.entity_urn)
     except DomainError as error:
         note = error.message
     with_evidence: list[Any] = [
-        {**responses.insight_response(insight), "evidence": evidence.beside(insight)}
+        {**responses.insight_response(insight), "evidence": evidence.evidence_for(insight)}
         for insight in rows[: operation.limit]
     ]
     shown_insights, omitted = fit_items(with_evidence)
@@ -147,19 +148,19 @@ def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewR
     return response
 
 
-def _decide_each(insight_ids: Sequence[str], act: Callable[[str], Insight]) -> DecidedResponse:
-    """One decision an insight; what is refused is said, the rest is done."""
+def _decide_each(insight_ids: Sequence[str], decide: Callable[[str], Insight]) -> DecidedResponse:
+    """Decide on each insight, and report those that were refused in `errors`."""
     updated, overturns = 0, []
     errors: list[RefusedResponse] = []
     for insight_id in dict.fromkeys(insight_ids):
         try:
-            last = act(insight_id).decisions.last()
+            last = decide(insight_id).decisions.last()
             updated += 1
             if last is not None and last.overturns:
                 overturns.append(f"{insight_id} was approved by {last.overturns}, who is notified")
         except DomainError as error:
             errors.append(RefusedResponse(id=insight_id, error=error.message, code=error.code))
-    if not updated and len(errors) == 1:
+    if not updated and len(errors) == 1:  # the only insight was refused, so the call itself fails
         raise _error_of(errors[0])
     response: DecidedResponse = {"updated": updated, "total": len(insight_ids), "errors": errors}
     if overturns:
@@ -168,10 +169,9 @@ def _decide_each(insight_ids: Sequence[str], act: Callable[[str], Insight]) -> D
 
 
 def _error_of(refused: RefusedResponse) -> DomainError:
-    """A single refusal is the call's."""
-    kinds = {"not_found": NotFound, "forbidden": Forbidden}
-    kind: type[DomainError] = kinds.get(refused["code"], DomainError)
-    error = kind(refused["error"])
+    classes = {"not_found": NotFound, "forbidden": Forbidden}
+    error_class: type[DomainError] = classes.get(refused["code"], DomainError)
+    error = error_class(refused["error"])
     error.code = refused["code"]
     return error
 
@@ -271,7 +271,7 @@ def _applied(applied: Applied) -> AppliedResponse:
         response["note"] = changeset.error
     if changeset.entity_urn and changeset.state == "applied":
         try:
-            response["resulting_state"] = evidence.of_entity(get_catalog(), changeset.entity_urn)
+            response["resulting_state"] = evidence.entity_evidence(get_catalog(), changeset.entity_urn)
         except DomainError as error:
             response["note"] = f"applied; reading the result failed: {error.message}"
     return response

@@ -14,9 +14,9 @@ from memories.models.passage import TextPassage
 
 
 class CatalogAspect(models.Model):
-    """One version of one aspect of one entity: the embedded catalog, and the mirror of a real one.
+    """One version of one aspect of one entity, in the embedded catalog or in the copy of a DataHub.
 
-    Versions count up from 1; the newest is `is_latest`. A value of NULL says that the aspect was removed.
+    Versions count up from 1, and the newest has `is_latest`. A NULL value means that the aspect was removed.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -43,18 +43,18 @@ class CatalogAspect(models.Model):
 
 
 class CatalogEntity(models.Model):
-    """What search and pages show of an entity. Derived from its aspects."""
+    """An entity as search and pages show it. Derived from its aspects."""
 
     urn = models.CharField(max_length=500, primary_key=True)
     entity_type = models.CharField(max_length=60)
     name = models.CharField(max_length=500)
     qualified_name = models.CharField(max_length=500, blank=True)
     description = models.TextField(blank=True)
-    columns = models.TextField(blank=True, help_text="Names of its columns, for search.")
+    columns = models.TextField(blank=True, help_text="Column names, for search.")
     platform = models.CharField(max_length=100, blank=True)
     removed = models.BooleanField(default=False)
     deprecated = models.BooleanField(default=False)
-    tail = models.GeneratedField(  # `orders` of fernhill.sales.orders: where a name in a statement is looked up
+    tail = models.GeneratedField(  # `orders` of fernhill.sales.orders, to look up table names of SQL statements
         expression=Lower(Func(F("qualified_name"), Value("."), Value(-1), function="split_part")),
         output_field=models.TextField(),
         db_persist=True,
@@ -71,7 +71,7 @@ class CatalogEntity(models.Model):
         indexes = [
             GinIndex(fields=["search"], name="catalog_words"),  # catalog_search
             models.Index(fields=["entity_type", "name"], name="catalog_by_type"),
-            models.Index(fields=["tail"], name="catalog_by_tail"),  # subjects.resolve
+            models.Index(fields=["tail"], name="catalog_by_tail"),  # entity_linking.resolve
         ]
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class CatalogEntity(models.Model):
 
 
 class CatalogText(models.Model):
-    """An entity that is read for its text, a document or a glossary term, and which vectors it has. Derived."""
+    """Search index row of a document or glossary term, with the state of its embedding. Derived."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     entity = models.OneToOneField(CatalogEntity, on_delete=models.CASCADE, related_name="prose")
@@ -94,7 +94,10 @@ class CatalogText(models.Model):
 
 
 class CatalogPassage(TextPassage):
-    """A window of such a text by its vector. Derived. No index: documents and terms are few and compared one by one."""
+    """An embedded passage of a document or glossary term. Derived.
+
+    It has no vector index, because documents and terms are few enough to compare one by one.
+    """
 
     text = models.ForeignKey(CatalogText, on_delete=models.CASCADE, related_name="passages")
 
@@ -106,7 +109,7 @@ class CatalogPassage(TextPassage):
 
 
 class LineageEdge(models.Model):
-    """`downstream` is made from `upstream`, as an aspect of `said_by` says. Derived."""
+    """A lineage edge: `downstream` is made from `upstream`, according to an aspect of the entity `said_by`. Derived."""
 
     id = models.BigAutoField(primary_key=True)
     downstream = models.CharField(max_length=500)
@@ -128,7 +131,7 @@ class LineageEdge(models.Model):
 
 
 class CatalogCursor(models.Model):
-    """Where a reader of the catalog has got to: the offset of the event stream, the last full mirror."""
+    """State of a catalog reader: offset in the event stream, time of the last full copy, note of the last check."""
 
     name = models.CharField(max_length=40, primary_key=True)
     value = models.CharField(max_length=500, blank=True)

@@ -12,7 +12,7 @@ from memories.identity.caller import Caller
 
 
 class ChangesetState(models.TextChoices):
-    PLANNED = "planned"  # saved, its writes are under way or were interrupted
+    PLANNED = "planned"  # saved; its writes are in progress or were interrupted
     APPLIED = "applied"
     PARTIAL = "partial"
     FAILED = "failed"
@@ -21,23 +21,23 @@ class ChangesetState(models.TextChoices):
 
 class ChangeOutcome(models.TextChoices):
     PLANNED = "planned"
-    SENDING = "sending"  # the write was begun; what became of it is read from the catalog
+    SENDING = "sending"  # the write has begun; its result must be read from the catalog
     LANDED = "landed"
     NOOP = "noop", "Nothing to change"
     FAILED = "failed"
-    CONFLICT = "conflict"  # somebody else changed the value in between
+    CONFLICT = "conflict"  # others changed the value in between
     REVERTING = "reverting"
     REVERTED = "reverted"
 
 
 class ChangesetQuerySet(models.QuerySet["Changeset"]):
     def visible_to(self, caller: Caller) -> ChangesetQuerySet:
-        """Admins see all; others those of their personas, on either side of a correction."""
+        """Filter to changesets of the caller's personas, on either side of a correction. Admins see all."""
         return self if caller.is_admin else self.filter(personas__overlap=sorted(caller.personas))
 
 
 class Changeset(models.Model):
-    """What was written to the catalog for some insights, in one go, with a way back."""
+    """Writes to the catalog that were made together for some insights, and can be rolled back together."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(default=timezone.now)
@@ -46,11 +46,11 @@ class Changeset(models.Model):
     personas = ArrayField(
         models.CharField(max_length=60),
         default=list,
-        help_text="Of its insights, and of the memories that they replace.",
+        help_text="Shared by its insights and the memories that they replace.",
     )
-    catalog = models.CharField(max_length=20, help_text="Which catalog it was written to: local or datahub.")
+    catalog = models.CharField(max_length=20, help_text="The catalog that it was written to: local or datahub.")
     state = models.CharField(max_length=12, choices=ChangesetState.choices, default=ChangesetState.PLANNED)
-    insight_ids = models.JSONField(default=list, help_text="The insights it was made from, kept after a roll-back.")
+    insight_ids = models.JSONField(default=list, help_text="The insights that it applies, kept after a rollback.")
     applied_by = models.CharField(max_length=254)
     finished_at = models.DateTimeField(null=True, blank=True)
     rolled_back_by = models.CharField(max_length=254, blank=True)
@@ -81,21 +81,23 @@ class Changeset(models.Model):
 
 
 class Change(models.Model):
-    """One write: what stood at a path of an aspect before, and what was put there."""
+    """One write, with the previous and the written value at a path of an aspect."""
 
     id = models.BigAutoField(primary_key=True)
     changeset = models.ForeignKey(Changeset, on_delete=models.CASCADE, related_name="changes")
     position = models.PositiveSmallIntegerField()
-    request = models.PositiveSmallIntegerField(help_text="Which of the requested changes it belongs to.")
+    request = models.PositiveSmallIntegerField(help_text="The index of the requested change that it belongs to.")
     change_type = models.CharField(max_length=40)
     urn = models.CharField(max_length=500)
     aspect = models.CharField(max_length=100)
     path = models.JSONField(default=list)
     operation = models.CharField(max_length=10, help_text="add or remove, as in JSON patch.")
-    had_before = models.BooleanField(help_text="Whether there was a value: absent is not empty.")
+    had_before = models.BooleanField(help_text="Whether there was a value before. An empty value counts.")
     before = models.JSONField(null=True)
     written = models.JSONField(null=True)
-    creates = models.BooleanField(default=False, help_text="It makes an entity; the way back is a soft delete.")
+    creates = models.BooleanField(
+        default=False, help_text="The change creates an entity. Rolling back soft-deletes it."
+    )
     outcome = models.CharField(max_length=10, choices=ChangeOutcome.choices, default=ChangeOutcome.PLANNED)
     error = models.TextField(blank=True)
 

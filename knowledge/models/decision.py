@@ -13,13 +13,13 @@ class DecisionKind(models.TextChoices):
     APPEALED = "appealed"
     EDIT_APPROVED = "edit_approved", "Edit approved"
     EDIT_REJECTED = "edit_rejected", "Edit rejected"
-    NEEDS_MORE = "needs_more", "Needs more"
+    NEEDS_MORE = "needs_more", "Needs info"
     ANSWERED = "answered"
     HANDED_OVER = "handed_over", "Handed over"
 
 
 class Decision(models.Model):
-    """One word in the review of an insight: what was decided, by whom, and why."""
+    """One step in the review of an insight: decision, author and reason."""
 
     id = models.BigAutoField(primary_key=True)
     insight = models.ForeignKey(Insight, on_delete=models.CASCADE, related_name="decisions")
@@ -27,8 +27,10 @@ class Decision(models.Model):
     by = models.CharField(max_length=254)
     at = models.DateTimeField(default=timezone.now)
     notes = models.TextField(blank=True)
-    before = models.JSONField(default=dict, help_text="Of an approved edit: the fields as they were.")
-    overturns = models.CharField(max_length=254, blank=True, help_text="Who had decided otherwise before.")
+    before = models.JSONField(default=dict, help_text="For an approved edit: the earlier values of the fields.")
+    overturns = models.CharField(
+        max_length=254, blank=True, help_text="The curator whose earlier decision this one overturns."
+    )
 
     class Meta:
         db_table = "insight_decisions"
@@ -37,7 +39,7 @@ class Decision(models.Model):
             models.CheckConstraint(condition=models.Q(kind__in=DecisionKind.values), name="decision_kind_known")
         ]
         indexes = [
-            models.Index(  # what others decided against one's own word
+            models.Index(  # decisions that overturned a person's own
                 fields=["overturns", "-at"], condition=~models.Q(overturns=""), name="decision_overturns"
             )
         ]

@@ -5,12 +5,14 @@ from django.utils import timezone
 
 
 class EntityState(models.Model):
-    """An entity that memories name, as the watcher saw it last. Derived; where it is the same, nothing is compared."""
+    """An entity's state at the last check. Derived. While its fingerprint is the same, memories are not compared."""
 
     id = models.BigAutoField(primary_key=True)
     catalog = models.CharField(max_length=200)
     urn = models.CharField(max_length=500)
-    fingerprint = models.CharField(max_length=64, blank=True, help_text="SHA-256 of what staleness looks at.")
+    fingerprint = models.CharField(
+        max_length=64, blank=True, help_text="SHA-256 of the parts of the entity that can make memories stale."
+    )
     checked_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

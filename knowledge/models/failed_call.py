@@ -5,7 +5,7 @@ from django.utils import timezone
 
 
 class FailedCall(models.Model):
-    """A call that failed a moment ago, until the same connection puts it right; kept for minutes, where that is on."""
+    """A failed tool call, kept for minutes until the same connection corrects it. Needs CAPTURE_FROM_FAILURE."""
 
     id = models.BigAutoField(primary_key=True)
     connection = models.CharField(max_length=120)

@@ -18,9 +18,12 @@ class InsightState(models.TextChoices):
 
 class InsightQuerySet(models.QuerySet["Insight"]):
     def visible_to(self, caller: Caller) -> InsightQuerySet:
-        """Insights whose memory the caller sees; a curator also sees those of the personas held. Admins see all."""
+        """Filter to insights whose memory the caller can see.
+
+        Curators also see those of their personas, and admins see all.
+        """
         rule = readable_by(caller, "record__")
-        if caller.is_curator and not caller.is_admin:  # or-ed to the empty rule of admins, a condition would narrow it
+        if caller.is_curator and not caller.is_admin:  # an admin's rule is empty, and OR would narrow it
             rule |= Q(record__persona__in=sorted(caller.personas))
         return self.filter(rule)
 
@@ -29,7 +32,7 @@ class InsightQuerySet(models.QuerySet["Insight"]):
 
 
 class Insight(models.Model):
-    """A memory that was proposed for the catalog: what it would change, and what became of it."""
+    """A memory that is proposed for the catalog, with its suggested changes and the state of its review."""
 
     record = models.OneToOneField(MemoryRecord, on_delete=models.CASCADE, primary_key=True, related_name="insight")
     state = models.CharField(max_length=12, choices=InsightState.choices, default=InsightState.PENDING)
@@ -41,7 +44,7 @@ class Insight(models.Model):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="proposed_corrections",
-        help_text="The memory that this one takes the place of once it is applied.",
+        help_text="The memory that this one supersedes when it is applied.",
     )
     changeset = models.ForeignKey("Changeset", null=True, blank=True, on_delete=models.PROTECT, related_name="insights")
     reviewed_by = models.CharField(max_length=254, blank=True)
@@ -50,14 +53,14 @@ class Insight(models.Model):
     pending_edit = models.JSONField(
         default=dict,
         blank=True,
-        help_text="Fields of the memory as its owner wants them; what was approved stays in force.",
+        help_text="The owner's edit, waiting for approval. The approved version stays in force.",
     )
     edit_by = models.CharField(max_length=254, blank=True)
     edit_at = models.DateTimeField(null=True, blank=True)
     question_at = models.DateTimeField(
-        null=True, blank=True, help_text="When a curator asked its author for more; empty once that is answered."
+        null=True, blank=True, help_text="When a curator asked the author a question; empty once it is answered."
     )
-    assignee = models.CharField(max_length=254, blank=True, help_text="The curator whom it was handed to.")
+    assignee = models.CharField(max_length=254, blank=True, help_text="The curator to whom it was handed over.")
     applied_by = models.CharField(max_length=254, blank=True)
     applied_at = models.DateTimeField(null=True, blank=True)
 
@@ -82,7 +85,7 @@ class Insight(models.Model):
         ]
         indexes = [
             models.Index(fields=["state"], name="insight_by_state"),
-            models.Index(  # what authors are asked for
+            models.Index(  # open questions to authors
                 fields=["question_at"], condition=Q(question_at__isnull=False), name="insight_question_open"
             ),
             models.Index(fields=["edit_at"], condition=Q(edit_at__isnull=False), name="insight_edit_waits"),
@@ -93,6 +96,6 @@ class Insight(models.Model):
 
     @property
     def is_withdrawn(self) -> bool:
-        """Whether its owner has taken it back before it was applied."""
+        """Return whether the owner archived or replaced the memory before the insight was applied."""
         is_gone = self.record.status in (Status.ARCHIVED, Status.SUPERSEDED)
         return is_gone and self.state in (InsightState.PENDING, InsightState.APPROVED)

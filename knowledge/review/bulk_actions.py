@@ -1,4 +1,4 @@
-"""What curators can do to many insights or changesets at once."""
+"""Bulk actions of curators on insights and changesets."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ INSIGHT_ACTIONS = {
         kind="insight",
     ),
     "undo_review": BulkAction(
-        "Back to waiting",
+        "Returned to the queue",
         lambda caller, pk, words: decisions.undo_review(caller=caller, insight_id=pk),
         kind="insight",
     ),
     "needs_more": BulkAction(
-        "Back to the author, with a question",
+        "Sent back to the author with a question",
         lambda caller, pk, words: clarifications.request_changes(caller=caller, insight_id=pk, notes=words.note),
         kind="insight",
     ),

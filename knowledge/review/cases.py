@@ -1,4 +1,4 @@
-"""What a curator sees while deciding: everything that bears on one insight."""
+"""Review cases: the evidence, catalog changes and related memories that a curator sees while deciding on an insight."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from knowledge.insights import queries
 from knowledge.insights.similar_claims import ClosestMemory, closest_memories
 from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
-from knowledge.review.evidence import beside
+from knowledge.review.evidence import evidence_for
 from memories.contract.errors import DomainError
 from memories.contract.operations import validate
 from memories.database.queryset_sql import condition
 from memories.history import chain
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
-from memories.retrieval.near_duplicates import like, vectors_of
+from memories.retrieval.near_duplicates import similar_records, vectors_of
 
 NEIGHBOURS = 6
-MAX_ALIKE = 20  # near-duplicates decided together with one insight
-REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")  # presets of a rejection
-QUESTIONS = (
+MAX_ALIKE = 20  # near-duplicates offered for the same decision
+REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")  # preset reasons for a rejection
+QUESTIONS = (  # preset questions to the author
     "Since when?",
     "For which tables does it hold?",
     "Where does this come from?",
     "What should it say instead?",
 )
-ALIKE = 0.5  # cosine from which a memory about no named entity is near
+MIN_SIMILARITY = 0.5  # minimum cosine similarity of neighbors, for an insight that names no entity
 
 
 def decided_today(caller: Caller) -> InsightQuerySet:
@@ -52,34 +52,33 @@ def decided_today(caller: Caller) -> InsightQuerySet:
 
 
 def also_waiting(caller: Caller, insight: Insight) -> InsightQuerySet:
-    """Other insights of the queue about the same entities: equal cases are decided together."""
+    """Return other pending insights about the same entities, so that a curator can decide them together."""
     rows = queries.waiting(caller).filter(record__entity_urns__overlap=insight.record.entity_urns or [""])
     return rows.exclude(pk=insight.pk)
 
 
-def _alike(caller: Caller, insight: Insight) -> list[Insight]:
-    """Others of the queue that say nearly the same."""
+def _near_duplicates(caller: Caller, insight: Insight) -> list[Insight]:
     rows = queries.waiting(caller).exclude(pk=insight.pk)
-    if not caller.is_admin:
+    if not caller.is_admin:  # only admins can decide on their own insights
         rows = rows.exclude(record__created_by=caller.email)
     vectors = vectors_of([insight.pk]).get(insight.pk)
     if vectors is None or insight.state != InsightState.PENDING:
         return []
     records = MemoryRecord.objects.filter(pk__in=rows.order_by().values("pk"))
-    near = like(condition(records), vectors, settings.NEAR_DUPLICATE_COSINE)[:MAX_ALIKE]
-    insights = rows.in_bulk([similar.record.pk for similar in near])
-    return [insights[similar.record.pk] for similar in near if similar.record.pk in insights]
+    matches = similar_records(condition(records), vectors, settings.NEAR_DUPLICATE_COSINE)[:MAX_ALIKE]
+    insights = rows.in_bulk([match.record.pk for match in matches])
+    return [insights[match.record.pk] for match in matches if match.record.pk in insights]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What applying the insight would do to the catalog; `error` says why it can't be done as it stands."""
+    """The catalog changes that applying an insight would make. `error` explains why it can't be applied."""
 
     entity_urn: str = ""
     changes: list[dict[str, Any]] = field(default_factory=list)
     readable: list[Readable] = field(default_factory=list)
     error: str = ""
-    refusal: DomainError | None = None  # what says `error`, so that a page can put it in people's words
+    refusal: DomainError | None = None  # the exception behind `error`; pages reword it for people
 
     @property
     def is_possible(self) -> bool:
@@ -88,48 +87,46 @@ class Effect:
 
 @dataclass(frozen=True)
 class ReviewCase:
-    """One insight with all that bears on it."""
-
     insight: Insight
     evidence: dict[str, Any]
     effect: Effect
     replaced: MemoryRecord | None
-    hides_replaced: bool  # it replaces a memory that this curator may not see
-    line: Sequence[MemoryRecord]
-    neighbours: Sequence[MemoryRecord]
-    nearest: ClosestMemory | None  # what is known already and comes nearest by meaning
-    alike: Sequence[Insight]  # near-duplicates that wait too
+    hides_replaced: bool  # the insight replaces a memory that this curator may not see
+    line: Sequence[MemoryRecord]  # the correction chain, oldest first
+    neighbors: Sequence[MemoryRecord]
+    nearest: ClosestMemory | None  # the existing memory that is closest in meaning
+    alike: Sequence[Insight]  # pending near-duplicates
 
 
-def case(caller: Caller, insight: Insight) -> ReviewCase:
+def build_case(caller: Caller, insight: Insight) -> ReviewCase:
     record = insight.record
     replaced = None
     if insight.replaces_id:
         replaced = MemoryRecord.objects.visible_to(caller).filter(pk=insight.replaces_id).first()
     catalog = Snapshot(get_readable_catalog())
-    with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # said by the evidence
+    with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # evidence_for reports the outage
         catalog.read(urns_of(record), entity_view.ASPECTS)
     return ReviewCase(
         insight=insight,
-        evidence=beside(insight, catalog=catalog),
+        evidence=evidence_for(insight, catalog=catalog),
         effect=effect_of(insight, catalog),
         replaced=replaced,
         hides_replaced=bool(insight.replaces_id) and replaced is None,
         line=chain(caller, replaced or record),
-        neighbours=_neighbours(caller, insight, skip=[record.pk, insight.replaces_id]),
+        neighbors=_neighbors(caller, insight, skip=[record.pk, insight.replaces_id]),
         nearest=closest_memories(caller, [insight]).get(insight.pk),
-        alike=_alike(caller, insight),
+        alike=_near_duplicates(caller, insight),
     )
 
 
 def effect_of(insight: Insight, catalog: Catalog) -> Effect:
-    """The before and after of the suggested actions, planned on the catalog as it is now; nothing is written."""
+    """Plan the suggested actions against the current catalog, without writing anything."""
     changes = queries.proposals([insight])
     urn = next(iter(insight.record.entity_urns), "")
     try:
         requests = [validate(Request, change, "changes") for change in changes]
         if not urn and any(CHANGE_TYPES[request.change_type].kinds for request in requests):
-            return Effect(changes=changes, error="it names no catalog entity, so there is nothing to change")
+            return Effect(changes=changes, error="the insight names no catalog entity, so there is nothing to change")
         planned = plan(catalog, urn, requests, "preview", "preview")
         entities = {}
         if urn:
@@ -142,8 +139,8 @@ def effect_of(insight: Insight, catalog: Catalog) -> Effect:
     return Effect(urn, changes, of_planned(planned, entities))
 
 
-def draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[Mapping[str, str]]) -> Effect:
-    """What a proposal would change that nobody has made yet; nothing is kept."""
+def effect_of_draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[Mapping[str, str]]) -> Effect:
+    """Return the catalog changes of a proposal that hasn't been saved."""
     record = MemoryRecord(content=claim.get("content") or "…", created_by=caller.email, persona=caller.persona)
     record.category, record.entity_urns = claim.get("category") or "", list(claim.get("entity_urns") or [])
     insight = Insight(record=record, suggested_actions=[dict(action) for action in actions])
@@ -151,7 +148,7 @@ def draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[Mapping[st
 
 
 def problems_of(insight: Insight) -> list[str]:
-    """What keeps each suggested action from being applied as it stands, told to who suggests it."""
+    """Return, for the author, an error line for each suggested action that can't be applied."""
     urn, problems = next(iter(insight.record.entity_urns), ""), []
     catalog = Snapshot(get_readable_catalog())
     for index, action in enumerate(insight.suggested_actions):
@@ -160,17 +157,16 @@ def problems_of(insight: Insight) -> list[str]:
             if urn or not CHANGE_TYPES[request.change_type].kinds:
                 plan(catalog, urn, [request], "preview", "preview")
             else:
-                problems.append(f"suggested_actions[{index}]: the insight names no entity that it would change")
+                problems.append(f"suggested_actions[{index}]: the insight names no catalog entity to change")
         except (CatalogUnavailable, CatalogRefused):
-            return []  # said by the evidence
+            return []  # nothing can be checked without the catalog
         except DomainError as error:
             problems.append(f"suggested_actions[{index}]: {error.message}")
     return problems
 
 
-def _neighbours(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -> list[MemoryRecord]:
-    """What else is known about the same entities, ranked as what comes along with an agent's call; of the same thing
-    where no entity is named, nearest by meaning."""
+def _neighbors(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -> list[MemoryRecord]:
+    """Return other memories about the same entities, or the most similar memories if the insight names no entity."""
     record = insight.record
     rejected = Insight.objects.filter(pk=OuterRef("pk"), state=InsightState.REJECTED)
     rows = MemoryRecord.objects.visible_to(caller).facts().exclude(Exists(rejected))
@@ -180,5 +176,8 @@ def _neighbours(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -
         about = rows.filter(entity_urns__overlap=record.entity_urns)
         distances = dict.fromkeys(record.entity_urns, 0)
         vector = None if vectors is None else vectors[0].tolist()
+        # ranked in the same way as memories that are attached to tool responses
         return ranked(about, distances, record.content[:MAX_QUERY], NEIGHBOURS, vector=vector)
-    return [] if vectors is None else [similar.record for similar in like(condition(rows), vectors, ALIKE)][:NEIGHBOURS]
+    if vectors is None:
+        return []
+    return [match.record for match in similar_records(condition(rows), vectors, MIN_SIMILARITY)[:NEIGHBOURS]]

@@ -1,5 +1,7 @@
-"""The third verdict: a curator needs more before deciding, and the author answers. The insight leaves the queue until
-then. A curator may also hand one to a colleague, who finds it under their name."""
+"""Clarification requests from a curator to an insight's author, and reassignment to another curator.
+
+While the author's answer is pending, the insight is not in the review queue.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ MAX_COLLEAGUES = 100
 
 
 def request_changes(*, caller: Caller, insight_id: UUID | str, notes: str) -> Insight:
-    """A curator asks the author for what is missing; `notes` is the question."""
+    """Ask the author for more information before deciding. `notes` is the question."""
     if not notes.strip():
-        raise Invalid("is missing: the author needs to know what you need", field="review_notes")
+        raise Invalid("is missing: write what the author should clarify", field="review_notes")
     with under_review(caller, insight_id, notes) as insight:
         _require_pending(insight)
         insight.question_at = timezone.now()
@@ -39,11 +41,10 @@ def request_changes(*, caller: Caller, insight_id: UUID | str, notes: str) -> In
 
 
 def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
-    """The author answers: the insight waits for a curator again."""
     with transaction.atomic():
         insight = locked_insight(caller, operation.insight_id)
         if not caller.can_edit_for(insight.record.created_by):
-            raise Forbidden("belongs to somebody else: its author answers", field="insight_id")
+            raise Forbidden("belongs to another user: only its author can answer", field="insight_id")
         if insight.question_at is None:
             raise Conflict("has no open question", field="insight_id")
         insight.question_at = None
@@ -55,15 +56,18 @@ def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
 
 
 def reassign(*, caller: Caller, insight_id: UUID | str, to: str, notes: str = "") -> Insight:
-    """Asks a colleague to decide; anyone who may can still do so. Raises NotFound for whom it can't be handed to."""
+    """Ask a colleague to decide. Other curators of the persona can still decide, too.
+
+    Raises NotFound if the colleague can't review insights of this persona.
+    """
     with under_review(caller, insight_id, notes) as insight:
         _require_pending(insight)
         colleague = _curator(to)
         if colleague is None or not colleague.can_review_for(insight.record.persona):
             curators = f"a curator of the persona {insight.record.persona}"
-            raise NotFound(f"{to.strip()[:80]!r} can't decide this", field="to", allowed=curators)
+            raise NotFound(f"{to.strip()[:80]!r} can't decide on this insight", field="to", allowed=curators)
         if colleague.email == insight.record.created_by and not colleague.is_admin:
-            raise Conflict(f"is {colleague.email}’s own: somebody else has to review it", field="to")
+            raise Conflict(f"{colleague.email} is the author and can't review their own insight", field="to")
         insight.assignee = colleague.email
         insight.save(update_fields=["assignee"])
         decision = record_decision(caller, insight, DecisionKind.HANDED_OVER, notes or f"to {colleague.email}")
@@ -72,27 +76,25 @@ def reassign(*, caller: Caller, insight_id: UUID | str, to: str, notes: str = ""
 
 
 def open_questions(caller: Caller) -> QuerySet[Insight]:
-    """The caller's insights that a curator needs more about, oldest question first."""
     living = [Status.ACTIVE, Status.STALE]
     rows = Insight.objects.filter(question_at__isnull=False, record__created_by=caller.email, record__status__in=living)
     return rows.select_related("record").defer("record__search").order_by("question_at")
 
 
 def conversation(decisions: Iterable[Decision]) -> list[Decision]:
-    """What curator and author said to each other, of all that was said in a review."""
+    """Return the decisions whose notes are messages between curators and the author."""
     kinds = [DecisionKind.NEEDS_MORE, DecisionKind.ANSWERED, DecisionKind.HANDED_OVER, DecisionKind.APPEALED]
     return [decision for decision in decisions if decision.kind in kinds]
 
 
 def question_of(insight: Insight) -> Decision | None:
-    """The question that waits for its author."""
     if insight.question_at is None:
         return None
     return insight.decisions.filter(kind=DecisionKind.NEEDS_MORE).last()
 
 
 def colleagues(caller: Caller) -> QuerySet[Any]:
-    """The people whom the caller may hand an insight to: other curators of the same personas, and admins."""
+    """Return the users to whom the caller may reassign an insight: curators of the same personas, and admins."""
     rights = Q(groups__permissions__codename=CURATE) | Q(user_permissions__codename=CURATE) | Q(is_superuser=True)
     rows = get_user_model().objects.filter(rights, is_active=True).exclude(email=caller.email).distinct()
     if not caller.is_admin:
@@ -102,7 +104,7 @@ def colleagues(caller: Caller) -> QuerySet[Any]:
 
 def _require_pending(insight: Insight) -> None:
     if insight.state != InsightState.PENDING:
-        raise Conflict(f"is {insight.state} already: nothing is decided any more", field="insight_id")
+        raise Conflict(f"is {insight.state} already", field="insight_id")
 
 
 def _curator(email: str) -> Caller | None:

@@ -1,6 +1,7 @@
-"""What is decided about insights: approved, rejected, taken back, appealed; each word is kept.
+"""Decisions on insights: approval, rejection, undo, appeal, and the review of edits to approved insights.
 
-What was approved stays in force, unchanged, until an edit of it is approved again: the edit waits beside it.
+Every decision is recorded. An edit of an approved memory is stored in `pending_edit`, and the approved version stays
+in effect until a curator approves the edit.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ from memories.operations import EDITED_BY
 from memories.writing.revision import revised
 
 IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
-HELD = frozenset({"content", "entity_urns", "related_columns"})  # what a curator reads before approving
+# Curators read these fields before approving, so edits of them need approval, too.
+REVIEWED_FIELDS = frozenset({"content", "entity_urns", "related_columns"})
 
 
 def approve(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
-    """A curator agrees: the memory gets the visibility that its owner wanted; an edit that waits takes effect."""
+    """Approve an insight, or only its pending edit if there is one.
+
+    The memory of an approved insight gets the visibility that its owner asked for.
+    """
     with under_review(caller, insight_id, notes) as insight:
         if insight.pending_edit:
             return _approve_edit(caller, insight, notes)
@@ -43,7 +48,10 @@ def approve(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insig
 
 
 def reject(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
-    """A curator disagrees: the memory is archived, and recalled no more. Of an edit that waits only the edit goes."""
+    """Reject an insight, or only its pending edit if there is one.
+
+    The memory of a rejected insight is archived, which excludes it from recall.
+    """
     with under_review(caller, insight_id, notes) as insight:
         if insight.pending_edit:
             return _reject_edit(caller, insight, notes)
@@ -57,7 +65,10 @@ def reject(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insigh
 
 
 def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
-    """Takes a decision back, by who made it or an admin, as long as nothing was applied on it."""
+    """Undo the last decision, unless the insight has been applied.
+
+    Raises Forbidden unless the caller made the decision or is an admin.
+    """
     require_curator(caller)
     with transaction.atomic():
         insight = locked_insight(caller, insight_id)
@@ -68,28 +79,27 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
         if insight.state not in (InsightState.APPROVED, InsightState.REJECTED):
             raise Conflict(f"is {insight.state}: there is no decision to undo", field="insight_id")
         if insight.changeset_id:
-            raise Conflict("is being applied: roll that back instead", field="insight_id")
+            raise Conflict("is being applied: roll back the changeset instead", field="insight_id")
         if insight.reviewed_by != caller.email and not caller.is_admin:
-            raise Forbidden(f"was decided by {insight.reviewed_by}", field="insight_id")
+            raise Forbidden(_not_yours(insight.reviewed_by), field="insight_id")
         if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
-            raise Conflict("was archived by its owner", field="insight_id")
-        if insight.state == InsightState.REJECTED and (twin := services.find_duplicate(insight.record)):
-            raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
+            raise Conflict("is archived", field="insight_id")
+        if insight.state == InsightState.REJECTED:
+            _require_no_duplicate(insight)
         record_decision(caller, insight, DecisionKind.TAKEN_BACK, "")
         back_to_pending(caller, insight, "undo_review")
     return insight
 
 
 def appeal(operation: Appeal, *, caller: Caller) -> Insight:
-    """The owner of a rejected insight says why it should be looked at again: it waits anew, with the reason."""
+    """Return a rejected insight to review, with its owner's reason. `operation.notes` is the reason."""
     with transaction.atomic():
         insight = locked_insight(caller, operation.insight_id)
         if not caller.can_edit_for(insight.record.created_by):
-            raise Forbidden("belongs to somebody else: its owner appeals", field="insight_id")
+            raise Forbidden("belongs to another user: only its owner can appeal", field="insight_id")
         if insight.state != InsightState.REJECTED:
-            raise Conflict(f"is {insight.state}: only a rejection is appealed", field="insight_id")
-        if twin := services.find_duplicate(insight.record):
-            raise Conflict(f"the same text was remembered again, as {twin.pk.hex}", field="insight_id")
+            raise Conflict(f"is {insight.state}: only rejected insights can be appealed", field="insight_id")
+        _require_no_duplicate(insight)
         rejecter = insight.reviewed_by
         decision = record_decision(caller, insight, DecisionKind.APPEALED, operation.notes)
         events.announce_decision(insight, decision, to=[rejecter])
@@ -97,20 +107,23 @@ def appeal(operation: Appeal, *, caller: Caller) -> Insight:
     return insight
 
 
-def against(caller: Caller) -> Any:
-    """What others decided against what the caller had approved, newest first."""
+def overturned_approvals(caller: Caller) -> Any:
+    """Return the decisions that overturned the caller's approvals, newest first."""
     visible = Insight.objects.visible_to(caller).values("pk")
     rows = Decision.objects.filter(overturns=caller.email, insight__in=visible).select_related("insight__record")
     return rows.order_by("-at")
 
 
-# -- edits of what is in force ----------------------------------------------------------------------------------
+# -- edits of approved insights ---------------------------------------------------------------------------------
 
 
 def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
-    """Keeps an edit of what is in force for a curator, and says so; "" where nothing has to wait."""
+    """Store an edit of an approved memory for review, and return a note about it.
+
+    Returns "" if the edit needs no review.
+    """
     differs = {name: value for name, value in changes.items() if getattr(record, name) != value}
-    if not HELD & set(differs):
+    if not REVIEWED_FIELDS & set(differs):
         return ""
     insight = Insight.objects.select_for_update().filter(pk=record.pk, state__in=IN_FORCE).first()
     if insight is None:
@@ -119,17 +132,17 @@ def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any])
         raise Conflict("is being applied to the catalog right now", field="id")
     insight.pending_edit, insight.edit_by, insight.edit_at = differs, caller.email, timezone.now()
     insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
-    return "the edit waits for a curator; what was approved stays in force until then"
+    return "the edit waits for a curator's approval; the approved version stays in effect until then"
 
 
 def defer_correction(record: MemoryRecord) -> str:
     if not Insight.objects.filter(pk=record.pk, state__in=IN_FORCE).exists():
         return ""
-    return "the correction waits for a curator; what was approved stays in force until it is applied"
+    return "the correction waits for a curator; the approved version stays in effect until the correction is applied"
 
 
 def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
-    """The correction of what is in force is an insight of its own."""
+    """Create the insight for a correction of an approved memory."""
     before = Insight.objects.get(pk=replaces.pk)
     Insight.objects.create(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
 
@@ -140,7 +153,7 @@ def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
     with revised(caller, record, "approve_edit", notes):
         for name, value in edit.items():
             setattr(record, name, value)
-        record.metadata = services.written_by(_writer(insight, caller), record, record.metadata)
+        record.metadata = services.with_editor(_editor_as_caller(insight, caller), record, record.metadata)
     editor = insight.edit_by
     decision = record_decision(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
     events.announce_decision(insight, decision, to=[editor])
@@ -149,8 +162,7 @@ def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
     return insight
 
 
-def _writer(insight: Insight, caller: Caller) -> Caller:
-    """Whoever wrote the edit, as far as authorship is concerned."""
+def _editor_as_caller(insight: Insight, caller: Caller) -> Caller:
     return Caller(email=insight.edit_by or caller.email, persona=caller.persona, personas=caller.personas)
 
 
@@ -162,9 +174,8 @@ def _reject_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
 
 
 def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
-    """The text of before is in force again, and the edit waits."""
     if last.by != caller.email and not caller.is_admin:
-        raise Forbidden(f"was decided by {last.by}", field="insight_id")
+        raise Forbidden(_not_yours(last.by), field="insight_id")
     record = insight.record
     insight.pending_edit = {name: getattr(record, name) for name in last.before}
     insight.edit_by = str(record.metadata.get(EDITED_BY) or record.created_by)
@@ -188,7 +199,10 @@ def _drop_edit(insight: Insight) -> None:
 
 @contextmanager
 def under_review(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator[Insight]:
-    """Permission and locks around one decision, in one transaction with what moves with it."""
+    """Yield the insight, locked, in the transaction of the decision.
+
+    Raises Forbidden or Conflict if the caller may not decide on it.
+    """
     require_curator(caller)
     validate(Reason, notes, "review_notes")
     with transaction.atomic():
@@ -196,9 +210,9 @@ def under_review(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator
         require_curator_of(caller, insight.record)
         authors = {insight.record.created_by, insight.edit_by} if insight.pending_edit else {insight.record.created_by}
         if caller.email in authors and not caller.is_admin:
-            raise Forbidden("is your own: somebody else has to review it", field="insight_id")
+            raise Forbidden("is your own: another curator has to review it", field="insight_id")
         if insight.record.status not in (Status.ACTIVE, Status.STALE) and insight.state != InsightState.REJECTED:
-            raise Conflict(f"was {insight.record.status} by its owner", field="insight_id")
+            raise Conflict(f"the memory is {insight.record.status}", field="insight_id")
         yield insight
 
 
@@ -206,6 +220,15 @@ def _require_state(insight: Insight, allowed: set[InsightState]) -> None:
     if insight.state not in allowed or insight.changeset_id:
         by = f" by {insight.reviewed_by}" if insight.reviewed_by else ""
         raise Conflict(f"is {insight.state} already{by}", field="insight_id")
+
+
+def _require_no_duplicate(insight: Insight) -> None:
+    if duplicate := services.find_duplicate(insight.record):
+        raise Conflict(f"has the same text as another memory, {duplicate.pk.hex}", field="insight_id")
+
+
+def _not_yours(decided_by: str) -> str:
+    return f"was decided by {decided_by}: only they or an admin can undo it"
 
 
 def _decide(caller: Caller, insight: Insight, state: InsightState, notes: str, approver: str = "") -> None:

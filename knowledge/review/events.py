@@ -1,4 +1,4 @@
-"""Review events: extensions are told of decisions on insights."""
+"""Review events, announced to the registered extensions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def announce_decision(insight: Insight, decision: Decision, *, to: Iterable[str]
 
 
 def announce(kind: str, insight: Insight, *, by: str, notes: str = "", to: Iterable[str]) -> None:
-    """Tell extensions of a review event; `by` is left out of the people it concerns."""
+    """Notify extensions of a review event. `to` lists the people it concerns; `by`, who acted, is removed from it."""
     people = sorted({email for email in to if email and email != by})
     for extension in extensions.registered():
         extension.insight_reviewed(kind, insight, by=by, notes=notes, people=people)

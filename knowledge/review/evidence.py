@@ -1,4 +1,4 @@
-"""What the catalog says about the things an insight names, beside what the insight claims."""
+"""Catalog evidence for reviewing an insight: the current metadata of its entities, and disagreements with its claim."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ NEIGHBOURS = 10
 COLUMNS_SHOWN = 50
 
 
-def of_entity(
+def entity_evidence(
     catalog: Catalog, urn: str, *, lineage: bool = True, columns_from: int = 0, columns_most: int = COLUMNS_SHOWN
 ) -> dict[str, Any]:
-    """The entity's current description, columns, owners, tags and neighbours, with the names behind its URNs; of a
-    document its text."""
+    """Return an entity's current metadata, a page of its columns, and its nearest lineage neighbors.
+
+    Documents include their text.
+    """
     entity = entity_view.load_entity(catalog, urn)
     summary: dict[str, Any] = {
         "urn": urn,
@@ -43,8 +45,8 @@ def of_entity(
     if entity.properties:
         summary["structured_properties"] = entity.properties
     for direction in ("upstream", "downstream") if lineage else ():
-        near = catalog.lineage(urn, direction=direction, hops=1, limit=NEIGHBOURS)
-        summary[direction] = [node.urn for node in near]
+        neighbors = catalog.lineage(urn, direction=direction, hops=1, limit=NEIGHBOURS)
+        summary[direction] = [node.urn for node in neighbors]
     return summary
 
 
@@ -60,13 +62,13 @@ def _column(column: entity_view.Column) -> dict[str, Any]:
 
 
 def products_of(urn: str) -> list[str]:
-    """Data products that name the entity as an asset, of those in our own tables (embedded or copied)."""
+    """Return the URNs of data products that list the entity as an asset, from the embedded catalog or the mirror."""
     rows = CatalogAspect.objects.filter(aspect="dataProductProperties", is_latest=True)
     return sorted(rows.filter(value__contains={"assets": [{"destinationUrn": urn}]}).values_list("urn", flat=True))
 
 
 def names_behind(catalog: Catalog, entity: Mapping[str, Any]) -> dict[str, str]:
-    """What the terms, domains, owners, tags, products and properties of an entity are called, as far as it is known."""
+    """Return display names by URN for the terms, owners, tags and other entities that the entity refers to."""
     keys = ("glossary_terms", "domains", "owners", "tags", "products", "structured_properties")
     urns = {urn for key in keys for urn in entity.get(key) or ()}
     urns |= {urn for column in entity["columns"] for key in ("tags", "terms") for urn in column[key]}
@@ -80,13 +82,16 @@ def names_behind(catalog: Catalog, entity: Mapping[str, Any]) -> dict[str, str]:
     return names
 
 
-def beside(insight: Insight, *, catalog: Catalog | None = None) -> dict[str, Any]:
-    """Evidence for every entity that the insight names, and where claim and catalog disagree. An outage is said.
-    From a `catalog` at hand without lineage."""
+def evidence_for(insight: Insight, *, catalog: Catalog | None = None) -> dict[str, Any]:
+    """Return the metadata of the insight's entities, and how the catalog disagrees with the insight.
+
+    If the catalog is unavailable, the result has no entities and a note about the outage. Lineage is left out when a
+    `catalog` is given.
+    """
     urns = urns_of(insight.record)
     lineage, catalog = catalog is None, catalog or get_readable_catalog()
     try:
-        entities = [of_entity(catalog, urn, lineage=lineage) for urn in urns]
+        entities = [entity_evidence(catalog, urn, lineage=lineage) for urn in urns]
     except (CatalogUnavailable, CatalogRefused) as error:
         return {"entities": [], "disagreements": [], "degraded": True, "note": error.message}
     by_urn = {entity["urn"]: entity for entity in entities}
@@ -116,13 +121,14 @@ def _disagreements(insight: Insight, entities: dict[str, dict[str, Any]]) -> lis
     for action in insight.suggested_actions:
         if action["action_type"] == "update_description" and not action["target"] and len(entities) == 1:
             (entity,) = entities.values()
-            if why := contradiction(action["detail"], entity["description"]):
-                disagreements.append(
-                    f"{entity['name']} is described otherwise ({why}): “{entity['description'][:200]}”"
-                )
+            disagreements += _described_differently(entity, action["detail"])
     for entity in entities.values():
-        if why := contradiction(insight.record.content, entity["description"]):
-            line = f"{entity['name']} is described otherwise ({why}): “{entity['description'][:200]}”"
-            if line not in disagreements:
-                disagreements.append(line)
+        disagreements += [
+            line for line in _described_differently(entity, insight.record.content) if line not in disagreements
+        ]
     return disagreements
+
+
+def _described_differently(entity: Mapping[str, Any], claim: str) -> list[str]:
+    reason = contradiction(claim, entity["description"])
+    return [f"{entity['name']} is described differently ({reason}): “{entity['description'][:200]}”"] if reason else []

@@ -1,4 +1,4 @@
-"""The review queue as a curator narrows it: by words, author, confidence, age, category, entity and colleague."""
+"""The review queue with a curator's filters and sort order, as encoded in the page's query string."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memories.models import Category, Confidence
 from memories.queries import MAX_COUNT
 from memories.retrieval.near_duplicates import group_near_duplicates
 
-MAX_GROUPED = 1_000  # insights among which near-duplicates are looked for
+MAX_GROUPED = 1_000  # insights that are compared with each other to find near-duplicates
 AGES = {"1": "Today’s", "7": "Of the last seven days", "7+": "Older than a week", "30+": "Older than a month"}
 CONFIDENCE_RANK = Case(
     *(When(record__confidence=value, then=Value(rank)) for rank, value in enumerate(("high", "medium", "low"))),
@@ -37,7 +37,7 @@ SORTS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
 }
 STATES: Mapping[str, tuple[str, Callable[[Caller], InsightQuerySet]]] = {
     "pending": ("Waiting", queries.waiting),
-    "questions": ("Needs more", queries.awaiting_authors),
+    "questions": ("Needs info", queries.awaiting_authors),
     "approved": ("Approved, not applied", queries.backlog),
     "applied": ("Applied", lambda caller: queries.in_state(caller, InsightState.APPLIED)),
     "rejected": ("Rejected", lambda caller: queries.in_state(caller, InsightState.REJECTED)),
@@ -46,7 +46,10 @@ STATES: Mapping[str, tuple[str, Callable[[Caller], InsightQuerySet]]] = {
 
 @dataclass(frozen=True)
 class QueuePosition:
-    """The number of an insight in the queue, counted from 1, and its neighbours; after the last comes the first."""
+    """An insight's position in the queue, counted from 1, with the insights before and after it.
+
+    The insight after the last is the first.
+    """
 
     number: int
     total: int
@@ -56,7 +59,7 @@ class QueuePosition:
 
 @dataclass(frozen=True)
 class Queue:
-    """What waits for this curator, oldest first unless sorted otherwise. All but the caller is in the address."""
+    """The insights that match a curator's filters. All fields except `caller` come from the query string."""
 
     caller: Caller
     state: str = "pending"
@@ -71,7 +74,7 @@ class Queue:
 
     @classmethod
     def of(cls, caller: Caller, params: Mapping[str, str]) -> Queue:
-        """As an address asks for it; what it can't be is left out."""
+        """Build the queue from query parameters, ignoring invalid values."""
         allowed = {
             "state": STATES, "category": Category.values, "confidence": Confidence.values, "age": AGES,
             "assignee": ("me", "nobody"), "sort": SORTS,
@@ -84,7 +87,7 @@ class Queue:
         _, in_state = STATES[self.state]
         rows = in_state(self.caller)
         if self.state == "pending" and not self.caller.is_admin:
-            rows = rows.exclude(record__created_by=self.caller.email)  # somebody else decides those
+            rows = rows.exclude(record__created_by=self.caller.email)  # curators can't decide on their own insights
         return rows.filter(self._condition()).order_by(*SORTS[self.sort][1])
 
     def _condition(self) -> Q:
@@ -99,8 +102,8 @@ class Queue:
         if self.entity:
             rule &= Q(record__entity_urns__contains=[self.entity])
         if self.age:
-            limit = timezone.now() - timedelta(days=int(self.age.rstrip("+")))
-            rule &= Q(record__created_at__lt=limit) if self.age.endswith("+") else Q(record__created_at__gte=limit)
+            cutoff = timezone.now() - timedelta(days=int(self.age.rstrip("+")))
+            rule &= Q(record__created_at__lt=cutoff) if self.age.endswith("+") else Q(record__created_at__gte=cutoff)
         if self.assignee:
             rule &= Q(assignee=self.caller.email if self.assignee == "me" else "")
         return rule
@@ -111,7 +114,6 @@ class Queue:
 
     @property
     def address_fields(self) -> list[tuple[str, str]]:
-        """The filters that are not as they are by default."""
         defaults = {"state": "pending", "sort": "oldest"}
         filters = [(name, str(getattr(self, name))) for name in FILTERS]
         return [(name, value) for name, value in filters if value and defaults.get(name) != value]
@@ -127,19 +129,24 @@ class Queue:
         return list(self.rows.values_list("pk", flat=True)[:limit])
 
     def groups(self) -> list[list[UUID]]:
-        """The ids in order, near-duplicates together at the place of their first; beyond MAX_GROUPED each alone."""
+        """Return the ids in order, with near-duplicates grouped at the position of the first.
+
+        Only the first MAX_GROUPED insights are grouped.
+        """
         ids = self.ids()
-        near = group_near_duplicates(ids[:MAX_GROUPED], threshold=settings.NEAR_DUPLICATE_COSINE)
-        return [*near, *([pk] for pk in ids[MAX_GROUPED:])]
+        groups = group_near_duplicates(ids[:MAX_GROUPED], threshold=settings.NEAR_DUPLICATE_COSINE)
+        return [*groups, *([pk] for pk in ids[MAX_GROUPED:])]
 
     def locate(self, insight: Insight | None = None) -> QueuePosition:
-        """Where an insight stands; what is not in the queue stands before its first."""
+        """Return the insight's position. An insight outside the queue has number 0, before the first."""
         ids = self.ids()
         if insight is None or insight.pk not in ids:
             return QueuePosition(0, len(ids), next_id=ids[0] if ids else None)
-        at = ids.index(insight.pk)
-        other_ids = [*ids[at + 1 :], *ids[:at]]
-        return QueuePosition(at + 1, len(ids), other_ids[0] if other_ids else None, ids[at - 1] if at else None)
+        index = ids.index(insight.pk)
+        other_ids = [*ids[index + 1 :], *ids[:index]]
+        return QueuePosition(
+            index + 1, len(ids), other_ids[0] if other_ids else None, ids[index - 1] if index else None
+        )
 
 
 FILTERS = tuple(field.name for field in fields(Queue) if field.name != "caller")

@@ -1,4 +1,4 @@
-"""Observations of one entity that say the same: by cosine, or because a longer one holds a shorter one's words."""
+"""Near-duplicate observations of one entity, found by cosine or because one contains the words of the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memories.contract.errors import Degraded
 from memories.identity.caller import Caller
 from memories.lazy_numpy import np
 
-LOOKED_AT = 500  # observations, each compared with every other
+MAX_COMPARED = 500  # observations of an entity, each compared with every other
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Duplicates:
 
     @property
     def clusters(self) -> list[list[Observation]]:
-        """Chains of pairs as one cluster each."""
+        """Return groups of observations that are connected by pairs, directly or through others."""
         group_of: dict[int, set[int]] = {}
         rows = {row.number: row for pair in self.pairs for row in (pair.first, pair.second)}
         for pair in self.pairs:
@@ -49,7 +49,6 @@ class Duplicates:
 
 
 def find_duplicates(operation: FindDuplicates, *, caller: Caller) -> Duplicates:
-    """The pairs, likest first. Raises Degraded while there are no vectors to compare."""
     graph = graphs.graph_of(caller)
     entity = live(graph).filter(name=operation.entity_name, is_placeholder=False).first() if graph else None
     if entity is None:
@@ -58,11 +57,14 @@ def find_duplicates(operation: FindDuplicates, *, caller: Caller) -> Duplicates:
 
 
 def pairs_of(entity: Entity, threshold: float = FLAG_COSINE, least_containment: float = FLAG_CONTAINMENT) -> Duplicates:
-    """The pairs of an entity, without those that an admin dismissed. Raises Degraded."""
-    rows = list(Observation.objects.filter(entity=entity, ended_at=None).order_by("number")[:LOOKED_AT])
+    """Return an entity's near-duplicates, most similar first, except those that an admin dismissed.
+
+    Raises Degraded if embeddings are missing and can't be computed now.
+    """
+    rows = list(Observation.objects.filter(entity=entity, ended_at=None).order_by("number")[:MAX_COMPARED])
     if len(rows) < 2:
         return Duplicates(entity, len(rows), [])
-    vectors.index_soon([entity])
+    vectors.index_missing([entity])
     vector_of = dict(
         ObservationPassage.objects.filter(observation__in=rows, start=0).values_list("observation", "vector")
     )
@@ -70,8 +72,8 @@ def pairs_of(entity: Entity, threshold: float = FLAG_COSINE, least_containment: 
         raise Degraded(f"Embedding model not available: {embedding.state()['detail']}")
     matrix = np.array([vector_of[row.pk] for row in rows], dtype=np.float32)
     cosines = matrix @ matrix.T
-    decided = UpkeepProposal.objects.filter(entity=entity, kind=UpkeepKind.DUPLICATE, state=UpkeepState.DISMISSED)
-    dismissed = [set(pair) for pair in decided.values_list("ends", "stays")]
+    dismissals = UpkeepProposal.objects.filter(entity=entity, kind=UpkeepKind.DUPLICATE, state=UpkeepState.DISMISSED)
+    dismissed = [set(pair) for pair in dismissals.values_list("ends", "stays")]
     pairs = []
     for a, b in combinations(range(len(rows)), 2):
         if {rows[a].pk, rows[b].pk} in dismissed:

@@ -1,5 +1,7 @@
-"""Splits and near-duplicates for an admin to decide. What was decided is not proposed again, and the tools leave out
-what was dismissed."""
+"""Proposals to split an entity or to end a near-duplicate observation, for admins to decide.
+
+A proposal that was decided is not made again. The graph tools leave out what was dismissed.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,23 @@ from memories.contract.errors import Conflict, Degraded, Forbidden, NotFound
 from memories.identity.caller import Caller
 from memories.writing.bulk_actions import BulkAction
 
-ENTITIES_AT_ONCE = 500  # that somebody waits for
+ENTITIES_AT_ONCE = 500  # a larger graph is checked by a worker, so that the admin doesn't wait
 
 
-def look(*, caller: Caller, graph: Graph) -> int | None:
-    """Looks through a whole graph; returns how many proposals are new, or None for a large one, which a worker does."""
+def check_graph(*, caller: Caller, graph: Graph) -> int | None:
+    """Check a whole graph now and return the number of new proposals, or queue a large graph and return None."""
     _require_admin(caller)
     if live(graph).count() > ENTITIES_AT_ONCE:
         async_task("knowledge.graph.tasks.propose_maintenance_of", graph.pk.hex)
         return None
-    return find(graph)
+    return create_proposals(graph)
 
 
-def find(graph: Graph, since: datetime | None = None) -> int:
-    """Proposes what was not proposed before; near-duplicates of entities that changed since then."""
+def create_proposals(graph: Graph, since: datetime | None = None) -> int:
+    """Make the proposals that don't exist yet and return their number.
+
+    With `since`, only entities that changed after it are searched for near-duplicates.
+    """
     rows = [
         UpkeepProposal(entity=analysis.entity, kind=UpkeepKind.SPLIT, score=analysis.score)
         for analysis in splits.split_candidates(graph)
@@ -40,6 +45,7 @@ def find(graph: Graph, since: datetime | None = None) -> int:
     entities = live(graph).filter(is_placeholder=False, **({"updated_at__gte": since} if since else {}))
     for entity in entities.defer("folded", "grams").iterator(chunk_size=200):
         rows += [_proposal(entity, pair) for pair in _pairs(entity)]
+    # Existing proposals, decided or not, conflict with the new ones and are skipped.
     before = UpkeepProposal.objects.filter(entity__graph=graph).count()
     UpkeepProposal.objects.bulk_create(rows, ignore_conflicts=True)
     return UpkeepProposal.objects.filter(entity__graph=graph).count() - before
@@ -48,20 +54,19 @@ def find(graph: Graph, since: datetime | None = None) -> int:
 def _pairs(entity: Entity) -> list[Pair]:
     try:
         return pairs_of(entity).pairs
-    except Degraded:  # without vectors there is nothing to compare; the next run looks again
+    except Degraded:  # embeddings are missing; the next run tries again
         return []
 
 
 def _proposal(entity: Entity, pair: Pair) -> UpkeepProposal:
-    """The longer text stays; of two as long, the older."""
+    # Keep the longer text, or the older one if both have the same length.
     stays, ends = sorted((pair.first, pair.second), key=lambda row: (-len(row.text), row.number))
     return UpkeepProposal(entity=entity, kind=UpkeepKind.DUPLICATE, score=pair.score, ends=ends, stays=stays)
 
 
 def accept(*, caller: Caller, proposal_id: UUID) -> UpkeepProposal:
-    """Splits the entity by its topics of now, or ends the duplicate."""
     with transaction.atomic():
-        proposal = _open_proposal(caller, proposal_id)
+        proposal = _lock_open_proposal(caller, proposal_id)
         if proposal.kind == UpkeepKind.SPLIT:
             _split(proposal)
         else:
@@ -70,49 +75,51 @@ def accept(*, caller: Caller, proposal_id: UUID) -> UpkeepProposal:
 
 
 def _split(proposal: UpkeepProposal) -> None:
-    with graphs.changing_one(proposal.entity.graph) as graph:
+    with graphs.lock_graph(proposal.entity.graph) as graph:
         analysis = splits.analysis_of(proposal.entity)
         if proposal.entity.deleted_at or not analysis.needs_split:
-            raise Conflict("the entity needs no split any more: dismiss it", field="id")
+            raise Conflict("the entity no longer needs a split: dismiss the proposal", field="id")
         splits.split(graph, proposal.entity, proposal.entity, splits.parts_of(analysis))
 
 
 def _end(proposal: UpkeepProposal) -> None:
-    with graphs.changing_one(proposal.entity.graph):
+    with graphs.lock_graph(proposal.entity.graph):
         pair = Observation.objects.filter(pk__in=[proposal.ends_id, proposal.stays_id], ended_at=None)
         if pair.count() < 2:
-            raise Conflict("one of the two has ended: dismiss it", field="id")
+            raise Conflict("one of the two observations has ended: dismiss the proposal", field="id")
         pair.exclude(pk__in=[proposal.stays_id]).update(ended_at=timezone.now())
 
 
 def dismiss(*, caller: Caller, proposal_id: UUID) -> UpkeepProposal:
-    """All stays as it is."""
     with transaction.atomic():
-        return _decide(_open_proposal(caller, proposal_id), UpkeepState.DISMISSED, caller)
+        return _decide(_lock_open_proposal(caller, proposal_id), UpkeepState.DISMISSED, caller)
 
 
 def reopen(*, caller: Caller, proposal_id: UUID) -> UpkeepProposal:
-    """Takes a decision back; an ended duplicate is said again. Raises Conflict for a split that was carried out."""
+    """Undo a decision. An ended duplicate becomes active again.
+
+    Raises Conflict if the proposal is open, or if its split was carried out.
+    """
     with transaction.atomic():
-        proposal = _locked(caller, proposal_id)
+        proposal = _lock_proposal(caller, proposal_id)
         if proposal.state == UpkeepState.OPEN:
-            raise Conflict("is open", field="id")
+            raise Conflict("is already open", field="id")
         if proposal.state == UpkeepState.ACCEPTED:
             if proposal.kind == UpkeepKind.SPLIT:
-                raise Conflict("a split is taken back in the graph: move its observations", field="id")
-            with graphs.changing_one(proposal.entity.graph):
+                raise Conflict("a split can't be undone here: move its observations in the graph", field="id")
+            with graphs.lock_graph(proposal.entity.graph):
                 Observation.objects.filter(pk__in=[proposal.ends_id]).update(ended_at=None)
         return _decide(proposal, UpkeepState.OPEN, caller)
 
 
-def _open_proposal(caller: Caller, proposal_id: UUID) -> UpkeepProposal:
-    proposal = _locked(caller, proposal_id)
+def _lock_open_proposal(caller: Caller, proposal_id: UUID) -> UpkeepProposal:
+    proposal = _lock_proposal(caller, proposal_id)
     if proposal.state != UpkeepState.OPEN:
-        raise Conflict(f"is {proposal.state} already", field="id")
+        raise Conflict(f"is already {proposal.state}", field="id")
     return proposal
 
 
-def _locked(caller: Caller, proposal_id: UUID) -> UpkeepProposal:
+def _lock_proposal(caller: Caller, proposal_id: UUID) -> UpkeepProposal:
     _require_admin(caller)
     rows = UpkeepProposal.objects.select_for_update(of=("self",)).select_related("entity__graph")
     proposal = rows.filter(pk=proposal_id).first()
@@ -130,7 +137,7 @@ def _decide(proposal: UpkeepProposal, state: UpkeepState, caller: Caller) -> Upk
 
 def _require_admin(caller: Caller) -> None:
     if not caller.is_admin:
-        raise Forbidden("only an admin decides about the graphs of others")
+        raise Forbidden("only admins can maintain the graphs of others")
 
 
 PROPOSAL_ACTIONS = {

@@ -1,5 +1,8 @@
-"""What of a graph wants tidying up. It reads only. What nobody looked at for long is idle, and called stale in the
-contract's keys alone: elsewhere that word means a memory whose subject has changed."""
+"""Consolidation report of a graph (read-only).
+
+Entities that weren't accessed for long are called idle. Only the tool's keys (`stale_days`, `stale_entities`) call them
+stale, because elsewhere that word means a memory whose subject has changed.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from knowledge.graph.models import Entity, Observation
 from knowledge.graph.operations import Report
 from memories.identity.caller import Caller
 
-LISTED = 100
-MAX_USES = 2  # of an idle entity
-DONE = ("archived", "archivado")
+MAX_LISTED = 100  # entries of each list in the response
+MAX_USES = 2  # accesses of an entity that still counts as idle
+DONE = ("archived", "archivado")  # statuses of entities that are never reported as idle
 
 
 @dataclass
@@ -27,7 +30,7 @@ class Findings:
     observations: int = 0
     splits: list[Analysis] = field(default_factory=list)
     flagged: list[Observation] = field(default_factory=list)
-    idle: list[Entity] = field(default_factory=list)  # with `n` observations
+    idle: list[Entity] = field(default_factory=list)  # annotated with observation_count, as are the large ones
     large: list[Entity] = field(default_factory=list)
 
 
@@ -37,18 +40,19 @@ def report(operation: Report, *, caller: Caller) -> Findings:
         return Findings()
     observations = Observation.objects.filter(graph=graph, ended_at=None)
     entities = live(graph).filter(is_placeholder=False).defer("folded", "grams")
-    counted = entities.annotate(n=Count("observations", filter=Q(observations__ended_at=None)))
+    counted = entities.annotate(observation_count=Count("observations", filter=Q(observations__ended_at=None)))
+    counted = counted.filter(observation_count__gt=0)
     since = timezone.now() - timedelta(days=operation.stale_days)
-    looked_at = Q(last_access__isnull=False, last_access__lt=since) | Q(last_access=None, created_at__lt=since)
-    idle = counted.filter(looked_at, access_count__lte=MAX_USES, n__gt=0).exclude(status__in=DONE)
+    not_accessed = Q(last_access__isnull=False, last_access__lt=since) | Q(last_access=None, created_at__lt=since)
+    idle = counted.filter(not_accessed, access_count__lte=MAX_USES).exclude(status__in=DONE)
     splits = split_candidates(graph)
-    names = {analysis.entity.pk for analysis in splits}
-    full = [entity for entity in counted.filter(n__gt=0) if entity.n > threshold_of(entity.entity_type)]
+    split_pks = {analysis.entity.pk for analysis in splits}
+    full = [entity for entity in counted if entity.observation_count > threshold_of(entity.entity_type)]
     return Findings(
         entities=entities.count(),
         observations=observations.count(),
         splits=splits,
         flagged=list(observations.filter(similarity_flag=True).select_related("entity").order_by("number")),
         idle=list(idle.order_by(F("last_access").asc(nulls_first=True), "number")),
-        large=[entity for entity in full if entity.pk not in names],
+        large=[entity for entity in full if entity.pk not in split_pks],
     )

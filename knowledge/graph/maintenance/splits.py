@@ -1,8 +1,9 @@
-"""Entities that hold several topics: told, proposed and split. Nothing here knows a language.
+"""Splitting of entities that contain several topics, in any language.
 
-Topics are average-linkage clusters of the observations' vectors, cut at a cosine distance of .5; without vectors, of
-the words that they share. A topic is named by its two most telling words: count / total · ln(1 + topics / topics with
-it).
+Topics are average-linkage clusters of the observations' embeddings, cut at a cosine distance of 0.5. If an embedding is
+missing, the words of the observations are compared instead.
+
+A topic is named after the two words with the highest weight: count / total · ln(1 + topics / topics with the word).
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from memories.contract.errors import Conflict, Invalid
 from memories.identity.caller import Caller
 from memories.lazy_numpy import np
 
-CUT = 0.5  # cosine distance
-WORD_LETTERS = 4
-MAX_CLUSTERED = 400  # observations of one entity that are clustered
+CUT = 0.5  # cosine distance from which clusters stay apart
+MIN_WORD_LENGTH = 4  # of the words that name a topic
+MAX_CLUSTERED = 400  # observations of one entity; further ones join the largest topic
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,14 @@ class Analysis:
 
     @property
     def score(self) -> float:
-        """count / threshold + min(topics / count, .5); without the second at or below the threshold."""
+        """Return count / threshold, plus min(topics / count, 0.5) if the count is above the threshold."""
         if self.count <= self.threshold:
             return self.count / self.threshold
         return self.count / self.threshold + min(len(self.topics) / self.count, 0.5)
 
     @property
     def needs_split(self) -> bool:
-        """Several topics, not only many observations."""
+        # Many observations on a single topic are no reason to split.
         return self.count > self.threshold and self.score > 1.0 and len(self.topics) > 1
 
 
@@ -74,13 +75,12 @@ def analyze(operation: AnalyzeSplit, *, caller: Caller) -> Analysis:
 
 
 def propose(operation: ProposeSplit, *, caller: Caller) -> Analysis | None:
-    """The analysis of an entity that should be split; None where it should not."""
     analysis = analyze(AnalyzeSplit(entity_name=operation.entity_name), caller=caller)
     return analysis if analysis.needs_split else None
 
 
 def parts_of(analysis: Analysis) -> list[dict[str, Any]]:
-    """The suggested entities: one a topic."""
+    """Return the suggested entities, one per topic."""
     entity = analysis.entity
     return [
         {
@@ -93,22 +93,21 @@ def parts_of(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def candidates(operation: FindSplits, *, caller: Caller) -> list[Analysis]:
-    """All entities that should be split, the fullest first."""
     graph = graphs.graph_of(caller)
     return split_candidates(graph) if graph else []
 
 
 def split_candidates(graph: Graph) -> list[Analysis]:
-    """Without those that an admin dismissed."""
+    """Return the entities that should be split, highest score first, except those that an admin dismissed."""
     rows = (
         live(graph)
         .filter(is_placeholder=False)
-        .annotate(n=Count("observations", filter=Q(observations__ended_at=None)))
+        .annotate(observation_count=Count("observations", filter=Q(observations__ended_at=None)))
     )
-    least = min(int(value) for value in settings.GRAPH_SPLIT_AT.values())
-    decided = UpkeepProposal.objects.filter(entity__graph=graph, kind=UpkeepKind.SPLIT, state=UpkeepState.DISMISSED)
-    rows = rows.filter(n__gt=least).exclude(pk__in=decided.values("entity"))
-    full = [entity for entity in rows if entity.n > threshold_of(entity.entity_type)]
+    lowest_threshold = min(int(value) for value in settings.GRAPH_SPLIT_AT.values())
+    dismissals = UpkeepProposal.objects.filter(entity__graph=graph, kind=UpkeepKind.SPLIT, state=UpkeepState.DISMISSED)
+    rows = rows.filter(observation_count__gt=lowest_threshold).exclude(pk__in=dismissals.values("entity"))
+    full = [entity for entity in rows if entity.observation_count > threshold_of(entity.entity_type)]
     analyses = [analysis_of(entity) for entity in full]
     return sorted((a for a in analyses if a.needs_split), key=lambda a: (-a.score, a.entity.number))
 
@@ -121,9 +120,11 @@ def analysis_of(entity: Entity) -> Analysis:
 
 
 def execute(operation: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
-    """Moves the approved observations to new entities, all or nothing: rows move, so that their dates and kinds stay.
-    Raises Invalid for a text that the entity does not have, Conflict for a name that is taken."""
-    with graphs.changing(caller) as graph:
+    """Move the approved observations to new entities, all or nothing.
+
+    Raises Invalid for a text that the entity doesn't have, Conflict for a name that is taken.
+    """
+    with graphs.locked_graph(caller) as graph:
         entity = live(graph).filter(name=operation.entity_name, is_placeholder=False).first()
         if entity is None:
             raise not_found(operation.entity_name)
@@ -134,7 +135,7 @@ def execute(operation: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
                 raise not_found(operation.parent_entity_name)
         children, related = split(graph, entity, parent, operation.approved_splits)
         remaining = Observation.objects.filter(entity=entity, ended_at=None).count()
-    vectors.index_soon(children)
+    vectors.index_missing(children)
     return {
         "new_entities": [child.name for child in children],
         "moved_observations": sum(len(set(part["observations"])) for part in operation.approved_splits),
@@ -144,7 +145,10 @@ def execute(operation: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
 
 
 def split(graph: Graph, entity: Entity, parent: Entity, parts: Sequence[Mapping[str, Any]]) -> tuple[list[Entity], int]:
-    """New entities of a locked graph, to which observations move; returns them with the number of new relations."""
+    """Create entities in a locked graph and move observations to them.
+
+    Returns the new entities and the number of new relations.
+    """
     children, related = [], 0
     for number, part in enumerate(parts):
         child = _split_off(graph, entity, part, number)
@@ -154,25 +158,27 @@ def split(graph: Graph, entity: Entity, parent: Entity, parts: Sequence[Mapping[
 
 
 def relate_both(graph: Graph, parent: Entity, child: Entity) -> int:
-    """The split's relation with its inverse; returns how many there are new."""
+    """Relate a part to its parent in both directions. Returns the number of new relations."""
     before = parent.outgoing.count() + child.outgoing.count()
     relate(graph, [(parent, child, settings.GRAPH_SPLIT_RELATION, "")])
     return parent.outgoing.count() + child.outgoing.count() - before
 
 
-def _split_off(graph: Graph, entity: Entity, split: Mapping[str, Any], number: int) -> Entity:
-    if live(graph).filter(name=split["name"], is_placeholder=False).exists():
-        raise Conflict(f"there is an entity {split['name']!r} already", field=f"approved_splits[{number}].name")
-    texts = list(dict.fromkeys(split["observations"]))
+def _split_off(graph: Graph, entity: Entity, part: Mapping[str, Any], number: int) -> Entity:
+    if live(graph).filter(name=part["name"], is_placeholder=False).exists():
+        raise Conflict(f"the entity {part['name']!r} already exists", field=f"approved_splits[{number}].name")
+    texts = list(dict.fromkeys(part["observations"]))
     rows = Observation.objects.filter(entity=entity, ended_at=None, text__in=texts)
     if missing := sorted(set(texts) - set(rows.values_list("text", flat=True))):
         raise Invalid(
             f"{missing[0][:80]!r} is not an observation of {entity.name}",
             field=f"approved_splits[{number}].observations",
-            allowed="exact texts that no other split takes",
+            allowed="exact texts, each in one split only",
         )
-    child = put_entity(graph, split["name"], split["entity_type"])
-    rows.update(entity=child, embedding_text_hash=None)  # what is embedded begins with the entity's name
+    child = put_entity(graph, part["name"], part["entity_type"])
+    # The rows are moved rather than copied, to keep their dates and kinds. Clearing the hash has them embedded again,
+    # because the embedded text begins with the entity's name.
+    rows.update(entity=child, embedding_text_hash=None)
     return child
 
 
@@ -180,11 +186,11 @@ def _split_off(graph: Graph, entity: Entity, split: Mapping[str, Any], number: i
 
 
 def topics_of(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
-    """Name → observations, the largest topic first."""
-    looked_at = list(observations[:MAX_CLUSTERED])
-    labels = _clusters(_distances(looked_at))
+    """Return the observations of each topic by its name, largest topic first."""
+    clustered = list(observations[:MAX_CLUSTERED])
+    labels = _clusters(_distances(clustered))
     groups: dict[int, list[Observation]] = {}
-    for label, observation in zip(labels, looked_at, strict=True):
+    for label, observation in zip(labels, clustered, strict=True):
         groups.setdefault(label, []).append(observation)
     rest = list(observations[MAX_CLUSTERED:])
     clusters = sorted(groups.values(), key=lambda group: (-len(group), group[0].number))
@@ -194,23 +200,27 @@ def topics_of(observations: Sequence[Observation]) -> dict[str, list[Observation
 
 
 def _distances(observations: Sequence[Observation]) -> Any:
-    """(n, n) cosine distances of the vectors, or of the words where a vector is missing."""
-    rows = ObservationPassage.objects.filter(observation__in=list(observations), start=0)
-    vector_of = dict(rows.values_list("observation", "vector"))
+    """Return the (n, n) cosine distances of the embeddings, or of word vectors if an embedding is missing."""
+    passages = ObservationPassage.objects.filter(observation__in=list(observations), start=0)
+    vector_of = dict(passages.values_list("observation", "vector"))
     if len(vector_of) == len(observations) and observations:
         matrix = np.array([vector_of[observation.pk] for observation in observations], dtype=np.float32)
     else:
-        vocabulary = {word: n for n, word in enumerate(sorted({w for o in observations for w in words_of(o.text)}))}
-        matrix = np.zeros((len(observations), max(len(vocabulary), 1)), dtype=np.float32)
-        for n, observation in enumerate(observations):
+        words = sorted({word for observation in observations for word in words_of(observation.text)})
+        column_of = {word: column for column, word in enumerate(words)}
+        matrix = np.zeros((len(observations), max(len(words), 1)), dtype=np.float32)
+        for row, observation in enumerate(observations):
             for word in words_of(observation.text):
-                matrix[n, vocabulary[word]] = 1.0
+                matrix[row, column_of[word]] = 1.0
         matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-9)
     return 1 - matrix @ matrix.T
 
 
 def _clusters(distances: Any) -> list[int]:
-    """Average linkage, joined while the nearest two clusters are nearer than CUT."""
+    """Return a cluster label for each row.
+
+    By average linkage, the nearest two clusters are joined as long as their distance is below CUT.
+    """
     count = len(distances)
     labels, sizes = list(range(count)), np.ones(count)
     links = distances.astype(np.float64).copy()
@@ -231,12 +241,12 @@ def _clusters(distances: Any) -> list[int]:
 
 
 def _names(clusters: Sequence[Sequence[Observation]]) -> list[str]:
-    counts = [Counter(w for o in group for w in words_of(o.text) if len(w) >= WORD_LETTERS) for group in clusters]
-    having = Counter(word for count in counts for word in count)
+    counts = [Counter(w for o in group for w in words_of(o.text) if len(w) >= MIN_WORD_LENGTH) for group in clusters]
+    topics_with = Counter(word for count in counts for word in count)
     names: list[str] = []
     for number, count in enumerate(counts, start=1):
         total = sum(count.values()) or 1
-        weights = {w: n / total * math.log(1 + len(clusters) / having[w]) for w, n in count.items()}
+        weights = {w: n / total * math.log(1 + len(clusters) / topics_with[w]) for w, n in count.items()}
         best = sorted(weights, key=lambda word: (-weights[word], word))[:2]
         name = " ".join(word.capitalize() for word in best) or f"Topic {number}"
         names.append(name if name not in names else f"{name} {number}")

@@ -1,4 +1,7 @@
-"""How often entities are looked at, and which together. Derived, and counted by a worker off the path of the answer."""
+"""Access counts of entities and of pairs of entities.
+
+A worker updates them, so that reads don't wait for it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from django_q.tasks import async_task
 from knowledge.graph.models import AccessDay, Entity
 from memories.database.connections import async_commit
 
-MAX_TOGETHER = 50
+MAX_COUNTED = 50  # entities of one response
 COUNT_DAY = """
     INSERT INTO graph_access_days (entity_id, day, count) SELECT id, %s, 1 FROM unnest(%s::uuid[]) AS id
     ON CONFLICT (entity_id, day) DO UPDATE SET count = graph_access_days.count + 1"""
@@ -26,24 +29,25 @@ COUNT_PAIRS = """
     DO UPDATE SET count = graph_co_occurrences.count + 1, last_at = EXCLUDED.last_at"""
 
 
-def count_later(pks: Sequence[UUID]) -> None:
+def queue_count(pks: Sequence[UUID]) -> None:
     if pks:
-        task = partial(async_task, "knowledge.graph.tasks.count_accesses", [pk.hex for pk in pks[:MAX_TOGETHER]])
+        task = partial(async_task, "knowledge.graph.tasks.count_accesses", [pk.hex for pk in pks[:MAX_COUNTED]])
         with async_commit():
             transaction.on_commit(task)
 
 
 def count(pks: Sequence[UUID]) -> None:
-    """These entities were answered together."""
+    """Count one access to each entity and one co-occurrence of each pair."""
     ids = sorted(Entity.objects.filter(pk__in=pks).values_list("pk", flat=True))
     now = timezone.now()
     pairs = list(combinations(ids, 2))
     with transaction.atomic(), connection.cursor() as cursor:
+        # Lock the rows in a fixed order, so that two workers can't deadlock.
         list(Entity.objects.filter(pk__in=ids).order_by("pk").select_for_update().values_list("pk"))
         cursor.execute(COUNT_DAY, [now.date(), ids])
         if pairs:
             cursor.execute(COUNT_PAIRS, [now, [a for a, _ in pairs], [b for _, b in pairs]])
-        days = dict(AccessDay.objects.filter(entity__in=ids).values_list("entity").annotate(n=Count("pk")))
+        access_days = dict(AccessDay.objects.filter(entity__in=ids).values_list("entity").annotate(days=Count("pk")))
         Entity.objects.filter(pk__in=ids).update(access_count=F("access_count") + 1, last_access=now)
-        for pk, n in days.items():
-            Entity.objects.filter(pk=pk).update(access_days=n)
+        for pk, days in access_days.items():
+            Entity.objects.filter(pk=pk).update(access_days=days)

@@ -1,12 +1,14 @@
-"""The limbic score: what is looked at often, lately and together ranks higher.
+"""The limbic score: entities that are accessed often, recently and together rank higher.
 
 score = base · (1 + importance_weight · importance) · temporal · (1 + pairs_weight · pairs) · status and kind factors
-base = max(0, cosine), or .2 + .6 · rrf for what words alone found
+base = max(0, cosine), or .2 + .6 · rrf for entities found by words only
 importance = log2(1 + uses) / log2(1 + most uses) · (1 + degree_weight · min(degree, 15) / 15) · (1 + days_weight · C)
-C = log2(1 + days) / log2(1 + most days) where the most days are over 1, else 0
-temporal = max(least, exp(−decay · hours since it was last looked at, else made))
+C = log2(1 + days) / log2(1 + most days) if most days > 1, else 0
+temporal = max(least, exp(−decay · hours since the last access, or since creation if there was no access))
 pairs = Σ over the other candidates: log2(1 + times together) · temporal of the last time
-Constants are settings.GRAPH_LIMBIC; maxima range over all candidates.
+
+Uses are accesses, and days are the days with an access. The constants are in settings.GRAPH_LIMBIC. Maxima are taken
+over all candidates.
 """
 
 from __future__ import annotations
@@ -25,8 +27,6 @@ from knowledge.graph.models import CoOccurrence, Entity, Relation
 
 @dataclass(frozen=True)
 class Limbic:
-    """A score with its parts."""
-
     score: float
     importance: float
     temporal: float
@@ -36,25 +36,28 @@ class Limbic:
 def scores(
     bases: Mapping[UUID, float], entities: Sequence[Entity], metadata_shares: Mapping[UUID, float]
 ) -> dict[UUID, Limbic]:
-    """Each candidate's score; `bases` are their relevances, `metadata_shares` of their observations, both 0 to 1."""
+    """Return the score of each candidate.
+
+    `bases` are the relevances, and `metadata_shares` the shares of observations of the kind metadata, both from 0 to 1.
+    """
     constants, now = settings.GRAPH_LIMBIC, timezone.now()
     most_uses = max((entity.access_count for entity in entities), default=0)
     most_days = max((entity.access_days for entity in entities), default=0)
-    degrees, together = _degrees(bases), _together(bases, now)
-    answer = {}
+    degrees, pair_sums = _degrees(bases), _pair_sums(bases, now)
+    result = {}
     for entity in entities:
-        part = math.log2(1 + entity.access_count) / math.log2(1 + most_uses) if most_uses else 0.0
+        uses = math.log2(1 + entity.access_count) / math.log2(1 + most_uses) if most_uses else 0.0
         degree = min(degrees.get(entity.pk, 0), constants["degree_most"]) / constants["degree_most"]
         days = math.log2(1 + entity.access_days) / math.log2(1 + most_days) if most_days > 1 else 0.0
-        importance = part * (1 + constants["degree"] * degree) * (1 + constants["days"] * days)
+        importance = uses * (1 + constants["degree"] * degree) * (1 + constants["days"] * days)
         temporal = decay(entity.last_access or entity.created_at, now)
-        pairs = together.get(entity.pk, 0.0)
+        pairs = pair_sums.get(entity.pk, 0.0)
         factor = settings.GRAPH_STATUS_FACTORS.get(entity.status, 1.0)
         factor *= settings.GRAPH_METADATA_FACTOR if metadata_shares.get(entity.pk, 0.0) > 0.5 else 1.0
         score = bases[entity.pk] * (1 + constants["importance"] * importance) * temporal
         score *= (1 + constants["pairs"] * pairs) * factor
-        answer[entity.pk] = Limbic(score, importance, temporal, pairs)
-    return answer
+        result[entity.pk] = Limbic(score, importance, temporal, pairs)
+    return result
 
 
 def decay(moment: datetime, now: datetime) -> float:
@@ -71,7 +74,7 @@ def _degrees(pks: Mapping[UUID, float]) -> dict[UUID, int]:
     return counts
 
 
-def _together(pks: Mapping[UUID, float], now: datetime) -> dict[UUID, float]:
+def _pair_sums(pks: Mapping[UUID, float], now: datetime) -> dict[UUID, float]:
     sums: dict[UUID, float] = {}
     rows = CoOccurrence.objects.filter(first__in=list(pks), second__in=list(pks))
     for first, second, count, last_at in rows.values_list("first", "second", "count", "last_at"):

@@ -1,4 +1,4 @@
-"""What literal search of a graph reads, derived anew from names, types and texts."""
+"""Rebuild of the columns for literal search (`folded` and `grams`) from names, types and texts."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from django.db.models import QuerySet
 from knowledge.graph.models import Entity, Observation
 from knowledge.graph.search.trigrams import folded, grams
 
-TOGETHER = 500
+BATCH_SIZE = 500
 
 
 def rebuild() -> str:
-    """Derives what has changed, and says of how many rows."""
-    entities = _rebuild(Entity.objects.all(), lambda row: spelling(row.name, row.entity_type))
+    """Update the rows whose search columns are outdated. Returns a message with their number."""
+    entities = _rebuild(Entity.objects.all(), lambda row: entity_text(row.name, row.entity_type))
     observations = _rebuild(Observation.objects.all(), lambda row: folded(row.text))
-    return f"graphs: {entities} entities and {observations} observations are found by other letters now"
+    return f"graphs: {entities} entities and {observations} observations were updated for literal search"
 
 
-def spelling(name: str, entity_type: str) -> str:
-    """Where an entity itself is looked for."""
+def entity_text(name: str, entity_type: str) -> str:
+    """Return the text in which a literal search looks for the entity itself."""
     return folded(f"{name}\n{entity_type}")
 
 
 def _rebuild(rows: QuerySet[Any], text: Callable[[Any], str]) -> int:
     count = 0
     changes: list[Any] = []
-    for row in rows.order_by("pk").iterator(chunk_size=TOGETHER):
-        now = text(row)
-        groups = grams(now)
-        if (row.folded, row.grams) != (now, groups):
-            row.folded, row.grams = now, groups
+    for row in rows.order_by("pk").iterator(chunk_size=BATCH_SIZE):
+        row_text = text(row)
+        row_grams = grams(row_text)
+        if (row.folded, row.grams) != (row_text, row_grams):
+            row.folded, row.grams = row_text, row_grams
             changes.append(row)
-        if len(changes) == TOGETHER:
+        if len(changes) == BATCH_SIZE:
             count += rows.bulk_update(changes, ["folded", "grams"])
             changes = []
     return count + (rows.bulk_update(changes, ["folded", "grams"]) if changes else 0)

@@ -1,4 +1,4 @@
-"""Prose about an entity, a relation, a session or the graph: added, and found by meaning and words."""
+"""Creation and search of reflections (prose about an entity, a relation, a session or the graph)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from memories.retrieval import indexing
 from memories.retrieval.rank_fusion import fuse
 
 KIND = "reflection"
+CANDIDATES = 3  # per list, as a multiple of the limit
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,16 @@ class Match:
 
 
 def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
-    """Keeps a reflection. Raises Invalid for a target that does not fit, NotFound for one that is not there."""
+    """Store a reflection.
+
+    Raises Invalid if the target doesn't fit the target type, NotFound if it doesn't exist.
+    """
     check_choice("target_type", operation.target_type, TARGETS)
     author = operation.author or settings.GRAPH_AUTHORS[0]
     check_choice("author", author, settings.GRAPH_AUTHORS)
     if operation.mood:
         check_choice("mood", operation.mood, settings.GRAPH_MOODS)
-    with graphs.changing(caller) as graph:
+    with graphs.locked_graph(caller) as graph:
         reflection = Reflection.objects.create(
             graph=graph,
             number=graphs.take_number(graph),
@@ -57,27 +61,27 @@ def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
 
 
 def search_reflections(operation: SearchReflections, *, caller: Caller) -> tuple[list[Match], str]:
-    """The best reflections under the filters, and what is degraded."""
+    """Search by meaning and words. Returns the best matches and a note on what is degraded."""
     graph = graphs.graph_of(caller)
     if graph is None:
         return [], ""
     rows = Reflection.objects.filter(graph=graph)
     filters = {"author": operation.author, "mood": operation.mood, "target_type": operation.target_type}
     rows = rows.filter(**{name: value for name, value in filters.items() if value})
+    limit = CANDIDATES * operation.limit
     note = ""
     arms: list[list[UUID]] = []
     cosines: dict[UUID, float] = {}
     try:
         vector, model = embedding.embed_one(operation.query)
     except embedding.EmbedderUnavailable as error:
-        note = f"{error}; results are by words alone"
+        note = f"{error}; results are by words only"
     else:
-        near = rows.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector) + 0.0)
-        cosines = {
-            pk: 1 - d for pk, d in near.order_by("distance").values_list("pk", "distance")[: 3 * operation.limit]
-        }
+        nearest = rows.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector) + 0.0)
+        distances = nearest.order_by("distance").values_list("pk", "distance")[:limit]
+        cosines = {pk: 1 - distance for pk, distance in distances}
         arms.append(list(cosines))
-    arms.append(_by_words(rows, operation.query, 3 * operation.limit))
+    arms.append(_by_words(rows, operation.query, limit))
     fused = fuse(arms)
     reflections = rows.defer("vector").select_related("entity", "relation").in_bulk(list(fused))
     best = max(fused.values(), default=1.0)
@@ -91,7 +95,7 @@ def index_reflections(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> 
     for (pk, text), vector in zip(texts.items(), vectors, strict=True):
         row = Reflection.objects.filter(pk=pk, content=text)
         row.update(vector=vector, embedding_model=model, embedding_text_hash=embedding.text_hash(text))
-    return {pk: vectors[n : n + 1] for n, pk in enumerate(texts)}
+    return {pk: vectors[position : position + 1] for position, pk in enumerate(texts)}
 
 
 SOURCE = indexing.VectorSource(
@@ -106,7 +110,6 @@ SOURCE = indexing.VectorSource(
 
 
 def _score(cosine: float | None, rrf: float) -> float:
-    """Half the cosine, half the fused rank as a share of the best one's."""
     return 0.5 * max(cosine or 0.0, 0.0) + 0.5 * rrf
 
 
@@ -115,18 +118,18 @@ def _by_words(rows: Any, query: str, limit: int) -> list[UUID]:
     rule = Q()
     for word in words:
         rule |= Q(content__icontains=word)
-    counted = [
+    ranked = [
         (-sum(word in content.casefold() for word in words), pk)
         for pk, content in (rows.filter(rule).values_list("pk", "content")[:1_000] if words else [])
     ]
-    return [pk for _, pk in sorted(counted)[:limit]]
+    return [pk for _, pk in sorted(ranked)[:limit]]
 
 
 def _target(graph: Graph, operation: AddReflection) -> dict[str, Any]:
     kind, number, name = operation.target_type, operation.target_id, operation.entity_name
     if kind in ("session", "global"):
         if number or name:
-            raise Invalid(f"is not taken for {kind}", field="target_id", allowed="no target")
+            raise Invalid(f"is not accepted for target_type {kind}", field="target_id", allowed="no target")
         return {}
     if kind == "entity":
         rows = Entity.objects.filter(graph=graph, deleted_at=None, is_placeholder=False)

@@ -1,5 +1,8 @@
-"""Entities by meaning: the nearest observations and the words of the query, fused by reciprocal rank, then ranked by
-the limbic score."""
+"""Semantic search for entities.
+
+Two lists, by nearest observations and by words of the query, are merged by reciprocal rank fusion. The limbic score
+ranks the result.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from knowledge.graph import graphs, queries
 from knowledge.graph.models import Entity, Graph, Observation, ObservationPassage
 from knowledge.graph.operations import SearchSemantic
 from knowledge.graph.search import access_counts, limbic
-from knowledge.graph.search.trigrams import GRAM, asked_grams, words_of
+from knowledge.graph.search.trigrams import GRAM, query_grams, words_of
 from memories import embedding
 from memories.identity.caller import Caller
 from memories.retrieval.rank_fusion import fuse
 
-CANDIDATES = 3  # times the limit, per arm
-PASSAGES = 4  # nearest passages looked at for each entity wanted
+CANDIDATES = 3  # per list, as a multiple of the limit
+PASSAGES = 4  # nearest passages read per candidate, since one entity may have several
 
 
 @dataclass(frozen=True)
@@ -38,32 +41,32 @@ class SearchResult:
 
 
 def search_semantic(operation: SearchSemantic, *, caller: Caller) -> SearchResult:
-    """The best entities; with the embedder away by words alone, and it says so."""
+    """Return the best entities. If the embedder is unavailable, search by words only and add a note."""
     graph = graphs.graph_of(caller)
     if graph is None:
         return SearchResult([])
-    vector, note = _vector(operation.query)
+    vector, note = _embed_query(operation.query)
     limit = CANDIDATES * operation.limit
-    near = nearest_entities(graph, vector, limit) if vector is not None else {}
-    worded = by_words(graph, operation.query, limit)
-    fused = fuse([list(near), worded])
+    distances = nearest_entities(graph, vector, limit) if vector is not None else {}
+    with_words = by_words(graph, operation.query, limit)
+    fused = fuse([list(distances), with_words])
     entities = list(Entity.objects.filter(pk__in=list(fused)).defer("folded", "grams"))
     best = max(fused.values(), default=0.0) or 1.0
-    bases = {pk: max(0.0, 1 - near[pk]) if pk in near else 0.2 + 0.6 * fused[pk] / best for pk in fused}
+    bases = {pk: max(0.0, 1 - distances[pk]) if pk in distances else 0.2 + 0.6 * fused[pk] / best for pk in fused}
     scores = limbic.scores(bases, entities, _metadata_shares(entities))
     entities.sort(key=lambda entity: (-scores[entity.pk].score, entity.number))
     nodes = queries.nodes_of(entities[: operation.limit])
-    hybrid = bool(near and worded)
+    is_hybrid = bool(distances and with_words)
     matches = [
-        Match(node, scores[node.entity.pk], near.get(node.entity.pk), fused[node.entity.pk] if hybrid else None)
+        Match(node, scores[node.entity.pk], distances.get(node.entity.pk), fused[node.entity.pk] if is_hybrid else None)
         for node in nodes
     ]
-    access_counts.count_later([node.entity.pk for node in nodes])
+    access_counts.queue_count([node.entity.pk for node in nodes])
     return SearchResult(matches, note)
 
 
 def nearest_entities(graph: Graph, vector: list[float], limit: int) -> dict[UUID, float]:
-    """Entity → cosine distance of its nearest observation, the nearest first."""
+    """Return the cosine distance of each entity's nearest observation, nearest entities first."""
     rows = ObservationPassage.objects.filter(
         observation__graph=graph, observation__ended_at=None, observation__entity__deleted_at=None
     )
@@ -75,11 +78,11 @@ def nearest_entities(graph: Graph, vector: list[float], limit: int) -> dict[UUID
 
 
 def by_words(graph: Graph, query: str, limit: int) -> list[UUID]:
-    """Entities that hold words of the query, those with most of them first."""
-    words = [word for word in dict.fromkeys(words_of(query)) if len(word) >= GRAM]
+    """Return entities that contain words of the query, those with the most words first."""
+    words = [word for word in dict.fromkeys(words_of(query)) if len(word) >= GRAM]  # shorter ones have no trigram
     counts: dict[UUID, int] = {}
     for word in words[:16]:
-        rule = Q(graph=graph, grams__contains=asked_grams(word), folded__contains=word)
+        rule = Q(graph=graph, grams__contains=query_grams(word), folded__contains=word)
         pks = set(Observation.objects.filter(rule, ended_at=None).values_list("entity", flat=True)[: 20 * limit])
         pks |= set(Entity.objects.filter(rule, deleted_at=None, is_placeholder=False).values_list("pk", flat=True))
         for pk in pks:
@@ -88,14 +91,14 @@ def by_words(graph: Graph, query: str, limit: int) -> list[UUID]:
     return sorted((pk for pk in counts if pk in living), key=lambda pk: (-counts[pk], pk))[:limit]
 
 
-def _vector(query: str) -> tuple[list[float] | None, str]:
+def _embed_query(query: str) -> tuple[list[float] | None, str]:
     try:
         return embedding.embed_one(query)[0], ""
     except embedding.EmbedderUnavailable as error:
-        return None, f"{error}; results are by words alone"
+        return None, f"{error}; results are by words only"
 
 
 def _metadata_shares(entities: Sequence[Entity]) -> dict[UUID, float]:
     rows = Observation.objects.filter(entity__in=list(entities), ended_at=None).order_by().values("entity")
-    counted = rows.annotate(n=Count("pk"), meta=Count("pk", filter=Q(kind="metadata")))
-    return {row["entity"]: row["meta"] / row["n"] for row in counted}
+    counts = rows.annotate(total=Count("pk"), metadata=Count("pk", filter=Q(kind="metadata")))
+    return {row["entity"]: row["metadata"] / row["total"] for row in counts}

@@ -1,5 +1,7 @@
-"""What reads of a graph ask, written out: the ORM takes longer to write these statements than PostgreSQL to answer them
-(bench/graph.py)."""
+"""SQL statements that read a graph.
+
+They are written by hand, because the ORM takes longer to build them than PostgreSQL to run them (bench/graph.py).
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from knowledge.graph.models import Entity, Graph, Observation, Relation
-from knowledge.graph.search.trigrams import GRAM, asked_grams, folded
+from knowledge.graph.search.trigrams import GRAM, folded, query_grams
 from memories.database import prepared_statements
 
 IN_FORCE = """(%(as_of)s::timestamptz IS NULL AND {end} IS NULL
                OR {row}.created_at <= %(as_of)s AND ({end} IS NULL OR {end} > %(as_of)s))"""
+# Entities whose name, type or observations contain a text.
 HOLDING = """
     AND entity.id = ANY (ARRAY(
         SELECT named.id FROM graph_entities named
@@ -24,8 +27,8 @@ HOLDING = """
         WHERE observation.graph_id = {graph} AND observation.ended_at IS NULL
           AND strpos(observation.folded, %(words)s) > 0
           AND (%(grams)s::varchar[] IS NULL OR observation.grams @> %(grams)s::varchar[])))"""
-NOT_SHOWN = {"folded", "grams", "access_count", "access_days", "last_access"}
-ENTITY = [field.attname for field in Entity._meta.concrete_fields if field.attname not in NOT_SHOWN]
+NOT_READ = {"folded", "grams", "access_count", "access_days", "last_access"}
+ENTITY = [field.attname for field in Entity._meta.concrete_fields if field.attname not in NOT_READ]
 ENTITIES = """
     SELECT {columns} FROM graph_entities entity
     WHERE entity.graph_id = {graph} AND NOT entity.is_placeholder AND entity.number > %(after)s AND {in_force} {rule}
@@ -36,6 +39,7 @@ OBSERVATIONS = """
     WHERE entity_id = ANY(%(entities)s) AND (%(kinds)s::varchar[] = '{{}}' OR kind = ANY(%(kinds)s::varchar[]))
       AND ({in_force} OR %(superseded)s AND superseded_at IS NOT NULL)
     ORDER BY number"""
+# Texts that entities have already.
 PRESENT = """
     SELECT entity_id, text FROM graph_observations
     WHERE entity_id = ANY(%(entities)s) AND ended_at IS NULL AND text = ANY(%(texts)s)"""
@@ -57,19 +61,22 @@ def entities(
     after: int = 0,
     limit: int | None = None,
 ) -> list[Entity]:
-    """A graph's entities in the order in which they were made, from the number `after` on: all, those whose name, type
-    or observations hold a text literally whatever its case, or those with these names."""
+    """Return a graph's entities with numbers above `after`, in order of creation.
+
+    `holding` selects entities whose name, type or observations contain the text, ignoring case. Without it, `names`
+    selects entities by name.
+    """
     statement, values = page("%(graph)s", holding, names)
     values |= {"graph": graph.pk, "as_of": as_of, "after": after, "limit": limit}
     return [Entity.from_db("default", ENTITY, row) for row in prepared_statements.rows(statement, values)]
 
 
 def page(graph: str, holding: str, names: Sequence[str] | None) -> tuple[str, dict[str, Any]]:
-    """The statement of entities(), with `graph` as the SQL of the graph's id, and values for what is looked for."""
+    """Return the statement of entities() and the parameters of its conditions. `graph` is SQL for the graph's id."""
     words = folded(holding)
     rule = HOLDING.format(graph=graph) if holding else "AND entity.name = ANY(%(names)s)" if names is not None else ""
     in_force = IN_FORCE.format(row="entity", end="entity.deleted_at")
-    grams = asked_grams(words) if len(words) >= GRAM else None
+    grams = query_grams(words) if len(words) >= GRAM else None
     values = {"words": words, "grams": grams, "names": list(names or ())}
     columns = ", ".join(f"entity.{column}" for column in ENTITY)
     return ENTITIES.format(columns=columns, graph=graph, in_force=in_force, rule=rule), values
@@ -78,7 +85,7 @@ def page(graph: str, holding: str, names: Sequence[str] | None) -> tuple[str, di
 def observations(
     entities: Sequence[UUID], as_of: datetime | None = None, kinds: Sequence[str] = (), *, superseded: bool = False
 ) -> list[Observation]:
-    """What is or was said of these entities, in order."""
+    """Return the observations of these entities, in order. With `superseded`, superseded ones are included."""
     if not entities:
         return []
     values = {"entities": list(entities), "as_of": as_of, "kinds": list(kinds), "superseded": superseded}
@@ -87,14 +94,17 @@ def observations(
 
 
 def present(entities: Collection[UUID], texts: Collection[str]) -> set[tuple[UUID, str]]:
-    """Which of these texts are said of which of these entities now."""
+    """Return (entity, text) for each of these texts that one of the entities already has."""
     if not entities or not texts:
         return set()
     return set(prepared_statements.rows(PRESENT, {"entities": list(entities), "texts": list(texts)}))
 
 
 def relations(entities: Sequence[UUID], as_of: datetime | None = None) -> list[Relation]:
-    """The relations with an end among these entities, in order; of each end the name alone is loaded."""
+    """Return the relations that start or end at one of these entities, in order.
+
+    Only the id and name of both ends are loaded.
+    """
     if not entities:
         return []
     in_force = IN_FORCE.format(row="relation", end="relation.ended_at")

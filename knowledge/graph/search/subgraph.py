@@ -1,5 +1,7 @@
-"""A part of a graph as Anthropic's memory server writes it, in one statement: how many of them a call takes decides how
-long it takes (bench/graph.py)."""
+"""Part of a graph in the format of Anthropic's memory server, read in a single SQL statement.
+
+The duration of a call depends on its number of statements (bench/graph.py).
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,22 @@ SUBGRAPH = """
             JOIN graph_entities source ON source.id = relation.source_id
             JOIN graph_entities target ON target.id = relation.target_id
             WHERE relation.ended_at IS NULL AND ({rule}))::text"""
-EVERY = "relation.graph_id = (SELECT id FROM mine)"
-TOUCHING = """
+ALL_RELATIONS = "relation.graph_id = (SELECT id FROM mine)"
+RELATIONS_OF_PAGE = """
     relation.source_id = ANY(ARRAY(SELECT id FROM page)) OR relation.target_id = ANY(ARRAY(SELECT id FROM page))"""
 
 
 def subgraph(
     caller: Caller, *, holding: str = "", names: Sequence[str] | None = None, dangling: bool = False
 ) -> dict[str, list[dict[str, Any]]]:
-    """The caller's entities, chosen as statements.entities() does, with their texts, and the relations with an end
-    among them; with `dangling`, every relation of the graph, whoever its ends are."""
+    """Return entities of the caller's graph with their texts, and the relations that start or end at one of them.
+
+    `holding` and `names` select entities as in sql.entities(). With `dangling`, all relations of the graph are
+    returned, including those that name hidden placeholders.
+    """
     lookup, key = graphs.lookup(caller)
     page, values = sql.page("(SELECT id FROM mine)", holding, names)
-    statement = SUBGRAPH.format(lookup=lookup, page=page, rule=EVERY if dangling else TOUCHING)
+    statement = SUBGRAPH.format(lookup=lookup, page=page, rule=ALL_RELATIONS if dangling else RELATIONS_OF_PAGE)
     values |= {"as_of": None, "after": 0, "limit": None, **key}
     ((entities, relations),) = prepared_statements.rows(statement, values)
     return {"entities": json.loads(entities or "[]"), "relations": json.loads(relations or "[]")}

@@ -1,4 +1,7 @@
-"""Substrings by groups of three letters: derived arrays under a core GIN index, since there may be no pg_trgm."""
+"""Trigrams for substring search.
+
+They are stored in array columns with a plain GIN index, because the extension pg_trgm may be missing.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,21 @@ import re
 
 GRAM = 3
 WORD = re.compile(r"\w+")
-MAX_ASKED = 64  # of a query: they leave few rows, and each of those is looked at whole
+MAX_QUERY_GRAMS = 64  # enough to leave few rows, whose full texts are then compared
 
 
 def folded(text: str) -> str:
-    """Without differences of case, in every script."""
     return text.casefold()
 
 
 def grams(folded_text: str) -> list[str]:
-    """The distinct groups of three characters."""
-    return sorted({folded_text[n : n + GRAM] for n in range(len(folded_text) - GRAM + 1)})
+    return sorted({folded_text[start : start + GRAM] for start in range(len(folded_text) - GRAM + 1)})
 
 
-def asked_grams(folded_query: str) -> list[str]:
-    """Groups that every text has which holds this query."""
-    return grams(folded_query)[:MAX_ASKED]
+def query_grams(folded_query: str) -> list[str]:
+    """Return trigrams that occur in every text that contains the query."""
+    return grams(folded_query)[:MAX_QUERY_GRAMS]
 
 
 def words_of(text: str) -> list[str]:
-    """The words of any script, folded."""
     return WORD.findall(folded(text))

@@ -1,4 +1,4 @@
-"""Observations by their meaning: passages of the product's, kept beside the observations."""
+"""Embeddings of observations, stored as passages."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
 
 KIND = "observation"
-OF = (ObservationPassage, "observation_id")
-FLAG_COSINE, FLAG_CONTAINMENT, FLAG_RATIO = 0.85, 0.7, 2.0  # the contract's, of similarity_flag
-SPOKEN = Concat("entity__name", Value(": "), "text", output_field=TextField())
+PASSAGES = (ObservationPassage, "observation_id")  # the table, and its column that refers to the observation
+FLAG_COSINE, FLAG_CONTAINMENT, FLAG_RATIO = 0.85, 0.7, 2.0  # thresholds of similarity_flag, from the contract
+EMBEDDED_TEXT = Concat("entity__name", Value(": "), "text", output_field=TextField())
 
 
 @dataclass(frozen=True)
 class Encodings:
-    """The passages of texts as they are spoken; none while the embedder is away."""
+    """Encoded passages by embedded text. Empty if the embedder was unavailable."""
 
-    of: Mapping[str, passages.Encoded]
+    by_text: Mapping[str, passages.Encoded]
     model: str = ""
 
 
-def spoken(name: str, text: str) -> str:
-    """What is embedded of an observation; SPOKEN says the same to PostgreSQL."""
+def embedded_text(name: str, text: str) -> str:
+    """Return the text that is embedded for an observation. It has to equal EMBEDDED_TEXT, its SQL form."""
     return f"{name}: {text}"
 
 
 def encode(texts: Iterable[str]) -> Encodings:
-    """Before the transaction that needs them."""
+    """Encode texts into passages. Call it before the transaction, so that the graph isn't locked meanwhile."""
     unique = list(dict.fromkeys(texts))
     try:
         encoded, model = passages.encode(unique) if unique else ([], "")
@@ -45,22 +45,25 @@ def encode(texts: Iterable[str]) -> Encodings:
 
 
 def save(rows: Sequence[Observation], encodings: Encodings) -> None:
-    """Saves new observations with their passages; a job is left for one that has none."""
-    parts = {row.pk: encodings.of.get(spoken(row.entity.name, row.text)) for row in rows}
+    """Insert new observations and their passages. Observations without passages are queued for a worker."""
+    parts = {row.pk: encodings.by_text.get(embedded_text(row.entity.name, row.text)) for row in rows}
     for row in rows:
         if parts[row.pk]:
             row.embedding_model = encodings.model
-            row.embedding_text_hash = embedding.text_hash(spoken(row.entity.name, row.text))
+            row.embedding_text_hash = embedding.text_hash(embedded_text(row.entity.name, row.text))
     prepared_statements.insert(rows)
-    prepared_statements.insert(passages.rows_of(*OF, {pk: part for pk, part in parts.items() if part}))
+    prepared_statements.insert(passages.rows_of(*PASSAGES, {pk: part for pk, part in parts.items() if part}))
     if unencoded := [pk for pk, part in parts.items() if part is None]:
         indexing.enqueue(KIND, unencoded, Trigger.WRITE)
 
 
-def index_soon(entities: Iterable[Entity]) -> None:
-    """Gives the observations of these entities the vectors that they lack; without embedder a job is left for each."""
+def index_missing(entities: Iterable[Entity]) -> None:
+    """Embed the observations of these entities that have no embedding.
+
+    If the embedder is unavailable, they are queued for a worker.
+    """
     rows = Observation.objects.filter(entity__in=[e.pk for e in entities], ended_at=None, embedding_text_hash=None)
-    texts = dict(rows.values_list("pk", SPOKEN))
+    texts = dict(rows.values_list("pk", EMBEDDED_TEXT))
     if not texts:
         return
     try:
@@ -70,17 +73,18 @@ def index_soon(entities: Iterable[Entity]) -> None:
 
 
 SOURCE = indexing.passage_source(
-    KIND, lambda: Observation.objects.filter(ended_at=None, entity__deleted_at=None), SPOKEN, *OF
+    KIND, lambda: Observation.objects.filter(ended_at=None, entity__deleted_at=None), EMBEDDED_TEXT, *PASSAGES
 )
 
 
 def containment(first: str, second: str) -> float:
-    """The share of the shorter text's words that the longer has, 0 to 1."""
+    """Return the share of the shorter text's words that the longer text contains, from 0 to 1."""
     short, long = sorted((set(_words(first)), set(_words(second))), key=len)
     return len(short & long) / len(short) if short else 1.0
 
 
 def is_asymmetric(first: str, second: str) -> bool:
+    """Return whether one text is at least FLAG_RATIO times as long as the other."""
     short, long = sorted((len(first), len(second)))
     return short > 0 and long / short >= FLAG_RATIO
 
@@ -90,20 +94,22 @@ def _words(text: str) -> list[str]:
 
 
 def flag(rows: Sequence[Observation], encodings: Encodings) -> None:
-    """Marks new observations that nearly say what their entity has already; they are kept all the same."""
+    """Set similarity_flag on new observations that nearly repeat an earlier one of their entity."""
     for row in rows:
-        part = encodings.of.get(spoken(row.entity.name, row.text))
+        part = encodings.by_text.get(embedded_text(row.entity.name, row.text))
         earlier = Observation.objects.filter(entity=row.entity, ended_at=None, number__lt=row.number)
-        near = nearest_observation(earlier.values("pk"), part.vectors[0].tolist()) if part else None
-        if near and (
-            near[1] >= FLAG_COSINE
-            or (is_asymmetric(row.text, near[0].text) and containment(row.text, near[0].text) >= FLAG_CONTAINMENT)
-        ):
+        nearest = nearest_observation(earlier.values("pk"), part.vectors[0].tolist()) if part else None
+        if nearest is None:
+            continue
+        similar, cosine = nearest
+        is_contained = is_asymmetric(row.text, similar.text) and containment(row.text, similar.text) >= FLAG_CONTAINMENT
+        if cosine >= FLAG_COSINE or is_contained:
             Observation.objects.filter(pk=row.pk).update(similarity_flag=True)
 
 
 def nearest_observation(pks: Any, vector: list[float]) -> tuple[Observation, float] | None:
-    from pgvector.django import CosineDistance  # noqa: PLC0415 - with numpy, only where vectors are
+    """Return the observation nearest to the vector, and its cosine."""
+    from pgvector.django import CosineDistance  # noqa: PLC0415 - it imports numpy, which few calls need
 
     rows = ObservationPassage.objects.filter(observation__in=pks).annotate(
         distance=CosineDistance("vector", vector) + 0.0

@@ -13,7 +13,7 @@ from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Reads DataHub metadata files (MCE and MCP JSON) into the embedded catalog. May be run again."
+    help = "Load DataHub metadata files (MCE and MCP JSON) into the embedded catalog. Can be run repeatedly."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("files", nargs="*", type=Path)
@@ -35,17 +35,17 @@ class Command(BaseCommand):
                     bar.update(count.records - bar.n)
             self.stdout.write(f"{file.name}: {count.writes} aspects written, {count.unchanged} unchanged")
             if count.stale:
-                self.stdout.write(f"  {count.stale} memories are stale by that")
-            self.say(
+                self.stdout.write(f"  {count.stale} memories became stale")
+            self._write_counts(
                 "skipped as unknown" if known_only else "kept, though the product does not read them", count.unknown
             )
-            self.say("left out", count.skipped)
+            self._write_counts("left out", count.skipped)
 
         if rebuild:
             total = max(projections.rebuild(), default=0)
             self.stdout.write(f"{total} entities rebuilt")
 
-    def say(self, label: str, counted: dict[str, int]) -> None:
-        if counted:
-            details = ", ".join(f"{name} {number}" for name, number in sorted(counted.items()))
-            self.stdout.write(f"  {sum(counted.values())} {label}: {details}")
+    def _write_counts(self, label: str, counts: dict[str, int]) -> None:
+        if counts:
+            details = ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
+            self.stdout.write(f"  {sum(counts.values())} {label}: {details}")

@@ -15,11 +15,13 @@ from memories.identity.caller import system_caller
 
 
 class Command(BaseCommand):
-    help = "Rewrites an applied changeset's missing values, or exports it as a DataHub metadata file."
+    help = "Write the missing values of an applied changeset again, or export it as a DataHub metadata file."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id")
-        parser.add_argument("--export", type=Path, metavar="FILE", help="write a metadata file instead")
+        parser.add_argument(
+            "--export", type=Path, metavar="FILE", help="write a metadata file, and nothing to the catalog"
+        )
 
     def handle(self, *, id: str, export: Path | None, **options: Any) -> None:
         try:

@@ -8,12 +8,12 @@ from tqdm import tqdm
 
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.mirror import Mirrored
-from knowledge.freshness.events import copy_catalog
+from knowledge.freshness.catalog_events import copy_catalog
 from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Copies DataHub's entities into our tables, to read while it is unavailable. Can be run repeatedly."
+    help = "Copy DataHub's entities into our tables, for reading while DataHub is unavailable. Can be run repeatedly."
 
     def handle(self, *, verbosity: int = 1, **options: Any) -> None:
         if not settings.DATAHUB_GMS_URL:
@@ -21,10 +21,12 @@ class Command(BaseCommand):
         count = Mirrored()
         with tqdm(unit="entities", disable=verbosity < 1) as bar:
             try:
-                for now in copy_catalog(DataHubCatalog.configured()):
-                    bar.update(now.entities - count.entities)
-                    count = now
+                for progress in copy_catalog(DataHubCatalog.configured()):
+                    bar.update(progress.entities - count.entities)
+                    count = progress
             except DomainError as error:
-                copied = f"{count.entities} entities were copied until then; run it again to go on"
+                copied = f"{count.entities} entities were copied before that and are kept. Run the command again"
                 raise CommandError(f"{error.message}; {copied}") from None
-        self.stdout.write(f"{count.entities} entities, {count.writes} aspects new or changed, {count.removals} gone")
+        self.stdout.write(
+            f"{count.entities} entities, {count.writes} aspects new or changed, {count.removals} entities removed"
+        )

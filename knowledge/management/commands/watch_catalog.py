@@ -8,25 +8,27 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, close_old_connections
 
-from knowledge.freshness.events import follow_once
+from knowledge.freshness.catalog_events import follow_once
 from memories.contract.errors import DomainError
 
-PAUSES_S = (1, 2, 5, 10, 30, 60)  # after failures in a row
+PAUSES_S = (1, 2, 5, 10, 30, 60)  # after consecutive failures
 
 
 class Command(BaseCommand):
-    help = "Follows DataHub's events, so that memories go stale within seconds of a change. Runs until stopped."
+    help = "Follow DataHub's events, so that memories become stale within seconds of a change. Runs until stopped."
 
     def handle(self, **options: Any) -> None:
         if not settings.DATAHUB_GMS_URL:
-            raise CommandError("DATAHUB_GMS_URL is not set: the embedded catalog has no events, its sweep is enough.")
+            raise CommandError(
+                "DATAHUB_GMS_URL is not set: the embedded catalog has no events, and the scheduled check covers it."
+            )
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, leave)
+            signal.signal(number, _stop)
         failures = 0
         while True:
             close_old_connections()
             try:
-                swept = follow_once()
+                report = follow_once()
             except (DomainError, DatabaseError) as error:
                 pause = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
                 failures += 1
@@ -34,11 +36,11 @@ class Command(BaseCommand):
                 time.sleep(pause)
                 continue
             failures = 0
-            if swept.checked:
+            if report.checked:
                 self.stdout.write(
-                    f"{swept.checked} memories compared, {swept.stale} stale, {swept.to_verify} to verify"
+                    f"{report.checked} memories compared, {report.stale} stale, {report.to_verify} to verify"
                 )
 
 
-def leave(number: int, frame: object) -> None:
+def _stop(number: int, frame: object) -> None:
     raise SystemExit(0)

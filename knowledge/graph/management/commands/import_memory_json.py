@@ -15,28 +15,28 @@ from memories.identity.permissions import build_caller
 
 
 class Command(BaseCommand):
-    help = "Imports the JSONL file of Anthropic's memory server into a knowledge graph, or writes one with --export."
+    help = "Import the JSONL file of Anthropic's memory server into a knowledge graph, or write one with --export."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", help="the file; - for standard output with --export")
-        parser.add_argument("--as", dest="email", required=True, help="whose graph, by e-mail address")
-        parser.add_argument("--graph", default="", help="a persona's graph instead")
-        parser.add_argument("--export", action="store_true")
+        parser.add_argument("file", help="path of the file; with --export, - is standard output")
+        parser.add_argument("--as", dest="email", required=True, help="e-mail address of the user whose graph is used")
+        parser.add_argument("--graph", default="", help="persona whose graph is used instead")
+        parser.add_argument("--export", action="store_true", help="write the graph to the file")
 
     def handle(self, *, file: str, email: str, graph: str, export: bool, **options: Any) -> None:
         person = get_user_model()._default_manager.filter(email=email.strip().lower()).first()
         if person is None:
-            raise CommandError(f"There is no person {email!r}; the admin lists everybody under People.")
+            raise CommandError(f"There is no user {email!r}. The admin lists all users under People.")
         try:
             caller = build_caller(person, channel="command", graph=graph)
             if export:
                 text = "\n".join(jsonl.export_lines(caller))
                 sys.stdout.write(text + "\n") if file == "-" else Path(file).write_text(text, encoding="utf-8")
                 return
-            answer = jsonl.migrate(Migrate(source_path=file), caller=caller)
+            imported = jsonl.migrate(Migrate(source_path=file), caller=caller)
         except DomainError as error:
             raise CommandError(error.message) from None
         self.stdout.write(
-            f"{answer.entities} entities and {answer.relations} relations imported; "
-            f"{answer.errors} lines are no JSON, {answer.skipped} say nothing that can be kept"
+            f"{imported.entities} entities and {imported.relations} relations imported; "
+            f"{imported.errors} lines were not JSON, {imported.skipped} were skipped"
         )

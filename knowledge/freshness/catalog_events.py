@@ -1,6 +1,6 @@
-"""Changes in DataHub, from its event stream or a new copy: memories about what changed are compared at once.
+"""Changes in DataHub, from its event stream or a new copy. Memories about changed entities are compared at once.
 
-The regular check of all entities finds whatever is missed here.
+The scheduled check of all entities finds what is missed here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from knowledge.freshness import comparison
 from knowledge.models import CatalogCursor
 
 CURSOR = "events"
-WAIT_S = 30  # how long one poll waits for an event
+WAIT_S = 30  # seconds that one poll waits for an event
 
 
 def copy_catalog(catalog: mirror.Mirrorable) -> Iterator[Mirrored]:
@@ -28,16 +28,16 @@ def copy_catalog(catalog: mirror.Mirrorable) -> Iterator[Mirrored]:
 
 
 def follow_once(wait_s: int = WAIT_S) -> comparison.CheckReport:
-    """One long poll, its events dealt with, and then its offset kept: a kill in between repeats and loses nothing.
+    """Poll once, handle the events, then save the offset.
 
-    Raises CatalogUnavailable or CatalogRefused.
+    A crash in between repeats the events and loses none. Raises CatalogUnavailable or CatalogRefused.
     """
     cursor = CatalogCursor.objects.filter(name=CURSOR).first()
     urns, offset = DataHubCatalog.configured().poll_events(cursor.value if cursor else "", wait_s)
-    if urns and mirror.age():  # the copy follows, once there is one
+    if urns and mirror.last_copied_at():  # keep an existing copy current
         mirror.copy(DataHubCatalog.configured(), urns)
-    swept = comparison.check_entities(urns) if urns else comparison.CheckReport()
-    if not swept.note:
+    report = comparison.check_entities(urns) if urns else comparison.CheckReport()
+    if not report.note:
         defaults = {"value": offset, "updated_at": timezone.now()}
         CatalogCursor.objects.update_or_create(name=CURSOR, defaults=defaults)
-    return swept
+    return report

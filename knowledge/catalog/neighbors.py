@@ -1,0 +1,79 @@
+"""Entities one lineage step away, fast enough for attaching memories to every tool response.
+
+With the embedded catalog or a copy of DataHub, this is one query of local tables. Without a copy, background threads
+ask DataHub and cache the result. A caller that stops waiting does without it, and the next call finds it in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from hashlib import sha256
+
+from django.conf import settings
+from django.core.cache import cache
+from django.db.models import Q
+
+from knowledge.catalog import mirror
+from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
+from knowledge.models import LineageEdge
+from memories.database import connections
+
+MAX_URNS = 40
+CACHE_S = 600  # lineage changes from day to day, not by the minute
+RETRY_S = 30  # pause after DataHub failed to answer
+
+_threads = ThreadPoolExecutor(4, thread_name_prefix="lineage")
+
+
+def neighbors_of(urns: Sequence[str]) -> list[str]:
+    """Return the entities one step upstream or downstream, as far as known locally. Sends no request to DataHub."""
+    edges = LineageEdge.objects.filter(Q(upstream__in=urns) | Q(downstream__in=urns))
+    pairs = edges.values_list("upstream", "downstream")[: 4 * MAX_URNS]
+    neighbors = [urn for pair in pairs for urn in pair]
+    cached = [urn for group in cache.get_many([_key(urn) for urn in urns]).values() for urn in group]
+    return [urn for urn in dict.fromkeys([*neighbors, *cached]) if urn not in urns][:MAX_URNS]
+
+
+def is_known(urns: Sequence[str]) -> bool:
+    """Return whether `neighbors_of` is complete for these URNs."""
+    if not settings.DATAHUB_GMS_URL or mirror.last_copied_at():
+        return True
+    return all(cache.get(_key(urn)) is not None and not cache.get(_failure_key(urn)) for urn in urns)
+
+
+def learn(urns: Sequence[str], patience_s: float) -> bool:
+    """Ask DataHub for unknown neighbors, and wait at most `patience_s` seconds. Return whether all are known now.
+
+    Don't call it inside a transaction.
+    """
+    unknown = [urn for urn in urns if cache.get(_key(urn)) is None]
+    if unknown:
+        connections.close_if_pooled()  # don't hold a database connection while waiting
+        wait([_threads.submit(_fetch, urn) for urn in unknown], timeout=max(patience_s, 0.0))
+    return is_known(urns)
+
+
+def _fetch(urn: str) -> None:
+    from knowledge.catalog.datahub import DataHubCatalog  # noqa: PLC0415 - only needed with DataHub
+
+    catalog = DataHubCatalog.configured()
+    try:
+        nodes = [
+            node
+            for direction in ("upstream", "downstream")
+            for node in catalog.lineage(urn, direction=direction, hops=1, limit=MAX_URNS)
+        ]
+    except (CatalogUnavailable, CatalogRefused):
+        # Remember the failure for a while, so that not every call waits for DataHub.
+        cache.set_many({_key(urn): [], _failure_key(urn): True}, RETRY_S)
+    else:
+        cache.set(_key(urn), [node.urn for node in nodes], CACHE_S)
+
+
+def _key(urn: str) -> str:
+    return f"near-{sha256(urn.encode()).hexdigest()}"
+
+
+def _failure_key(urn: str) -> str:
+    return f"unknown-{_key(urn)}"
