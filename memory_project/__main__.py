@@ -1,4 +1,4 @@
-"""The command line, as `commonplace` or `manage.py`."""
+"""Entry point of the command line, as `commonplace` and `manage.py`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ CHECKOUT = Path(__file__).resolve().parent.parent / "manage.py"
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
-    gc.disable()  # imports make objects by the hundred thousand, and none is garbage; apps.py enables it again
+    gc.disable()  # imports create several 100,000 objects, none of them garbage; apps.py enables it again
     try:
-        # imported here for the hint below
+        # imported here so that a missing Django gives the hint below
         from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
         from django.core.management import execute_from_command_line  # noqa: PLC0415
     except ImportError:
         sys.exit("Django is not installed here. Run `make install` first, then `.venv/bin/python manage.py …`.")
     try:
         execute_from_command_line(sys.argv)
-    except ImproperlyConfigured as error:  # a setting, which the message names
+    except ImproperlyConfigured as error:  # the message names the setting
         sys.exit(f"{error}")
 
 
 def program() -> list[str]:
-    """How another process starts this one's command line."""
+    """Return the beginning of the command line for running a management command in another process."""
     return [sys.executable, *([str(CHECKOUT)] if CHECKOUT.exists() else ["-m", "memory_project"])]
 
 

@@ -19,7 +19,7 @@ from memories.models import PersonaMembership
 from memory_project.accounts.tokens import revoke_token
 from memory_project.models import ApiToken, AuditEvent, User, Webhook
 from memory_project.notifications import webhooks
-from memory_project.portal.error_labels import beside_its_field
+from memory_project.portal.error_labels import message_without_field
 
 
 class PersonForm(forms.ModelForm[User]):
@@ -27,7 +27,7 @@ class PersonForm(forms.ModelForm[User]):
 
     class Meta:
         model = User
-        fields = "__all__"  # noqa: DJ007 - the admin names the shown ones in fieldsets
+        fields = "__all__"  # noqa: DJ007 - the fieldsets below select fields
 
 
 class MembershipInline(admin.StackedInline[PersonaMembership, User]):
@@ -47,10 +47,10 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run ti
     fieldsets = [
         (None, {"fields": ["email", "name", "password"]}),
         (
-            "What they may do",
+            "Permissions",
             {"fields": ["is_active", "is_staff", "is_superuser", "groups", "user_permissions"]},
         ),
-        ("When", {"fields": ["last_login", "date_joined"]}),
+        ("Dates", {"fields": ["last_login", "date_joined"]}),
     ]
     add_fieldsets = [
         (
@@ -60,10 +60,10 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run ti
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return [*self.readonly_fields, "email"] if obj else self.readonly_fields  # memories carry it: rekey_owner
+        return [*self.readonly_fields, "email"] if obj else self.readonly_fields  # memories contain it: use rekey_owner
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False  # what they wrote stays; switch the account off
+        return False  # memories refer to the account: deactivate it instead
 
 
 @admin.register(ApiToken)
@@ -96,13 +96,11 @@ class AuditEventAdmin(ReadOnlyAdmin):
 
     @admin.display(description="outcome", ordering="outcome")
     def badge(self, event: AuditEvent) -> SafeString:
-        colour = {"ok": "active", "error": "stale", "refused": "low"}[event.outcome]
-        return format_html('<span class="badge {}">{}</span>', colour, event.get_outcome_display())
+        color = {"ok": "active", "error": "stale", "refused": "low"}[event.outcome]
+        return format_html('<span class="badge {}">{}</span>', color, event.get_outcome_display())
 
 
 class WebhookForm(forms.ModelForm[Webhook]):
-    """The address is judged by the service that calls it."""
-
     class Meta:
         model = Webhook
         fields = ("persona", "url", "is_on")
@@ -111,16 +109,13 @@ class WebhookForm(forms.ModelForm[Webhook]):
         try:
             return webhooks.check_url(self.cleaned_data["url"])
         except Invalid as error:
-            raise forms.ValidationError(beside_its_field(error)) from None
+            raise forms.ValidationError(message_without_field(error)) from None
 
 
 @admin.register(Webhook)
 class WebhookAdmin(admin.ModelAdmin[Webhook]):
-    """Where a persona's channel hears how much waits. Its address is a secret of the channel: the list shows the
-    host."""
-
     form = WebhookForm
-    list_display = ["persona", "host", "is_on", "sent_at", "last_error"]
+    list_display = ["persona", "host", "is_on", "sent_at", "last_error"]  # no URL, because it contains a secret
     list_filter = ["is_on"]
     autocomplete_fields = ["persona"]
     readonly_fields = ["last_counts", "sent_at", "tried_at", "last_error"]
@@ -142,23 +137,20 @@ class WebhookAdmin(admin.ModelAdmin[Webhook]):
             obj.pk = webhook.pk
 
 
-# A schedule or a queued task names any function: whoever could write one in the admin could run anything as the server.
-class QueueAdmin(OperatorsOnly):
-    """Background work, to look at."""
-
-
+# Background work is read-only. A schedule or queued task can name any function, so that editing one would be a way to
+# run arbitrary code on the server.
 for model in (queue_admin.Schedule, queue_admin.Success, queue_admin.Failure, queue_admin.OrmQ):
     if admin.site.is_registered(model):
         admin.site.unregister(model)
 
 
 @admin.register(queue_admin.Schedule)
-class ScheduleAdmin(QueueAdmin):
+class ScheduleAdmin(OperatorsOnly):
     list_display = ["name", "func", "minutes", "next_run"]
 
 
 @admin.register(queue_admin.Success, queue_admin.Failure)
-class TaskAdmin(QueueAdmin):
+class TaskAdmin(OperatorsOnly):
     list_display = ["name", "func", "started", "stopped"]
     fields = ["name", "func", "started", "stopped", "attempt_count", "outcome"]
     search_fields = ["name", "func"]
@@ -169,6 +161,6 @@ class TaskAdmin(QueueAdmin):
 
 
 @admin.register(queue_admin.OrmQ)
-class QueueRowAdmin(QueueAdmin):
+class QueueRowAdmin(OperatorsOnly):
     list_display = ["key", "lock"]
-    fields = ["key", "lock"]  # the payload is a pickle: it is not read here
+    fields = ["key", "lock"]  # not the payload: it is a pickle, which is unsafe to load

@@ -15,7 +15,7 @@ from knowledge.freshness import comparison
 
 
 class CommonplaceAdminSite(AdminSite):
-    """Django's admin for the tables, with our own pages for what is done every day."""
+    """Django's admin for the tables, plus pages of our own for everyday administration."""
 
     site_header = "Commonplace"
     site_title = "Commonplace"
@@ -25,17 +25,16 @@ class CommonplaceAdminSite(AdminSite):
 
     def __init__(self, name: str = "admin") -> None:
         super().__init__(name)
-        self.disable_action("delete_selected")  # rows are forgotten, revoked or erased by services, one by one
+        self.disable_action("delete_selected")  # services forget, revoke or erase single rows instead
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
-        """With what is degraded: every page says it."""
         context = super().each_context(request)
         if self.has_permission(request):
             context["catalog_degraded"] = comparison.degraded()
         return context
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        from memory_project.portal.administration import activity, indexing, people, system  # noqa: PLC0415 - after the site
+        from memory_project.portal.administration import activity, indexing, people, system  # noqa: PLC0415 - needs the models
 
         view = self.admin_view
         return [
@@ -54,21 +53,20 @@ class CommonplaceAdminSite(AdminSite):
         ]
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """There is one sign-in page."""
+        # the portal has the only sign-in page
         if request.user.is_authenticated:
             raise PermissionDenied
         return redirect_to_login(request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index"))
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
-        from memory_project.portal.administration import dashboard  # noqa: PLC0415 - models first
+        from memory_project.portal.administration import dashboard  # noqa: PLC0415 - needs the models
 
         context = {**self.each_context(request), **dashboard.context(request), **(extra_context or {})}
         request.current_app = self.name
         return TemplateResponse(request, "admin/index.html", context)
 
     def app_index(self, request: HttpRequest, app_label: str, extra_context: dict[str, Any] | None = None) -> Any:
-        """One page lists the tables of all apps."""
-        return redirect("admin:tables")
+        return redirect("admin:tables")  # one page lists the tables of all apps
 
     def tables(self, request: HttpRequest) -> HttpResponse:
         return render(request, "operate/tables.html", {"app_list": self.get_app_list(request)})

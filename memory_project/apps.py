@@ -11,13 +11,13 @@ class MemoryProjectConfig(AppConfig):
     verbose_name = "Access and audit"
 
     def ready(self) -> None:
-        from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - models first
-        from memories import extensions as memory_extensions  # noqa: PLC0415 - models first
-        from memory_project import checks, receivers  # noqa: F401, PLC0415 - they register themselves
+        from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs the models
+        from memories import extensions as memory_extensions  # noqa: PLC0415 - needs the models
+        from memory_project import checks, receivers  # noqa: F401, PLC0415 - register themselves
 
         memory_extensions.register("memory_project.memory_extension.ProjectMemoryExtension")
         knowledge_extensions.register("memory_project.knowledge_extension.ProjectKnowledgeExtension")
-        gc.freeze()  # the apps after this one import more, and a collection need not look at what is here already
+        gc.freeze()  # objects imported so far live forever, so garbage collections can skip them
         gc.enable()
 
 

@@ -1,4 +1,4 @@
-"""Types of command-line arguments that say what is allowed."""
+"""Argument types for argparse, with error messages that name the allowed values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Callable
 
 
 def between(low: int, high: int) -> Callable[[str], int]:
-    """A whole number in this range, ends included."""
-
-    def whole(text: str) -> int:
+    def integer(text: str) -> int:
         if not text.isdecimal() or not low <= int(text) <= high:
             raise ArgumentTypeError(f"{text!r} is out of range; allowed: {low} to {high}")
         return int(text)
 
-    return whole
+    return integer
 
 
 port = between(1, 65_535)

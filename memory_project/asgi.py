@@ -1,4 +1,4 @@
-"""The web server's application: MCP at /mcp, everything else is Django."""
+"""The ASGI application: MCP at /mcp, Django everywhere else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
 django_application = get_asgi_application()
 
-# Only now are the apps ready that these read.
+# These need the app registry, which get_asgi_application() has loaded.
 from starlette.applications import Starlette  # noqa: E402
 from starlette.routing import Mount, Route  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402

@@ -1,5 +1,9 @@
-"""A backup is one file, readable by its owner alone: the database as pg_dump writes it, the signing key, and a word
-about both. Beside it, in FILE.erased, stands what was erased since, so that a restore erases it again."""
+"""Backup and restore.
+
+A backup is one tar file that only its owner can read. It contains a dump of the database, the signing key and a
+manifest. Memories erased after the backup are listed in FILE.erased in the same folder, so that a restore can erase
+them again.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +33,17 @@ from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresErr
 log = logging.getLogger(__name__)
 
 DUMP, KEY, MANIFEST = "database.dump", "secret_key", "manifest.json"
-REGISTRY = "backups"  # in COMMONPLACE_HOME: where backups were written, so that an erasure reaches their lists
-SET_UP_ELSEWHERE = (" EXTENSION ", " SCHEMA - public ")  # entries of a dump that a superuser has set up already
+# file in COMMONPLACE_HOME with the paths of all backups, by which an erasure finds their lists
+REGISTRY = "backups"
+# entries of a dump that are skipped, because a superuser has already created them in the target database
+SKIPPED_ENTRIES = (" EXTENSION ", " SCHEMA - public ")
 
 
 class BackupFailed(Exception):
-    """One line for the operator."""
+    """The message is one line for the operator."""
 
 
-# -- what was erased since -------------------------------------------------------------------------------
+# -- memories erased after a backup ----------------------------------------------------------------------
 
 
 def erased_list(backup: Path) -> Path:
@@ -45,15 +51,17 @@ def erased_list(backup: Path) -> Path:
 
 
 def note_erased(record_id: UUID) -> None:
-    """Into the list beside each backup that is still where it was written. One that was moved needs its list moved
-    too; one that can't be written to is named in the log."""
+    """Add a memory to the list of each backup that is still where it was written.
+
+    A failure is logged and never raised.
+    """
     for backup in list_backups():
-        if not backup.exists():
+        if not backup.exists():  # deleted or moved; a moved backup keeps the list it was moved with
             continue
         try:
             _append(erased_list(backup), f"{record_id.hex}\n")
         except OSError as error:
-            log.error("%s was erased, but not listed beside the backup %s: %s", record_id.hex, backup, error)
+            log.error("erased %s but could not add it to the list of the backup %s: %s", record_id.hex, backup, error)
 
 
 def list_backups() -> list[Path]:
@@ -70,25 +78,24 @@ def _append(file: Path, text: str) -> None:
 
 
 def erased_since(backup: Path) -> list[UUID]:
-    """Raises BackupFailed for a list that is none."""
+    """Return the ids listed in FILE.erased. Raises BackupFailed if the file is malformed."""
     file = erased_list(backup)
     try:
         return [UUID(line) for line in file.read_text().split()] if file.exists() else []
     except ValueError:
-        raise BackupFailed(f"{file} is not a list of erased memories: each line must be an id") from None
+        raise BackupFailed(f"{file} is not a list of erased memories: each line must be a memory id") from None
 
 
 # -- writing ---------------------------------------------------------------------------------------------
 
 
 def write(target: Path) -> int:
-    """Dumps the database, as its owner and in one snapshot, into a new file of mode 0600; returns its size in bytes.
-    Raises BackupFailed."""
+    """Write a backup to a new file of mode 0600 and return its size in bytes. Raises BackupFailed."""
     target = target.absolute()
     if target.exists():
-        raise BackupFailed(f"{target} is there already: name another file")
+        raise BackupFailed(f"{target} already exists: name another file")
     if not target.parent.is_dir():
-        raise BackupFailed(f"{target.parent} is not a folder")
+        raise BackupFailed(f"the folder {target.parent} does not exist")
     with _private_folder(target.parent) as folder:
         dump = folder / DUMP
         _run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={dump}")
@@ -101,7 +108,7 @@ def write(target: Path) -> int:
                 archive.add(dump, arcname=DUMP)
             handle.flush()
             os.fsync(handle.fileno())
-        os.link(draft, target)  # refuses to replace what came there meanwhile
+        os.link(draft, target)  # unlike a rename, fails if the target has been created in the meantime
     _append(settings.COMMONPLACE_HOME / REGISTRY, f"{target}\n")
     return target.stat().st_size
 
@@ -124,8 +131,8 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 @contextmanager
-def opened(backup: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The unpacked backup in a private folder, and its manifest. Raises BackupFailed for a file that is none."""
+def unpacked(backup: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Unpack a backup into a private temporary folder. Yields this folder and the manifest. Raises BackupFailed."""
     with _private_folder(settings.COMMONPLACE_HOME) as folder:
         try:
             _unpack(backup, folder)
@@ -151,28 +158,30 @@ def refuse_newer(manifest: dict[str, Any]) -> None:
     migrations = {".".join(key) for key in MigrationLoader(None).disk_migrations}
     if newer := sorted(set(manifest["migrations"]) - migrations):
         release = manifest["version"]
-        raise BackupFailed(f"it was made by a newer version ({release}; {newer[0]}): install that one first")
+        raise BackupFailed(f"the backup is from a newer version ({release}; {newer[0]}): install that version first")
 
 
-def refuse_full_database() -> None:
+def refuse_nonempty_database() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
         (tables,) = cursor.fetchone()
     if tables:
         raise BackupFailed(
-            "this database holds data already: restore into an empty one, with COMMONPLACE_HOME naming a new folder"
+            "the database already contains data: restore into an empty one, with a new folder as COMMONPLACE_HOME"
         )
 
 
 def load(folder: Path) -> None:
-    """The dump into the empty database, as the tables' owner and all or nothing: what a dump may hold of commands
-    runs without a superuser's rights."""
+    """Load the dump into the empty database, as the owner of the tables and in one transaction.
+
+    Raises BackupFailed if the owner is a superuser: a manipulated dump may contain any SQL command.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
         (is_superuser,) = cursor.fetchone()
     if is_superuser:
         raise BackupFailed(
-            "a backup is not restored as a superuser of PostgreSQL: name an ordinary role in DATABASE_OWNER_URL"
+            "a backup can't be restored as a PostgreSQL superuser: name an ordinary role in DATABASE_OWNER_URL"
         )
     with connection.cursor() as cursor:
         cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
@@ -180,14 +189,14 @@ def load(folder: Path) -> None:
     entries = _output("pg_restore", "--list", str(folder / DUMP), connects=False)
     selection = folder / "entries"
     selection.write_text(
-        "\n".join(line for line in entries.splitlines() if not any(mark in line for mark in SET_UP_ELSEWHERE))
+        "\n".join(line for line in entries.splitlines() if not any(entry in line for entry in SKIPPED_ENTRIES))
     )
     options = ("--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error", f"--use-list={selection}")
     _run("pg_restore", *options, f"--dbname={connection.settings_dict['NAME']}", str(folder / DUMP))
 
 
-def keep_key(folder: Path) -> None:
-    """The key of the backup signs here too: what was handed out by then stays valid."""
+def restore_key(folder: Path) -> None:
+    """Install the signing key of the backup, so that sessions and links issued before the backup stay valid."""
     key: Path = settings.COMMONPLACE_HOME / KEY
     draft = key.with_suffix(".restored")
     draft.unlink(missing_ok=True)
@@ -202,7 +211,7 @@ def _private_folder(parent: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-# -- the programs ----------------------------------------------------------------------------------------
+# -- pg_dump and pg_restore ------------------------------------------------------------------------------
 
 
 def _run(program: str, *arguments: str) -> None:
@@ -213,24 +222,27 @@ def _output(program: str, *arguments: str, connects: bool = True) -> str:
     environment = {**os.environ, **(_libpq_variables() if connects else {})}
     process = subprocess.run([_binary(program), *arguments], env=environment, capture_output=True, text=True)
     if process.returncode:
-        raise BackupFailed(f"{program} failed: {_first_fault(process.stderr)}")
+        raise BackupFailed(f"{program} failed: {_first_error(process.stderr)}")
     return process.stdout
 
 
 def _binary(program: str) -> str:
-    """For a server of one's own the machine's program, where it is of that server's major version: a newer pg_restore
-    says things that an older server does not know. Otherwise the bundled one."""
+    """Return the path of pg_dump or pg_restore, by default of the bundled one.
+
+    With DATABASE_URL, an installed program of the server's major version is preferred, because a newer pg_restore sends
+    settings that an older server does not know.
+    """
     on_path = shutil.which(program)
     if settings.DATABASE_URL and on_path and _major(on_path) == connection.pg_version // 10_000:  # type: ignore[attr-defined]
         return on_path
     try:
         return str(EmbeddedPostgres(settings.COMMONPLACE_HOME).binaries / program)
     except EmbeddedPostgresError:
-        raise BackupFailed(f"{program} is not installed, in the server’s version or a later one") from None
+        raise BackupFailed(f"{program} is not installed: install the version of your server or a later one") from None
 
 
 def _major(program: str) -> int:
-    """18 of `pg_dump (PostgreSQL) 18.1 (Debian …)`."""
+    # prints `pg_dump (PostgreSQL) 18.1 (Debian …)`
     output = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
     version_number = re.search(r"\) (\d+)", output)
     return int(version_number[1]) if version_number else 0
@@ -251,12 +263,15 @@ LIBPQ = {
 
 
 def _libpq_variables() -> dict[str, str]:
-    """How libpq finds the database, as its owner; a password is in the environment and in no command line."""
+    """Return environment variables with which libpq connects to the database as its owner.
+
+    Command-line arguments would show the password to other users of the machine.
+    """
     owner = {name.lower(): value for name, value in settings.DATABASE_OWNER.items() if value}
     parameters = {**connection.get_connection_params(), **owner}
     return {variable: str(parameters[name]) for name, variable in LIBPQ.items() if parameters.get(name)}
 
 
-def _first_fault(output: str) -> str:
+def _first_error(output: str) -> str:
     lines: Sequence[str] = [line for line in output.splitlines() if "error" in line.lower()]
     return lines[0].strip()[:300] if lines else last_line(output)[:300]

@@ -1,4 +1,4 @@
-"""System checks: reports at the start what would fail later, and what to do about it."""
+"""System checks of the database and the settings, with hints for operators."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MIN_PGVECTOR = (0, 8)
 
 @register(Tags.database)
 def check_database(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
-    return database_faults() if databases else []
+    return database_problems() if databases else []
 
 
-def database_faults() -> list[CheckMessage]:
-    """PostgreSQL ≥ 16 with pgvector ≥ 0.8, and the right to install it."""
+def database_problems() -> list[CheckMessage]:
+    """Check for PostgreSQL ≥ 16 and pgvector ≥ 0.8, which is installed or may be installed by this role."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_setting('server_version_num')::int")
@@ -37,10 +37,10 @@ def database_faults() -> list[CheckMessage]:
             cursor.execute("SELECT has_database_privilege(current_database(), 'CREATE')")
             (may_create,) = cursor.fetchone()
     except (DatabaseError, NotSupportedError) as error:
-        return [unanswered(error)]
-    faults: list[CheckMessage] = []
+        return [unreachable(error)]
+    problems: list[CheckMessage] = []
     if server < MIN_POSTGRES:
-        faults.append(
+        problems.append(
             Error(
                 "PostgreSQL is older than 16.",
                 hint="Upgrade it, or unset DATABASE_URL.",
@@ -49,25 +49,25 @@ def database_faults() -> list[CheckMessage]:
         )
     if vector is None:
         hint = "Install the package pgvector for this PostgreSQL (≥ 0.8), or unset DATABASE_URL."
-        return [*faults, Error("The extension pgvector is not there.", hint=hint, id="commonplace.E003")]
+        return [*problems, Error("The extension pgvector is not available.", hint=hint, id="commonplace.E003")]
     available, installed = vector
     version = installed or available
     if tuple(int(part) for part in version.split(".")[:2]) < MIN_PGVECTOR:
         hint = "Install pgvector ≥ 0.8, then ALTER EXTENSION vector UPDATE."
-        faults.append(Error(f"pgvector is {version}, older than 0.8.", hint=hint, id="commonplace.E004"))
+        problems.append(Error(f"pgvector is {version}, older than 0.8.", hint=hint, id="commonplace.E004"))
     if installed is None and not may_create:
         hint = "Let a superuser run CREATE EXTENSION vector in this database once."
-        faults.append(Error("This role may not install pgvector.", hint=hint, id="commonplace.E005"))
-    return faults
+        problems.append(Error("This role is not allowed to install pgvector.", hint=hint, id="commonplace.E005"))
+    return problems
 
 
-def unanswered(error: Exception) -> Error:
+def unreachable(error: Exception) -> Error:
     hint = "Check DATABASE_URL, or unset it to use the embedded PostgreSQL."
     return Error(f"The database does not answer: {str(error).strip()}", hint=hint, id="commonplace.E001")
 
 
 def newer_migrations() -> list[str]:
-    """Migrations of ours that the database has and this version does not: it is older than its data."""
+    """Return migrations of our apps that are applied to the database but unknown to this, older version."""
     labels = {config.label for config in apps.get_app_configs() if Path(config.path).is_relative_to(settings.BASE_DIR)}
     loader = MigrationLoader(connection)
     applied = {(app, name) for app, name in loader.applied_migrations if app in labels}
@@ -76,7 +76,6 @@ def newer_migrations() -> list[str]:
 
 @register(Tags.database)
 def check_role(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
-    """The application's role is an ordinary one, which does not own the tables."""
     if not databases:
         return []
     try:
@@ -87,32 +86,30 @@ def check_role(*, databases: Sequence[str] | None = None, **extra: Any) -> list[
             )
             is_superuser, owns = cursor.fetchone()
     except (DatabaseError, NotSupportedError):
-        return []  # check_database has said so
+        return []  # check_database reports it
     if not is_superuser and not owns:
         return []
-    fault = "is a superuser of PostgreSQL" if is_superuser else "owns the tables"
+    problem = "is a PostgreSQL superuser" if is_superuser else "owns the tables"
     hint = (
-        "What is lost: whoever finds a way to run SQL as the application could alter or drop tables. Create a role "
-        "without rights, name it in DATABASE_URL, the present one in DATABASE_OWNER_URL, and run `manage.py migrate`."
+        "An SQL injection could therefore alter or drop tables. Create a role without privileges for DATABASE_URL, put "
+        "the current role into DATABASE_OWNER_URL, and run `manage.py migrate`."
     )
-    return [Warning(f"The application's database role {fault}.", hint=hint, id="commonplace.W002")]
+    return [Warning(f"The application's database role {problem}.", hint=hint, id="commonplace.W002")]
 
 
 @register(Tags.database)
 def check_vector_dimension(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
-    """EMBEDDING_DIMENSIONS is what every vector column holds."""
     if not databases:
         return []
     try:
-        fault = indexing.dimension_fault()
+        problem = indexing.dimension_problem()
     except (DatabaseError, NotSupportedError):
-        return []  # check_database has said so
-    return [Error(fault, id="commonplace.E006")] if fault else []
+        return []  # check_database reports it
+    return [Error(problem, id="commonplace.E006")] if problem else []
 
 
 @register(Tags.database)
 def check_text_search(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
-    """TEXT_SEARCH_CONFIG is one that the database has."""
     if not databases:
         return []
     try:
@@ -120,7 +117,7 @@ def check_text_search(*, databases: Sequence[str] | None = None, **extra: Any) -
             cursor.execute("SELECT array_agg(cfgname::text) FROM pg_ts_config")
             (configurations,) = cursor.fetchone()
     except (DatabaseError, NotSupportedError):
-        return []  # check_database has said so
+        return []  # check_database reports it
     if settings.TEXT_SEARCH_CONFIG in configurations:
         return []
     hint = f"Set it to one of: {', '.join(sorted(configurations))}."
@@ -135,7 +132,9 @@ def check_embedding_settings(**extra: Any) -> list[CheckMessage]:
         return [Error(f"EMBEDDING_PROVIDER={provider} needs a model.", hint=hint, id="commonplace.E007")]
     if provider == "none":
         hint = "Unset EMBEDDING_PROVIDER to use the packaged model."
-        return [Warning("No embedding provider: recall finds exact words only.", hint=hint, id="commonplace.W001")]
+        return [
+            Warning("No embedding provider: recall matches words only, not meaning.", hint=hint, id="commonplace.W001")
+        ]
     return []
 
 
@@ -143,5 +142,7 @@ def check_embedding_settings(**extra: Any) -> list[CheckMessage]:
 def check_datahub_settings(**extra: Any) -> list[CheckMessage]:
     if settings.DATAHUB_GMS_URL and find_spec("datahub") is None:
         hint = "Install it: pip install 'commonplace[datahub]', or unset DATAHUB_GMS_URL."
-        return [Error("DATAHUB_GMS_URL is set, and the extra datahub is missing.", hint=hint, id="commonplace.E009")]
+        return [
+            Error("DATAHUB_GMS_URL is set, but the extra `datahub` is not installed.", hint=hint, id="commonplace.E009")
+        ]
     return []

@@ -1,4 +1,4 @@
-"""Reading settings from the environment; a wrong value stops the start with the variable's name."""
+"""Typed environment variables. An invalid value raises ImproperlyConfigured, naming the variable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def boolean(name: str, default: bool) -> bool:
         return default
     if value in TRUE | FALSE:
         return value in TRUE
-    raise ImproperlyConfigured(f"{name}={value!r} is not a yes or no; allowed: true, false, 1, 0, yes, no, on, off")
+    raise ImproperlyConfigured(f"{name}={value!r} is not a boolean; allowed: true, false, 1, 0, yes, no, on, off")
 
 
 def number(name: str, default: Number, low: Number, high: Number) -> Number:
@@ -58,7 +58,7 @@ def list_of_strings(name: str, default: str = "", allowed: tuple[str, ...] = ())
 
 
 def weights(name: str, **defaults: float) -> dict[str, float]:
-    """Numbers by name; the variable is a JSON object of those that differ from the defaults."""
+    """Read a JSON object of numbers that replace some of the defaults."""
     try:
         changes = json.loads(text(name, "{}"))
         values = {key: float(value) for key, value in changes.items()}
@@ -72,7 +72,7 @@ def weights(name: str, **defaults: float) -> dict[str, float]:
 
 
 def weights_of(name: str, defaults: dict[str, float]) -> dict[str, float]:
-    """As `weights`, of names that the installation chooses itself."""
+    """Read a JSON object of numbers that replace or extend the defaults. Unlike `weights`, any name is allowed."""
     try:
         changes = json.loads(text(name, "{}"))
         return defaults | {str(key): float(value) for key, value in changes.items()}
@@ -81,7 +81,6 @@ def weights_of(name: str, defaults: dict[str, float]) -> dict[str, float]:
 
 
 def pairs(name: str, default: str) -> dict[str, str]:
-    """`a:b,c:d` as a mapping."""
     entries = [entry.split(":") for entry in list_of_strings(name, default)]
     if wrong := [":".join(entry) for entry in entries if len(entry) != 2 or not all(map(str.strip, entry))]:
         raise ImproperlyConfigured(f"{name}: {wrong[0]!r} is not a pair; allowed: pairs like contains:part_of")
@@ -89,7 +88,6 @@ def pairs(name: str, default: str) -> dict[str, str]:
 
 
 def url(name: str, default: str) -> SplitResult:
-    """An http(s) address without a path's end."""
     raw = text(name, default).rstrip("/")
     try:
         parts = urlsplit(raw)
@@ -97,7 +95,7 @@ def url(name: str, default: str) -> SplitResult:
     except ValueError:
         valid = False
     if not valid:
-        raise ImproperlyConfigured(f"{name}={raw!r} is not an address; allowed: http:// or https:// with a host")
+        raise ImproperlyConfigured(f"{name}={raw!r} is not a URL; allowed: http:// or https:// with a host")
     return parts
 
 

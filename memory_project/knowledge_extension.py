@@ -1,4 +1,4 @@
-"""What the project adds to knowledge: notifications of review events."""
+"""The project's hooks in the knowledge app: notifications of review events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import transaction
 
 from knowledge.extensions import KnowledgeExtension
 from knowledge.models import Decision, Insight
-from memory_project.notifications import digest, inbox
+from memory_project.notifications import digest_and_alerts, inbox
 
 
 class ProjectKnowledgeExtension(KnowledgeExtension):
@@ -17,4 +17,4 @@ class ProjectKnowledgeExtension(KnowledgeExtension):
         inbox.notify_review(kind, insight, by=by, notes=notes, people=people)
 
     def approval_overturned(self, insight: Insight, decision: Decision) -> None:
-        transaction.on_commit(partial(digest.notify_overturned, insight, decision))
+        transaction.on_commit(partial(digest_and_alerts.notify_overturned, insight, decision))

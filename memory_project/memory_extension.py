@@ -1,4 +1,4 @@
-"""What the project adds to memories: audit, backups and notifications."""
+"""The project's hooks in the memories app: audit, backups and notifications."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class ProjectMemoryExtension(MemoryExtension):
         inbox.notify_stale(record, caller)
 
     def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
-        # The events stay, their arguments go; a list beside each backup says what a restore has to erase.
+        # Audit events stay, but lose their arguments. Backups list the memory, so that a restore erases it again.
         AuditEvent.objects.filter(record_ids__contains=[record_id]).update(arguments={"erased": True}, message="")
         transaction.on_commit(partial(backups.note_erased, record_id))
         Notification.objects.filter(record_id=record_id).delete()
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
-        # An account with its tokens and memberships is access, which admins give and take: it stays.
+        # Accounts, tokens and memberships are not personal data of this kind: admins manage them, and they stay.
         return [
             PersonalDataColumn(Notification, "person__email"),
             PersonalDataColumn(Notification, "by", stays=True),
@@ -39,7 +39,7 @@ class ProjectMemoryExtension(MemoryExtension):
         ]
 
     def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
-        # That the calls happened stays in the audit, and nothing of who made them or what they said.
+        # The audit log keeps the fact that calls happened, but neither the user nor the arguments.
         service, _, user = owner.partition("#")
         rule = Q(email=service, arguments__user_id=user) if user else Q(email=owner)
         emptied = AuditEvent.objects.filter(rule).update(

@@ -15,8 +15,6 @@ from memories.identity.caller import OPERATE
 
 
 class UserManager(BaseUserManager["User"]):
-    """Django's interface for making accounts; the e-mail address is the identity, in lower case."""
-
     def create_user(self, email: str, password: str | None = None, **fields: Any) -> User:
         user = self.model(email=email.strip().lower(), **fields)
         user.set_password(password)
@@ -31,17 +29,21 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractBaseUser, PermissionsMixin):
-    email = models.EmailField(unique=True, help_text="The identity that memories carry; change it with rekey_owner.")
+    email = models.EmailField(
+        unique=True, help_text="The owner of this person's memories. Change it with manage.py rekey_owner."
+    )
     name = models.CharField(max_length=120, blank=True)
     is_staff = models.BooleanField("may use the admin", default=False)
-    is_active = models.BooleanField("active", default=True, help_text="Switch off instead of deleting.")
+    is_active = models.BooleanField("active", default=True, help_text="Deactivate accounts instead of deleting them.")
     date_joined = models.DateTimeField(default=timezone.now, editable=False)
     session_generation = models.PositiveIntegerField(
-        default=0, editable=False, help_text="Counted up, it ends every session of this person."
+        default=0, editable=False, help_text="Incremented to end all sessions of this person."
     )
 
-    time_zone = models.CharField(max_length=64, blank=True, help_text="Empty: as the browser has it.")
-    notify = models.JSONField(default=dict, blank=True, editable=False, help_text="Kind of news → portal, mail, none.")
+    time_zone = models.CharField(max_length=64, blank=True, help_text="Empty: the browser's time zone.")
+    notify = models.JSONField(
+        default=dict, blank=True, editable=False, help_text="Kind of notification → portal, mail or none."
+    )
 
     objects = UserManager()
 
@@ -52,7 +54,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         ordering = ["email"]
         verbose_name = "person"
         verbose_name_plural = "people"
-        permissions = [(OPERATE, "Can see to sources, channels, the index and background work")]
+        permissions = [(OPERATE, "Can manage sources, webhooks, the index and background work")]
 
     def __str__(self) -> str:
         return self.name or self.email
@@ -71,20 +73,18 @@ class User(AbstractBaseUser, PermissionsMixin):
 
 
 class ApiToken(models.Model):
-    """A bearer token: kept as a hash, shown once, bound to a person and to one persona."""
-
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=120, help_text="Where it is used, for example “Claude on my laptop”.")
     persona = models.CharField(
-        max_length=60, blank=True, help_text="Active on its connections; empty: the person's default."
+        max_length=60, blank=True, help_text="The active persona of its connections. Empty: the person's default."
     )
     rights = ArrayField(models.CharField(max_length=40), default=list, blank=True)
     graph = models.CharField(
-        max_length=60, blank=True, help_text="A persona whose knowledge graph it has; empty: the person's own."
+        max_length=60, blank=True, help_text="The persona whose knowledge graph it uses. Empty: the person's own graph."
     )
     calls_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
     writes_per_day = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
-    prefix = models.CharField(max_length=12, editable=False, help_text="Its first characters, to tell tokens apart.")
+    prefix = models.CharField(max_length=12, editable=False, help_text="The first characters, to recognize the token.")
     digest = models.CharField(max_length=64, unique=True, editable=False)  # SHA-256; the token has 256 random bits
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -105,7 +105,7 @@ class ApiToken(models.Model):
 
 
 class AuditEvent(models.Model):
-    """One call at one door: who, what, how it went. Long texts and secrets are redacted before they get here."""
+    """One call through one channel: caller, tool and outcome. audit.record() redacts long texts and secrets."""
 
     class Outcome(models.TextChoices):
         OK = "ok", "OK"
@@ -125,17 +125,17 @@ class AuditEvent(models.Model):
     request_chars = models.PositiveIntegerField(default=0)
     response_chars = models.PositiveIntegerField(default=0)
     arguments = models.JSONField(default=dict)
-    context_ms = models.FloatField(default=0, help_text="What looking up memories that came along took.")
-    context_count = models.PositiveIntegerField(default=0, help_text="Memories that came along.")
-    record_ids = ArrayField(models.UUIDField(), default=list, help_text="Memories named in the call or its answer.")
+    context_ms = models.FloatField(default=0, help_text="Milliseconds spent on automatic context.")
+    context_count = models.PositiveIntegerField(default=0, help_text="Memories attached to the response.")
+    record_ids = ArrayField(models.UUIDField(), default=list, help_text="Memories named in the call or its response.")
 
     class Meta:
         ordering = ["-at"]
         indexes = [
             models.Index(fields=["-at"], name="audit_newest"),
-            models.Index(fields=["email", "-at"], name="audit_of_person"),  # Activity
+            models.Index(fields=["email", "-at"], name="audit_of_person"),  # the Activity page
             models.Index(fields=["tool", "-at"], name="audit_of_tool"),
-            GinIndex(fields=["record_ids"], name="audit_of_record"),  # erase
+            GinIndex(fields=["record_ids"], name="audit_of_record"),  # erasure of a memory
         ]
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ class AuditEvent(models.Model):
 
 
 class CallWindow(models.Model):
-    """How many calls a limit has counted in one window of time. Derived; gone a day later."""
+    """Number of calls counted by one rate limit in one time window. Deleted two days later."""
 
     key = models.CharField(max_length=200)
     starts_at = models.DateTimeField()
@@ -158,7 +158,7 @@ class CallWindow(models.Model):
 
 
 class Notification(models.Model):
-    """News for one person about one memory or insight; its text is read where it is shown."""
+    """A notification of one person about one memory or insight, without its text (see notifications/inbox.py)."""
 
     person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="notifications")
     kind = models.CharField(max_length=20)
@@ -173,7 +173,7 @@ class Notification(models.Model):
         indexes = [
             models.Index(fields=["person", "-at"], name="notification_of_person"),
             models.Index(fields=["person"], condition=Q(read_at=None), name="notification_unread"),  # the bell
-            models.Index(fields=["record_id"], name="notification_about"),  # erase
+            models.Index(fields=["record_id"], name="notification_about"),  # erasure of a memory
         ]
 
     def __str__(self) -> str:
@@ -181,12 +181,12 @@ class Notification(models.Model):
 
 
 class SavedView(models.Model):
-    """A list under filters, by a name of one's own; it stands in the navigation with its count."""
+    """A filtered list that a person has named. The navigation shows it with its number of rows."""
 
     person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views")
     name = models.CharField(max_length=60)
-    page = models.CharField(max_length=60, help_text="Which list.")
-    query = models.CharField(max_length=2000, help_text="Its filters, as in the address.")
+    page = models.CharField(max_length=60, help_text="The list that the view belongs to.")
+    query = models.CharField(max_length=2000, help_text="The filters, as in the URL.")
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -199,12 +199,12 @@ class SavedView(models.Model):
 
 
 class Webhook(models.Model):
-    """Where a persona's channel hears how much waits."""
+    """The URL to which the numbers of a persona's waiting reviews are posted."""
 
     persona = models.OneToOneField("memories.Persona", on_delete=models.CASCADE, related_name="webhook")
     url = models.CharField(max_length=500)
     is_on = models.BooleanField("on", default=True)
-    last_counts = models.JSONField(default=dict, editable=False, help_text="The counts that were sent last.")
+    last_counts = models.JSONField(default=dict, editable=False, help_text="The counts that were last sent.")
     sent_at = models.DateTimeField(null=True, blank=True, editable=False)
     tried_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_error = models.CharField(max_length=500, blank=True, editable=False)

@@ -1,4 +1,4 @@
-"""What this app does when something happens in another one."""
+"""Signal receivers: audit of sign-ins, schedules and group permissions after a migration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def note_sign_out(sender: object, user: User | None, **extra: Any) -> None:
 
 @receiver(user_login_failed)
 def note_failed_sign_in(sender: object, credentials: Mapping[str, Any], **extra: Any) -> None:
-    """Whoever tried; what was typed as an address is kept only where it is one, as it may be a password."""
+    # people sometimes type their password into the address field, so only e-mail addresses are stored
     address = str(credentials.get("username") or "").strip().lower()
     _note_account("sign-in", AuditEvent.Outcome.REFUSED, address if "@" in address else "", "wrong password or address")
 
@@ -59,8 +59,8 @@ def update_background_tasks(sender: Any, **extra: Any) -> None:
 
 
 @receiver(post_migrate)
-def let_curators_look(sender: Any, **extra: Any) -> None:
-    """The group Curators may review, and look at what review is about. Permissions exist once all apps migrated."""
+def grant_curator_permissions(sender: Any, **extra: Any) -> None:
+    # called after the migrations of each app: the permissions of an app exist only once it has been migrated
     permissions = Permission.objects.filter(
         Q(codename__startswith="view_", content_type__app_label__in=["memories", "knowledge"]) | Q(codename="curate")
     )
@@ -68,7 +68,8 @@ def let_curators_look(sender: Any, **extra: Any) -> None:
     group.permissions.add(*permissions)
 
 
-OPERATED = {
+# none of them gives access to memories
+OPERATOR_PERMISSIONS = {
     "memories": ("view_persona", "add_persona", "change_persona", "view_indexjob"),
     "analysis": ("view_declaredsource", "add_declaredsource", "change_declaredsource", "delete_declaredsource"),
     "memory_project": (
@@ -78,10 +79,9 @@ OPERATED = {
 
 
 @receiver(post_migrate)
-def let_operators_operate(sender: Any, **extra: Any) -> None:
-    """The group Operators sees to personas, sources, channels and the index, and to nobody's memories."""
+def grant_operator_permissions(sender: Any, **extra: Any) -> None:
     rule = Q()
-    for label, codenames in OPERATED.items():
+    for label, codenames in OPERATOR_PERMISSIONS.items():
         rule |= Q(content_type__app_label=label, codename__in=codenames)
     group, _ = Group.objects.get_or_create(name=OPERATORS)
     group.permissions.add(*Permission.objects.filter(rule))

@@ -1,4 +1,4 @@
-"""Deletion of rows that are only kept for a while: audit events, counters, notifications."""
+"""Deletion of expired rows: audit events, counters, notifications."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from django.utils import timezone
 from knowledge.insights.sql_corrections import WITHIN
 from knowledge.models import FailedCall
 from memories.models import Impression
-from memories.retrieval.impressions import KEPT_DAYS as SHOWING_DAYS
+from memories.retrieval.impressions import KEPT_DAYS as IMPRESSION_DAYS
 from memory_project.models import AuditEvent, CallWindow, Notification
 from memory_project.notifications.inbox import KEPT_DAYS as NOTIFICATION_DAYS
 
-BATCH_SIZE = 5_000  # rows deleted by one statement, so that no lock is held for long
+BATCH_SIZE = 5_000  # rows deleted by one statement; small, so that no lock is held for long
 
 
 @dataclass(frozen=True)
 class Retention:
-    """Rows whose `column` (a time) is older than `age` are deleted; with an age of 0 they are kept for ever."""
+    """A table whose rows are deleted once the time in `column` is older than `age`. An age of 0 keeps them forever."""
 
     model: type[Model]
     column: str
@@ -33,13 +33,13 @@ def retentions() -> list[Retention]:
         Retention(AuditEvent, "at", timedelta(days=settings.AUDIT_RETENTION_DAYS)),
         Retention(CallWindow, "starts_at", timedelta(days=2)),  # the longest window is a day
         Retention(Notification, "at", timedelta(days=NOTIFICATION_DAYS)),
-        Retention(Impression, "at", timedelta(days=SHOWING_DAYS)),
+        Retention(Impression, "at", timedelta(days=IMPRESSION_DAYS)),
         Retention(FailedCall, "at", WITHIN),
     ]
 
 
 def delete_expired_rows() -> dict[str, int]:
-    """Return the number of deleted rows by table, without tables of which nothing was deleted."""
+    """Delete expired rows. Returns the number of deleted rows by table, for tables with any."""
     counts = {retention.model._meta.db_table: _delete_expired(retention) for retention in retentions()}
     return {table: count for table, count in counts.items() if count}
 

@@ -1,7 +1,7 @@
-"""Schedules of background tasks, kept in step with the code after every migration.
+"""Schedules of background tasks, updated after every migration.
 
-django-q stores dotted paths of functions. When a function moves, stored schedules and tasks that an earlier version has
-queued have to follow, or they fail at every run.
+django-q stores dotted paths of functions. When a function moves, the paths in stored schedules and in tasks queued by
+an earlier version must be updated, or the tasks fail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.db.models import Q
 from django_q.signing import SignedPackage
 
 APPS = ("memories", "analysis", "knowledge", "memory_project")
-# Functions that earlier versions queued under another path. Scheduled functions need no entry.
+# Old → new paths of functions that earlier versions have queued. Scheduled functions need no entry.
 RENAMED_TASKS = {
     "knowledge.tasks.ground": "knowledge.tasks.take_baselines",
     "knowledge.graph.tasks.count_uses": "knowledge.graph.tasks.count_accesses",
@@ -47,22 +47,22 @@ def schedules() -> dict[str, tuple[str, int]]:
 
 
 def update_schedules() -> None:
-    """Create, update and delete schedules so that the table lists exactly `schedules()`, however often this runs.
+    """Create, update and delete schedules so that the table contains exactly `schedules()`. Safe to repeat.
 
-    Schedules of functions outside of our apps are an operator's own and stay.
+    Schedules of functions outside our apps were added by an operator and stay.
     """
     Schedule = apps.get_model("django_q", "Schedule")
     for name, (function, minutes) in schedules().items():
         values: dict[str, Any] = {"func": function, "schedule_type": "I", "minutes": minutes, "repeats": -1}
         Schedule.objects.update_or_create(name=name, defaults=values)
-    ours = Q()
+    our_functions = Q()
     for app in APPS:
-        ours |= Q(func__startswith=f"{app}.")
-    Schedule.objects.filter(ours).exclude(name__in=schedules()).delete()
+        our_functions |= Q(func__startswith=f"{app}.")
+    Schedule.objects.filter(our_functions).exclude(name__in=schedules()).delete()
 
 
 def rename_queued_tasks() -> None:
-    """Give tasks that an earlier version has queued the present paths of their functions."""
+    """Update the function paths of queued tasks by RENAMED_TASKS."""
     OrmQ = apps.get_model("django_q", "OrmQ")
     for row in OrmQ.objects.all():
         task = row.task

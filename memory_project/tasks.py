@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from memory_project import retention
-from memory_project.notifications import digest, inbox, webhooks
+from memory_project.notifications import digest_and_alerts, inbox, webhooks
 
 
 def delete_expired_rows() -> str:
@@ -10,11 +10,11 @@ def delete_expired_rows() -> str:
 
 
 def send_digest() -> str:
-    return digest.send_digest()
+    return digest_and_alerts.send_digest()
 
 
 def alert_about_reviews() -> str:
-    return digest.alert_about_reviews()
+    return digest_and_alerts.alert_about_reviews()
 
 
 def send_webhooks() -> str:

@@ -1,4 +1,4 @@
-"""Django alone, for servers that speak WSGI. MCP over HTTP needs asgi.py, or `manage.py mcp --transport http`."""
+"""The WSGI application, without MCP over HTTP, which needs asgi.py or `manage.py mcp --transport http`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether others than this machine's own users can reach the server, and what must not be so then."""
+"""Checks for a server that other machines can reach."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memory_project.models import User
 
 
 def is_public(host: str, url: str) -> bool:
-    """`host` is listened on, `url` is the address that people use."""
+    """Return whether other machines can reach a server that listens on `host` and is used under `url`."""
     return not (is_loopback(host) and is_loopback(urlsplit(url).hostname or ""))
 
 
@@ -25,6 +25,6 @@ def is_loopback(host: str) -> bool:
 
 
 def open_demo_accounts() -> list[str]:
-    """Demo accounts that can be signed in to with the password that everybody can read in the source."""
+    """Return the e-mail addresses of active demo accounts that still have the password published in the source."""
     people = User.objects.filter(email__in=[address(login) for login in PEOPLE], is_active=True)
     return [person.email for person in people if person.check_password(PASSWORD)]

@@ -1,4 +1,4 @@
-"""People: invited, given a new start when they forgot their password, and their things handed over when they leave."""
+"""Management of accounts: invitations, rights, password links, deactivation and offboarding."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ from memory_project.models import User
 from memory_project.notifications import mail
 
 CURATORS, OPERATORS = "Curators", "Operators"
-GROUPS = {"curator": CURATORS, "operator": OPERATORS}  # the groups of those who look into the admin
+GROUPS = {"curator": CURATORS, "operator": OPERATORS}  # right → Django group; members may use the admin
 
 
 def invite(
     *, caller: Caller, email: str, name: str = "", personas: Sequence[str] = (), rights: Sequence[str] = ()
 ) -> tuple[User, str, bool]:
-    """A new account without password: the account, the link that sets one, and whether it was sent by e-mail."""
+    """Create an account without a password.
+
+    Returns the account, the link for setting a password, and whether the link was sent by e-mail.
+    """
     _require_admin(caller)
     address = validate(Annotated[str, Text(3, 254)], email, "email").lower()
     try:
@@ -52,7 +55,7 @@ def invite(
             set_personas(user, rows)
             give_rights(user, rights)
     except IntegrityError:
-        raise Conflict("has an account already", field="email") from None
+        raise Conflict("already has an account", field="email") from None
     link = start_link(user)
     is_sent = mail.send(
         [address], "You are invited to Commonplace", "mail/invitation.txt", {"link": link, "by": caller.email}
@@ -61,7 +64,7 @@ def invite(
 
 
 def set_personas(user: User, personas: Sequence[Persona]) -> None:
-    """The first is the default one, unless the person has a default among them."""
+    """Replace a user's personas. The default stays if it is among them, otherwise the first becomes the default."""
     current = PersonaMembership.objects.filter(user=user, is_default=True, persona__in=personas).first()
     default = current.persona_id if current else next((persona.pk for persona in personas), None)
     PersonaMembership.objects.filter(user=user).exclude(persona__in=personas).delete()
@@ -73,7 +76,10 @@ def set_personas(user: User, personas: Sequence[Persona]) -> None:
 
 
 def give_rights(user: User, rights: Sequence[str]) -> None:
-    """Curators review, apply and roll back; operators see to how the installation works. Both look into the admin."""
+    """Replace a user's rights. `rights` are keys of GROUPS.
+
+    Curators review insights and apply or roll back changesets. Operators manage the installation.
+    """
     if unknown := set(rights) - set(GROUPS):
         raise Invalid(f"{sorted(unknown)[0][:40]!r} is unknown", field="rights", allowed=", ".join(GROUPS))
     for right, name in GROUPS.items():
@@ -100,60 +106,64 @@ def change(*, caller: Caller, person: User, personas: Sequence[str], rights: Seq
 
 
 def start_link(user: User) -> str:
-    """Where the person sets a password: valid once, for PASSWORD_RESET_TIMEOUT seconds."""
+    """Return a link for setting a password. It works once, within PASSWORD_RESET_TIMEOUT seconds."""
     uid = urlsafe_base64_encode(force_bytes(user.pk))
     path = reverse("password_reset_confirm", args=[uid, default_token_generator.make_token(user)])
     return f"{settings.COMMONPLACE_URL}{path}"
 
 
 def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
-    """A new link for somebody who can't sign in, and whether it was sent."""
+    """Return a new password link for a user, and whether it was sent by e-mail."""
     _require_admin(caller)
     if not person.is_active:
-        raise Conflict("is switched off", field="person")
+        raise Conflict("is deactivated", field="person")
     link = start_link(person)
     return link, mail.send([person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email})
 
 
 def offboard(*, caller: Caller, person: User, to: str) -> int:
-    """Somebody leaves: the memories go to a colleague, tokens end, the account is switched off. Returns how many
-    memories moved; `take_back` moves them back."""
+    """Transfer a user's memories to a colleague, revoke the user's tokens and deactivate the account.
+
+    Returns the number of transferred memories. `undo_offboarding` reverses the transfer.
+    """
     _require_admin(caller)
-    heir = User.objects.filter(email=to.strip().lower(), is_active=True).first()
-    if heir is None:
+    new_owner = User.objects.filter(email=to.strip().lower(), is_active=True).first()
+    if new_owner is None:
         raise NotFound("there is no active person with this e-mail address", field="to")
     if person.email == caller.email:
-        raise Conflict("is yourself: ask another admin", field="person")
+        raise Conflict("is your own account: ask another admin", field="person")
     with transaction.atomic():
-        moved = move_ownership(caller=caller, old=person.email, new=heir.email)
+        moved = move_ownership(caller=caller, old=person.email, new=new_owner.email)
         deactivate(caller=caller, person=person)
     return moved
 
 
 def list_transfers(person: User) -> list[tuple[str, int]]:
-    """Who has memories that this person handed over, and how many."""
+    """Return (e-mail address, number of memories) of each user who holds memories transferred from this person."""
     rows = MemoryRecord.objects.filter(metadata__legacy_created_by=person.email).exclude(created_by=person.email)
-    return list(rows.order_by().values_list("created_by").annotate(n=Count("pk")).order_by("created_by"))
+    return list(rows.order_by().values_list("created_by").annotate(count=Count("pk")).order_by("created_by"))
 
 
 def undo_offboarding(*, caller: Caller, person: User) -> int:
-    """Undoes a hand-over: the memories come back, and the account works again; tokens have to be made anew. Returns how
-    many memories moved."""
+    """Transfer the user's memories back and reactivate the account. The revoked tokens stay revoked.
+
+    Returns the number of memories transferred back.
+    """
     _require_admin(caller)
     with transaction.atomic():
-        heirs = list_transfers(person)
-        if not heirs:
-            raise Conflict("has handed nothing over that others still hold", field="person")
-        moved = sum(move_ownership(caller=caller, old=heir, new=person.email) for heir, _ in heirs)
+        transfers = list_transfers(person)
+        if not transfers:
+            raise Conflict("has no transferred memories to take back", field="person")
+        moved = sum(move_ownership(caller=caller, old=holder, new=person.email) for holder, _ in transfers)
         activate(caller=caller, person=person)
     return moved
 
 
 def deactivate(*, caller: Caller, person: User) -> None:
-    """Ends sign-in and tokens at once; what the person wrote stays."""
+    """Block sign-in and revoke all tokens of a user. The user's memories stay."""
     _require_admin(caller)
     if person.email == caller.email:
-        raise Conflict("is yourself: ask another admin", field="person")
+        raise Conflict("is your own account: ask another admin", field="person")
     with transaction.atomic():
         User.objects.filter(pk=person.pk).update(is_active=False)
         revoke_all(caller=caller, user=person)
@@ -165,26 +175,26 @@ def activate(*, caller: Caller, person: User) -> None:
 
 
 def end_sessions(*, caller: Caller, person: User) -> None:
-    """Signs the person out in every browser at once; for oneself, or by an admin."""
+    """Sign a user out in every browser. Raises Forbidden unless the caller is this user or an admin."""
     if not caller.can_edit_for(person.email):
-        raise Forbidden("only an admin ends the sessions of others")
+        raise Forbidden("only admins can end the sessions of other people")
     User.objects.filter(pk=person.pk).update(session_generation=F("session_generation") + 1)
     person.refresh_from_db()
 
 
 def set_time_zone(*, caller: Caller, name: str) -> None:
-    """The zone that times are shown in to the caller; empty: as their browser has it."""
+    """Set the time zone of the caller's pages; an empty name means the browser's time zone."""
     if name and name not in available_timezones():
         raise Invalid(f"{name[:64]!r} is unknown", field="time_zone", allowed="names like Europe/Zurich, or empty")
     User.objects.filter(email=caller.email).update(time_zone=name)
 
 
 def attempted_address(request: HttpRequest, credentials: Mapping[str, Any] | None = None) -> str:
-    """The address that somebody tries to sign in with, in the one spelling that attempts are counted under."""
+    """Return the normalized e-mail address of a sign-in attempt, by which django-axes counts failures."""
     address = (credentials or {}).get("username") or request.POST.get("username") or ""
     return str(address).strip().lower()[:254]
 
 
 def _require_admin(caller: Caller) -> None:
     if not caller.is_admin:
-        raise Forbidden("only an admin sees to people")
+        raise Forbidden("only admins can manage people")

@@ -1,4 +1,4 @@
-"""API tokens: made, checked, revoked. The token itself is shown once and never stored."""
+"""API tokens. A token is shown once and only its hash is stored."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from memory_project.models import ApiToken, User
 
 PREFIX = "cpl_"
 RIGHTS = (ACT_FOR_USERS, WIPE)
-LIFETIMES = {30: "30 days", 90: "90 days", 365: "a year"}  # days; what the Connect page offers
+LIFETIMES = {30: "30 days", 90: "90 days", 365: "a year"}  # in days; the choices on the Connect page
 DEFAULT_DAYS = 90
-LAST_USED_STEP = timedelta(minutes=1)  # how often use is written down: not at every call
+LAST_USED_STEP = timedelta(minutes=1)  # `last_used_at` is updated at most this often, not at every call
 
 
 def create_token(
@@ -40,14 +40,17 @@ def create_token(
     calls_per_minute: int | None = None,
     writes_per_day: int | None = None,
 ) -> tuple[ApiToken, str]:
-    """A new token of this person, and its text, which is not kept. For oneself, or by an admin for others."""
+    """Create a token for `user` and return it with its text, which is not stored.
+
+    Raises Forbidden if the caller is neither this user nor an admin, or gives the token rights without being an admin.
+    """
     if not caller.can_edit_for(user.email):
-        raise Forbidden("only an admin makes tokens for others")
+        raise Forbidden("only admins can create tokens for other people")
     if rights and not caller.is_admin:
-        raise Forbidden("only an admin gives rights to a token", field="rights")
+        raise Forbidden("only admins can give rights to a token", field="rights")
     for right in rights:
         check_choice("rights", right, RIGHTS)
-    build_caller(user, channel="token", persona=persona)  # refuses a persona that the person does not hold
+    build_caller(user, channel="token", persona=persona)  # raises Forbidden unless the user holds the persona
     if graph:
         build_caller(user, channel="token", persona=graph)
     if expires_at and expires_at <= timezone.now():
@@ -69,31 +72,29 @@ def create_token(
 
 
 def expiry(days: int) -> datetime | None:
-    """When a token made now ends; 0 days: never."""
     return timezone.now() + timedelta(days=days) if days else None
 
 
 def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
-    """Ends a token at once. Revoking twice changes nothing."""
+    """Revoke a token of the caller, or of anyone if the caller is an admin. Revoking it again changes nothing."""
     condition = Q() if caller.is_admin else Q(user__email=caller.email)
     token = ApiToken.objects.filter(condition, pk=token_id).first()
     if token is None:
-        raise NotFound("no such token of yours", field="token")
+        raise NotFound("you have no such token", field="token")
     ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
     token.refresh_from_db()
     return token
 
 
 def revoke_all(*, caller: Caller, user: User) -> int:
-    """Ends every token of a person at once; returns how many were in use."""
     if not caller.can_edit_for(user.email):
-        raise Forbidden("only an admin revokes the tokens of others")
-    ended: int = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
-    return ended
+        raise Forbidden("only admins can revoke the tokens of other people")
+    revoked: int = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
+    return revoked
 
 
 def find_token(text: str) -> ApiToken | None:
-    """The usable token with this text; notes that it was used."""
+    """Return the valid token with this text, or None, and record that it was used."""
     if not text.startswith(PREFIX):
         return None
     token = ApiToken.objects.select_related("user").filter(digest=digest(text)).first()
@@ -106,20 +107,17 @@ def find_token(text: str) -> ApiToken | None:
 
 
 def digest(text: str) -> str:
-    """SHA-256: enough for 256 random bits, which nobody can guess their way to."""
+    # a plain hash suffices: a token has 256 random bits, so guessing is hopeless, unlike with a password
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def bearer(header: bytes | str) -> str:
-    """The token in an Authorization header, or nothing."""
     text = header.decode("latin-1") if isinstance(header, bytes) else header
     scheme, _, token = text.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 class BearerAuthentication(BaseAuthentication):
-    """`Authorization: Bearer cpl_…` for the REST API."""
-
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         text = bearer(get_authorization_header(request))
         if not text:

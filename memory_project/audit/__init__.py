@@ -1,4 +1,7 @@
-"""What is written down of a call: who, what, how it went, and its arguments without secrets and long texts."""
+"""The audit log: caller, tool, outcome and arguments of each call.
+
+Secrets are masked, and long texts are replaced by their length.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from memories.database import prepared_statements
 from memories.identity.caller import Caller
 from memory_project.models import AuditEvent
 
-MAX_TEXT = 200  # longer texts are noted by their length
-# What people or agents said is never kept here: erasing a memory must leave nothing, also of a call that failed.
-SAID = frozenset(
+MAX_TEXT = 200  # characters; a longer text is replaced by its length
+# Arguments with what people or agents wrote. They are never stored, because erasing a memory must leave no copy of it,
+# not even in the event of a failed call.
+CONTENT_KEYS = frozenset(
     {"content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response"}
 )
 SECRET = re.compile(r"pass(word|wd)?|secret|token|api_?key|authorization|credential", re.IGNORECASE)
@@ -24,7 +28,7 @@ MAX_DEPTH = 6
 
 
 def redacted(value: Any, depth: int = 0) -> Any:
-    """The value with secrets masked and long texts replaced by their length."""
+    """Return the value with secrets masked and long texts replaced by their length, cut to MAX_DEPTH and 50 items."""
     if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, Mapping):
@@ -42,18 +46,18 @@ def redacted(value: Any, depth: int = 0) -> Any:
 def _redacted_item(key: str, item: Any, depth: int) -> Any:
     if SECRET.search(key):
         return "[secret]"
-    if key in SAID and isinstance(item, str):
+    if key in CONTENT_KEYS and isinstance(item, str):
         return f"[{len(item)} characters]"
     return redacted(item, depth + 1)
 
 
 def _clean(text: str) -> str:
-    """Without what jsonb can't hold."""
+    """Replace NUL and unpaired surrogates, which jsonb can't store."""
     return text.replace("\x00", "�").encode(errors="replace").decode()
 
 
 def named_records(*values: Any) -> list[UUID]:
-    """Ids of memories that a call or its answer names, so that erasing one finds what was written about it."""
+    """Return the ids of the memories named in a call or its response. Erasing a memory finds its events by them."""
     ids: set[UUID] = set()
     for value in values:
         if isinstance(value, Mapping):
@@ -82,8 +86,11 @@ def record(
     shown_ids: Sequence[UUID] = (),
     only_read: bool = False,
 ) -> None:
-    """`door` and `email` are for calls that have no caller: nobody signed in, or not yet. Of a call that `only_read`
-    the entry is committed without waiting for the disk."""
+    """Store an audit event.
+
+    `channel` and `email` describe a call that has no caller, such as a sign-in. The event of a call that `only_read` is
+    committed asynchronously: a crash may lose it, but the call need not wait for the disk.
+    """
     event = AuditEvent(
         email=caller.email if caller else email[:254],
         persona=caller.persona if caller else "",

@@ -1,4 +1,4 @@
-"""When somebody was here last, as the audit of their calls tells."""
+"""The time of a user's previous visit, derived from the audit log."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from django.utils import timezone
 from memories.identity.caller import Caller
 from memory_project.models import AuditEvent
 
-PAUSE = timedelta(minutes=30)  # without a call: the visit has ended
-LOOKED_BACK = timedelta(days=30)
-FIRST_VISIT = timedelta(days=7)  # how far back news goes for who was not here in all that time
+PAUSE = timedelta(minutes=30)  # a visit ends after this time without a call
+SEARCH_SPAN = timedelta(days=30)  # how far back the audit log is searched
+FIRST_VISIT = timedelta(days=7)  # how far back news goes for a user without a visit in SEARCH_SPAN
 
 
 def last_visit(caller: Caller) -> datetime:
-    """The last call before the visit that is going on."""
+    """Return the time of the last call before the current visit."""
     now = timezone.now()
-    calls = AuditEvent.objects.filter(email=caller.email, at__gt=now - LOOKED_BACK).order_by()
+    calls = AuditEvent.objects.filter(email=caller.email, at__gt=now - SEARCH_SPAN).order_by()
     following = Coalesce(Window(Lead("at"), order_by=F("at").asc()), Now())
     ends = calls.annotate(following=following).filter(following__gte=F("at") + PAUSE)
     end: datetime | None = ends.aggregate(at=Max("at"))["at"]

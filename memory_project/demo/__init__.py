@@ -1,6 +1,6 @@
-"""Demo content: a fictional retailer, its people, and what they have learned in seven months.
+"""Demo content: a fictional retailer, its people, and their memories of seven months.
 
-Written through the services, so that it looks as real content does. Running it again adds what is missing.
+It is created through the services, so that it looks like real content. Loading it again adds only what is missing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PERSONAS = {
     "sales-analytics": ("Sales analytics", "Revenue, customers, stores and the web shop."),
     "supply-chain": ("Supply chain", "Stock, suppliers and shipments."),
 }
-# name, personas (the first is the default), what else they are
+# login → name, personas (the first is the default), role
 PEOPLE: dict[str, tuple[str, list[str], str]] = {
     "maya": ("Maya Okafor", ["sales-analytics"], "analyst"),
     "jonas": ("Jonas Lindqvist", ["supply-chain"], "analyst"),
@@ -53,8 +53,8 @@ FINDINGS: list[dict[str, Any]] = [
     {"finding": "Preferences are hardly ever remembered; plain knowledge is three quarters of all.", "category": "gap"},
     {"finding": "What goes stale first are notes about data quality that name a column.", "category": "quality_issue"},
 ]
-NEWS = 2  # unread entries that each person begins with
-MARK = "demo"  # the key in metadata that tells demo content, with its line's number
+UNREAD_NOTIFICATIONS = 2  # per person
+MARK = "demo"  # metadata key of demo memories; its value is the line number in memories.jsonl
 
 
 def address(login: str) -> str:
@@ -62,7 +62,6 @@ def address(login: str) -> str:
 
 
 def dataset(name: str) -> str:
-    """The URN of a data set of the demo catalog."""
     platform, key = ("oracle", name) if name.startswith("pos.") else ("snowflake", f"fernhill.{name}")
     return f"urn:li:dataset:(urn:li:dataPlatform:{platform},{key},PROD)"
 
@@ -91,7 +90,7 @@ def make_people() -> dict[str, User]:
 
 
 def make_memories(people: dict[str, User]) -> Iterator[bool]:
-    """Writes line by line; yields whether each was new."""
+    """Create the memories of memories.jsonl one by one, yielding for each whether it is new."""
     callers = {login: build_caller(user, channel="demo") for login, user in people.items()}
     rows = [json.loads(line) for line in (FOLDER / "memories.jsonl").read_text().splitlines()]
     records = {
@@ -99,7 +98,7 @@ def make_memories(people: dict[str, User]) -> Iterator[bool]:
         for record in MemoryRecord.objects.filter(metadata__has_key=MARK).only("pk", "metadata")
     }
     keyed_records: dict[str, MemoryRecord] = {}
-    # What corrects comes after what it corrects, whatever the order of the lines.
+    # Oldest first, so that a correction follows the memory it corrects.
     for number, row in sorted(enumerate(rows), key=lambda item: -item[1]["days_ago"]):
         record = records.get(number)
         if new := record is None:
@@ -111,13 +110,11 @@ def make_memories(people: dict[str, User]) -> Iterator[bool]:
 
 
 def load_demo_catalog() -> int:
-    """The retailer's data sets; returns how many aspects were new."""
     counts = list(metadata_files.load(metadata_files.read_file(FOLDER / "catalog.json")))
     return counts[-1].writes if counts else 0
 
 
 def make_insights(people: dict[str, User]) -> int:
-    """Proposals in every state of review. Those that are there are left as they are."""
     callers = {login: build_caller(user, channel="demo") for login, user in people.items()}
     curator, new = callers["priya"], 0
     for row in json.loads((FOLDER / "insights.json").read_text()):
@@ -155,16 +152,15 @@ def make_insights(people: dict[str, User]) -> int:
     return new
 
 
-def read_old_news(people: dict[str, User]) -> None:
-    """Seven months came at once: all but the newest news were read long ago."""
+def mark_old_notifications_read(people: dict[str, User]) -> None:
+    """Leave only the newest notifications of each person unread, as if the older ones were months old."""
     for user in people.values():
         caller = build_caller(user, channel="demo")
-        for pk in user.notifications.order_by("-at", "-pk").values_list("pk", flat=True)[NEWS:]:
+        for pk in user.notifications.order_by("-at", "-pk").values_list("pk", flat=True)[UNREAD_NOTIFICATIONS:]:
             inbox.mark_read(caller=caller, notice_id=pk)
 
 
 def make_analyses(people: dict[str, User]) -> int:
-    """An analysis of one's own memories, with findings that stay; left alone where there is one."""
     count = 0
     for login in ("maya", "sam"):
         caller = build_caller(people[login], channel="demo")
@@ -192,15 +188,14 @@ def _write(caller: Caller, row: dict[str, Any], number: int, keyed_records: dict
             for name, column in row.get("columns", [])
         ],
         "metadata": {MARK: number},
-        "created_at": _moment(row["days_ago"], number),
     }
+    created_at = _moment(row["days_ago"], number)
     if corrected := row.get("corrects"):
-        record = services.supersede(
-            Supersede.read({"record_id": keyed_records[corrected].pk, "reason": "we looked again", **fields}),
-            caller=caller,
-        ).record
+        correction = Supersede.read({"record_id": keyed_records[corrected].pk, "reason": "we looked again", **fields})
+        record = services.supersede(correction, caller=caller, created_at=created_at).record
     else:
-        record = services.remember(Remember.read({"source": row.get("source", "user"), **fields}), caller=caller).record
+        fact = Remember.read({"source": row.get("source", "user"), **fields})
+        record = services.remember(fact, caller=caller, created_at=created_at).record
     if reason := row.get("stale"):
         services.mark_stale(caller=system_caller(), record_id=record.pk, reason=reason)
     if row.get("forgotten"):
@@ -211,6 +206,6 @@ def _write(caller: Caller, row: dict[str, Any], number: int, keyed_records: dict
 
 
 def _moment(days_ago: int, number: int) -> datetime:
-    """Working hours, spread so that no two memories share a time."""
+    """Return a time during working hours, different for each memory."""
     day = timezone.now().replace(hour=8, minute=0, second=0, microsecond=0) - timedelta(days=days_ago)
     return day + timedelta(minutes=(number * 37) % 540)

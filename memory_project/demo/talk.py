@@ -1,4 +1,4 @@
-"""A conversation and a knowledge graph for the people of the demo."""
+"""Demo conversations and knowledge graphs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ RELATIONS = [
 
 
 def make_conversation(caller: Caller) -> None:
-    """Left alone where there is one."""
     if MemoryRecord.objects.filter(created_by=caller.email, conversation_id=CONVERSATION).exists():
         return
     messages = [{"role": role, "content": text} for role, text in MESSAGES]
@@ -50,7 +49,6 @@ def make_conversation(caller: Caller) -> None:
 
 
 def make_graph(caller: Caller) -> None:
-    """Left alone where there is one."""
     if Graph.objects.filter(created_by=caller.email).exists():
         return
     create_entities(CreateEntities.read({"entities": ENTITIES}), caller=caller)

@@ -1,4 +1,4 @@
-"""The demo's warehouse: a DuckDB file with the tables of the demo catalog, to be asked by query_sql."""
+"""The demo warehouse: a DuckDB file with the tables of the demo catalog, for query_sql."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.conf import settings
 
 from analysis.models import DeclaredSource
 
-FILE = "fernhill.duckdb"  # DuckDB calls the catalog after it: fernhill.sales.orders
+FILE = "fernhill.duckdb"  # DuckDB names the catalog after the file: fernhill.sales.orders
 ROWS = 400
 FIRST_DAY = date(2026, 1, 1)
 SOURCE = f"""kind = "sql"
@@ -30,7 +30,7 @@ CHOICES = {
 
 
 def tables(catalog: Path) -> dict[str, list[tuple[str, str]]]:
-    """Table → columns with their types, of the data sets of the demo catalog that live in the warehouse."""
+    """Return (name, DuckDB type) of the columns of each Snowflake table in the demo catalog."""
     columns: dict[str, list[tuple[str, str]]] = {}
     for row in json.loads(catalog.read_text()):
         if row["aspectName"] == "schemaMetadata" and "snowflake" in row["entityUrn"]:
@@ -42,8 +42,8 @@ def tables(catalog: Path) -> dict[str, list[tuple[str, str]]]:
 
 
 def make(catalog: Path) -> bool:
-    """Writes the file and declares it; whether there was none before."""
-    import duckdb  # noqa: PLC0415 - the demo alone writes one
+    """Create the file and declare it as a source. Returns False if the file already existed."""
+    import duckdb  # noqa: PLC0415 - only used for the demo
 
     folder = Path(settings.ANALYSIS_FILES)
     if (folder / FILE).exists():

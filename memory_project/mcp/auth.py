@@ -1,6 +1,6 @@
-"""Who is calling over HTTP: a bearer token, checked before the protocol sees the request.
+"""Bearer-token authentication of MCP over HTTP, before the request reaches the SDK.
 
-No OAuth metadata is advertised: there is no authorization server to send a client to.
+No OAuth metadata is advertised, because there is no authorization server.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from memory_project.accounts.tokens import bearer, find_token
 from memory_project.mcp.toolsets import DENIED_KEY
 
 SCOPE_KEY = "commonplace.caller"
-MAX_SESSION = 120  # characters of a session's name
+MAX_SESSION = 120  # characters of an MCP session id
 
 
 class RequireToken:
-    """ASGI middleware: puts the Caller into the scope, or answers 401 in one JSON line."""
+    """ASGI middleware that puts the Caller into the scope, or responds with status 401 and a JSON error."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -36,16 +36,16 @@ class RequireToken:
         text = bearer(Headers(scope=scope).get("authorization", ""))
         session = Headers(scope=scope).get("mcp-session-id", "")
         try:
-            caller = await sync_to_async(caller_with, thread_sensitive=False)(text, session)
+            caller = await sync_to_async(caller_for_token, thread_sensitive=False)(text, session)
         except Forbidden as error:
             return await self._refuse(error.message, scope, receive, send)
-        except DomainError as error:  # the database is away
+        except DomainError as error:  # the database is unavailable
             body = {"error": error.message, "code": error.code}
             return await JSONResponse(body, status_code=error.status)(scope, receive, send)
         if caller is None:
-            fault = "this token is unknown, expired or revoked" if text else "no token"
+            problem = "this token is unknown, expired or revoked" if text else "no token"
             hint = "create one on the Connect page or with `manage.py createtoken EMAIL`"
-            return await self._refuse(f"{fault}: {hint}", scope, receive, send)
+            return await self._refuse(f"{problem}: {hint}", scope, receive, send)
         scope[SCOPE_KEY] = replace(caller, tools_deny=(*caller.tools_deny, *scope.get(DENIED_KEY, ())))
         return await self.app(scope, receive, send)
 
@@ -56,8 +56,11 @@ class RequireToken:
         await response(scope, receive, send)
 
 
-def caller_with(text: str, session: str = "") -> Caller | None:
-    """`session` is the client's own name of the connection, where it gives one; it is kept with what is remembered."""
+def caller_for_token(text: str, session: str = "") -> Caller | None:
+    """Return the Caller for a token, or None if the token is not valid. Raises Forbidden if its user has no access.
+
+    `session` is the MCP session id sent by the client, if any. Memories written by the caller store it.
+    """
     with connections.session():
         token = find_token(text)
         if token is None:
@@ -74,6 +77,5 @@ def caller_with(text: str, session: str = "") -> Caller | None:
         )
 
 
-def caller_of_request(request: Any) -> Caller | None:
-    """The caller that RequireToken found, from the request the SDK hands on."""
+def caller_from_scope(request: Any) -> Caller | None:
     return None if request is None else request.scope.get(SCOPE_KEY)

@@ -1,4 +1,4 @@
-"""An MCP server that knows who is calling: identity, turns, the worker thread and the audit of every call."""
+"""The part of the MCP server that identifies the caller, queues and runs each call, and writes the audit log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memories.contract.errors import DomainError, Forbidden
 from memories.database import connections
 from memories.identity.caller import Caller
 from memory_project import audit
-from memory_project.mcp.auth import caller_of_request
+from memory_project.mcp.auth import caller_from_scope
 from memory_project.mcp.responses import AttachedContent, outcome
 from memory_project.mcp.workers import Running, in_thread
 from memory_project.web.fair_queue import ToolGate
@@ -28,17 +28,17 @@ Identify = Callable[[Any], Caller | None]
 
 
 class IdentifiedServer(MCPServer[Any]):
-    """The SDK's server, each of whose calls has a caller.
+    """The SDK's server, extended by a Caller for each request.
 
-    `identify` takes the HTTP request, or None on stdio; without it each request brings its token, and nothing outlives
-    a request.
+    `identify` takes the HTTP request, or None on stdio, and returns its Caller. Without it the server is a stateless
+    HTTP server: RequireToken identifies the caller of each request, and no state is kept between requests.
     """
 
     def __init__(self, identify: Identify | None, **options: Any) -> None:
         self.is_stateless = identify is None
-        self._identify = identify or caller_of_request
+        self._identify = identify or caller_from_scope
         self._gate = ToolGate()
-        self._threads: anyio.CapacityLimiter | None = None  # made in the event loop
+        self._threads: anyio.CapacityLimiter | None = None  # created within the event loop
         super().__init__("commonplace", title="Commonplace", log_level="WARNING", **options)
 
     def _caller(self, request: Any) -> Caller:
@@ -48,9 +48,9 @@ class IdentifiedServer(MCPServer[Any]):
         return caller
 
     async def caller(self, request: Any) -> Caller:
-        """Who is on this connection. Raises Forbidden, and Degraded while the database is away."""
+        """Return the caller of a request. Raises Forbidden, or Degraded if the database is unavailable."""
         if self.is_stateless:
-            return self._caller(request)  # the request has brought its caller
+            return self._caller(request)  # reads the scope only, so no thread is needed
         return await to_thread.run_sync(self._identified, request)
 
     def _identified(self, request: Any) -> Caller:
@@ -58,12 +58,15 @@ class IdentifiedServer(MCPServer[Any]):
             return self._caller(request)
 
     async def in_turn(self, request: Any, work: Callable[..., Result], *arguments: Any, running: Running) -> Result:
-        """The work, for the caller, in a thread of its own, when it is their turn: they are identified there too, since
-        a second thread costs a call as much as a query. Raises LimitReached, Forbidden, and Degraded."""
+        """Wait for the caller's turn, then run `work(caller, *arguments)` in a worker thread.
+
+        Raises LimitReached, Forbidden, or Degraded if the database is unavailable.
+        """
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(settings.CALLS_IN_ALL)
-        line = self._caller(request).email if self.is_stateless else ""  # a lasting connection is one person's
-        async with self._gate.turn(line):
+        person = self._caller(request).email if self.is_stateless else ""  # stdio serves one person
+        async with self._gate.turn(person):
+            # the same thread identifies the caller, because a second thread takes as long as a query
             return await in_thread(self._for_caller, request, work, *arguments, running=running, limiter=self._threads)
 
     def _for_caller(self, request: Any, work: Callable[..., Result], *arguments: Any) -> Result:
@@ -77,7 +80,7 @@ class IdentifiedServer(MCPServer[Any]):
         answer: Mapping[str, Any],
         error: DomainError | None,
         duration_ms: float,
-        beside: AttachedContent | None = None,
+        attached: AttachedContent | None = None,
         *,
         only_read: bool = False,
     ) -> None:
@@ -93,9 +96,9 @@ class IdentifiedServer(MCPServer[Any]):
                 answer=answer,
                 request_chars=len(json.dumps(arguments, default=str)),
                 response_chars=len(json.dumps(answer, ensure_ascii=False)),
-                context_ms=beside.took_ms if beside else 0.0,
-                shown_ids=beside.record_ids if beside else (),
+                context_ms=attached.took_ms if attached else 0.0,
+                shown_ids=attached.record_ids if attached else (),
                 only_read=only_read,
             )
-        except Exception:  # the call is over: whoever made it gets its answer
-            log.exception("the call of %s could not be written to the audit", name)
+        except Exception:  # the call has been executed, so the client must get its response
+            log.exception("could not write the call of %s to the audit log", name)

@@ -1,4 +1,4 @@
-"""The reference of the tools in docs/mcp.md, written from their operations."""
+"""The tool reference of docs/mcp.md, generated from the operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memories.contract.tools import Tool
 
 
 def reference(tools: Sequence[Tool]) -> str:
-    """Markdown: a section for each tool, with a row for each operation."""
+    """Return Markdown with a section for each tool and a table row for each operation."""
     return "\n".join(line for tool in tools for line in _section(tool))
 
 
@@ -29,7 +29,7 @@ def _section(tool: Tool) -> Iterator[str]:
 
 
 def _takes(operation: type[Operation], earlier_notes: set[str]) -> str:
-    """The required fields first, in bold; limits where they are first met."""
+    """List the fields, required ones first and in bold. A field's limits are given only once per tool."""
     schema = operation.input_schema()
     required, properties = schema.get("required", []), schema.get("properties", {})
     parts = [_field(name, properties[name], earlier_notes, is_required=True) for name in required]

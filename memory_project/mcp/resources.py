@@ -1,6 +1,6 @@
-"""Resources: a memory, an entity with what is known of it, and one's own insights, each read with the caller's eyes.
+"""MCP resources: memories, catalog entities with their memories, the caller's insights, and the knowledge graph.
 
-Each kind is open to whoever may use the tool that answers the same.
+A caller may read a kind of resource if they may use the tool that returns the same data.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ SCHEME = "commonplace://"
 GRAPH = "memory://knowledge-graph"
 MIME = "application/json"
 MINE = f"{SCHEME}insights/mine"
-MAX_OFFERED = 20  # values of a completion
-MAX_LISTED = 20  # memories in a list
+MAX_COMPLETIONS = 20
+MAX_LISTED = 20  # memories in the list of resources
 
 
 def resources_of(caller: Caller, tools: Collection[str]) -> list[Resource]:
-    """What there is to read without asking for a name: one's own insights, and the newest memories. `tools` are those
-    that this connection offers."""
+    """Return the resources to list: the caller's insights and newest memories, and the knowledge graph.
+
+    `tools` are the names of the tools that the server offers.
+    """
     links = []
     if KINDS["insights"].is_open(caller, tools):
-        description = "What you proposed for the catalog, and what became of it."
+        description = "Your proposals for the catalog, and the decisions about them."
         links.append(Resource(uri=MINE, name="insights", title="My insights", description=description, mime_type=MIME))
     if KINDS["memory"].is_open(caller, tools):
         links += [
@@ -77,23 +79,26 @@ TEMPLATES = [
         uri_template=f"{SCHEME}entity/{{urn}}",
         name="entity",
         title="A catalog entity",
-        description="What the catalog says of it, and the memories that come along unasked. A name will do.",
+        description="Its catalog entry and memories about it. Takes a URN or a name.",
         mime_type=MIME,
     ),
 ]
 
 
 def read(caller: Caller, uri: str, tools: Collection[str]) -> dict[str, Any]:
-    """The resource. Raises NotFound for what there is not, or is not the caller's to see, and Forbidden for a kind
-    whose tool the caller may not use."""
+    """Return the content of a resource.
+
+    Raises NotFound if it does not exist or the caller may not see it, and Forbidden if the caller may not use the tool
+    that returns the same data.
+    """
     kind, key = _kind_of(uri)
     if not kind.is_open(caller, tools):
-        raise Forbidden(f"{uri[:200]} is read by those who may use {kind.tool}: the persona {caller.persona!r} may not")
+        raise Forbidden(f"{uri[:200]} requires the tool {kind.tool}, which the persona {caller.persona!r} may not use")
     return kind.read(caller, key)
 
 
 def fingerprint(caller: Caller, uri: str, tools: Collection[str]) -> str:
-    """What is another text once the resource may have changed for this caller; "" for what is not theirs to read."""
+    """Return a string that differs once the resource may have changed for this caller, or "" if they can't read it."""
     try:
         kind, key = _kind_of(uri)
         return kind.stamp(caller, key) if kind.is_open(caller, tools) else ""
@@ -125,8 +130,8 @@ def _entity(caller: Caller, key: str) -> dict[str, Any]:
     urn = urn_of(key)
     knowledge = memory_context.memories_for_entities(caller, [urn], "", limit=memory_context.CANDIDATES)
     return {
-        "entity": evidence.of_entity(get_readable_catalog(), urn),
-        "memories": [entry.shape() for entry in knowledge.entries],
+        "entity": evidence.entity_evidence(get_readable_catalog(), urn),
+        "memories": [entry.response() for entry in knowledge.entries],
         "not_shown": {"stale": knowledge.stale, "waiting_for_review": knowledge.waiting},
         "about": QUOTED,
     }
@@ -163,12 +168,11 @@ def _stamp_of_graph(caller: Caller, key: str) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """`tool` answers the same: whoever may use it may read. `read` and `stamp` take the caller and what the URI names;
-    both raise NotFound."""
+    """A kind of resource. `read` and `stamp` take the caller and the key in the URI, and raise NotFound."""
 
-    tool: str
+    tool: str  # returns the same data; a caller who may use it may read the resource
     read: Callable[[Caller, str], dict[str, Any]]
-    stamp: Callable[[Caller, str], str]
+    stamp: Callable[[Caller, str], str]  # see fingerprint()
 
     def is_open(self, caller: Caller, tools: Collection[str]) -> bool:
         return self.tool in tools and caller.may_use(self.tool)
@@ -183,10 +187,10 @@ KINDS = {
 
 
 def completions(caller: Caller, argument: str, text: str, tools: Collection[str]) -> list[str]:
-    """What an argument of a template may be: names of entities, ids of one's own memories."""
+    """Return values for an argument of a template: URNs of entities, or ids of the caller's memories."""
     if argument == "urn" and KINDS["entity"].is_open(caller, tools):
-        return [quote(row.urn, safe=":(),") for row in entities_like(text)[:MAX_OFFERED]]
+        return [quote(row.urn, safe=":(),") for row in entities_like(text)[:MAX_COMPLETIONS]]
     if argument == "id" and KINDS["memory"].is_open(caller, tools):
         rows = memories.newest(caller, Filters(owner=caller.email))[:500]
-        return [pk.hex for pk in rows.values_list("pk", flat=True) if pk.hex.startswith(text)][:MAX_OFFERED]
+        return [pk.hex for pk in rows.values_list("pk", flat=True) if pk.hex.startswith(text)][:MAX_COMPLETIONS]
     return []

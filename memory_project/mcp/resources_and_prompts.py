@@ -1,4 +1,4 @@
-"""What is read over MCP without a tool: resources, their changes, and prompts."""
+"""The part of the MCP server for resources, subscriptions to them, and prompts."""
 
 from __future__ import annotations
 
@@ -45,19 +45,18 @@ from memory_project.mcp.workers import Running
 
 Result = TypeVar("Result")
 
-MAX_STREAMS = 8  # that one person listens on at once
+MAX_STREAMS = 8  # open subscription streams per person
 
 
 class ReadingServer(IdentifiedServer):
-    """Resources and prompts, for each caller their own; `offered` are the tools of this server."""
-
-    offered: Mapping[str, Tool]
+    offered: Mapping[str, Tool]  # the tools of this server, by name
 
     def __init__(self, identify: Identify | None, **options: Any) -> None:
         self._streams: Counter[str] = Counter()
-        self._sessions: dict[str, Any] = {}  # of clients from before 2026-07-28, by the URI that they subscribed to
-        self._stamps: dict[str, str] = {}  # what they know
-        super().__init__(identify, subscriptions=False, lifespan=_tell_subscribers, **options)
+        # for clients of the protocol before 2026-07-28: sessions and last known stamps, by subscribed URI
+        self._sessions: dict[str, Any] = {}
+        self._stamps: dict[str, str] = {}
+        super().__init__(identify, subscriptions=False, lifespan=_notify_subscribers, **options)
         add = self._lowlevel_server.add_request_handler
         add("completion/complete", CompleteRequestParams, self._complete)
         add("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
@@ -68,9 +67,9 @@ class ReadingServer(IdentifiedServer):
     # -- resources ---------------------------------------------------------------------------------------
 
     async def _handle_list_resources(self, ctx: Any, params: Any) -> ListResourcesResult:
-        """The SDK's own handler has no word of who asks."""
+        # overrides a private method, because the public one does not get the request
         caller = await self.caller(ctx.request)
-        links = await to_thread.run_sync(_tidily, partial(resources.resources_of, caller, self.offered))
+        links = await to_thread.run_sync(_with_connection, partial(resources.resources_of, caller, self.offered))
         return ListResourcesResult(resources=links)
 
     async def _handle_list_resource_templates(self, ctx: Any, params: Any) -> ListResourceTemplatesResult:
@@ -106,15 +105,16 @@ class ReadingServer(IdentifiedServer):
     async def _complete(self, ctx: Any, params: CompleteRequestParams) -> CompleteResult:
         caller = await self.caller(ctx.request)
         name, text = params.argument.name, params.argument.value
-        values = await to_thread.run_sync(_tidily, partial(resources.completions, caller, name, text, self.offered))
+        values = await to_thread.run_sync(
+            _with_connection, partial(resources.completions, caller, name, text, self.offered)
+        )
         return CompleteResult(completion=Completion(values=values, total=len(values), has_more=False))
 
-    # -- their changes -----------------------------------------------------------------------------------
+    # -- subscriptions -----------------------------------------------------------------------------------
 
-    def _look(self, request: Any, uris: Iterable[str]) -> subscriptions.Stamps:
-        """With the eyes that the caller has now."""
+    def _read_stamps(self, request: Any, uris: Iterable[str]) -> subscriptions.Stamps:
         with connections.session():
-            caller = self._caller(request)
+            caller = self._caller(request)  # with the permissions that the caller has now
             stamp_of = partial(resources.fingerprint, caller, tools=self.offered)
             return {subscriptions.LIST: resources.list_fingerprint(caller, self.offered)} | {
                 uri: stamp_of(uri) for uri in uris
@@ -128,10 +128,10 @@ class ReadingServer(IdentifiedServer):
                 INVALID_REQUEST, f"{len(uris)} resources; at most {subscriptions.MAX_RESOURCES} on one stream"
             )
         if self._streams[caller.email] >= MAX_STREAMS:
-            raise MCPError(INVALID_REQUEST, f"you listen on {MAX_STREAMS} streams already; close one of them")
+            raise MCPError(INVALID_REQUEST, f"you already have {MAX_STREAMS} open streams; close one of them")
         self._streams[caller.email] += 1
         try:
-            return await subscriptions.listen(ctx, params, partial(self._look, ctx.request, uris))
+            return await subscriptions.listen(ctx, params, partial(self._read_stamps, ctx.request, uris))
         finally:
             self._streams[caller.email] -= 1
 
@@ -139,7 +139,7 @@ class ReadingServer(IdentifiedServer):
         if len(self._sessions) >= subscriptions.MAX_RESOURCES:
             raise MCPError(INVALID_REQUEST, f"at most {subscriptions.MAX_RESOURCES} resources; unsubscribe from one")
         uri = str(params.uri)
-        self._stamps.update(await to_thread.run_sync(self._look, ctx.request, [uri]))
+        self._stamps.update(await to_thread.run_sync(self._read_stamps, ctx.request, [uri]))
         self._sessions[uri] = ctx.session
         return EmptyResult()
 
@@ -147,17 +147,17 @@ class ReadingServer(IdentifiedServer):
         self._sessions.pop(str(params.uri), None)
         return EmptyResult()
 
-    async def tell_subscribers(self) -> None:
-        """For clients from before 2026-07-28, on a connection that lasts. Never returns."""
+    async def notify_subscribers(self) -> None:
+        """Notify clients of the protocol before 2026-07-28 about changed resources. Never returns."""
 
-        async def tell(event: ServerEvent) -> None:
+        async def notify(event: ServerEvent) -> None:
             if isinstance(event, ResourceUpdated) and (session := self._sessions.get(event.uri)):
                 await session.send_resource_updated(event.uri)
 
-        def look() -> subscriptions.Stamps:
-            return self._look(None, list(self._sessions)) if self._sessions else {}
+        def read_stamps() -> subscriptions.Stamps:
+            return self._read_stamps(None, list(self._sessions)) if self._sessions else {}
 
-        await subscriptions.tell_changes(look, tell, self._stamps)
+        await subscriptions.publish_changes(read_stamps, notify, self._stamps)
 
     # -- prompts -----------------------------------------------------------------------------------------
 
@@ -170,25 +170,24 @@ class ReadingServer(IdentifiedServer):
         if name == prompts.START and name in {prompt.name for prompt in await super().list_prompts()}:
             request = context.request_context.request if context else None
             return await self.in_turn(request, prompts.start_of_session, running=Running())
-        if name in prompts.BUILT_IN_NAMES:  # what a curator added never stands in for these
+        if name in prompts.BUILT_IN_NAMES:  # a curated prompt can't replace a built-in one
             return await super().get_prompt(name, arguments, context)
         curated = await to_thread.run_sync(prompts.answer, name)
         return curated or await super().get_prompt(name, arguments, context)
 
 
-def _tidily(work: Callable[[], Result]) -> Result:
-    """In a worker thread: the work, after which its database connection is free again."""
+def _with_connection(work: Callable[[], Result]) -> Result:
     with connections.session():
         return work()
 
 
 @asynccontextmanager
-async def _tell_subscribers(server: MCPServer[Any]) -> AsyncIterator[dict[str, Any]]:
-    """The SDK's lifespan: as long as the server serves."""
+async def _notify_subscribers(server: MCPServer[Any]) -> AsyncIterator[dict[str, Any]]:
+    """Lifespan of the server: notify subscribers in the background while it runs."""
     if not isinstance(server, ReadingServer) or server.is_stateless:
         yield {}
         return
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.tell_subscribers)
+        tasks.start_soon(server.notify_subscribers)
         yield {}
         tasks.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""What leaves the server: an answer within its budget, what goes along with it, and how a failure is called."""
+"""Results of tool calls: shortened responses, attached context, progress and errors."""
 
 from __future__ import annotations
 
@@ -23,34 +23,32 @@ from memory_project.models import AuditEvent
 
 log = logging.getLogger(__name__)
 
-CONTEXT_KEY = "commonplace/memory_context"  # in a call's _meta; false: nothing comes along
+CONTEXT_KEY = "commonplace/memory_context"  # in a call's `_meta`; false turns attached context off
 
 
 @dataclass(frozen=True)
 class AttachedContent:
-    """What goes along with an answer, and what it cost."""
-
     texts: Sequence[str] = ()
     record_ids: Sequence[UUID] = ()
     took_ms: float = 0.0
 
 
 def attached_content(caller: Caller, call: Call) -> AttachedContent:
-    """What the companions say of a call; one that fails is logged, and the answer goes without it."""
+    """Collect the context blocks of all extensions. Their exceptions are logged and never reach the client."""
     started = time.perf_counter()
-    entries: list[ContextBlock] = []
+    blocks: list[ContextBlock] = []
     for extension in extensions.registered():
         try:
-            entries.extend(extension.after_call(caller, call))
+            blocks.extend(extension.after_call(caller, call))
         except Exception:
             log.exception("%s could not add to the response of %s", type(extension).__name__, call.tool)
-    texts = [json.dumps(entry.data, ensure_ascii=False) for entry in entries]
-    record_ids = [pk for entry in entries for pk in entry.record_ids]
+    texts = [json.dumps(block.data, ensure_ascii=False) for block in blocks]
+    record_ids = [pk for block in blocks for pk in block.record_ids]
     return AttachedContent(texts, record_ids, (time.perf_counter() - started) * 1000)
 
 
 def report_failure(caller: Caller, call: Call, error: DomainError) -> None:
-    """A listener that fails itself is logged; the call's own fault is what the client hears."""
+    """Notify extensions of a failed call. Their own exceptions are logged and never reach the client."""
     for extension in extensions.registered():
         try:
             extension.call_failed(caller, call, error)
@@ -59,29 +57,32 @@ def report_failure(caller: Caller, call: Call, error: DomainError) -> None:
 
 
 def asks_for_context(context: Context[Any, Any] | None) -> bool:
-    """Unless the call itself says, in its `_meta`, that nothing shall come along."""
+    """Return whether to attach context: yes, unless the `_meta` of the call turns it off."""
     meta = context.request_context.meta if context else None
-    given_meta = meta if isinstance(meta, Mapping) else getattr(meta, "model_extra", None) or {}
-    return given_meta.get(CONTEXT_KEY) is not False
+    values = meta if isinstance(meta, Mapping) else getattr(meta, "model_extra", None) or {}
+    return values.get(CONTEXT_KEY) is not False
 
 
 def as_result(
-    answer: ToolResponse[Any], *, structured: bool, beside: AttachedContent = AttachedContent()
+    answer: ToolResponse[Any], *, structured: bool, attached: AttachedContent = AttachedContent()
 ) -> CallToolResult:
-    """The answer within its budget: as text, and as data unless it is a refusal; what goes along is a text of its own,
-    and the data stay within their schema."""
-    fitting = dict(answer.data) if answer.whole else fit(dict(answer.data))
+    """Build the result of a call, shortened to ANSWER_BUDGET_BYTES.
+
+    It contains the response as text and, if `structured`, as data. Attached context becomes separate text blocks, so
+    that the data conform to the tool's output schema.
+    """
+    data = dict(answer.data) if answer.whole else fit(dict(answer.data))
     text = answer.text if answer.whole else fit_text(answer.text)
-    text = text or json.dumps(fitting, ensure_ascii=False)
-    content: list[ContentBlock] = [TextContent(type="text", text=part) for part in (text, *beside.texts)]
+    text = text or json.dumps(data, ensure_ascii=False)
+    content: list[ContentBlock] = [TextContent(type="text", text=part) for part in (text, *attached.texts)]
     if not structured:
         return CallToolResult(content=content, is_error=True)
     meta: Any = {"context": dict(answer.context)} if answer.context else None
-    return CallToolResult(content=content, structured_content=fitting, is_error=answer.is_error, meta=meta)
+    return CallToolResult(content=content, structured_content=data, is_error=answer.is_error, meta=meta)
 
 
-def tell_client(context: Context[Any, Any], completed: float, total: float | None, message: str) -> None:
-    """Progress from the worker thread. When the client has cancelled, ends the work there."""
+def report_progress(context: Context[Any, Any], completed: float, total: float | None, message: str) -> None:
+    """Send progress to the client, from the worker thread. Raises to end the work if the client has cancelled."""
     from_thread.check_cancelled()
     from_thread.run(context.report_progress, completed, total, message)
 

@@ -1,7 +1,7 @@
-"""The MCP server: the marked tools of all apps, called with the identity of the connection.
+"""The MCP server with the tools of all apps.
 
-One call is one hop to a worker thread: permission, validation, the tool, the audit event. The SDK's
-middleware interface is provisional; what we use of it is in this module.
+Each call switches to a worker thread once, for permission check, validation, the tool itself and the audit event. The
+SDK's middleware interface is provisional, so it is used only in this module.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import (
-    CallToolResult,
-)
+from mcp.types import CallToolResult
 from mcp.types import Tool as OfferedTool
 from starlette.types import ASGIApp
 
@@ -42,9 +40,9 @@ from memory_project.mcp.responses import (
     asks_for_context,
     attached_content,
     report_failure,
-    tell_client,
+    report_progress,
 )
-from memory_project.mcp.tool_list_cache import offers
+from memory_project.mcp.tool_list_cache import advertised_tools
 from memory_project.mcp.toolsets import ChooseTools
 from memory_project.mcp.workers import Running
 
@@ -57,12 +55,10 @@ INSTRUCTIONS = (
     "(memory_recall); remember what a colleague would want to know next month (memory_manage, command remember). "
     "Correct instead of contradicting: memory_manage supersede keeps what was believed before."
 )
-ANTHROPIC = "anthropic"  # the profile that takes the place of Anthropic's memory server
+ANTHROPIC = "anthropic"  # the profile with exactly the tools of Anthropic's memory server
 
 
 class CommonplaceServer(ReadingServer):
-    """The SDK's server with our way of calling a tool."""
-
     def __init__(self, toolsets: Sequence[str], identify: Identify | None, profile: str = "") -> None:
         tools = anthropic.tools() if profile == ANTHROPIC else enabled_tools(toolsets)
         self.offered = {tool.name: tool for tool in tools}
@@ -73,19 +69,17 @@ class CommonplaceServer(ReadingServer):
                 self.add_prompt(prompt)
 
     async def list_tools(self) -> list[OfferedTool]:
-        return offers(list(self.offered.values()))
+        return advertised_tools(list(self.offered.values()))
 
     async def _hide_denied_tools(self, ctx: Any, call_next: Callable[[Any], Any]) -> Any:
-        """tools/list shows what the caller's persona may call."""
         result = await call_next(ctx)
-        if ctx.method == "tools/list":  # the result is in its wire form by now
+        if ctx.method == "tools/list":  # the result is already serialized
             caller = await self.caller(ctx.request)
-            names = await to_thread.run_sync(self._useful, caller)
+            names = await to_thread.run_sync(self._listed_tools, caller)
             result["tools"] = [tool for tool in result["tools"] if tool["name"] in names]
         return result
 
-    def _useful(self, caller: Caller) -> set[str]:
-        """Tools that this caller may use, and that have something to work on."""
+    def _listed_tools(self, caller: Caller) -> set[str]:
         tools = [tool for tool in self.offered.values() if caller.may_use(tool.name)]
         with connections.session():
             return {tool.name for tool in tools if tool.is_listed_for(caller)}
@@ -97,20 +91,20 @@ class CommonplaceServer(ReadingServer):
         running = Running()
         try:
             return await self.in_turn(request, self._call, name, arguments, context, running, running=running)
-        except DomainError as refused:
-            return await to_thread.run_sync(self._refused, request, name, arguments, refused)
+        except DomainError as error:
+            return await to_thread.run_sync(self._error_result, request, name, arguments, error)
         except Exception:
-            return await to_thread.run_sync(self._refused, request, name, arguments, internal_error(name))
+            return await to_thread.run_sync(self._error_result, request, name, arguments, internal_error(name))
 
-    def _refused(self, request: Any, name: str, arguments: dict[str, Any], refused: DomainError) -> CallToolResult:
-        """The answer of a call that was not begun, or broke outside its tool; it is in the audit like any other."""
+    def _error_result(self, request: Any, name: str, arguments: dict[str, Any], error: DomainError) -> CallToolResult:
+        """Audit a call that failed before or outside its tool, and return its error."""
         try:
             caller = self._identified(request)
         except DomainError:
             caller = None
-        answer = {"error": refused.message, "code": refused.code}
+        answer = {"error": error.message, "code": error.code}
         with connections.session():
-            self.audit(caller, name, arguments, answer, refused, 0.0)
+            self.audit(caller, name, arguments, answer, error, 0.0)
         return as_result(ToolResponse(answer, is_error=True), structured=False)
 
     def _call(
@@ -122,7 +116,7 @@ class CommonplaceServer(ReadingServer):
         running: Running,
     ) -> CallToolResult:
         if context:
-            progress.listen(functools.partial(tell_client, context))
+            progress.listen(functools.partial(report_progress, context))
         return self._answer(name, arguments, caller, running, asks_for_context(context))
 
     def _answer(
@@ -131,27 +125,27 @@ class CommonplaceServer(ReadingServer):
         started = time.perf_counter()
         error: DomainError | None = None
         answer: ToolResponse[Any] = ToolResponse({})
-        beside = AttachedContent()
+        attached = AttachedContent()
         try:
-            answer = self._try(name, arguments, caller)
+            answer = self._run_tool(name, arguments, caller)
             if wants_context and not answer.is_error:
-                beside = attached_content(caller, Call(name, arguments, answer.data))
+                attached = attached_content(caller, Call(name, arguments, answer.data))
         except DomainError as refused:
-            error = Cancelled("the client did not wait for the answer") if running.is_stopped else refused
+            error = Cancelled("the client disconnected or cancelled the call") if running.is_stopped else refused
             answer = ToolResponse({"error": error.message, "code": error.code}, is_error=True)
             report_failure(caller, Call(name, arguments, answer.data), error)
-        except BaseException:
-            error = Cancelled("the client did not wait for the answer")
+        except BaseException:  # a progress report has ended the work because the client has cancelled
+            error = Cancelled("the client disconnected or cancelled the call")
             raise
         finally:
             duration_ms = (time.perf_counter() - started) * 1000
             only_read = name in self.offered and self.offered[name].hints.read_only
             signature = None if answer.unsigned else caller
-            texts, data = ({}, {}) if answer.unsigned else (arguments, answer.data)
-            self.audit(signature, name, texts, data, error, duration_ms, beside, only_read=only_read)
-        return as_result(answer, structured=error is None, beside=beside)
+            audited_arguments, data = ({}, {}) if answer.unsigned else (arguments, answer.data)
+            self.audit(signature, name, audited_arguments, data, error, duration_ms, attached, only_read=only_read)
+        return as_result(answer, structured=error is None, attached=attached)
 
-    def _try(self, name: str, arguments: dict[str, Any], caller: Caller) -> ToolResponse[Any]:
+    def _run_tool(self, name: str, arguments: dict[str, Any], caller: Caller) -> ToolResponse[Any]:
         tool = self.offered.get(name) or self.by_other_name.get(name)
         if tool is None:
             raise NotFound(f"there is no tool {name!r}", allowed=", ".join(sorted(self.offered)))
@@ -164,16 +158,16 @@ class CommonplaceServer(ReadingServer):
         except DomainError:
             raise
         except Exception as error:
-            if refused := from_database_error(error):
-                log.warning("%s: %s", name, type(error).__name__)  # its text may hold what was to be stored
-                raise refused from None
+            if domain_error := from_database_error(error):
+                log.warning("%s: %s", name, type(error).__name__)  # not its message, which may quote stored text
+                raise domain_error from None
             raise internal_error(name) from None
 
 
 def internal_error(name: str) -> InternalError:
-    """For a fault of ours, which goes to the log: its text may hold anything."""
+    """Log the current exception and return an error without its message, which may contain confidential data."""
     log.exception("%s failed", name)
-    return InternalError("something went wrong; the server's log says what")
+    return InternalError("something went wrong; the details are in the server's log")
 
 
 def enabled_tools(names: Sequence[str]) -> list[Tool]:
@@ -195,15 +189,20 @@ def enabled_tools(names: Sequence[str]) -> list[Tool]:
 def build_server(
     *, toolsets: Sequence[str] | None = None, identify: Identify | None = None, profile: str = ""
 ) -> CommonplaceServer:
-    """A server with these toolsets (MCP_TOOLSETS unless given), or with the tools of the profile. Without `identify` it
-    serves HTTP: each request brings its caller."""
+    """Return a server with these toolsets (default: MCP_TOOLSETS), or with the tools of `profile`.
+
+    `identify` is for stdio. Without it the server serves HTTP, where each request is authenticated by its token.
+    """
     return CommonplaceServer(settings.MCP_TOOLSETS if toolsets is None else toolsets, identify, profile)
 
 
 def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) -> ASGIApp:
-    """The server as an ASGI application at /mcp and below: stateless, so that it can be many processes; answers are
-    event streams, so that progress can be told. Connections that choose none have the toolsets of `default`, all unless
-    given. The host application must run `server.session_manager`."""
+    """Return the server as an ASGI application for /mcp and below.
+
+    Clients that choose no toolsets get those in `default`, or all if it is None. The host application must run
+    `server.session_manager`. The application is stateless, so that it can run in several processes, and responds with
+    event streams, so that it can report progress.
+    """
     hosts = [f"{host}:*" for host in settings.ALLOWED_HOSTS] + list(settings.ALLOWED_HOSTS)
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)

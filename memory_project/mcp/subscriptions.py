@@ -1,8 +1,8 @@
-"""Changes of resources, told to clients that subscribed to them.
+"""Notifications of changed resources, for clients that have subscribed.
 
-Since 2026-07-28 a client listens on a stream of its own, over HTTP too; before, it subscribes to single resources,
-which only a connection that lasts can serve: stdio. Either way the database is looked at every few seconds: whoever
-wrote may have been another process.
+Since protocol version 2026-07-28 a client opens a stream for them, over stdio and HTTP. With earlier versions it
+subscribes to single resources, which needs a lasting connection and therefore works over stdio only. Changes are found
+by polling the database every RESOURCE_POLL_S seconds, because they may come from another process.
 """
 
 from __future__ import annotations
@@ -27,42 +27,46 @@ from memories.contract.errors import DomainError
 
 log = logging.getLogger(__name__)
 
-MAX_RESOURCES = 100  # that one client is told about
-LISTEN_FOR_S = 600  # then the stream ends in good order, and the client, identified anew, listens again
-LIST = ""  # stands for the list of resources where stamps are keyed by URI
+MAX_RESOURCES = 100  # subscribed resources per client
+LISTEN_FOR_S = 600  # then the stream is closed, and the client authenticates anew to open another one
+LIST = ""  # key of the list of resources in Stamps
 
-Stamps = Mapping[str, str]
-Look = Callable[[], Stamps]
+Stamps = Mapping[str, str]  # fingerprints by URI
+ReadStamps = Callable[[], Stamps]
 
 
-async def listen(ctx: Any, params: SubscriptionsListenRequestParams, look: Look) -> SubscriptionsListenResult:
-    """Serves one stream; `look` answers the stamps of what it asks for."""
+async def listen(
+    ctx: Any, params: SubscriptionsListenRequestParams, read_stamps: ReadStamps
+) -> SubscriptionsListenResult:
+    """Serve one stream. `read_stamps` returns the current stamps of the subscribed resources."""
     bus = InMemorySubscriptionBus()
     handler = ListenHandler(bus)
-    last_stamps = dict(await to_thread.run_sync(look))
+    last_stamps = dict(await to_thread.run_sync(read_stamps))
     async with anyio.create_task_group() as tasks:
 
-        async def end_in_time() -> None:
+        async def publish_until_timeout() -> None:
             with anyio.move_on_after(LISTEN_FOR_S):
-                await tell_changes(look, bus.publish, last_stamps)
+                await publish_changes(read_stamps, bus.publish, last_stamps)
             handler.close()
 
-        tasks.start_soon(end_in_time)
+        tasks.start_soon(publish_until_timeout)
         result = await handler(ctx, params)
         tasks.cancel_scope.cancel()
     return result
 
 
-async def tell_changes(look: Look, tell: Callable[[ServerEvent], Awaitable[None]], last_stamps: dict[str, str]) -> None:
-    """Looks again and again, and tells each resource whose stamp is not the known one. Never returns."""
+async def publish_changes(
+    read_stamps: ReadStamps, publish: Callable[[ServerEvent], Awaitable[None]], last_stamps: dict[str, str]
+) -> None:
+    """Poll the stamps and publish each resource whose stamp differs from `last_stamps`. Never returns."""
     while True:
         await anyio.sleep(settings.RESOURCE_POLL_S)
         try:
-            stamps = await to_thread.run_sync(look)
-        except DomainError as error:  # the database is away, or the person has been switched off
-            log.warning("resources could not be looked at: %s", error.message)
+            stamps = await to_thread.run_sync(read_stamps)
+        except DomainError as error:  # the database is unavailable, or the account has been deactivated
+            log.warning("could not check resources for changes: %s", error.message)
             continue
         for uri, stamp in stamps.items():
             if last_stamps.get(uri, stamp) != stamp:
-                await tell(ResourcesListChanged() if uri == LIST else ResourceUpdated(uri))
+                await publish(ResourcesListChanged() if uri == LIST else ResourceUpdated(uri))
         last_stamps.update(stamps)

@@ -1,5 +1,8 @@
-"""The tools as they are advertised. Making their schemas takes a third of a second, and every stdio client is a process
-of its own; so they are kept in the data folder until the code changes. Derived: the folder may be emptied."""
+"""Cache of the tools in their MCP form.
+
+Generating their schemas takes a third of a second, and each stdio client runs its own process. The schemas are
+therefore cached in COMMONPLACE_HOME/offers until the code changes. The folder may be emptied at any time.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +28,19 @@ log = logging.getLogger(__name__)
 LIBRARIES = ("django", "rest_framework", "drf_spectacular", "axes")  # installed apps that declare no tools
 
 
-def offers(tools: Sequence[Tool]) -> list[OfferedTool]:
-    """Each tool's name, texts, hints and schemas."""
+def advertised_tools(tools: Sequence[Tool]) -> list[OfferedTool]:
     names = hashlib.sha256(" ".join(f"{type(tool).__name__} {tool.name}" for tool in tools).encode()).hexdigest()[:8]
     file = settings.COMMONPLACE_HOME / "offers" / f"{_fingerprint()}-{names}.json"
     try:
         return [OfferedTool.model_validate(entry) for entry in json.loads(file.read_text())]
     except (OSError, ValueError):
-        entries = [offered(tool) for tool in tools]
-        _keep(file, entries)
+        entries = [advertise(tool) for tool in tools]
+        _save(file, entries)
         return entries
 
 
-def offered(tool: Tool) -> OfferedTool:
-    """The tool as it is advertised."""
-    if entry := getattr(tool, "advertised", None):  # word for word as another server has it
+def advertise(tool: Tool) -> OfferedTool:
+    if entry := getattr(tool, "advertised", None):  # copied verbatim from another server
         return OfferedTool.model_validate(entry)
     return OfferedTool(
         name=tool.name,
@@ -63,21 +64,22 @@ def _fingerprint() -> str:
     files = sorted(
         {f"{folder}/{file}" for folder in folders for file in glob("**/*.py", root_dir=folder, recursive=True)}
     )
-    stats = [(file, os.stat(file)) for file in files]  # half of the time that pathlib takes
+    stats = [(file, os.stat(file)) for file in files]  # takes half as long as pathlib
     parts = [__version__, *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
-def _keep(file: Path, entries: Sequence[OfferedTool]) -> None:
-    """Whole or not at all; without room for it the next process makes them again."""
+def _save(file: Path, entries: Sequence[OfferedTool]) -> None:
+    """Write the cache file atomically. A failure is logged and never raised: the next process tries again."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         for old in file.parent.glob("*.json"):
-            if not old.name.startswith(file.name.partition("-")[0]):  # of other code; other toolsets stay
+            # remove files of other versions of the code, and keep those of other toolsets
+            if not old.name.startswith(file.name.partition("-")[0]):
                 old.unlink(missing_ok=True)
         descriptor, draft = tempfile.mkstemp(dir=file.parent, suffix=".draft")
         with os.fdopen(descriptor, "w") as handle:
             json.dump([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in entries], handle)
         os.replace(draft, file)
     except OSError as error:
-        log.warning("the tools' schemas could not be kept: %s", error)
+        log.warning("could not cache the schemas of the tools: %s", error)

@@ -1,5 +1,8 @@
-"""Which tools a connection over HTTP has: by path (`/mcp/x/memory,graph`, `/mcp/x/memory/readonly`) or by header
-(X-MCP-Toolsets, X-MCP-Readonly). It narrows what the persona may use, and never widens it."""
+"""Selection of tools by clients over HTTP.
+
+A client selects toolsets and read-only mode by path (`/mcp/x/memory,graph`, `/mcp/x/memory/readonly`) or by header
+(X-MCP-Toolsets, X-MCP-Readonly). The selection can only narrow the tools that the persona may use.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,14 @@ from memories.contract.tools import Tool
 PATH = "/mcp"
 CHOOSING = f"{PATH}/x/"
 READ_ONLY = "readonly"
-DENIED_KEY = "commonplace.tools_denied"  # in the scope: names that this connection does not have
+DENIED_KEY = "commonplace.tools_denied"  # in the ASGI scope: names of the tools that were not selected
 
 
 class ChooseTools:
-    """ASGI middleware: notes what was chosen, and hands the request on as one for /mcp. `default` are the toolsets of
-    who chooses none; None is all."""
+    """ASGI middleware that stores the selection in the scope and rewrites the path to /mcp.
+
+    `default` are the toolsets for clients that select none; None means all.
+    """
 
     def __init__(self, app: ASGIApp, tools: Collection[Tool], default: Sequence[str] | None) -> None:
         self.app = app
@@ -39,18 +44,18 @@ class ChooseTools:
         return await self.app({**scope, **at_mcp}, receive, send)
 
     def denied(self, path: str, headers: Headers) -> tuple[str, ...]:
-        """Names of the tools that are left out. Raises NotFound for a toolset that is not there."""
+        """Return the names of the tools that were not selected. Raises NotFound for an unknown toolset or path."""
         text, _, ending = path.removeprefix(CHOOSING).partition("/") if path.startswith(CHOOSING) else ("", "", "")
         names = [part.strip() for part in (text or headers.get("x-mcp-toolsets", "")).split(",") if part.strip()]
         every = {tool.toolset for tool in self.tools}
         if unknown := [name for name in names if name not in every | {"all"}]:
             raise NotFound(f"there is no toolset {unknown[0][:40]!r}", allowed=", ".join([*sorted(every), "all"]))
         if ending not in ("", READ_ONLY):
-            raise NotFound(f"there is nothing at {path[:80]}", allowed=f"{CHOOSING}TOOLSETS/{READ_ONLY}")
+            raise NotFound(f"unknown path {path[:80]}", allowed=f"{CHOOSING}TOOLSETS/{READ_ONLY}")
         sets = set(names) or set(self.default or ["all"])
-        reads = ending == READ_ONLY or headers.get("x-mcp-readonly", "").strip().lower() in ("1", "true", "yes")
+        is_read_only = ending == READ_ONLY or headers.get("x-mcp-readonly", "").strip().lower() in ("1", "true", "yes")
         return tuple(
             tool.name
             for tool in self.tools
-            if not ("all" in sets or tool.toolset in sets) or (reads and not tool.hints.read_only)
+            if not ("all" in sets or tool.toolset in sets) or (is_read_only and not tool.hints.read_only)
         )

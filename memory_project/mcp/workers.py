@@ -1,4 +1,4 @@
-"""A call in its worker thread, which ends when its client goes away."""
+"""Worker threads of tool calls. If the client disconnects, the SQL statement of its call is cancelled."""
 
 from __future__ import annotations
 
@@ -21,58 +21,60 @@ Result = TypeVar("Result")
 
 
 class Running:
-    """The thread takes its database connection here, so that another one can end the statement that it waits for."""
+    """A running call, with the database connection whose statement is cancelled if the client disconnects."""
 
     def __init__(self) -> None:
         self.is_stopped = False
         self._has_ended = False
-        self._ending = threading.Lock()  # else a statement of whoever has the connection next could be ended
+        # without the lock, the statement of the next user of the connection could be cancelled
+        self._ending = threading.Lock()
         self._wrapper: Any = None
 
     def call(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """In the worker thread."""
         lazy_numpy.load()
         self._wrapper = connections["default"]
         with database.session():
             try:
                 return work(*arguments)
-            finally:  # also when the client has cancelled, and the call ends in the middle of its work
+            finally:  # also if a progress report has ended the work because the client has cancelled
                 with self._ending:
                     self._has_ended = True
 
-    async def end_with_client(self) -> None:
-        """Sleeps beside the call; when the client leaves, ends its statement. The work itself notices at its next
-        word of progress."""
+    async def cancel_with_client(self) -> None:
+        """Sleep until the client disconnects, which cancels this task, then cancel the call's SQL statement.
+
+        Work outside the database ends at its next progress report.
+        """
         try:
             await anyio.sleep_forever()
         finally:
             if not self._has_ended:
                 self.is_stopped = True
                 with anyio.CancelScope(shield=True):
-                    await to_thread.run_sync(self._end_statement)
+                    await to_thread.run_sync(self._cancel_statement)
 
-    def _end_statement(self) -> None:
+    def _cancel_statement(self) -> None:
         with self._ending:
             raw: psycopg.Connection[Any] | None = getattr(self._wrapper, "connection", None)
             if raw is not None and not self._has_ended:
                 try:
                     raw.cancel_safe(timeout=2.0)
                 except psycopg.Error:
-                    log.exception("the statement of a call without a client goes on until its limit")
+                    log.exception("could not cancel the statement of a disconnected client; it runs until its timeout")
 
 
 async def in_thread(
     work: Callable[..., Result], *arguments: Any, running: Running, limiter: anyio.CapacityLimiter
 ) -> Result:
-    """Raises what the work raises, bare: a task group would wrap it."""
-    answers: list[Result] = []
+    # passed through lists, because a task group would wrap the exception in an ExceptionGroup
+    results: list[Result] = []
     errors: list[Exception] = []
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(running.end_with_client)
+        tasks.start_soon(running.cancel_with_client)
 
         def call() -> None:
             try:
-                answers.append(running.call(work, *arguments))
+                results.append(running.call(work, *arguments))
             except Exception as error:
                 errors.append(error)
 
@@ -80,4 +82,4 @@ async def in_thread(
         tasks.cancel_scope.cancel()
     if errors:
         raise errors[0]
-    return answers[0]
+    return results[0]

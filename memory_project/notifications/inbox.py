@@ -1,5 +1,8 @@
-"""What the bell in the portal shows: news for one person, unread until looked at. Texts are not copied: what a notice
-is about is read when it is shown, with the reader's eyes."""
+"""Notifications of a person, listed under the bell in the portal.
+
+A notification stores no text. The memory or insight is read when the notification is shown, with the permissions that
+the person has then.
+"""
 
 from __future__ import annotations
 
@@ -24,31 +27,31 @@ from memory_project.notifications import mail
 from memory_project.notifications.mentions import people_mentioned
 
 KEPT_DAYS = 90
-FLOOD = 20  # unread notices of one kind from one person; further ones are not kept
-DIGEST = "digest"  # the weekly mail, which is no entry of the inbox
+MAX_UNREAD = 20  # unread notifications of one kind from one sender; further ones are dropped
+DIGEST = "digest"  # the key of the weekly mail in User.notify; it is not a kind of notification
 CHOICES = {"portal": "In the portal", "mail": "In the portal and by mail", "none": "Not at all"}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`says` follows the name of who acted; `page` is the kind of link it leads to."""
-
-    title: str
-    says: str
-    page: str = "memory"
+    title: str  # in the settings of the account
+    verb: str  # the verb phrase after the sender's name
+    page: str = "memory"  # the kind of page that it links to, see url_for()
 
 
 KINDS: Mapping[str, Kind] = {
     "approved": Kind("An insight of mine was approved", "approved your insight"),
     "rejected": Kind("An insight of mine was rejected", "rejected an insight of yours"),
     "applied": Kind("An insight of mine was applied", "applied your insight to the catalog"),
-    "rolled_back": Kind("An insight of mine was rolled back", "rolled your insight back; it waits for review again"),
+    "rolled_back": Kind(
+        "An insight of mine was rolled back", "rolled back your insight; it is waiting for review again"
+    ),
     "edit_approved": Kind("An edit of mine was approved", "approved your edit"),
     "edit_rejected": Kind("An edit of mine was rejected", "rejected your edit"),
     "needs_more": Kind("A curator needs more from me", "needs more about your insight", "my-insight"),
-    "answered": Kind("An author answered me", "answered your question", "insight"),
-    "appealed": Kind("An author appeals", "appeals your decision", "insight"),
-    "handed_over": Kind("An insight was handed to me", "handed you an insight to decide", "insight"),
+    "answered": Kind("An author answered my question", "answered your question", "insight"),
+    "appealed": Kind("An author appealed a decision of mine", "appealed your decision", "insight"),
+    "handed_over": Kind("An insight was handed over to me", "handed an insight over to you", "insight"),
     "stale": Kind("A memory of mine went stale", "found that your memory may no longer be true", "stale"),
     "mentioned": Kind("I was mentioned", "mentioned you"),
 }
@@ -56,31 +59,36 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Notice:
-    """One entry of the inbox as its person may see it."""
+    """A notification as shown to its recipient. `text` and `link` are empty if the recipient may no longer read it."""
 
     pk: int
     at: object
     by: str
-    says: str
+    verb: str
     text: str
     link: str
     is_new: bool
 
 
 def notify(kind: str, people: Iterable[str], *, record_id: UUID, by: str) -> None:
-    """News for these people, who choose what reaches them; nobody is told twice of what is still unread."""
+    """Create a notification for each of `people` (e-mail addresses) except the sender `by`.
+
+    A person gets none if they have turned this kind off, or have an unread one of this kind about the same record.
+    """
     for person in User.objects.filter(email__in=set(people) - {by}, is_active=True):
-        way = person.notify.get(kind, "portal")
+        preference = person.notify.get(kind, "portal")
         unread = Notification.objects.filter(person=person, kind=kind, read_at=None)
-        if way == "none" or unread.filter(record_id=record_id).exists() or unread.filter(by=by).count() >= FLOOD:
+        if preference == "none":
             continue
-        notice = Notification.objects.create(person=person, kind=kind, record_id=record_id, by=by)
-        if way == "mail" and mail.is_configured():
-            transaction.on_commit(partial(async_task, "memory_project.tasks.mail_notification", notice.pk))
+        if unread.filter(record_id=record_id).exists() or unread.filter(by=by).count() >= MAX_UNREAD:
+            continue
+        notification = Notification.objects.create(person=person, kind=kind, record_id=record_id, by=by)
+        if preference == "mail" and mail.is_configured():
+            transaction.on_commit(partial(async_task, "memory_project.tasks.mail_notification", notification.pk))
 
 
 def notify_review(kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
-    """Notify the people a review event concerns, and those mentioned in its note who may see the insight."""
+    """Notify the people whom a review event concerns, and people mentioned in its notes who may read the insight."""
     if kind in KINDS:
         notify(kind, people, record_id=insight.pk, by=by)
     if "@" in notes:
@@ -92,12 +100,11 @@ def notify_review(kind: str, insight: Insight, *, by: str, notes: str, people: S
 
 
 def notify_stale(record: MemoryRecord, caller: Caller) -> None:
-    """Notify the owner, unless the owner has marked it stale."""
+    """Notify the owner of a stale memory, unless the owner marked it stale."""
     notify("stale", [record.created_by], record_id=record.pk, by=caller.email)
 
 
 def notify_mentions(record: MemoryRecord) -> None:
-    """Notify people mentioned in a memory that they may read."""
     if "@" not in record.content:
         return
     readers = [
@@ -108,7 +115,6 @@ def notify_mentions(record: MemoryRecord) -> None:
 
 
 def notifications_for(caller: Caller) -> QuerySet[Notification]:
-    """One's own entries."""
     return Notification.objects.filter(person__email=caller.email)
 
 
@@ -117,7 +123,7 @@ def unread(person_id: int) -> QuerySet[Notification]:
 
 
 def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
-    """These entries with what they are about, as far as the caller may see it now."""
+    """Return the notifications with the texts and links that the caller may see now."""
     ids = [row.record_id for row in rows]
     texts = dict(MemoryRecord.objects.visible_to(caller).filter(pk__in=ids).values_list("pk", "content"))
     texts |= dict(Insight.objects.visible_to(caller).filter(pk__in=ids).values_list("pk", "record__content"))
@@ -126,7 +132,7 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
             pk=row.pk,
             at=row.at,
             by=row.by,
-            says=KINDS[row.kind].says,
+            verb=KINDS[row.kind].verb,
             text=texts.get(row.record_id, ""),
             link=url_for(KINDS[row.kind].page, row.record_id.hex) if row.record_id in texts else "",
             is_new=row.read_at is None,
@@ -137,13 +143,13 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
 
 
 def mark_read(*, caller: Caller, notice_id: int | None = None) -> int:
-    """One's own entry, or all of one's own; returns how many were unread."""
+    """Mark one notification of the caller as read, or all of them. Returns how many were unread."""
     rows = notifications_for(caller).filter(read_at=None)
     return (rows.filter(pk=notice_id) if notice_id else rows).update(read_at=timezone.now())
 
 
 def choose(*, caller: Caller, ways: Mapping[str, str]) -> None:
-    """How the caller wants to be told of each kind of news."""
+    """Save how the caller wants to be notified: a key of CHOICES for each kind of notification."""
     for kind, way in ways.items():
         if kind not in {*KINDS, DIGEST} or way not in CHOICES:
             raise Invalid(f"{way!r} is unknown for {kind!r}", field="notify", allowed=", ".join(CHOICES))
@@ -153,7 +159,10 @@ def choose(*, caller: Caller, ways: Mapping[str, str]) -> None:
 
 
 def mail_one(notice_id: int) -> bool:
-    """In a worker: the entry by mail, unless it was read meanwhile. It names no text, which may be hidden by then."""
+    """Mail a notification, unless it has been read in the meantime. Returns whether it was sent.
+
+    The mail does not quote the memory or insight, because the recipient may lose access to it.
+    """
     row = Notification.objects.select_related("person").filter(pk=notice_id, read_at=None).first()
     if row is None:
         return False
@@ -165,4 +174,4 @@ def mail_one(notice_id: int) -> bool:
     if not entries or not entries[0].link:
         return False
     context = {"notice": entries[0], "person": row.person}
-    return mail.send([row.person.email], f"Commonplace: {row.by} {entries[0].says}", "mail/notice.txt", context)
+    return mail.send([row.person.email], f"Commonplace: {row.by} {entries[0].verb}", "mail/notice.txt", context)

@@ -1,4 +1,4 @@
-"""E-mail to people, if an SMTP server is configured."""
+"""E-mail, if an SMTP server is configured."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def is_configured() -> bool:
 
 
 def send(people: Sequence[str], subject: str, template: str, context: dict[str, Any]) -> bool:
-    """Return whether the SMTP server accepted the message. A failure is logged and never stops the caller."""
+    """Send an e-mail. Returns whether the SMTP server accepted it; a failure is logged and never raised."""
     if not is_configured():
         return False
     text = render_to_string(template, {**context, "site": settings.COMMONPLACE_URL})
     message = EmailMessage(" ".join(subject.split()), text, settings.DEFAULT_FROM_EMAIL, list(people))
-    connections.close_if_pooled()  # no database connection is held while another server is waited for
+    connections.close_if_pooled()  # hold no database connection while waiting for the SMTP server
     try:
         return bool(message.send())
-    except OSError as error:  # errors of smtplib are OSErrors
+    except OSError as error:  # smtplib's errors are OSErrors
         log.warning("mail to %s was not sent: %s", ", ".join(people), error)
         return False

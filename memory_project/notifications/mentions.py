@@ -1,4 +1,4 @@
-"""@name in a text: people by their address, or by what stands before its @."""
+"""Mentions of people in a text: `@` followed by an e-mail address or its local part."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from memories.identity.permissions import build_caller
 from memory_project.models import User
 
 MENTION = re.compile(r"(?<![\w@.])@([\w.+-]{1,64}(?:@[\w-]{1,60}(?:\.[\w-]{1,60}){1,4})?)")
-MOST = 10  # people in one text
+MAX_NAMES = 10  # in one text
 
 
 def people_mentioned(text: str) -> list[tuple[str, Caller]]:
-    """The active people that a text names, with the eyes they read with. A name that two people share is nobody's."""
-    names = list(dict.fromkeys(match.rstrip(".").lower() for match in MENTION.findall(text)))[:MOST]
+    """Return the e-mail address and Caller of each active user mentioned in a text. Ambiguous names are ignored."""
+    names = list(dict.fromkeys(match.rstrip(".").lower() for match in MENTION.findall(text)))[:MAX_NAMES]
     people: list[tuple[str, Caller]] = []
     for name in names:
         rule = Q(email=name) if "@" in name else Q(email__startswith=f"{name}@")

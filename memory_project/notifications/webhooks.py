@@ -1,6 +1,7 @@
-"""One webhook a persona, such as a Slack channel's: how much waits, and where. No memory's text leaves this way.
+"""Webhooks that post the number of waiting reviews to a chat channel, such as Slack. Each persona may have one.
 
-Operators set it up; a host that they have not allowed, an address inside their network and a redirect are refused.
+No text of a memory is ever sent. To prevent server-side request forgery, a webhook may only call hosts listed in
+WEBHOOK_HOSTS, at public addresses and without redirects.
 """
 
 from __future__ import annotations
@@ -26,48 +27,47 @@ from memories.retrieval.scope import Filters, in_scope
 from memory_project.models import Webhook
 
 TIMEOUT_S = 10.0
-MAX_ANSWER = 10_000  # bytes that are read of an answer
-EVERY = timedelta(hours=20)  # a schedule looks more often; a channel hears of it once a day
+MAX_RESPONSE_BYTES = 10_000
+INTERVAL = timedelta(hours=20)  # once a day, with some slack because the task runs once an hour
 
 
 def check_url(url: str) -> str:
-    """The address, if it may be called. Raises Invalid, naming what is allowed."""
+    """Return the URL without surrounding spaces. Raises Invalid unless it is https on a host of WEBHOOK_HOSTS."""
     hosts = settings.WEBHOOK_HOSTS
-    allowed = f"https:// on {', '.join(hosts)}" if hosts else "nothing yet: set WEBHOOK_HOSTS"
+    allowed = f"https:// on {', '.join(hosts)}" if hosts else "none until WEBHOOK_HOSTS is set"
     try:
         parts = urlsplit(url.strip())
         port = parts.port
     except ValueError:
-        raise Invalid("is not an address", field="url", allowed=allowed) from None
+        raise Invalid("is not a URL", field="url", allowed=allowed) from None
     if parts.scheme != "https" or not parts.hostname or parts.username or parts.password or port not in (None, 443):
-        raise Invalid("is not a plain https address", field="url", allowed=allowed)
+        raise Invalid("is not an https URL without credentials or a port", field="url", allowed=allowed)
     if parts.hostname.lower() not in hosts:
         raise Invalid(f"{parts.hostname!r} is not an allowed host", field="url", allowed=allowed)
     return url.strip()
 
 
 def public_address(host: str) -> str:
-    """An address of the host outside of private networks; what is called is this one, whatever its name says later."""
+    """Resolve the host to an IP address. Raises Invalid if any of its addresses is private."""
     try:
         entries = socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise Invalid(f"{host} is not found ({error.strerror or error})", field="url") from None
+        raise Invalid(f"{host} could not be resolved ({error.strerror or error})", field="url") from None
     addresses = [str(entry[4][0]) for entry in entries]
     if private := [address for address in addresses if not ipaddress.ip_address(address.split("%")[0]).is_global]:
-        raise Invalid(f"{host} is the private address {private[0]}", field="url", allowed="a public host")
+        raise Invalid(f"{host} resolves to the private address {private[0]}", field="url", allowed="a public host")
     return addresses[0]
 
 
 def save(*, caller: Caller, persona: Persona, url: str, is_on: bool = True) -> Webhook:
-    """Sets a persona's webhook up; operators do."""
     if not caller.is_operator:
-        raise Forbidden("only an operator sets webhooks up")
+        raise Forbidden("only operators can set up webhooks")
     defaults = {"url": check_url(url), "is_on": is_on, "last_error": ""}
     return Webhook.objects.update_or_create(persona=persona, defaults=defaults)[0]
 
 
 def counts(persona: str) -> dict[str, int]:
-    """What waits in one persona."""
+    """Count the insights and stale memories of a persona that need attention."""
     everything = system_caller()
     return queries.capped_counts(
         waiting=curation.waiting(everything).filter(record__persona=persona),
@@ -77,19 +77,19 @@ def counts(persona: str) -> dict[str, int]:
 
 
 def message(persona: str, numbers: dict[str, int]) -> dict[str, str]:
-    """What Slack, Mattermost and their like take."""
+    """Build the JSON body that Slack and Mattermost accept."""
     parts = [
-        f"{numbers['waiting']} insights wait for review",
-        f"{numbers['approved']} are approved and not applied",
+        f"{numbers['waiting']} insights are waiting for review",
+        f"{numbers['approved']} are approved but not applied",
         f"{numbers['stale']} memories may no longer be true",
     ]
     return {"text": f"{persona}: {', '.join(parts)}. {settings.COMMONPLACE_URL}{reverse('review')}"}
 
 
 def send(webhook: Webhook) -> str:
-    """Posts the counts now; returns what went wrong, or "". Both are kept for the operators' page."""
+    """Post the counts and store the result. Returns the error message, or "" on success."""
     numbers = counts(webhook.persona.name)
-    connections.close_if_pooled()  # other servers are waited for without a database connection
+    connections.close_if_pooled()  # hold no database connection while waiting for another server
     error = post(webhook.url, message(str(webhook.persona), numbers))
     now = timezone.now()
     changes: dict[str, Any] = {"last_error": error[:500], "tried_at": now}
@@ -100,32 +100,34 @@ def send(webhook: Webhook) -> str:
 
 
 def post(url: str, body: dict[str, str]) -> str:
-    """Calls the host by the address that was looked at. A redirect counts as refused: it could lead anywhere."""
-    import httpx  # noqa: PLC0415 - a tenth of a second that no other process needs
+    """Send a POST request. Returns the error message, or "" on success."""
+    import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
 
     try:
         host = str(urlsplit(check_url(url)).hostname)
         address = public_address(host)
+        # connect to the checked address, because a second DNS lookup could return a private one
         target = httpx.URL(url).copy_with(host=address)
         with (
+            # a redirect could lead to a private address
             httpx.Client(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False) as client,
             client.stream(
                 "POST", target, json=body, headers={"Host": host}, extensions={"sni_hostname": host}
             ) as response,
         ):
-            bounded_http.read(response, MAX_ANSWER)
-            return "" if response.is_success else f"{host} answered {response.status_code}"
-    except Invalid as refusal:
-        return refusal.message
-    except (httpx.HTTPError, bounded_http.AnswerTooLarge) as fault:
-        return f"{type(fault).__name__}: {fault}"
+            bounded_http.read(response, MAX_RESPONSE_BYTES)
+            return "" if response.is_success else f"{host} responded with status {response.status_code}"
+    except Invalid as error:
+        return error.message
+    except (httpx.HTTPError, bounded_http.AnswerTooLarge) as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def send_due() -> str:
-    """A schedule: once a day to each persona in which something waits."""
+    """Send each webhook that is due and whose persona has anything waiting."""
     now, sent_count = timezone.now(), 0
     for webhook in Webhook.objects.select_related("persona").filter(is_on=True):
-        is_due = webhook.tried_at is None or webhook.tried_at < now - EVERY
+        is_due = webhook.tried_at is None or webhook.tried_at < now - INTERVAL
         if is_due and any(counts(webhook.persona.name).values()):
             sent_count += not send(webhook)
     return f"{sent_count} sent"

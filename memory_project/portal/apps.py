@@ -10,7 +10,7 @@ from memories.contract.urls import LINKS
 
 
 class PortalConfig(AppConfig):
-    """The pages. An app at the top, so that a page may show anything."""
+    """The web pages. A top-level app, so its pages may import from every other app."""
 
     name = "memory_project.portal"
     label = "portal"

@@ -1,4 +1,4 @@
-"""What every page shows of the person and of what waits for them."""
+"""Template context of every page: the caller, and the navigation with its counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memory_project.portal.search import saved_views
 
 @dataclass(frozen=True)
 class View:
-    """A saved view as the navigation shows it."""
+    """A saved view in the navigation."""
 
     pk: int
     name: str
@@ -29,7 +29,7 @@ class View:
 
 
 class Navigation:
-    """Counted when a page shows them, not before: fragments don't."""
+    """The navigation of one user. Counts are queried on first use, because page fragments don't show them."""
 
     def __init__(self, caller: Caller, person_id: int) -> None:
         self.caller, self.person_id = caller, person_id
@@ -40,9 +40,9 @@ class Navigation:
 
     @cached_property
     def _counts(self) -> dict[str, int]:
-        waiting = curation.waiting(self.caller) if self.may_curate else Insight.objects.none()
+        pending = curation.waiting(self.caller) if self.may_curate else Insight.objects.none()
         return queries.capped_counts(
-            waiting=waiting,
+            waiting=pending,
             stale=queries.reviewable_stale(self.caller),
             unread=inbox.unread(self.person_id),
             backlog=curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
@@ -74,7 +74,7 @@ class Navigation:
 
     @property
     def backlog(self) -> int:
-        """Approved insights that nobody has applied."""
+        """The number of approved insights that are not applied yet."""
         return self._counts["backlog"]
 
     @property
@@ -83,7 +83,6 @@ class Navigation:
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
-    """Nothing before sign-in."""
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {}

@@ -1,4 +1,4 @@
-"""Errors as pages say them: fields by the names that people see, instead of those of the tools' arguments."""
+"""Error messages for pages, which name fields by their labels instead of by argument names."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LABELS = {
     "reason": "The reason",
     "visibility": "Who may read it",
     "category": "The category",
-    "ids": "Your choice",
-    "unit_ids": "Your choice",
+    "ids": "Your selection",
+    "unit_ids": "Your selection",
     "id": "This memory",
     "record_id": "This memory",
     "insight_id": "This insight",
     "finding_id": "This finding",
-    "batch_id": "This bulk work",
+    "batch_id": "This bulk action",
     "changeset_id": "This changeset",
     "action_id": "This action",
     "action_type": "The change",
@@ -41,17 +41,17 @@ LABELS = {
 PLACE = re.compile(r"\w+\[(\d+)\]\.?(\w*)")  # suggested_actions[0].detail
 
 
-def for_people(error: DomainError) -> str:
-    """The whole message."""
+def message_with_label(error: DomainError) -> str:
+    """Return the error's message with the label of its field."""
     if not error.field:
         return error.message
     match = PLACE.fullmatch(error.field)
     name = match[2] if match else error.field.split(".")[0].split("[")[0]
     label = LABELS.get(name, name.replace("_", " ").capitalize())
     label = f"{label} (number {int(match[1]) + 1})" if match else label
-    return f"{label} {beside_its_field(error)}"
+    return f"{label} {message_without_field(error)}"
 
 
-def beside_its_field(error: DomainError) -> str:
-    """The fault alone, where the page shows it next to the field."""
+def message_without_field(error: DomainError) -> str:
+    """Return the error's message without its field, for display next to the field."""
     return f"{error.fault}; allowed: {error.allowed}" if error.allowed else error.fault

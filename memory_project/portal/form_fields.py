@@ -1,4 +1,4 @@
-"""Form fields from operations: what a page offers is what the operation takes."""
+"""Form fields derived from operations, so that forms offer exactly what the operations accept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django import forms
 from knowledge.catalog.name_resolution import urn_of
 from memories.contract.errors import Invalid
 from memories.contract.operations import Operation
-from memory_project.portal.error_labels import beside_its_field
+from memory_project.portal.error_labels import message_without_field
 
 
 def form_field(
@@ -21,23 +21,28 @@ def form_field(
     labels: dict[str, str] | None = None,
     **extra: Any,
 ) -> forms.Field:
-    """The field of this name, with its choices, its default and its limit in characters; `rows` makes room for a long
-    text, `labels` says what people call the choices. The operation judges what is sent."""
+    """Return a form field for an operation's field, with its choices, default and maximum length.
+
+    With `rows` it is a text area of that height. `labels` are the display names of the choices, in their order. The
+    operation, not the form, validates the submitted value.
+    """
     schema = operation.input_schema(by_alias=False)
-    described = schema["properties"][name]
+    field_schema = schema["properties"][name]
     options = {"required": name in schema.get("required", []), **extra}
-    if "enum" in described:
-        values = sorted(described["enum"], key=list(labels).index) if labels else described["enum"]
+    if "enum" in field_schema:
+        values = sorted(field_schema["enum"], key=list(labels).index) if labels else field_schema["enum"]
         choices = [(value, (labels or {}).get(value) or value.replace("_", " ").title()) for value in values]
-        return forms.ChoiceField(choices=choices, **{"initial": described.get("default"), **options, "required": True})
-    attrs: dict[str, Any] = {"maxlength": described["maxLength"]} if "maxLength" in described else {}
+        return forms.ChoiceField(
+            choices=choices, **{"initial": field_schema.get("default"), **options, "required": True}
+        )
+    attrs: dict[str, Any] = {"maxlength": field_schema["maxLength"]} if "maxLength" in field_schema else {}
     attrs |= {"autofocus": True} if autofocus else {}
     widget = forms.Textarea(attrs={**attrs, "rows": rows}) if rows else forms.TextInput(attrs=attrs)
     return forms.CharField(widget=widget, **options)
 
 
 class EntitiesField(forms.CharField):
-    """Entities by name or URN, one a line; a picker where there is script. Its value is a list of URNs."""
+    """Catalog entities by name or URN, one per line, with autocomplete. The value is a list of URNs."""
 
     widget = forms.Textarea
 
@@ -53,11 +58,10 @@ class EntitiesField(forms.CharField):
             try:
                 urns.append(urn_of(line))
             except Invalid as error:
-                raise forms.ValidationError(beside_its_field(error)) from None
+                raise forms.ValidationError(message_without_field(error)) from None
         return list(dict.fromkeys(urns))
 
 
 def tags_field() -> forms.CharField:
-    """Tags, separated by commas; a picker where there is script."""
     attrs = {"data-pick": "tag", "data-many": "comma"}
     return forms.CharField(required=False, help_text="Separated by commas.", widget=forms.TextInput(attrs=attrs))

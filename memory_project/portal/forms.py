@@ -7,12 +7,12 @@ from django import forms
 from memories.contract.errors import Invalid
 from memories.contract.fields import CONTENT_MAX, CONTENT_MIN
 from memories.operations import Remember, Revise
-from memory_project.portal.error_labels import beside_its_field
+from memory_project.portal.error_labels import message_without_field
 from memory_project.portal.form_fields import EntitiesField, form_field, tags_field
 
 
 class MemoryForm(forms.Form):
-    """One memory, as people write it; the service has the last word on every value."""
+    """Write or edit a memory. The service validates every value."""
 
     content = form_field(
         Remember,
@@ -34,7 +34,7 @@ class MemoryForm(forms.Form):
     )
     tags = tags_field()
     entity_urns = EntitiesField(
-        label="About which catalog entities?", help_text="Names as the catalog has them, or URNs; one a line."
+        label="About which catalog entities?", help_text="Names from the catalog or URNs, one per line."
     )
 
     def __init__(self, *args: Any, new: bool = True, **kwargs: Any) -> None:
@@ -43,12 +43,11 @@ class MemoryForm(forms.Form):
             del self.fields["reason"]
 
     def values(self) -> dict[str, Any]:
-        """The cleaned values as the services take them."""
         data = dict(self.cleaned_data)
         data["tags"] = [tag.strip() for tag in data["tags"].split(",") if tag.strip()]
         return data
 
     def refuse(self, error: Invalid) -> None:
-        """Shows a service's refusal beside the field it is about."""
+        """Show a service's error at the field it names."""
         field = error.field.split("[")[0]
-        self.add_error(field if field in self.fields else None, beside_its_field(error))
+        self.add_error(field if field in self.fields else None, message_without_field(error))

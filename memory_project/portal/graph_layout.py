@@ -1,5 +1,7 @@
-"""Where the nodes of a graph stand in its picture: the centre in the middle, the others on rings by their distance from
-it, each near the one that it hangs on. The same graph is always drawn the same."""
+"""Layout of a graph's picture: the center in the middle, and the other nodes on rings by their distance from it.
+
+Each node is placed near the node it was reached from. The layout is deterministic.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +9,39 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-RING = 150  # of the view box, between two rings
-ROOM = 96  # along a ring, for a node with its name
+# In view box units:
+RING = 150  # distance between two rings
+ROOM = 96  # space along a ring for a node with its name
 MARGIN = 80
-MIN_SIDE = 560
+MIN_WIDTH = 560  # so that pictures of a few nodes are not enlarged
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Key → x and y."""
+    """The positions of nodes: key → (x, y)."""
 
     points: dict[str, tuple[float, float]]
 
     @property
     def box(self) -> tuple[float, float, float, float]:
-        """Left, top, width and height of what is drawn, with a margin; small pictures are not blown up."""
+        """The view box around all nodes: left, top, width and height."""
         xs, ys = zip(*self.points.values(), strict=True) if self.points else ((0.0,), (0.0,))
         width, height = (max(values) - min(values) + 2 * MARGIN for values in (xs, ys))
-        side = max(width, MIN_SIDE)
+        side = max(width, MIN_WIDTH)
         return (min(xs) - MARGIN - (side - width) / 2, min(ys) - MARGIN, side, height)
 
 
-def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], centre: str = "") -> Layout:
-    """`keys` in the order in which they are placed; `edges` between them. Without a centre the first of each connected
-    part stands on the first ring."""
-    neighbours: dict[str, list[str]] = {key: [] for key in keys}
+def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], center: str = "") -> Layout:
+    """Place the nodes on rings around `center`, in the order of `keys`.
+
+    Without a center, the first node of each connected part is placed on the first ring.
+    """
+    neighbors: dict[str, list[str]] = {key: [] for key in keys}
     for start, end in edges:
-        if start in neighbours and end in neighbours and start != end:
-            neighbours[start].append(end)
-            neighbours[end].append(start)
-    depths, parents = _depths(keys, neighbours, centre)
+        if start in neighbors and end in neighbors and start != end:
+            neighbors[start].append(end)
+            neighbors[end].append(start)
+    depths, parents = _depths(keys, neighbors, center)
     angles: dict[str, float] = {}
     radius = 0.0
     points: dict[str, tuple[float, float]] = {}
@@ -44,10 +49,10 @@ def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], centre: str = "
         ring = [key for key in keys if depths[key] == depth]
         if not ring:
             continue
-        if depth == 0 and len(ring) == 1 and ring[0] == centre:
-            points[centre] = (0.0, 0.0)
+        if depth == 0 and len(ring) == 1 and ring[0] == center:
+            points[center] = (0.0, 0.0)
             continue
-        ring.sort(key=lambda key: angles.get(parents.get(key, ""), 0.0))  # stable
+        ring.sort(key=lambda key: angles.get(parents.get(key, ""), 0.0))  # stable: siblings keep their order
         for part_radius, part in _parts(ring, radius):
             radius = part_radius
             for key, angle in _spread(part, parents, angles, ROOM / radius).items():
@@ -57,8 +62,11 @@ def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], centre: str = "
 
 
 def _parts(ring: Sequence[str], inner: float) -> list[tuple[float, list[str]]]:
-    """Radius and keys: one ring outside of `inner`, wider where it takes some room, or of a crowd several rings, each
-    with its share from all around."""
+    """Distribute the nodes with the same distance from the center over rings larger than `inner`.
+
+    Returns each ring's radius and keys. One ring is used if it has room for them at a radius of at most
+    `inner` + 2 × RING. Otherwise each ring gets nodes in proportion to its radius.
+    """
     radius = len(ring) * ROOM / math.tau
     if radius <= inner + 2 * RING:
         return [(max(inner + RING, radius), list(ring))]
@@ -67,7 +75,7 @@ def _parts(ring: Sequence[str], inner: float) -> list[tuple[float, list[str]]]:
         radii.append(radii[-1] + RING)
     parts: list[list[str]] = [[] for _ in radii]
     for key in ring:
-        emptiest = min(range(len(radii)), key=lambda n: (len(parts[n]) + 1) / radii[n])
+        emptiest = min(range(len(radii)), key=lambda index: (len(parts[index]) + 1) / radii[index])
         parts[emptiest].append(key)
     return list(zip(radii, parts, strict=True))
 
@@ -75,36 +83,43 @@ def _parts(ring: Sequence[str], inner: float) -> list[tuple[float, list[str]]]:
 def _spread(
     ring: Sequence[str], parents: Mapping[str, str], angles: Mapping[str, float], step: float
 ) -> dict[str, float]:
-    """An angle for each key of a ring: as near to that of the key it hangs on as the others leave room, `step` apart,
-    and all around where there is none."""
-    even = {key: math.tau * n / len(ring) for n, key in enumerate(ring)}
+    """Return an angle for each node of a ring: close to its parent's angle, and at least `step` from the next node.
+
+    If the last node would then be closer than `step` to the first one, the nodes are spread evenly instead.
+    """
+    even = {key: math.tau * index / len(ring) for index, key in enumerate(ring)}
     targets = {key: angles.get(parents.get(key, ""), even[key]) for key in ring}
-    line = sorted(ring, key=lambda key: targets[key])  # stable: in the order in which they are placed
+    ordered = sorted(ring, key=lambda key: targets[key])  # stable: equal targets keep the given order
     spread: dict[str, float] = {}
     last = -math.inf
-    for key in line:
+    for key in ordered:
         spread[key] = last = max(targets[key], last + step)
-    if spread[line[-1]] - spread[line[0]] > math.tau - step:
-        return {key: math.tau * n / len(line) for n, key in enumerate(line)}
-    shift = sum(spread[key] - targets[key] for key in line) / len(line)
+    if spread[ordered[-1]] - spread[ordered[0]] > math.tau - step:
+        return {key: math.tau * index / len(ordered) for index, key in enumerate(ordered)}
+    # The loop only increased angles. Subtract the mean increase, so that deviations from the targets add up to 0.
+    shift = sum(spread[key] - targets[key] for key in ordered) / len(ordered)
     return {key: angle - shift for key, angle in spread.items()}
 
 
 def _depths(
-    keys: Sequence[str], neighbours: Mapping[str, Sequence[str]], centre: str
+    keys: Sequence[str], neighbors: Mapping[str, Sequence[str]], center: str
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """The distance of each key from the centre, and the key that it was reached from."""
+    """Return each key's distance from the center and its parent, by breadth-first search.
+
+    Parts not connected to the center are searched from their first key, which has no parent. It gets the distance 1,
+    or 0 if there is no center.
+    """
     depths: dict[str, int] = {}
     parents: dict[str, str] = {}
-    for root in [centre, *keys] if centre else keys:
+    for root in [center, *keys] if center else keys:
         if root in depths:
             continue
-        depths[root] = 0 if root == centre or not centre else 1
-        line = [root]
-        while line:
-            key = line.pop(0)
-            for near in neighbours[key]:
-                if near not in depths:
-                    depths[near], parents[near] = depths[key] + 1, key
-                    line.append(near)
+        depths[root] = 0 if root == center or not center else 1
+        queue = [root]
+        while queue:
+            key = queue.pop(0)
+            for neighbor in neighbors[key]:
+                if neighbor not in depths:
+                    depths[neighbor], parents[neighbor] = depths[key] + 1, key
+                    queue.append(neighbor)
     return depths, parents

@@ -1,4 +1,4 @@
-"""What My Knowledge shows for a query string: the list or the search, its facets, its next page."""
+"""The content of My Knowledge for a query string: list or search results, facets, and the next page."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from memories.retrieval import facets
 from memories.retrieval.recall import Hit, Recall, recall
 from memories.retrieval.scope import Filters, in_scope
 
-BEST = 50  # what a search shows at most
+MAX_HITS = 50
 FACETS = {
     "kind": "Kind",
     "status": "Status",
-    "owner": "Whose",
+    "owner": "Owner",
     "dimension": "Dimension",
     "category": "Category",
     "persona": "Persona",
@@ -38,8 +38,8 @@ FACETS = {
     "entity": "Catalog entities",
 }
 COLUMNS = {"tag": "tags", "entity": "entity_urns"}
-COUNTED = tuple(facets.FACETS)  # facets whose values are what the rows have
-WHOSE = {"": "Everyone’s", "me": "Mine"}
+COUNTED = tuple(facets.FACETS)  # facets whose values come from the rows
+OWNERS = {"": "Everyone", "me": "Me"}
 KINDS = {"": "Facts", "conversation": "From conversations"}
 
 
@@ -49,7 +49,7 @@ class Option:
     label: str
     count: int | None  # None: not counted
     is_chosen: bool
-    is_least: bool = False  # there are more rows than were counted
+    is_least: bool = False  # `count` is a lower bound, because not all rows were counted
 
     @property
     def count_text(self) -> str:
@@ -60,11 +60,11 @@ class Option:
 
 @dataclass(frozen=True)
 class Phase:
-    """One stop on the way from memory to knowledge."""
+    """One stage on the way from memory to knowledge."""
 
     name: str
     count: int
-    says: str
+    detail: str
     page: str
 
     @property
@@ -144,37 +144,37 @@ class Browse:
             return MemoryPage([], [], [], 0, "", None, error.message)
 
     def rail(self) -> list[Phase]:
-        """Memory → Insight → Knowledge: how much is in each, and what waits."""
+        """Return the stages Memory, Insight and Knowledge with their counts."""
         week = timezone.now() - timedelta(days=7)
         scope = in_scope(self.caller, Filters()).facts()
         proposals = curation.proposed_by(self.caller)
-        numbers = queries.capped_counts(
+        counts = queries.capped_counts(
             known=scope,
             new=scope.filter(created_at__gte=week),
             proposed=proposals.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
             applied=Insight.objects.visible_to(self.caller).filter(state=InsightState.APPLIED),
         )
         return [
-            Phase("Memory", numbers["known"], f"{format_count(numbers['new'])} new this week", "my-knowledge"),
-            Phase("Insight", numbers["proposed"], "of yours on their way", "my-insights"),
-            Phase("Knowledge", numbers["applied"], "insights in the catalog", "knowledge"),
+            Phase("Memory", counts["known"], f"{format_count(counts['new'])} new this week", "my-knowledge"),
+            Phase("Insight", counts["proposed"], "of yours in progress", "my-insights"),
+            Phase("Knowledge", counts["applied"], "insights in the catalog", "knowledge"),
         ]
 
     def _search(self) -> MemoryPage:
-        then = validate(Moment, self.as_of, "as_of") if self.as_of else None
-        answer = recall(
-            RecallMemories.read({"query": self.q, "as_of": then, "limit": BEST}),
+        as_of = validate(Moment, self.as_of, "as_of") if self.as_of else None
+        result = recall(
+            RecallMemories.read({"query": self.q, "as_of": as_of, "limit": MAX_HITS}),
             caller=self.caller,
             filters=self.filters,
         )
-        records = [hit.record for hit in answer.hits]
+        records = [hit.record for hit in result.hits]
         counts: dict[str, list[tuple[str, int | None]]] = {
             name: [*queries.facet_counts_of(records, COLUMNS.get(name, name))] for name in COUNTED
         }
-        # A search has counted only what it found under the chosen values.
+        # The hits all have the chosen status and owner, so the other values can't be counted.
         counts["status"] = [(status, None) for status in Status.values]
         counts["owner"] = [("", None), ("me", None)]
-        return MemoryPage(answer.hits, [], self._facets(counts), len(records), "", answer)
+        return MemoryPage(result.hits, [], self._facets(counts), len(records), "", result)
 
     def _list(self) -> MemoryPage:
         current_page = page(
@@ -188,24 +188,24 @@ class Browse:
         return MemoryPage([], list(current_page.rows), self._facets(counts), total, next_query, None)
 
     def _facets(self, counts: Mapping[str, Sequence[tuple[str, int | None]]]) -> list[Facet]:
-        answer, least = [], dict(counts.get("least", []))
+        shown, lower_bounds = [], dict(counts.get("least", []))
         for name, title in FACETS.items():
             choice = self.choices[name]
             values = list(counts[name]) if name != "kind" else [(kind, None) for kind in KINDS]
             if name == "kind":
                 options = [Option(v, KINDS[v], None, v == choice) for v, _ in values]
             elif name == "owner":
-                options = [Option(v, WHOSE[v], count, v == choice) for v, count in values]
+                options = [Option(v, OWNERS[v], count, v == choice) for v, count in values]
             else:
                 if choice and choice not in dict(values):
                     values = [(choice, None), *values]
-                options = [Option(v, label(name, v), count, v == choice, name in least) for v, count in values]
+                options = [Option(v, label(name, v), count, v == choice, name in lower_bounds) for v, count in values]
             if name in ("dimension", "category", "persona"):
-                options.sort(key=lambda option: option.label)  # a place of its own, whatever is counted
+                options.sort(key=lambda option: option.label)  # a fixed order, independent of the counts
             if name in COUNTED and options:
                 options = [Option("", "Any", None, not choice), *options]
-            answer.append(Facet(name, title, options))
-        return answer
+            shown.append(Facet(name, title, options))
+        return shown
 
     @property
     def is_narrowed(self) -> bool:
@@ -226,7 +226,6 @@ def format_count(count: int) -> str:
 
 
 def label(facet: str, value: str) -> str:
-    """A facet's value as people read it."""
     if facet == "entity":
-        return ".".join(short_name(value).split(".")[-2:])  # the telling end
+        return ".".join(short_name(value).split(".")[-2:])  # the last two parts identify it
     return value if facet in ("tag", "persona") else value.replace("_", " ").capitalize()

@@ -1,4 +1,4 @@
-"""The card that leads somebody new through the four first steps; it goes when they are done or it is closed."""
+"""The “first steps” card for new users, shown until all steps are done or the user closes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.models import ApiToken, AuditEvent
 
-SEARCHED, CLOSED = "searched", "first_run_closed"  # in the session
+SEARCHED, CLOSED = "searched", "first_run_closed"  # session keys
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Step:
 
 
 def steps(request: HttpRequest, caller: Caller) -> list[Step]:
-    """Nothing once all is done or the card was closed."""
+    """Return the steps, or [] once all are done or the card was closed."""
     if request.session.get(CLOSED):
         return []
     counts = queries.capped_counts(
@@ -31,10 +31,10 @@ def steps(request: HttpRequest, caller: Caller) -> list[Step]:
         calls=AuditEvent.objects.filter(email=caller.email, channel__startswith="mcp"),
     )
     todo = [
-        Step("Find something: press / and ask", "my-knowledge", bool(request.session.get(SEARCHED))),
-        Step("Remember something", "create-memory", bool(counts["memories"])),
+        Step("Search: press / and ask a question", "my-knowledge", bool(request.session.get(SEARCHED))),
+        Step("Write a memory", "create-memory", bool(counts["memories"])),
         Step("Connect an agent", "connect", bool(counts["tokens"])),
-        Step("See its first call", "activity", bool(counts["calls"])),
+        Step("View its first call", "activity", bool(counts["calls"])),
     ]
     if all(step.is_done for step in todo):
         request.session[CLOSED] = True

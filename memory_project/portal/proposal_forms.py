@@ -1,4 +1,4 @@
-"""What somebody proposes for the catalog, and what a curator mends of it: a claim with the changes that it suggests."""
+"""Forms to propose an insight, and for curators to edit one: a claim and the changes it suggests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge.changesets.change_request import CHANGE_TYPES, MAX_DETAIL, MAX_TA
 from knowledge.models import Insight
 from knowledge.operations import MAX_ACTIONS, Capture
 from memories.contract.errors import Invalid
-from memory_project.portal.error_labels import beside_its_field
+from memory_project.portal.error_labels import message_without_field
 from memory_project.portal.form_fields import EntitiesField, form_field
 
 COLUMN = "column:"
@@ -22,13 +22,13 @@ SHOWN_PARTS = PARTS[:4]
 
 
 class SuggestionForm(forms.Form):
-    """A claim and up to five changes, picked from what suits its first entity."""
+    """A claim and up to MAX_ACTIONS changes. The types of change offered depend on the first entity."""
 
     content = form_field(Capture, "insight_text", rows=4, autofocus=True, label="The claim", required=True)
     category = form_field(Capture, "category")
     confidence = form_field(Capture, "confidence")
     entity_urns = EntitiesField(
-        label="About which catalog entities?", help_text="Changes are made to the first. A name is enough."
+        label="About which catalog entities?", help_text="One name or URN per line. Changes apply to the first."
     )
     claim_names: Sequence[str] = ("content", "category", "confidence", "entity_urns")
 
@@ -38,19 +38,18 @@ class SuggestionForm(forms.Form):
         super().__init__(data, initial=dict(initial), **kwargs)
         self.initial_actions = [*actions, *[{}] * MAX_ACTIONS][:MAX_ACTIONS]
         first = next(iter(str(initial.get("entity_urns", "")).splitlines()), "")
-        kinds = [("", "No change"), *_suiting(first, [action.get("action_type", "") for action in actions])]
+        kinds = [("", "No change"), *_action_choices(first, [action.get("action_type", "") for action in actions])]
         for index, action in enumerate(self.initial_actions):
             for name, field in _action_fields(index, action, kinds).items():
                 self.fields[f"{name}-{index}"] = field
 
     @property
     def actions(self) -> list[list[forms.BoundField]]:
-        """The fields of each suggested action."""
         return [[self[f"{name}-{index}"] for name in SHOWN_PARTS] for index in range(MAX_ACTIONS)]
 
     @property
     def shown_count(self) -> int:
-        """Changes that are shown at once: those that there are, and room for another."""
+        """The number of changes shown at first: those suggested already, and an empty one."""
         return min(sum(bool(action) for action in self.initial_actions) + 1, MAX_ACTIONS)
 
     @property
@@ -58,7 +57,10 @@ class SuggestionForm(forms.Form):
         return [self[name] for name in self.claim_names]
 
     def values(self) -> dict[str, Any]:
-        """What the services take; a column is enough where a change names one."""
+        """Return the values as the insight services take them.
+
+        A target without prefix is the name of a column if the type of change allows columns.
+        """
         names = [name for name in self.claim_names if name != "content"]
         suggested = [
             action
@@ -80,16 +82,14 @@ class SuggestionForm(forms.Form):
         return {name: text for name, text in action.items() if text or name in ("target", "detail")}
 
     def refuse(self, error: Invalid) -> None:
-        """Shows a service's refusal beside the field it is about: `suggested_actions[1].detail` is detail-1."""
+        """Show a service's error at the field it names: `suggested_actions[1].detail` is the field `detail-1`."""
         match = re.fullmatch(r"suggested_actions\[(\d+)\](?:\.(\w+))?", error.field)
         name = f"{match[2] or 'action_type'}-{match[1]}" if match else error.field.split("[")[0]
         name = {"insight_text": "content"}.get(name, name)
-        self.add_error(name if name in self.fields else None, beside_its_field(error))
+        self.add_error(name if name in self.fields else None, message_without_field(error))
 
 
 class InsightForm(SuggestionForm):
-    """A pending insight's text and suggested actions, as a curator mends them."""
-
     def __init__(self, data: Any = None, *, insight: Insight) -> None:
         record = insight.record
         initial = {name: getattr(record, name) for name in ("content", "category", "confidence")}
@@ -98,8 +98,6 @@ class InsightForm(SuggestionForm):
 
 
 class ProposalForm(SuggestionForm):
-    """A new insight."""
-
     visibility = form_field(
         Capture,
         "visibility",
@@ -109,11 +107,14 @@ class ProposalForm(SuggestionForm):
     claim_names = ("content", "entity_urns", "category", "confidence", "visibility")
 
 
-def _suiting(urn: str, present: Sequence[str]) -> list[tuple[str, str]]:
-    """The changes that suit an entity; all of them where it is not known yet. What is suggested already stays."""
+def _action_choices(urn: str, present: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the types of change that apply to this entity, or all types if no entity is given.
+
+    Types in `present` are always included.
+    """
     kind = entity_type(urn)
     return [
-        (name, entry.says)
+        (name, entry.label)
         for name, entry in CHANGE_TYPES.items()
         if not kind or not entry.kinds or kind in entry.kinds or name in present
     ]

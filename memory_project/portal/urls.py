@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from memories.contract import url_converters  # noqa: F401 - the converter <id:…>
+from memories.contract import url_converters  # noqa: F401 - registers the converter <id:…>
 from memory_project.portal.administration import activity
 from memory_project.portal.curation import chains, changesets, queue, review, stale
 from memory_project.portal.search import autocomplete, palette, saved_views

@@ -1,5 +1,5 @@
-"""The embedded PostgreSQL that serves when DATABASE_URL is unset.
+"""The embedded PostgreSQL, used when DATABASE_URL is unset.
 
-`base` is the Django database engine: it starts the server when nobody has, at the first connection.
-`server` runs the bundled binaries: initialise, start, stop, status, repair.
+`base` is the Django database engine, which starts the server at the first connection if it is not running.
+`server` runs the bundled binaries: initdb, start, stop, status, repair.
 """

@@ -1,4 +1,4 @@
-"""Django's PostgreSQL engine over the embedded server: a connection first makes sure that it runs."""
+"""Django's PostgreSQL engine, which starts the embedded server before connecting."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresErr
 
 
 @cache
-def server_of(home: Path) -> EmbeddedPostgres:
-    """One for the process: where its folders are does not change."""
+def get_server(home: Path) -> EmbeddedPostgres:
     return EmbeddedPostgres(home)
 
 
 class EmbeddedPostgresAway(psycopg.OperationalError):
-    """The embedded server can't be had; `says` is for whoever asked, and for the operator."""
+    """The embedded server could not be started. `says` is a message for users and operators."""
 
-    def __init__(self, says: str) -> None:
-        super().__init__(says)
-        self.says = says
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        # Looking at the socket costs some 50 µs; so every process starts or repairs the server
-        # when it needs it, and none has to be the first.
+        # Checking the socket takes only some 50 µs, so each connection does it. Any process can therefore start or
+        # repair the server, and none has to be started first.
         try:
-            server_of(settings.COMMONPLACE_HOME).ensure_running()
+            get_server(settings.COMMONPLACE_HOME).ensure_running()
         except EmbeddedPostgresError as error:
             raise EmbeddedPostgresAway(str(error)) from error
         return super().get_new_connection(conn_params)

@@ -1,4 +1,4 @@
-"""Which process is the server's, and whether it lives."""
+"""Identification of the server's operating-system process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import psutil
 
 
 def is_postgres(pid: int, data: Path) -> bool:
-    """Whether this process is a PostgreSQL server of that data folder."""
     try:
         command = " ".join(psutil.Process(pid).cmdline())
     except psutil.Error:
@@ -16,7 +15,7 @@ def is_postgres(pid: int, data: Path) -> bool:
     return "postgres" in command and str(data) in command
 
 
-def process_of(pid: int | None) -> psutil.Process | None:
+def get_process(pid: int | None) -> psutil.Process | None:
     try:
         return psutil.Process(pid) if pid else None
     except psutil.Error:
@@ -24,7 +23,7 @@ def process_of(pid: int | None) -> psutil.Process | None:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether it runs still: not another one with its number, nor a dead one that nobody has waited for."""
+    # is_running() notices a reused pid; a zombie has ended, but its parent has not waited for it yet
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:

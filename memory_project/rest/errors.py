@@ -1,4 +1,4 @@
-"""Every error of the REST API in one shape."""
+"""The exception handler of the REST API."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from rest_framework.views import exception_handler
 from memories.contract.errors import DomainError, Invalid, LimitReached, from_database_error
 
 
-def answer_error(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Every error as {"error", "code"}, as the MCP tools answer it."""
+def handle_exception(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Return the response {"error", "code"}, which is also the shape of errors of MCP tools.
+
+    Returns None for an exception that Django itself should handle, as a server error.
+    """
     if isinstance(error, DatabaseError):
         error = from_database_error(error) or error
     if isinstance(error, RecursionError):
-        error = Invalid("the body is nested too deep")
+        error = Invalid("the body is nested too deeply")
     if isinstance(error, UnicodeError):
-        error = Invalid("the body contains half a surrogate pair", allowed="Unicode text")
+        error = Invalid("the body contains an unpaired surrogate", allowed="Unicode text")
     if isinstance(error, RequestDataTooBig):
-        error = LimitReached("the body is larger than this server takes")
+        error = LimitReached("the body is too large")
     if isinstance(error, DomainError):
         return Response({"error": error.message, "code": error.code}, status=error.status)
     response = exception_handler(error, context)

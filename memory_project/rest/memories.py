@@ -1,4 +1,4 @@
-"""Memories over REST: JSON only, the same tokens, operations and services as everywhere."""
+"""REST endpoints for memories. They take the tokens of MCP and call the same operations and services."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from memories.operations import ListMemories, RecallMemories, Remember, Supersed
 from memories.responses import PageResponse, RecallResponse
 from memories.retrieval.recall import recall
 from memory_project.rest.responses import CorrectedResponse, KeptResponse, OneMemoryResponse
-from memory_project.rest.schema import answers, body_of, query_of
+from memory_project.rest.schema import query_parameters, request_body, response_schemas
 
-Ask = TypeVar("Ask", bound=Operation)
+OperationType = TypeVar("OperationType", bound=Operation)
 
 
-def caller_using(request: Request, tool: str) -> Caller:
-    """The caller, if the persona may use the tool whose twin this address is."""
+def caller_for_tool(request: Request, tool: str) -> Caller:
+    """Return the caller. Raises Forbidden if the persona may not use the MCP tool that this endpoint corresponds to."""
     caller = caller_from_request(request, channel="rest")
     if not caller.may_use(tool):
         raise Forbidden(f"the persona {caller.persona!r} may not use {tool}")
     return caller
 
 
-def read_operation(operation: type[Ask], request: Request, **fields: object) -> Ask:
-    """The operation of a body, or of the query string of a GET; `fields` are those that the address names."""
+def read_operation(operation: type[OperationType], request: Request, **fields: object) -> OperationType:
+    """Read the operation from the query string of a GET, or else from the JSON body. `fields` are from the URL."""
     data = request.query_params.dict() if request.method == "GET" else request.data
     if not isinstance(data, dict):
         raise Invalid("the body is not a JSON object")
@@ -44,35 +44,41 @@ def read_operation(operation: type[Ask], request: Request, **fields: object) -> 
 
 
 class Memories(APIView):
-    """GET lists, POST remembers."""
+    """GET lists memories, POST stores one."""
 
-    @extend_schema(operation_id="list_memories", parameters=query_of(ListMemories), responses=answers(PageResponse))
+    @extend_schema(
+        operation_id="list_memories",
+        parameters=query_parameters(ListMemories),
+        responses=response_schemas(PageResponse),
+    )
     def get(self, request: Request) -> Response:
-        caller = caller_using(request, "memory_manage")
+        caller = caller_for_tool(request, "memory_manage")
         operation = read_operation(ListMemories, request)
         return Response(
             responses.page_response(queries.list_memories(caller, operation), operation.limit, operation.offset)
         )
 
-    @extend_schema(operation_id="remember", request=body_of(Remember), responses=answers(KeptResponse, 200, 201))
+    @extend_schema(
+        operation_id="remember", request=request_body(Remember), responses=response_schemas(KeptResponse, 200, 201)
+    )
     def post(self, request: Request) -> Response:
-        caller = caller_using(request, "memory_manage")
-        answer = services.remember(read_operation(Remember, request), caller=caller)
+        caller = caller_for_tool(request, "memory_manage")
+        result = services.remember(read_operation(Remember, request), caller=caller)
         body: KeptResponse = {
-            "memory": responses.memory_response(answer.record),
-            "existing": answer.existing,
-            "similar_existing": [responses.similar_response(similar) for similar in answer.similar],
-            "note": answer.note,
+            "memory": responses.memory_response(result.record),
+            "existing": result.existing,
+            "similar_existing": [responses.similar_response(similar) for similar in result.similar],
+            "note": result.note,
         }
-        return Response(body, status=status.HTTP_200_OK if answer.existing else status.HTTP_201_CREATED)
+        return Response(body, status=status.HTTP_200_OK if result.existing else status.HTTP_201_CREATED)
 
 
 class OneMemory(APIView):
-    """GET shows one memory with its correction chain and its history, as far as the caller may see them."""
+    """GET returns a memory with its correction chain and its history, as far as the caller may read them."""
 
-    @extend_schema(operation_id="show_memory", responses=answers(OneMemoryResponse))
+    @extend_schema(operation_id="show_memory", responses=response_schemas(OneMemoryResponse))
     def get(self, request: Request, record_id: UUID) -> Response:
-        caller = caller_using(request, "memory_manage")
+        caller = caller_for_tool(request, "memory_manage")
         record = queries.get(caller, record_id)
         changes, omitted = fit_items([responses.change_response(change) for change in history(caller, record)])
         body: OneMemoryResponse = {
@@ -85,30 +91,31 @@ class OneMemory(APIView):
 
 
 class SupersedeMemory(APIView):
-    """POST corrects: a new memory takes the old one's place."""
+    """POST corrects a memory: a new memory replaces the old one."""
 
     @extend_schema(
         operation_id="supersede",
-        request=body_of(Supersede, besides="record_id"),
-        responses=answers(CorrectedResponse, 201),
+        request=request_body(Supersede, exclude="record_id"),
+        responses=response_schemas(CorrectedResponse, 201),
     )
     def post(self, request: Request, record_id: UUID) -> Response:
-        caller = caller_using(request, "memory_manage")
-        answer = services.supersede(read_operation(Supersede, request, id=record_id), caller=caller)
-        similar = [responses.similar_response(near) for near in answer.similar]
+        caller = caller_for_tool(request, "memory_manage")
+        result = services.supersede(read_operation(Supersede, request, id=record_id), caller=caller)
         body: CorrectedResponse = {
-            "memory": responses.memory_response(answer.record),
-            "similar_existing": similar,
-            "note": answer.note,
+            "memory": responses.memory_response(result.record),
+            "similar_existing": [responses.similar_response(similar) for similar in result.similar],
+            "note": result.note,
         }
         return Response(body, status=status.HTTP_201_CREATED)
 
 
 class RecallMemory(APIView):
-    """POST asks; nothing is written."""
+    """POST searches memories and changes none."""
 
-    @extend_schema(operation_id="recall", request=body_of(RecallMemories), responses=answers(RecallResponse))
+    @extend_schema(
+        operation_id="recall", request=request_body(RecallMemories), responses=response_schemas(RecallResponse)
+    )
     def post(self, request: Request) -> Response:
-        caller = caller_using(request, "memory_recall")
+        caller = caller_for_tool(request, "memory_recall")
         operation = read_operation(RecallMemories, request)
         return Response(responses.recall_response(recall(operation, caller=caller), explain=operation.explain))

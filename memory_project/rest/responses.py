@@ -1,4 +1,4 @@
-"""Answers of the REST API that no tool has; the others are the tools'."""
+"""REST responses that differ from those of the MCP tools. The other responses are in memories/responses.py."""
 
 from __future__ import annotations
 

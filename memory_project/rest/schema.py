@@ -1,4 +1,4 @@
-"""OpenAPI from operations and shapes."""
+"""OpenAPI schemas, generated from operations and response types."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ ERROR: dict[str, Any] = {
     "properties": {"error": {"type": "string"}, "code": {"type": "string"}},
     "required": ["error", "code"],
 }
-FAULTS = {400: "invalid", 401: "no valid token", 403: "forbidden", 404: "not_found", 409: "conflict", 503: "degraded"}
+ERRORS = {400: "invalid", 401: "no valid token", 403: "forbidden", 404: "not_found", 409: "conflict", 503: "degraded"}
 
 
-def body_of(operation: type[Operation], besides: str = "") -> dict[str, Any]:
-    """A request's body; `besides` is the field that the address names."""
+def request_body(operation: type[Operation], exclude: str = "") -> dict[str, Any]:
+    """Return the schema of a JSON body, without the field that is part of the URL."""
     schema = schemas.public(operation.input_schema(by_alias=False))
-    properties = {name: value for name, value in schema["properties"].items() if name != besides}
-    required = [name for name in schema.get("required", []) if name != besides]
+    properties = {name: value for name, value in schema["properties"].items() if name != exclude}
+    required = [name for name in schema.get("required", []) if name != exclude]
     body = {"type": "object", "properties": properties, "additionalProperties": False}
     return {"application/json": {**body, "required": required} if required else body}
 
 
-def query_of(operation: type[Operation]) -> list[OpenApiParameter]:
-    """The parameters of a query string, by the names that the REST API gives them."""
+def query_parameters(operation: type[Operation]) -> list[OpenApiParameter]:
     schema = schemas.public(operation.input_schema(by_alias=False))
     return [
         OpenApiParameter(
@@ -39,16 +38,14 @@ def query_of(operation: type[Operation]) -> list[OpenApiParameter]:
     ]
 
 
-def answers(shape: Any, *statuses: int) -> dict[int, Any]:
-    """The shape as a tool advertises it, with every error beside it."""
-    schema = inlined(TypeAdapter(shape).json_schema(mode="serialization"))
-    faults = {status: OpenApiResponse(ERROR, says) for status, says in FAULTS.items()}
-    return {**dict.fromkeys(statuses or (200,), schema), **faults}
+def response_schemas(response: Any, *statuses: int) -> dict[int, Any]:
+    """Return schemas by HTTP status: `response` for each of `statuses` (default: 200), and every possible error."""
+    schema = inline_references(TypeAdapter(response).json_schema(mode="serialization"))
+    errors = {status: OpenApiResponse(ERROR, description) for status, description in ERRORS.items()}
+    return {**dict.fromkeys(statuses or (200,), schema), **errors}
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the library's base registers it
-    """A token of the Connect page."""
-
     target_class = "memory_project.accounts.tokens.BearerAuthentication"
     name = "token"
 
@@ -56,8 +53,8 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         return {"type": "http", "scheme": "bearer"}
 
 
-def inlined(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without references: a response stands by itself."""
+def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
+    # a `$ref` to `$defs` would not resolve once the schema is part of the OpenAPI document
     definitions = schema.get("$defs", {})
 
     def resolve(value: Any) -> Any:

@@ -1,6 +1,7 @@
-"""One person's calls take turns: a few run, the others wait in order, and only a full queue refuses.
+"""Limits on how many calls of one person run at the same time.
 
-So nobody takes the threads and connections that all share, however many calls they send at once.
+CALLS_AT_ONCE calls run, up to CALLS_WAITING further ones wait in order, and more are refused. This prevents one person
+from occupying all the threads and database connections that everyone shares.
 """
 
 from __future__ import annotations
@@ -16,53 +17,50 @@ from django.conf import settings
 from memories.contract.errors import LimitReached
 
 
-def full() -> LimitReached:
-    waiting = settings.CALLS_WAITING
+def queue_full() -> LimitReached:
     return LimitReached(
-        f"{waiting} of your calls wait already: let some of them end, then call again; "
-        f"{settings.CALLS_AT_ONCE} run at once"
+        f"{settings.CALLS_WAITING} of your calls are waiting already and {settings.CALLS_AT_ONCE} run at a time: "
+        "let some of them finish, then call again"
     )
 
 
-class _Line:
-    """One person's turn: `running` calls, and how many wait."""
-
+class _Queue:
     def __init__(self) -> None:
-        self.turns = anyio.Semaphore(settings.CALLS_AT_ONCE)
+        self.slots = anyio.Semaphore(settings.CALLS_AT_ONCE)
         self.waiting = 0
-        self.inside = 0
+        self.total = 0  # waiting and running calls
 
 
 class ToolGate:
-    """For calls of tools, which wait without a thread. Lives in one event loop."""
+    """Queues for tool calls, which wait without occupying a thread. Works within one event loop."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
+        self._queues: dict[str, _Queue] = {}
 
     @asynccontextmanager
     async def turn(self, person: str) -> AsyncIterator[None]:
-        line = self._lines.setdefault(person, _Line())
-        if line.waiting >= settings.CALLS_WAITING:
-            raise full()
-        line.inside += 1
-        line.waiting += 1
+        queue = self._queues.setdefault(person, _Queue())
+        if queue.waiting >= settings.CALLS_WAITING:
+            raise queue_full()
+        queue.total += 1
+        queue.waiting += 1
         try:
             try:
-                await line.turns.acquire()
+                await queue.slots.acquire()
             finally:
-                line.waiting -= 1
+                queue.waiting -= 1
             try:
                 yield
             finally:
-                line.turns.release()
+                queue.slots.release()
         finally:
-            line.inside -= 1
-            if not line.inside:
-                self._lines.pop(person, None)
+            queue.total -= 1
+            if not queue.total:
+                self._queues.pop(person, None)
 
 
 class RequestGate:
-    """For pages and the REST API, whose requests have a thread each."""
+    """Queues for pages and the REST API, where each request has its own thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -74,19 +72,19 @@ class RequestGate:
         with self._changed:
             if self._running[person] >= settings.CALLS_AT_ONCE:
                 if self._waiting[person] >= settings.CALLS_WAITING:
-                    raise full()
+                    raise queue_full()
                 self._waiting[person] += 1
                 self._changed.wait_for(lambda: self._running[person] < settings.CALLS_AT_ONCE)
-                self._leave(self._waiting, person)
+                self._decrement(self._waiting, person)
             self._running[person] += 1
         try:
             yield
         finally:
             with self._changed:
-                self._leave(self._running, person)
+                self._decrement(self._running, person)
                 self._changed.notify_all()
 
-    def _leave(self, counts: defaultdict[str, int], person: str) -> None:
+    def _decrement(self, counts: defaultdict[str, int], person: str) -> None:
         counts[person] -= 1
-        if not counts[person]:
+        if not counts[person]:  # keeps the dictionary as small as the number of active people
             del counts[person]

@@ -1,4 +1,4 @@
-"""For load balancers and `manage.py up`: whether this process can work, and what is degraded."""
+"""The health check, for load balancers and `manage.py up`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from django.views.decorators.http import require_safe
 from memories import embedding
 from memories.database.locks import DIRECT
 
-WITHIN_S = 2
+CONNECT_TIMEOUT_S = 2
 WATCHER = "SELECT value FROM catalog_cursors WHERE name = 'watcher'"
 
 
 @require_safe
 def health(request: HttpRequest) -> JsonResponse:
-    """Asks the database over a connection of its own: while calls hold the whole pool, this still answers. What is
-    degraded is said, and is no failure; a database that does not answer is one."""
+    """Return 503 if the database does not respond. Degraded embeddings or catalog are named, but return 200."""
     state = embedding.state()
     body = {"status": "ok", "embeddings": state["state"], "catalog": "ok"}
     parameters = {k: v for k, v in connection.get_connection_params().items() if k in DIRECT}
     try:
-        with psycopg.connect(**parameters, connect_timeout=WITHIN_S, options="-c statement_timeout=2000") as direct:
+        # not from the pool, which running calls may have exhausted
+        with psycopg.connect(
+            **parameters, connect_timeout=CONNECT_TIMEOUT_S, options="-c statement_timeout=2000"
+        ) as direct:
             watcher = direct.execute(WATCHER).fetchone()
     except psycopg.Error:
         return JsonResponse({**body, "status": "the database does not answer", "degraded": True}, status=503)

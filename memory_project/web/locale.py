@@ -1,5 +1,7 @@
-"""Dates and numbers as the person writes them: in the zone of their account, else their browser's, and in the browser's
-locale. The pages themselves are in English."""
+"""Dates, times and numbers in the user's time zone and locale.
+
+The time zone is the account's, or else the browser's. The locale is the browser's. Pages themselves are in English.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,16 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation.trans_real import parse_accept_lang_header
 
-ZONE_COOKIE = "zone"  # the browser's, set by its script
+ZONE_COOKIE = "zone"  # the browser's time zone, set by static/js/palette.js
 DEFAULT = Locale("en", "GB")
-STEPS = ((60, "min"), (24, "h"), (7, "d"), (5, "w"), (12, "mo"))  # each how many of which make one of the next
+# (count, unit): so many of the unit make one of the next unit
+STEPS = ((60, "min"), (24, "h"), (7, "d"), (5, "w"), (12, "mo"))
 
 _locale: ContextVar[Locale] = ContextVar("locale", default=DEFAULT)
 
 
-def in_the_person_s(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """The middleware that sets both for one request."""
+def localize(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Middleware that activates the user's time zone and locale for one request."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         own_zone = getattr(request.user, "time_zone", "") if request.user.is_authenticated else ""
@@ -39,7 +42,6 @@ def in_the_person_s(get_response: Callable[[HttpRequest], HttpResponse]) -> Call
 
 
 def zone_of(name: str) -> ZoneInfo | None:
-    """The time zone of this name, if there is one."""
     try:
         return ZoneInfo(name) if name and len(name) <= 64 else None
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -48,7 +50,6 @@ def zone_of(name: str) -> ZoneInfo | None:
 
 @lru_cache(maxsize=256)
 def locale_of(accept_language: str) -> Locale:
-    """The first locale of the header that is known."""
     for name, _ in parse_accept_lang_header(accept_language[:500]):
         try:
             return Locale.parse(name, sep="-")
@@ -63,14 +64,14 @@ def day(at: datetime | date) -> str:
 
 
 def minute(at: datetime) -> str:
-    """Date and time, with the zone's name."""
+    """Format date and time, followed by the name of the time zone."""
     local = timezone.localtime(at)
     text = dates.format_datetime(local, "medium", locale=_locale.get())
     return f"{text} {local.tzname()}"
 
 
 def age(at: datetime) -> str:
-    """How long ago, in one number: `5 min`, `3 d`, `2 mo`."""
+    """Format the time elapsed since `at` as one number and unit: `5 min`, `3 d`, `2 mo`."""
     amount = max((datetime.now(UTC) - at).total_seconds() / 60, 0)
     for size, unit in STEPS:
         if amount < size:

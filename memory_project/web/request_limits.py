@@ -1,4 +1,4 @@
-"""What the web server accepts from unknown clients: a limited size, within a limited time."""
+"""Limits on the size and duration of requests, which protect the web server from slow and oversized clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BODY_WITHIN_S = 60.0
 
 
 class HeadersInTime(H11Protocol):
-    """uvicorn's protocol, which closes a connection whose request does not arrive."""
+    """uvicorn's HTTP protocol, closing connections whose headers do not arrive in time."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -30,7 +30,7 @@ class HeadersInTime(H11Protocol):
         if is_served and self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        elif not is_served and self._deadline is None:  # the next request of a kept connection begins
+        elif not is_served and self._deadline is None:  # the next request of a keep-alive connection has begun
             self._deadline = self.loop.call_later(HEADERS_WITHIN_S, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -44,18 +44,18 @@ class HeadersInTime(H11Protocol):
             self.transport.close()
 
     def _is_served(self) -> bool:
-        cycle: Any = self.cycle  # None before the first request, whatever uvicorn's types say
+        cycle: Any = self.cycle  # None before the first request, contrary to uvicorn's types
         return cycle is not None and not cycle.response_complete
 
 
-class _TooMuch(Exception):
+class _Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         self.status, self.message = status, message
         super().__init__(message)
 
 
 class LimitBody:
-    """ASGI middleware: refuses a body that is too long before it is kept, and waits for none without end."""
+    """ASGI middleware that refuses a body that is too large (413) or arrives too slowly (408)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -68,7 +68,7 @@ class LimitBody:
 
         async def watched(message: Message) -> None:
             nonlocal started
-            if body.refused and not started:  # what the application makes of the refusal: ours follows instead
+            if body.refused and not started:  # drop the application's response to the refusal: ours is sent below
                 return
             started = True
             await send(message)
@@ -76,11 +76,11 @@ class LimitBody:
         try:
             body.check_length(scope)
             await self.app(scope, body.receive, watched)
-        except _TooMuch:
+        except _Refused:
             pass
         finally:
             if body.refused and not started:
-                await answer(body.refused, scope, send)
+                await send_refusal(body.refused, scope, send)
 
 
 class _Body:
@@ -88,44 +88,44 @@ class _Body:
         self._receive = receive
         self._size = 0
         self._is_complete = False
-        self.refused: _TooMuch | None = None
-        self._until = asyncio.get_running_loop().time() + BODY_WITHIN_S
+        self.refused: _Refused | None = None
+        self._deadline = asyncio.get_running_loop().time() + BODY_WITHIN_S
 
     def check_length(self, scope: Scope) -> None:
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > settings.MAX_BODY_BYTES:
-                raise self._refuse(413, too_long())
+                raise self._refuse(413, too_large())
 
-    def _refuse(self, status: int, message: str) -> _TooMuch:
-        self.refused = _TooMuch(status, message)
+    def _refuse(self, status: int, message: str) -> _Refused:
+        self.refused = _Refused(status, message)
         return self.refused
 
     async def receive(self) -> Message:
-        if self._is_complete:  # what follows is the client leaving, for which there is no deadline
+        if self._is_complete:  # only the disconnect message can follow, at any time
             return await self._receive()
         try:
-            async with asyncio.timeout_at(self._until):
+            async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
             raise self._refuse(408, f"the request did not arrive within {BODY_WITHIN_S:g} s") from None
         self._size += len(message.get("body", b""))
         if self._size > settings.MAX_BODY_BYTES:
-            raise self._refuse(413, too_long())
+            raise self._refuse(413, too_large())
         self._is_complete = not message.get("more_body", False)
         return message
 
 
-def too_long() -> str:
-    return f"the request is larger than this server takes; allowed: {settings.MAX_BODY_BYTES:,} bytes"
+def too_large() -> str:
+    return f"the request is too large; allowed: at most {settings.MAX_BODY_BYTES:,} bytes"
 
 
-async def answer(refused: _TooMuch, scope: Scope, send: Send) -> None:
-    """JSON to programs, a page to people. The connection is closed: the rest of the body is not read."""
+async def send_refusal(refused: _Refused, scope: Scope, send: Send) -> None:
     if is_for_programs(scope["path"]):
         kind, text = b"application/json", json.dumps({"error": refused.message, "code": "limit"})
     else:
         kind = b"text/html; charset=utf-8"
         text = render_to_string("fault.html", {"title": "Too large", "message": refused.message})
+    # the connection is closed because the rest of the body is not read
     headers = [(b"content-type", kind), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": text.encode()})
@@ -136,7 +136,6 @@ def is_for_programs(path: str) -> bool:
 
 
 def uvicorn_options() -> dict[str, Any]:
-    """How uvicorn is run, wherever it is."""
     return {
         "http": HeadersInTime,
         "log_level": "warning",
@@ -146,4 +145,4 @@ def uvicorn_options() -> dict[str, Any]:
     }
 
 
-GRACE_S = 10  # in which calls under way may end when the server stops
+GRACE_S = 10  # time for running calls to finish when the server stops

@@ -11,7 +11,7 @@ from memory_project import backups
 
 
 class Command(BaseCommand):
-    help = "Writes all data, the catalog and the signing key into one file, which only its owner can read."
+    help = "Write all data, the embedded catalog and the signing key into one file that only its owner can read."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
@@ -21,8 +21,8 @@ class Command(BaseCommand):
             size = backups.write(file)
         except (backups.BackupFailed, OSError) as error:
             raise CommandError(str(error)) from None
-        beside = backups.erased_list(file).name
+        erased_list = backups.erased_list(file).name
         self.stdout.write(
-            f"{file}: {filesizeformat(size)}. Texts erased from now on are listed in {beside}: keep the two "
-            "files together, and restore will erase those texts again."
+            f"{file}: {filesizeformat(size)}. Texts erased from now on will be listed in {erased_list}: keep the two "
+            "files together, so that restore can erase those texts again."
         )

@@ -13,28 +13,28 @@ from memory_project.models import User
 
 
 class Command(BaseCommand):
-    help = "Makes an API token for a person and prints it, once."
+    help = "Create an API token for a person and print it. It can't be shown again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("email")
-        parser.add_argument("--name", default="made on the command line")
+        parser.add_argument("--name", default="created on the command line")
         parser.add_argument("--persona", default="")
         parser.add_argument(
             "--days",
             type=between(0, 36_500),
             default=DEFAULT_DAYS,
-            help="days until it expires; 0: never",
+            help="days until the token expires; 0: never",
         )
-        parser.add_argument("--right", action="append", default=[], help=f"one of {', '.join(RIGHTS)}")
-        parser.add_argument("--graph", default="", help="a persona whose knowledge graph it has")
-        parser.add_argument("--calls-per-minute", type=int, help="the most that it may call; no limit unless given")
-        parser.add_argument("--writes-per-day", type=int, help="of those, calls that keep or change something")
+        parser.add_argument("--right", action="append", default=[], help=f"{' or '.join(RIGHTS)}; may be repeated")
+        parser.add_argument("--graph", default="", help="use the knowledge graph of this persona")
+        parser.add_argument("--calls-per-minute", type=int, help="maximum number of calls; default: no limit")
+        parser.add_argument("--writes-per-day", type=int, help="maximum number of calls that write; default: no limit")
 
     def handle(self, *, email: str, name: str, persona: str, days: int, right: list[str], **options: Any) -> None:
         user = User.objects.filter(email=email.strip().lower()).first()
         if user is None:
             raise CommandError(
-                f"There is no person {email!r}: make one in the admin or with `manage.py createsuperuser`."
+                f"There is no account {email!r}: create one on the People page or with `manage.py createsuperuser`."
             )
         try:
             token, text = create_token(
@@ -50,5 +50,5 @@ class Command(BaseCommand):
             )
         except DomainError as error:
             raise CommandError(error.message) from None
-        self.stderr.write(f"{token}: shown once, expires {token.expires_at or 'never'}")
+        self.stderr.write(f"{token}: expires {token.expires_at or 'never'}. Copy it now: it is not shown again.")
         self.stdout.write(text)

@@ -10,7 +10,7 @@ from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresErr
 
 
 class Command(BaseCommand):
-    help = "Starts, stops or describes the embedded PostgreSQL."
+    help = "Start or stop the embedded PostgreSQL, or show its status."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -18,7 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *, act: str, **options: Any) -> None:
         if settings.DATABASE_URL:
-            raise CommandError("DATABASE_URL is set: that database is not ours to start or stop.")
+            raise CommandError("DATABASE_URL is set: this command manages the embedded PostgreSQL only.")
         server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
         try:
             getattr(self, act)(server)
@@ -27,7 +27,7 @@ class Command(BaseCommand):
 
     def start(self, server: EmbeddedPostgres) -> None:
         started = server.ensure_running()
-        self.stdout.write("started" if started else "runs already")
+        self.stdout.write("started" if started else "already running")
 
     def stop(self, server: EmbeddedPostgres) -> None:
         self.stdout.write("stopped" if server.stop() else "was not running")

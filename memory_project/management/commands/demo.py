@@ -11,7 +11,7 @@ from memory_project.demo import talk, warehouse
 
 
 class Command(BaseCommand):
-    help = "Loads a fictional retailer and what its people know. A second run adds only what is missing."
+    help = "Load the demo content: a fictional retailer and its people. A second run adds only what is missing."
 
     def handle(self, *, verbosity: int = 1, **options: Any) -> None:
         people = demo.make_people()
@@ -25,7 +25,7 @@ class Command(BaseCommand):
             talk.make_graph(caller)
         warehouse.make(demo.FOLDER / "catalog.json")
         if proposed:
-            demo.read_old_news(people)
+            demo.mark_old_notifications_read(people)
         self.stdout.write(f"{len(people)} people, {new} memories, {proposed} insights added. Sign in as:")
         for login, (name, _, part) in demo.PEOPLE.items():
             self.stdout.write(f"  {demo.address(login):<24} {name}, {part}")

@@ -21,20 +21,22 @@ from memory_project.arguments import port
 from memory_project.models import User
 
 PACKAGES = ("memory_project", "memories", "knowledge", "analysis")
-WARM_UP_AFTER_S = 1.0  # the client's first questions go before the model
+WARM_UP_AFTER_S = 1.0  # the client's first requests are served before the embedding model is loaded
 
 
 class Command(BaseCommand):
-    help = "Serves the MCP tools: over stdio for one person (--as), or over HTTP for holders of tokens."
-    requires_system_checks = ()  # they cost a second; what matters is checked below
+    help = "Serve the MCP tools, over stdio for one person (--as) or over HTTP for everyone with a token."
+    requires_system_checks = ()  # they take a second; check_database() replaces them
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--transport", choices=["stdio", "http"], default="stdio")
-        parser.add_argument("--as", dest="email", default="", help="stdio: the person who is served, by e-mail address")
-        parser.add_argument("--persona", default="", help="stdio: the persona to work under; default: the person's own")
-        parser.add_argument("--graph", default="", help="stdio: a persona whose knowledge graph it has")
-        parser.add_argument("--profile", default="", choices=["", "anthropic"], help="another server's tools, exactly")
-        parser.add_argument("--toolsets", default="", help="comma-separated, or all (default: MCP_TOOLSETS)")
+        parser.add_argument("--as", dest="email", default="", help="stdio: e-mail address of the person to serve")
+        parser.add_argument("--persona", default="", help="stdio: the active persona; default: the person's default")
+        parser.add_argument("--graph", default="", help="stdio: use the knowledge graph of this persona")
+        parser.add_argument(
+            "--profile", default="", choices=["", "anthropic"], help="offer exactly the tools of another MCP server"
+        )
+        parser.add_argument("--toolsets", default="", help="comma-separated toolsets, or all; default: MCP_TOOLSETS")
         parser.add_argument("--host", default=settings.COMMONPLACE_HOST, help="http: address to listen on")
         parser.add_argument(
             "--port",
@@ -51,7 +53,8 @@ class Command(BaseCommand):
         self.serve_stdio(names, options)
 
     def check_database(self) -> None:
-        """One clear line instead of a trace, and cheaper than loading every migration."""
+        """Raise CommandError unless exactly the migrations of this version have been applied."""
+        # Comparing file names with the table is faster than Django's loader, which imports every migration.
         own_apps = [config for config in apps.get_app_configs() if config.name.partition(".")[0] in PACKAGES]
         migrations = {
             (config.label, file.stem)
@@ -69,22 +72,22 @@ class Command(BaseCommand):
         if missing := migrations - applied:
             raise CommandError(f"The database lacks {len(missing)} migrations. Run `manage.py migrate` first.")
         if newer := sorted(".".join(migration) for migration in applied - migrations):
-            raise CommandError(f"The database was migrated by a newer version ({newer[0]}): install that one.")
+            raise CommandError(f"The database was migrated by a newer version ({newer[0]}): install that version.")
 
     def serve_stdio(self, toolsets: list[str] | None, options: dict[str, Any]) -> None:
         email, persona = options["email"], options["persona"]
         gc.disable()
-        from memory_project.mcp.server import build_server  # noqa: PLC0415 - half a second that --help need not pay
+        from memory_project.mcp.server import build_server  # noqa: PLC0415 - takes half a second, which --help saves
 
-        gc.freeze()  # what was imported stays; no later collection looks at it
+        gc.freeze()  # imported objects live forever, so garbage collections can skip them
         gc.enable()
         if not email:
-            raise CommandError("Say whom to serve: --as EMAIL")
-        session = uuid.uuid4().hex  # a process serves one connection
+            raise CommandError("Name the person to serve: --as EMAIL")
+        session = uuid.uuid4().hex  # each process serves one connection
 
         person = User.objects.filter(email=email.strip().lower()).first()
         if person is None:
-            raise CommandError(f"There is no person {email!r}; the admin lists everybody under People.")
+            raise CommandError(f"There is no account {email!r}; the People page lists all accounts.")
 
         def identify(request: object) -> Caller:
             return build_caller(
@@ -111,12 +114,12 @@ class Command(BaseCommand):
             timer.cancel()
 
     def serve_http(self, toolsets: list[str] | None, profile: str, host: str, port: int) -> None:
-        import uvicorn  # noqa: PLC0415 - stdio does not need it
-        from starlette.applications import Starlette  # noqa: PLC0415 - the same
-        from starlette.routing import Route  # noqa: PLC0415 - the same
+        import uvicorn  # noqa: PLC0415 - not needed for stdio
+        from starlette.applications import Starlette  # noqa: PLC0415 - not needed for stdio
+        from starlette.routing import Route  # noqa: PLC0415 - not needed for stdio
 
-        from memory_project.mcp.server import build_server, http_app  # noqa: PLC0415 - as above
-        from memory_project.web.request_limits import LimitBody, uvicorn_options  # noqa: PLC0415 - as above
+        from memory_project.mcp.server import build_server, http_app  # noqa: PLC0415 - slow, see above
+        from memory_project.web.request_limits import LimitBody, uvicorn_options  # noqa: PLC0415 - not needed for stdio
 
         server = build_server(toolsets=toolsets or ["all"], profile=profile)
         application = http_app(server, None if toolsets or profile else settings.MCP_TOOLSETS)

@@ -9,13 +9,16 @@ from django.db import OperationalError, connection
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 
 from memories.database.owner import as_owner
-from memory_project.checks import database_faults, newer_migrations
+from memory_project.checks import database_problems, newer_migrations
 from memory_project.postgres.roles import grant
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 
 class Command(migrate.Command):
-    """Django's, as the tables' owner, with one line for each thing that can be wrong; then the application's grants."""
+    """Django's `migrate`, run as the owner of the tables, followed by the grants of the application's role.
+
+    Each possible failure is reported in one line.
+    """
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -34,17 +37,18 @@ class Command(migrate.Command):
             raise CommandError(f"This version can't migrate this database: {error}") from None
         except CommandError:
             raise
-        except Exception as error:  # whatever a migration runs into: PostgreSQL took that one back
-            first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            fault = "does not answer" if isinstance(error, OperationalError) else "migration failed and was rolled back"
-            raise CommandError(f"The {'database ' if 'answer' in fault else ''}{fault}: {first}") from error
+        except Exception as error:  # any error of a migration, which PostgreSQL has rolled back
+            first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+            is_unreachable = isinstance(error, OperationalError)
+            problem = "database does not answer" if is_unreachable else "migration failed and was rolled back"
+            raise CommandError(f"The {problem}: {first_line}") from error
 
     def refuse_unready_database(self) -> None:
-        faults = [f"{fault.msg} {fault.hint or ''}".strip() for fault in database_faults()]
-        if faults:
-            raise CommandError(" ".join(faults))
+        problems = [f"{problem.msg} {problem.hint or ''}".strip() for problem in database_problems()]
+        if problems:
+            raise CommandError(" ".join(problems))
         if newer := newer_migrations():
             raise CommandError(
-                f"The database was migrated by a newer version ({', '.join(newer[:3])}): install that one, or restore "
-                "an earlier backup."
+                f"The database was migrated by a newer version ({', '.join(newer[:3])}): install that version, or "
+                "restore an earlier backup."
             )

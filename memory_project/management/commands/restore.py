@@ -22,7 +22,7 @@ from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresErr
 
 
 class Command(BaseCommand):
-    help = "Reads a backup into an empty home or database, and erases again what was erased since."
+    help = "Restore a backup into an empty home or database, and erase texts again that were erased after the backup."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -31,10 +31,10 @@ class Command(BaseCommand):
     def handle(self, *, file: Path, **options: Any) -> None:
         try:
             erased = backups.erased_since(file)
-            with backups.opened(file) as (folder, manifest):
+            with backups.unpacked(file) as (folder, manifest):
                 backups.refuse_newer(manifest)
                 self.load(folder)
-                backups.keep_key(folder)
+                backups.restore_key(folder)
         except (backups.BackupFailed, EmbeddedPostgresError, OSError) as error:
             raise CommandError(str(error)) from None
         except DatabaseError as error:
@@ -49,29 +49,29 @@ class Command(BaseCommand):
             server.ensure_running()
             server.ensure_roles()
         with as_owner():
-            backups.refuse_full_database()
+            backups.refuse_nonempty_database()
             backups.load(folder)
 
     def erase_again(self, erased: list[UUID]) -> None:
-        """What stands in the catalog is rolled back first, as it was then."""
         failures = []
         for record_id in erased:
             try:
                 self.erase(record_id)
             except NotFound:
-                continue  # it was made after the backup
+                continue  # it was created after the backup
             except DomainError as error:
                 failures.append(f"{record_id.hex}: {error.message}")
         if erased:
             self.stdout.write(f"Erased again: {len(erased) - len(failures)} of {len(erased)}.")
         if failures:
             raise CommandError(
-                "These were erased after the backup and are back; erase them yourself:\n" + "\n".join(failures)
+                "These memories, erased after the backup, are back. Erase them yourself:\n" + "\n".join(failures)
             )
 
     def erase(self, record_id: UUID) -> None:
         caller = system_caller()
         applied = Insight.objects.filter(pk=record_id, changeset__isnull=False).first()
         if applied is not None and applied.changeset_id:
+            # the catalog must not keep the text, and erase() refuses a memory that is applied to it
             rollback.roll_back(caller=caller, changeset_id=applied.changeset_id, skip_conflicts=True)
         erasure.erase(Erase(record_id=record_id, confirm=True), caller=caller)

@@ -10,7 +10,9 @@ from memory_project.arguments import between, port
 
 
 class Command(BaseCommand):
-    help = "Serves the browser, the REST API and MCP, in one process or several. `up` runs it with everything else."
+    help = (
+        "Run the web server (pages, REST, MCP) in one or more processes. `up` also starts the database and the worker."
+    )
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -19,8 +21,8 @@ class Command(BaseCommand):
         parser.add_argument("--processes", type=between(1, 256), default=1)
 
     def handle(self, *, host: str, port: int, processes: int, **options: Any) -> None:
-        import uvicorn  # noqa: PLC0415 - only the server needs it
+        import uvicorn  # noqa: PLC0415 - not needed for --help
 
-        from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - the same
+        from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - not needed for --help
 
         uvicorn.run("memory_project.asgi:application", host=host, port=port, workers=processes, **uvicorn_options())

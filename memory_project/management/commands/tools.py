@@ -12,10 +12,10 @@ from memory_project.mcp.server import enabled_tools
 
 
 class Command(BaseCommand):
-    help = "Lists the MCP tools with the characters that each costs a model's context, or writes their reference."
+    help = "List the MCP tools with the number of characters each adds to a model's context, or print their reference."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--reference", action="store_true", help="Markdown, as it stands in docs/mcp.md")
+        parser.add_argument("--reference", action="store_true", help="print the reference for docs/mcp.md")
 
     def handle(self, *, reference: bool, **options: Any) -> None:
         tools = enabled_tools(["all"])
@@ -27,7 +27,7 @@ def render_reference(tools: list[Tool]) -> str:
 
 
 def costs(tools: list[Tool]) -> list[str]:
-    """Characters of name, description and input schema, per tool, per toolset and in all."""
+    """Return one line per tool and toolset with the length of names, descriptions and input schemas, and the total."""
     by_toolset: Counter[str] = Counter()
     lines = []
     for tool in tools:

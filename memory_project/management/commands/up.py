@@ -28,13 +28,13 @@ from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 READY_WITHIN_S = 90
-STOP_WITHIN_S = 20  # more than the web server gives the calls that are under way
-LONGEST_PAUSE_S = 30  # between restarts of a process that keeps dying
+STOP_WITHIN_S = 20  # longer than GRACE_S, which the web server gives running calls
+MAX_PAUSE_S = 30  # between restarts of a process that keeps dying
 
 
 class Command(BaseCommand):
-    help = "Runs everything: database, web and MCP server, background worker. Ctrl-C stops it all."
-    requires_system_checks = ()  # the database may not be up yet; `check` runs once it is
+    help = "Run everything: database, web and MCP server, background worker. Ctrl-C stops all of it."
+    requires_system_checks = ()  # the database may not run yet; prepare() runs the checks
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default=settings.COMMONPLACE_HOST)
@@ -42,20 +42,20 @@ class Command(BaseCommand):
         parser.add_argument("--no-demo", action="store_true", help="start empty instead of with demo content")
 
     def handle(self, *, host: str, port: int, no_demo: bool, **options: Any) -> None:
-        with only_run(settings.COMMONPLACE_HOME):
+        with single_run(settings.COMMONPLACE_HOME):
             state = settings.COMMONPLACE_HOME / "up.json"
-            left_postgres = self.end_leftovers(state)
+            owns_database = self.end_leftovers(state)
             refuse_taken_port(host, port)
-            # From here on a signal is an exit, so that `finally` runs.
+            # A signal now raises SystemExit, so that `finally` runs.
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, leave)
+                signal.signal(number, exit_on_signal)
             server = None if settings.DATABASE_URL else EmbeddedPostgres(settings.COMMONPLACE_HOME)
-            run = ProcessGroup(state, server, left_postgres)
+            run = ProcessGroup(state, server, owns_database)
             try:
                 run.start_database()
                 self.prepare(host, no_demo)
                 run.start_processes(commands(host, port))
-                look_for_gaps()
+                queue_gap_closing()
                 wait_until_ready(host, port, run.processes["web"])
                 self.panel(host, port)
                 self.watch(run)
@@ -63,19 +63,21 @@ class Command(BaseCommand):
                 raise CommandError(str(error)) from None
             finally:
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                    signal.signal(number, signal.SIG_IGN)  # leaving is under way
+                    signal.signal(number, signal.SIG_IGN)  # already stopping
                 run.stop()
                 self.stdout.write("stopped")
 
     def end_leftovers(self, state: Path) -> bool:
-        """Ends processes of an earlier run whose parent was killed; told from strangers by their command line. Answers
-        whether that run had started the database, which is this one's to stop then."""
-        record = recall(state)
+        """End processes that are still running because the `up` that started them was killed.
+
+        Returns whether that run had started the database, because then this run has to stop it.
+        """
+        record = read_state(state)
         groups = [group for group in record["groups"].values() if group_runs(group)]
         for group in groups:
             end_group(group)
         if groups:
-            self.stdout.write(f"ended {len(groups)} processes that an earlier run had left")
+            self.stdout.write(f"ended {len(groups)} processes left over from an earlier run")
         return bool(record["postgres"])
 
     def prepare(self, host: str, no_demo: bool) -> None:
@@ -84,12 +86,12 @@ class Command(BaseCommand):
         is_public = exposure.is_public(host, settings.COMMONPLACE_URL)
         if is_public and (accounts := exposure.open_demo_accounts()):
             raise CommandError(
-                f"Others can reach this address, and {', '.join(accounts)} still have the demo password. Change each "
-                "with `manage.py changepassword EMAIL`, or switch the accounts off under People first."
+                f"Other machines can reach {host} or {settings.COMMONPLACE_URL}, and {', '.join(accounts)} still have "
+                "the demo password. Change each password with `manage.py changepassword EMAIL`."
             )
         call_command("collectstatic", interactive=False, verbosity=0)
         if not no_demo and not is_public and not User.objects.exists():
-            self.stdout.write("first run: writing demo content (once)")
+            self.stdout.write("first run: loading demo content (once)")
             call_command("demo", stdout=io.StringIO())
 
     def panel(self, host: str, port: int) -> None:
@@ -109,7 +111,7 @@ class Command(BaseCommand):
                 f"  Password of all four: {demo.PASSWORD}",
             ]
         else:
-            lines += ["  Make yourself an account: .venv/bin/python manage.py createsuperuser"]
+            lines += ["  Create an account: .venv/bin/python manage.py createsuperuser"]
         lines += ["", "  MCP over stdio, ready to paste into your client:", ""]
         lines += [f"  {line}" for line in json.dumps(configuration, indent=2).splitlines()]
         lines += [
@@ -122,19 +124,19 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def watch(self, run: ProcessGroup) -> None:
-        """Restarts what dies, with growing pauses; ends only by a signal."""
+        """Restart processes that end, with growing pauses, until a signal arrives."""
         while True:
             time.sleep(1)
             for name, process in run.processes.items():
                 if process.died():
-                    self.stderr.write(f"{name} ended (code {process.child.returncode}): started again")
+                    self.stderr.write(f"{name} ended with exit code {process.child.returncode}: restarting it")
                     process.restart()
-                    run.remember()
-                    look_for_gaps()
+                    run.save()
+                    queue_gap_closing()
 
 
 class ProcessGroup:
-    """What this run has started, remembered in a file for the next one, in case this one is killed."""
+    """The processes of this run. They are saved in the file `state`, so that a later run can end them after a kill."""
 
     def __init__(self, state: Path, server: EmbeddedPostgres | None, owns_database: bool) -> None:
         self.state = state
@@ -145,33 +147,34 @@ class ProcessGroup:
     def start_database(self) -> None:
         if self.server:
             self.owns_database = self.server.ensure_running() or self.owns_database
-            self.remember()
+            self.save()
 
     def start_processes(self, commands: dict[str, list[str]]) -> None:
         self.processes = {name: Process(command) for name, command in commands.items()}
-        self.remember()
+        self.save()
 
-    def remember(self) -> None:
+    def save(self) -> None:
         groups = {name: process.child.pid for name, process in self.processes.items()}
         record = {"pid": os.getpid(), "groups": groups, "postgres": self.owns_database}
         self.state.write_text(json.dumps(record))
 
     def stop(self) -> None:
         for process in self.processes.values():
-            process.ask_to_end()
+            process.terminate()
         for process in self.processes.values():
             process.stop()
         self.state.unlink(missing_ok=True)
         if self.server and self.owns_database:
-            from django.db import connections  # noqa: PLC0415 - ours would count as somebody connected
+            from django.db import connections  # noqa: PLC0415 - only needed here
 
+            # open connections of this process would count as clients below
             connections.close_all()
-            connections["default"].close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has it
+            connections["default"].close_pool()  # type: ignore[attr-defined]  # exists for PostgreSQL
             self.server.stop(only_if_unused=True)
 
 
 class Process:
-    """A child in a process group of its own, so that what it has started can be ended with it."""
+    """A child process in its own process group, so that its own children can be ended together with it."""
 
     def __init__(self, command: list[str]) -> None:
         self.command = command
@@ -187,15 +190,15 @@ class Process:
         return self.child.poll() is not None
 
     def restart(self) -> None:
-        end_group(self.child.pid)  # what it has left behind
-        lived_long = time.monotonic() - self.started > 2 * LONGEST_PAUSE_S
-        self.pause = 1.0 if lived_long else min(self.pause * 2, LONGEST_PAUSE_S)
+        end_group(self.child.pid)  # its own children may still be running
+        lived_long = time.monotonic() - self.started > 2 * MAX_PAUSE_S
+        self.pause = 1.0 if lived_long else min(self.pause * 2, MAX_PAUSE_S)
         time.sleep(self.pause)
         self.start()
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         if not self.died():
-            self.child.terminate()  # the parent of the group ends its own children in order
+            self.child.terminate()  # it ends its own children
 
     def stop(self) -> None:
         if not self.died():
@@ -221,12 +224,12 @@ def stdio_client(email: str) -> dict[str, Any]:
     return {"command": python, "args": [*line, "mcp", "--as", email]}
 
 
-def look_for_gaps() -> None:
-    """A worker that starts takes up at once what its predecessor left, and not at the next scheduled time."""
+def queue_gap_closing() -> None:
+    # otherwise unfinished jobs of an earlier worker would wait for the next scheduled run
     async_task("memories.tasks.close_gaps")
 
 
-def leave(number: int, frame: object) -> None:
+def exit_on_signal(number: int, frame: object) -> None:
     raise SystemExit(0)
 
 
@@ -249,19 +252,19 @@ def wait_until_ready(host: str, port: int, web: Process) -> None:
     request = urllib.request.Request(f"http://{address}:{port}/healthz", headers={"Host": "localhost"})
     while time.monotonic() < deadline:
         if web.died():
-            raise CommandError("The web server did not start; what it said is above.")
+            raise CommandError("The web server did not start; see its output above.")
         try:
             with urllib.request.urlopen(request, timeout=5):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
-    raise CommandError(f"The web server did not answer within {READY_WITHIN_S} s.")
+    raise CommandError(f"The web server did not respond within {READY_WITHIN_S} s.")
 
 
-# -- what an earlier run left --------------------------------------------------------------------------------
+# -- processes of an earlier run -----------------------------------------------------------------------------
 
 
-def recall(state: Path) -> dict[str, Any]:
+def read_state(state: Path) -> dict[str, Any]:
     try:
         record = json.loads(state.read_text())
         groups = {str(k): int(v) for k, v in record["groups"].items()}
@@ -271,8 +274,8 @@ def recall(state: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def only_run(home: Path) -> Iterator[None]:
-    """One run at a time on one home: a lock that the kernel releases when its holder dies, however it dies."""
+def single_run(home: Path) -> Iterator[None]:
+    """Hold a lock, so that only one `up` runs per home. The kernel releases it when the process dies."""
     home.mkdir(parents=True, exist_ok=True)
     with open(home / "up.lock", "a+") as handle:
         try:
@@ -280,7 +283,9 @@ def only_run(home: Path) -> Iterator[None]:
         except BlockingIOError:
             handle.seek(0)
             pid = handle.read().strip() or "unknown"
-            raise CommandError(f"Commonplace runs here already (process {pid}). Stop it first, with Ctrl-C.") from None
+            raise CommandError(
+                f"Commonplace is already running here (process {pid}). Stop it with Ctrl-C first."
+            ) from None
         handle.truncate(0)
         handle.write(str(os.getpid()))
         handle.flush()
@@ -288,7 +293,7 @@ def only_run(home: Path) -> Iterator[None]:
 
 
 def group_runs(group: int) -> bool:
-    """Whether processes of this group live that are ours by their command line."""
+    """Return whether the group has running processes of ours. Their command lines distinguish them from others."""
     processes = subprocess.run(["ps", "-ww", "-A", "-o", "pgid=,command="], capture_output=True, text=True).stdout
     marks = ("manage.py serve", "memory_project serve", "qcluster", "watch_catalog")
     return any(
@@ -299,7 +304,6 @@ def group_runs(group: int) -> bool:
 
 
 def end_group(group: int) -> None:
-    """Ends what is left of a group: asks, waits a little, then insists."""
     for number, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 1.0)):
         if not group_runs(group):
             return

@@ -1,4 +1,4 @@
-"""Activity: what was called in my name; Audit: what was called in anybody's."""
+"""Tool calls: the user's own (Activity) and, for admins, everyone's (Audit)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from memories.contract.csv import escape_formula
 from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
 from memory_project.audit import statistics
+from memory_project.audit.filters import SPANS, CallFilter
 from memory_project.models import AuditEvent
 from memory_project.portal.templatetags.charts import Point
 
@@ -38,15 +39,14 @@ EXPORTED = (
 @require_safe
 @login_required
 def activity(request: HttpRequest) -> HttpResponse:
-    call_filter = statistics.CallFilter.of(request.GET, person=caller_from_request(request, channel="portal").email)
+    call_filter = CallFilter.of(request.GET, person=caller_from_request(request, channel="portal").email)
     return render(request, "operate/activity.html", _context(request, call_filter))
 
 
 @require_safe
 def audit(request: HttpRequest, **admin: Any) -> HttpResponse:
-    """For admins: everybody's calls, with filters and export."""
     _admins_only(request)
-    call_filter = statistics.CallFilter.of(request.GET)
+    call_filter = CallFilter.of(request.GET)
     context = _context(request, call_filter)
     context["channels"] = ["mcp-http", "mcp-stdio", "portal", "admin", "mail"]
     return render(request, "operate/audit.html", {**admin, **context})
@@ -54,16 +54,15 @@ def audit(request: HttpRequest, **admin: Any) -> HttpResponse:
 
 @require_safe
 def export(request: HttpRequest) -> StreamingHttpResponse:
-    """The filtered events as CSV, newest first, without arguments."""
     _admins_only(request)
-    rows = statistics.CallFilter.of(request.GET).rows().order_by("-at", "pk").values_list(*EXPORTED)[:MAX_EXPORT]
+    rows = CallFilter.of(request.GET).rows().order_by("-at", "pk").values_list(*EXPORTED)[:MAX_EXPORT]
     response = StreamingHttpResponse(_lines(rows), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="audit.csv"'
     return response
 
 
 class _Echo:
-    """What csv writes to: it hands each line back."""
+    """A file for csv.writer that returns each line instead of storing it."""
 
     def write(self, line: str) -> str:
         return line
@@ -81,11 +80,12 @@ def _admins_only(request: HttpRequest) -> None:
         raise PermissionDenied
 
 
-def _context(request: HttpRequest, call_filter: statistics.CallFilter) -> dict[str, Any]:
+def _context(request: HttpRequest, call_filter: CallFilter) -> dict[str, Any]:
     current_page = page(call_filter.rows(), request.GET.get("after", ""), by="at", size=40)
     hourly = call_filter.span in ("hour", "day")
     points = [
-        Point(f"{at:%H:%M}" if hourly else f"{at:%-d %b}", n, bad) for at, n, bad in statistics.timeline(call_filter)
+        Point(f"{at:%H:%M}" if hourly else f"{at:%-d %b}", count, failed)
+        for at, count, failed in statistics.timeline(call_filter)
     ]
     return {
         "call_filter": call_filter,
@@ -93,7 +93,7 @@ def _context(request: HttpRequest, call_filter: statistics.CallFilter) -> dict[s
         "tools": statistics.by_tool(call_filter.rows()),
         "overall": statistics.overall(call_filter.rows()),
         "points": points,
-        "spans": list(statistics.SPANS),
+        "spans": list(SPANS),
         "outcomes": AuditEvent.Outcome,
         "query": urlencode(call_filter.params()),
         "next_page": "?" + urlencode({**call_filter.params(), "after": current_page.after}),

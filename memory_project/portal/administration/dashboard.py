@@ -1,4 +1,4 @@
-"""The first page of the admin: what waits, how it goes, where to look."""
+"""Figures and trends on the first page of the admin."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord
 from memories.retrieval import index_status
 from memory_project.audit import statistics
+from memory_project.audit.filters import CallFilter
 from memory_project.models import AuditEvent
 from memory_project.portal.templatetags.charts import Point
 
@@ -35,12 +36,15 @@ def context(request: HttpRequest) -> dict[str, Any]:
         "coverage": index_status.coverage(index_status.model()),
     }
     if caller.is_admin:
-        figures["calls"] = statistics.overall(statistics.CallFilter(span="day").rows())
+        figures["calls"] = statistics.overall(CallFilter(span="day").rows())
     return figures
 
 
 def _trends(caller: Caller) -> dict[str, list[Point]]:
-    """Per day of the last month: memories captured, insights applied, calls and failed ones; in one round trip."""
+    """Return daily counts of the last 30 days: memories, applied insights and, for admins, calls and failed calls.
+
+    One UNION query counts them all.
+    """
     since = timezone.now() - timedelta(days=DAYS - 1)
     memories = MemoryRecord.objects.visible_to(caller).facts().filter(created_at__gte=since)
     applied = Insight.objects.visible_to(caller).filter(applied_at__gte=since)
@@ -48,16 +52,16 @@ def _trends(caller: Caller) -> dict[str, list[Point]]:
     if caller.is_admin:
         events = AuditEvent.objects.filter(at__gte=since)
         parts.append(_daily("calls", events, "at", statistics.FAILED))
-    counted: dict[str, dict[date, tuple[int, int]]] = defaultdict(dict)
+    counts: dict[str, dict[date, tuple[int, int]]] = defaultdict(dict)
     for row in parts[0].union(*parts[1:], all=True):
-        counted[row["kind"]][row["day"]] = (row["n"], row["bad"])
+        counts[row["kind"]][row["day"]] = (row["total"], row["bad"])
     today = timezone.localdate()
-    days = [today - timedelta(days=DAYS - 1 - n) for n in range(DAYS)]
+    days = [today - timedelta(days=age) for age in reversed(range(DAYS))]
     names = ["memories", "applied", "calls"][: len(parts)]
-    return {name: [Point(f"{day:%-d %b}", *counted[name].get(day, (0, 0))) for day in days] for name in names}
+    return {name: [Point(f"{day:%-d %b}", *counts[name].get(day, (0, 0))) for day in days] for name in names}
 
 
 def _daily(kind: str, rows: QuerySet[Any], column: str, bad: Q | None = None) -> Any:
     slots = rows.order_by().annotate(kind=Value(kind), day=TruncDate(column)).values("kind", "day")
     failed = Count("pk", filter=bad) if bad else Value(0)
-    return slots.annotate(n=Count("pk"), bad=failed)
+    return slots.annotate(total=Count("pk"), bad=failed)

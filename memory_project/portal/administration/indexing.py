@@ -1,4 +1,4 @@
-"""How vectors are made: provider, coverage, speed, failures by cause, and what an admin does about them."""
+"""Indexing page: embedding provider, coverage, throughput, failures by cause, and the actions to fix them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def indexing(request: HttpRequest, **admin: Any) -> HttpResponse:
         "model": model,
         "coverage": coverage,
         "is_running": any(row.open_jobs for row in coverage),
-        "points": [Point(f"{timezone.localtime(at):%H:%M}", n) for at, n in points],
-        "vector_count": sum(n for _, n in points),
+        "points": [Point(f"{timezone.localtime(at):%H:%M}", count) for at, count in points],
+        "vector_count": sum(count for _, count in points),
         "took": took,
         "causes": index_status.causes(),
         "catalog_degraded": comparison.degraded(),
@@ -59,4 +59,5 @@ def index_action(request: HttpRequest) -> HttpResponse:
             messages.success(request, "All rows are queued again; the bar below shows the progress.")
         case other:
             raise NotFound(f"{other[:40]!r} is not a known action")
-    return redirect(reverse("admin:indexing") + "?watch=1")  # what was queued begins in a second
+    # With “watch” the page polls more often, because queued jobs start only after about a second.
+    return redirect(reverse("admin:indexing") + "?watch=1")

@@ -1,4 +1,4 @@
-"""People, for admins: invite, reset, membership, hand over."""
+"""People pages for admins: invitations, password links, personas, rights, and offboarding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memory_project.accounts import people, tokens
 from memory_project.models import User
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 
 
 @require_safe
@@ -52,9 +52,9 @@ def invite(request: HttpRequest) -> HttpResponse:
             rights=request.POST.getlist("rights"),
         )
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
         return redirect("admin:people")
-    messages.success(request, f"Invited: {user.email}." + (" The link was sent." if is_sent else ""))
+    messages.success(request, f"Invited {user.email}." + (" The link was sent." if is_sent else ""))
     return _person(request, caller, user, "" if is_sent else link)
 
 
@@ -65,7 +65,7 @@ def person_detail(request: HttpRequest, person_id: int) -> HttpResponse:
 
 
 def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") -> HttpResponse:
-    """`link` sets a password; it stands in this answer and nowhere else."""
+    """Render a person's page. `link` is a one-time password link, shown in this response only."""
     persona_names = list(PersonaMembership.objects.filter(user=person).values_list("persona__name", flat=True))
     context = {
         "person": person,
@@ -96,24 +96,27 @@ def change_person(request: HttpRequest, person_id: int, act: str) -> HttpRespons
                 messages.success(request, "Saved.")
             case "hand-over":
                 moved = people.offboard(caller=caller, person=person, to=request.POST.get("to", ""))
-                messages.success(request, f"{moved} memories handed over; the account is switched off.")
+                messages.success(request, f"{moved} memories handed over. The account is disabled.")
             case "take-back":
                 moved = people.undo_offboarding(caller=caller, person=person)
-                messages.success(request, f"{moved} memories are back, and the account works again.")
+                messages.success(request, f"{moved} memories returned. The account is enabled again.")
             case "end-access":
                 people.end_sessions(caller=caller, person=person)
                 ended = tokens.revoke_all(caller=caller, user=person)
-                messages.success(request, f"Signed out everywhere; {ended} tokens are revoked.")
+                messages.success(request, f"Signed out everywhere. {ended} tokens are revoked.")
             case "switch-off":
                 people.deactivate(caller=caller, person=person)
-                messages.success(request, "Switched off: sign-in and tokens end now. What was written stays.")
+                messages.success(
+                    request,
+                    "Account disabled. The person can’t sign in, and all tokens are revoked. Their memories stay.",
+                )
             case "switch-on":
                 people.activate(caller=caller, person=person)
-                messages.success(request, "Switched on again. New tokens have to be created.")
+                messages.success(request, "Account enabled again. New tokens have to be created.")
             case _:
-                raise NotFound(f"there is nothing called {act!r} to do with a person")
+                raise NotFound(f"{act!r} is not a known action")
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
     return redirect("admin:person", person_id=person_id)
 
 

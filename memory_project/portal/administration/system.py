@@ -1,4 +1,4 @@
-"""How the installation is: health, sources, channels, running work and storage on one page, for operators."""
+"""System page for operators: health, sources, webhooks, running work and storage."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from memory_project import backups
 from memory_project.models import Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.administration.people import operator_of
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 
-LATE = timedelta(minutes=10)  # after which a schedule that is due says that no worker runs
+LATE = timedelta(minutes=10)  # a schedule overdue for longer means that no worker is running
 TABLES_SHOWN = 12
 FAILURES_SHOWN = 5
 SIZES = """
@@ -41,11 +41,9 @@ SIZES = """
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the product, and how it is."""
-
     name: str
-    state: str  # ok, stale (degraded) or failed: the colours of the badge
-    says: str
+    state: str  # ok, stale (degraded) or failed: the color of the badge
+    detail: str
 
     @property
     def label(self) -> str:
@@ -54,8 +52,6 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """Work of one kind that is under way."""
-
     name: str
     count: int
     page: str
@@ -78,7 +74,7 @@ def system(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def test_connection(request: HttpRequest) -> HttpResponse:
-    """Asks a source for a row, or tells a channel how much waits."""
+    """Test a source by reading one row, or a webhook by posting the numbers that it usually reports."""
     caller = operator_of(request)
     try:
         match request.POST.get("kind", ""):
@@ -90,51 +86,55 @@ def test_connection(request: HttpRequest) -> HttpResponse:
                     Webhook.objects.select_related("persona").filter(persona__name=request.POST.get("name")).first()
                 )
                 if webhook is None:
-                    raise NotFound("there is no such webhook")
+                    raise NotFound("no such webhook")
                 name, error = str(webhook), webhooks.send(webhook)
             case other:
-                raise NotFound(f"there is nothing called {other[:40]!r} to test")
+                raise NotFound(f"{other[:40]!r} can't be tested")
     except DomainError as refusal:
-        messages.error(request, for_people(refusal))
+        messages.error(request, message_with_label(refusal))
     else:
         report = messages.error if error else messages.success
-        report(request, f"{name}: {error or 'it answers'}.")
+        report(request, f"{name}: {error or 'the test succeeded'}.")
     return redirect(reverse("admin:system"))
 
 
 def _parts() -> list[Part]:
     state, catalog = embedding.state(), comparison.degraded()
     overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).count()
-    waiting = OrmQ.objects.count()
-    worker = f"no worker runs: {overdue} schedules are overdue" if overdue else f"{waiting} tasks wait"
+    queued = OrmQ.objects.count()
+    worker = f"no worker is running: {overdue} schedules are overdue" if overdue else f"{queued} tasks queued"
     is_model_on = state["state"] in ("ready", "idle", "loading")
     newest = max((file.stat().st_mtime for file in backups.list_backups()), default=None)
     return [
         Part("Database", "ok", f"PostgreSQL {connection.cursor().connection.info.server_version // 10_000}"),
         Part("Embeddings", "ok" if is_model_on else "stale", f"{state['state']}: {state.get('detail') or '–'}"),
-        Part("Catalog", "stale" if catalog else "ok", catalog or "memories are compared with it"),
+        Part("Catalog", "stale" if catalog else "ok", catalog or "the last check of all memories was complete"),
         Part("Background work", "failed" if overdue else "ok", worker),
-        Part("Backups", "ok" if newest else "stale", _age_of(newest) if newest else "none yet: manage.py backup"),
+        Part(
+            "Backups",
+            "ok" if newest else "stale",
+            _age_of(newest) if newest else "none yet; create one with manage.py backup",
+        ),
     ]
 
 
 def _age_of(timestamp: float) -> str:
     days = (timezone.now().timestamp() - timestamp) / 86_400
-    return f"the newest is {days:.0f} days old"
+    return f"the latest is {days:.0f} days old"
 
 
 def _work() -> list[Work]:
     rows: list[tuple[str, Any, str]] = [
-        ("bulk acts", Batch.objects.filter(finished_at=None), reverse("admin:memories_batch_changelist")),
+        ("bulk actions", Batch.objects.filter(finished_at=None), reverse("admin:memories_batch_changelist")),
         (
-            "vectors to be made",
+            "embeddings to compute",
             IndexJob.objects.filter(status__in=[JobStatus.PENDING, JobStatus.RUNNING]),
             reverse("admin:indexing"),
         ),
         ("downloads", Ingest.objects.filter(state=IngestState.RUNNING), reverse("analyses")),
         ("actions on sources", Action.objects.filter(state=ActionState.RUNNING), reverse("analyses")),
         (
-            "changesets under way",
+            "changesets not started",
             Changeset.objects.filter(state=ChangesetState.PLANNED),
             reverse("admin:knowledge_changeset_changelist"),
         ),

@@ -1,4 +1,4 @@
-"""Correction chains: what was believed when, and how it came to what is believed now."""
+"""Correction chains: how a memory was corrected, and what it said at each time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from memories.identity.permissions import caller_from_request
 @require_safe
 @login_required
 def chain_list(request: HttpRequest) -> HttpResponse:
-    """The newest corrections that the caller may see, each beside what it corrected."""
     caller = caller_from_request(request, channel="portal")
     current_page = page(queries.corrections(caller), request.GET.get("after", ""))
     before = queries.by_id(caller, [record.supersedes_id for record in current_page.rows])
@@ -32,17 +31,20 @@ def chain_list(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def chain_detail(request: HttpRequest, record_id: UUID) -> HttpResponse:
-    """A chain as it stood after each of its changes; `at` counts the changes from the first."""
+    """Show the chain as it was after one of its changes.
+
+    `at` is an index into the times of the changes, oldest first. The default is the last one.
+    """
     caller = caller_from_request(request, channel="portal")
     record = queries.get(caller, record_id)
-    line = chain(caller, record)
-    changes = history(caller, record, line)
+    versions = chain(caller, record)
+    changes = history(caller, record, versions)
     moments = sorted({change.at for change in changes})
-    number = request.GET.get("at", "")
+    wanted = request.GET.get("at", "")
     last = len(moments) - 1
-    at = min(int(number), last) if number.isdecimal() and len(number) < 6 else last
-    states = states_at(caller, line, moments[at])
-    links = [(link, states.get(link.pk)) for link in line]
+    at = min(int(wanted), last) if wanted.isdecimal() and len(wanted) < 6 else last
+    states = states_at(caller, versions, moments[at])
+    links = [(version, states.get(version.pk)) for version in versions]
     context = {
         "record": record,
         "links": links,

@@ -1,4 +1,4 @@
-"""What was written to the catalog: readable diffs, the way back, export, replay."""
+"""Changesets: list, readable diffs, rollback, resuming, replay and export."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE
 from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 
 
 @require_safe
@@ -67,36 +67,36 @@ def changeset_detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 
 @login_required
 def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    """Shows what would be put back and what others changed since; POST does it."""
+    """Show the values to restore and those that others have changed since. A POST rolls back."""
     caller = caller_from_request(request, channel="portal")
     require_curator(caller)
     if request.method == "POST":
         try:
-            answer = rollback.roll_back(
+            result = rollback.roll_back(
                 caller=caller, changeset_id=changeset_id, skip_conflicts="skip_conflicts" in request.POST
             )
         except DomainError as error:
-            messages.error(request, for_people(error))
+            messages.error(request, message_with_label(error))
             return redirect("roll-back", changeset_id=changeset_id)
-        request.session.pop("last_decision", None)  # what it offers to undo is undone
-        remainder = f" {len(answer.conflicts)} left as changed by others." if answer.conflicts else ""
+        request.session.pop("last_decision", None)  # the “Undo” of the last decision no longer applies
+        remainder = f" {len(result.conflicts)} values changed by others were kept." if result.conflicts else ""
         messages.success(
             request,
-            f"Rolled back: {len(answer.reverted)} values put back.{remainder} "
-            f"{answer.insights_returned} insight{pluralize(answer.insights_returned)} back in the review.",
+            f"Rolled back: {len(result.reverted)} values restored.{remainder} "
+            f"{result.insights_returned} insight{pluralize(result.insights_returned)} returned to review.",
         )
         return redirect("changeset", changeset_id=changeset_id)
     changeset = get_changeset(caller, changeset_id)
-    fault, landed = "", []
+    error_text, written = "", []
     try:
-        landed = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
+        written = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
     except DomainError as error:
-        fault = for_people(error)
+        error_text = message_with_label(error)
     context = {
         "changeset": changeset,
-        "own_changes": diff.of_changes((change for change, is_own in landed if is_own), back=True),
-        "conflicts": diff.of_changes((change for change, is_own in landed if not is_own), back=True),
-        "error": fault,
+        "own_changes": diff.of_changes((change for change, is_own in written if is_own), back=True),
+        "conflicts": diff.of_changes((change for change, is_own in written if not is_own), back=True),
+        "error": error_text,
     }
     return render(request, "changesets/roll_back.html", context)
 
@@ -104,8 +104,8 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    answer = resume_changeset(caller=caller_from_request(request, channel="portal"), changeset_id=changeset_id)
-    messages.info(request, f"The changeset is {answer.changeset.get_state_display().lower()} now.")
+    resumed = resume_changeset(caller=caller_from_request(request, channel="portal"), changeset_id=changeset_id)
+    messages.info(request, f"The changeset is now {resumed.changeset.get_state_display().lower()}.")
     return redirect("changeset", changeset_id=changeset_id)
 
 
@@ -122,7 +122,7 @@ def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @require_safe
 @login_required
 def export(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    """The changeset as MetadataChangeProposals, for DataHub's own file source."""
+    """Download the changeset as MetadataChangeProposals, which DataHub's file source can ingest."""
     changeset = get_changeset(caller_from_request(request, channel="portal"), changeset_id)
     text = json.dumps(metadata_files.as_proposals(changeset.changes.all()), indent=2, ensure_ascii=False)
     response = HttpResponse(text, content_type="application/json")

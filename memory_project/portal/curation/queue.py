@@ -1,5 +1,7 @@
-"""The queue as a list: narrowed, sorted, near-duplicates together, each beside what is known already; decided, applied
-or handed over many at once."""
+"""The review queue as a list: filter, sort, and decide, apply or hand over many insights at once.
+
+Near-duplicates are grouped, and each insight is shown with the closest existing memory.
+"""
 
 from __future__ import annotations
 
@@ -27,34 +29,37 @@ from memories.models import Category, Confidence
 from memories.queries import capped_counts
 from memories.writing import bulk_actions
 from memory_project.portal.curation.review import curator
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.search.autocomplete import colleagues
 from memory_project.portal.views.redirects import local_page
 
-SIZE = 30  # groups on a page
+GROUPS_PER_PAGE = 30
 ACTS = ("approve", "reject", "undo_review", "needs_more", "hand_over", "apply")
-NEEDS_WORDS = {"reject": "Say why: the authors learn from it.", "needs_more": "Say what you need to know."}
+# Actions that need a note, and the message if it is missing.
+NOTE_REQUIRED = {
+    "reject": "Enter a reason: the authors need to know why.",
+    "needs_more": "Enter your question: the authors need to know what you need.",
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One insight of the list; the others of its group of near-duplicates follow it."""
+    """One insight of the list. Near-duplicates follow the first of their group."""
 
     insight: Insight
     claim: ClosestMemory | None
-    group: str  # the id of its group's first
-    alike: int  # how many follow
+    group: str  # id of the first insight of the group
+    alike: int  # number of insights that follow in the group; 0 unless this is the first
 
 
 @require_safe
 @login_required
 def queue_list(request: HttpRequest) -> HttpResponse:
-    """Insights in one state under filters, all of which are in the address."""
     caller = curator(request)
     queue = Queue.of(caller, request.GET)
     groups = queue.groups()
     number = _page_number(request, len(groups))
-    shown_groups = groups[(number - 1) * SIZE : number * SIZE]
+    shown_groups = groups[(number - 1) * GROUPS_PER_PAGE : number * GROUPS_PER_PAGE]
     query = queue.query_string or "?"
     context = {
         "queue": queue,
@@ -69,7 +74,7 @@ def queue_list(request: HttpRequest) -> HttpResponse:
         "questions": QUESTIONS,
         "colleagues": colleagues(caller),
         "previous_page": f"{query}&{urlencode({'page': number - 1})}" if number > 1 else "",
-        "next_page": f"{query}&{urlencode({'page': number + 1})}" if number * SIZE < len(groups) else "",
+        "next_page": f"{query}&{urlencode({'page': number + 1})}" if number * GROUPS_PER_PAGE < len(groups) else "",
         "most": bulk_actions.MAX_UNITS,
     }
     return render(request, "review/list.html", context)
@@ -78,14 +83,14 @@ def queue_list(request: HttpRequest) -> HttpResponse:
 def _page_number(request: HttpRequest, group_count: int) -> int:
     text = request.GET.get("page", "")
     number = int(text) if text.isdecimal() and len(text) < 6 else 1
-    return max(1, min(number, -(-group_count // SIZE)))
+    return max(1, min(number, -(-group_count // GROUPS_PER_PAGE)))
 
 
 def _states(caller: Caller, queue: Queue) -> list[tuple[str, str, int, str]]:
-    """Each state with its title, its count under the same filters, and its address."""
-    numbers = capped_counts(**{state: queue.in_state(state).rows for state in queues.STATES})
+    """Return (state, title, count under the current filters, address) for each state."""
+    counts = capped_counts(**{state: queue.in_state(state).rows for state in queues.STATES})
     return [
-        (state, title, numbers[state], queue.in_state(state).query_string or "?")
+        (state, title, counts[state], queue.in_state(state).query_string or "?")
         for state, (title, _) in queues.STATES.items()
     ]
 
@@ -105,15 +110,17 @@ def _rows(caller: Caller, groups: Sequence[Sequence[UUID]]) -> list[Row]:
 @require_POST
 @login_required
 def bulk_decide(request: HttpRequest) -> HttpResponse:
-    """One act on what is chosen, or on all that the filters match; applying shows first what it would change."""
+    """Start a bulk action on the selected insights, or on all that match the filters.
+
+    Applying shows a preview first.
+    """
     caller = curator(request)
     name = request.POST.get("act", "")
     back = local_page(request.POST.get("back_to", "")) or reverse("review-list")
     ids = _chosen_ids(caller, request)
     note = ". ".join(filter(None, (request.POST.get(field, "").strip().rstrip(".") for field in ("reason", "note"))))
-    fault = "Choose at least one first." if not ids else NEEDS_WORDS.get(name, "") if not note else ""
-    if name not in ACTS or fault:
-        messages.error(request, fault or "There is nothing of this name to do.")
+    if problem := _problem(name, ids, note):
+        messages.error(request, problem)
         return HttpResponseRedirect(back)
     if name == "apply" and "confirm" not in request.POST:
         return _apply_preview(request, caller, ids, back)
@@ -122,9 +129,17 @@ def bulk_decide(request: HttpRequest) -> HttpResponse:
             caller=caller, act=name, unit_ids=ids, note=note, choice=request.POST.get("to", ""), back_to=back
         )
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
         return HttpResponseRedirect(back)
     return redirect("batch", batch_id=batch.pk)
+
+
+def _problem(name: str, ids: Sequence[str], note: str) -> str:
+    if not ids:
+        return "Select at least one insight first."
+    if name not in ACTS:
+        return "Unknown action."
+    return "" if note else NOTE_REQUIRED.get(name, "")
 
 
 def _chosen_ids(caller: Caller, request: HttpRequest) -> list[str]:

@@ -1,4 +1,4 @@
-"""The review queue: one insight at a time, decided from the keyboard; the list, for equal cases at once."""
+"""Pages of the review queue that show one insight at a time, with keyboard shortcuts."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from knowledge.insights.lifecycle import require_curator, set_replaced
 from knowledge.models import InsightState
 from knowledge.operations import Edit
 from knowledge.review import clarifications, decisions
-from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, case, decided_today
+from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, build_case, decided_today
 from knowledge.review.queue import Queue, QueuePosition
 from memories.contract.errors import DomainError, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.queries import capped_counts
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.proposal_forms import InsightForm
 from memory_project.portal.search.autocomplete import colleagues
 
 APPROVED_SHOWN = 20
-AGAINST = 5  # decisions of others against one's own, shown where the queue is empty
-LAST = "last_decision"  # in the session: what “Undo” takes back
+MAX_OVERTURNED = 5  # decisions against approvals by the caller, shown when the queue is empty
+LAST = "last_decision"  # session key: the decision that “Undo” reverts
 
 
 @require_safe
 @login_required
 def next_in_queue(request: HttpRequest) -> HttpResponse:
-    """Goes to the first waiting insight; with none, says what was done."""
+    """Redirect to the first pending insight, or show a summary if the queue is empty."""
     caller = curator(request)
     review_queue = _queue(caller, request)
     position = review_queue.locate()
@@ -45,7 +45,7 @@ def next_in_queue(request: HttpRequest) -> HttpResponse:
         return redirect(_address(position.next_id, review_queue))
     context = {
         "queue": review_queue,
-        "against": list(decisions.against(caller)[:AGAINST]),
+        "against": list(decisions.overturned_approvals(caller)[:MAX_OVERTURNED]),
         "approved": list(queries.backlog(caller).order_by("record__created_at")[:APPROVED_SHOWN]),
         "decided": decided_today(caller).count(),
         "last": request.session.get(LAST),
@@ -60,16 +60,16 @@ def review_detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     review_queue = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
     counts = capped_counts(decided=decided_today(caller), also=also_waiting(caller, insight))
-    words = list(insight.decisions.all())
+    past_decisions = list(insight.decisions.all())
     context = {
-        "case": case(caller, insight),
+        "case": build_case(caller, insight),
         "insight": insight,
         "record": insight.record,
         "queue": review_queue,
         "place": review_queue.locate(insight),
         "reasons": REASONS,
         "questions": QUESTIONS,
-        "talk": clarifications.conversation(words),
+        "talk": clarifications.conversation(past_decisions),
         "colleagues": colleagues(caller),
         "may_replace": insight.state in (InsightState.PENDING, InsightState.APPROVED) and not insight.changeset_id,
         "is_own": insight.record.created_by == caller.email and not caller.is_admin,
@@ -82,49 +82,48 @@ def review_detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
-    """Carries out one decision and goes on to the next insight."""
     caller = curator(request)
     if act not in DECISIONS:
-        raise NotFound(f"there is nothing called {act!r} to decide")
+        raise NotFound(f"{act!r} is not a known decision")
     review_queue = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
-    also = [pk for pk in request.POST.getlist("also") if pk != insight.pk.hex]
+    duplicates = [pk for pk in request.POST.getlist("also") if pk != insight.pk.hex]
     position = review_queue.locate(insight)
     try:
         outcome, extra = DECISIONS[act](caller, insight_id, _note(request), request.POST)
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
         return redirect(_address(insight_id, review_queue))
-    decided_too = _decide_alike(request, caller, act, also)
-    request.session[LAST] = {"id": str(insight_id), "also": decided_too, "says": outcome, **extra}  # no text: it may go
+    decided_too = _decide_alike(request, caller, act, duplicates)
+    # Only ids: a copy of the text in the session would outlive its erasure.
+    request.session[LAST] = {"id": str(insight_id), "also": decided_too, "message": outcome, **extra}
     following = _following(review_queue, position)
     return redirect(_address(following, review_queue) if following else reverse("review") + review_queue.query_string)
 
 
 def _following(review_queue: Queue, position: QueuePosition) -> UUID | None:
-    """The next that still waits: near-duplicates may have been decided with the last one."""
-    ids = review_queue.ids()
+    ids = review_queue.ids()  # read again: near-duplicates may have been decided too
     if position.next_id in ids:
         return position.next_id
     return ids[min(max(position.number - 1, 0), len(ids) - 1)] if ids else None
 
 
-def _decide_alike(request: HttpRequest, caller: Caller, act: str, also: list[str]) -> list[str]:
-    """The same decision on near-duplicates; returns those it was made on."""
+def _decide_alike(request: HttpRequest, caller: Caller, act: str, duplicates: list[str]) -> list[str]:
+    """Make the same decision on near-duplicates. Returns the ids of those for which it succeeded."""
     decided_ids = []
-    for pk in also[:MAX_ALIKE]:
+    for pk in duplicates[:MAX_ALIKE]:
         try:
             DECISIONS[act](caller, UUID(pk), _note(request), request.POST)
             decided_ids.append(pk)
         except (DomainError, ValueError) as error:
             messages.error(
-                request, for_people(error) if isinstance(error, DomainError) else "There is no such insight."
+                request, message_with_label(error) if isinstance(error, DomainError) else "There is no such insight."
             )
     return decided_ids
 
 
 def _note(request: HttpRequest) -> str:
-    """What the author reads: the reason that was chosen, and what was typed."""
+    """Return the note to the author: the chosen reason and the typed text."""
     parts = (request.POST.get("reason", ""), request.POST.get("note", ""))
     return ". ".join(part.strip().rstrip(".") for part in parts if part.strip())
 
@@ -155,7 +154,7 @@ def _hand_over(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, s
 
 
 def _apply(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
-    """Approves where that is still to be done, and writes the suggested actions to the catalog."""
+    """Approve the insight if it is pending, and write its suggested actions to the catalog."""
     if queries.insight(caller, insight_id).state == InsightState.PENDING:
         decisions.approve(caller=caller, insight_id=insight_id, notes=note)
     changeset = suggested.apply(caller=caller, insight_id=insight_id)
@@ -174,36 +173,35 @@ DECISIONS: dict[str, Callable[[Caller, UUID, str, Mapping[str, str]], Outcome]] 
 @require_POST
 @login_required
 def set_replaced_memory(request: HttpRequest, insight_id: UUID) -> HttpResponse:
-    """Says which memory the insight takes the place of, or of none."""
     caller = curator(request)
     try:
         set_replaced(caller=caller, insight_id=insight_id, record_id=request.POST.get("record") or None)
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
     return redirect(_address(insight_id, _queue(caller, request)))
 
 
 @require_POST
 @login_required
 def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
-    """Takes a decision back and shows the insight again."""
+    """Undo the decision on the insight and its near-duplicates, and show the insight again."""
     caller = curator(request)
     last = request.session.get(LAST) or {}
-    also = last.get("also", []) if last.get("id") == str(insight_id) else []
+    duplicates = last.get("also", []) if last.get("id") == str(insight_id) else []
     try:
-        for pk in [insight_id, *also]:
+        for pk in [insight_id, *duplicates]:
             decisions.undo_review(caller=caller, insight_id=pk)
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
     else:
         request.session.pop(LAST, None)
-        messages.success(request, "Undone: it is waiting for review again.")
+        messages.success(request, "Undone. The insight is waiting for review again.")
     return redirect(_address(insight_id, _queue(caller, request)))
 
 
 @login_required
 def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
-    """Mends text and actions before deciding; “Save and approve” does both."""
+    """Edit the text and suggested actions before the decision. “Save and approve” also approves."""
     caller = curator(request)
     insight = queries.insight(caller, insight_id)
     form = InsightForm(request.POST or None, insight=insight)
@@ -223,7 +221,7 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
 
 
 def curator(request: HttpRequest) -> Caller:
-    """The caller, if a curator; others are told whom to ask."""
+    """Return the caller. Raises Forbidden if they are not a curator."""
     caller = caller_from_request(request, channel="portal")
     require_curator(caller)
     return caller

@@ -1,4 +1,4 @@
-"""Memories whose subject has changed, or that somebody found wrong: still true, corrected, or forgotten."""
+"""Stale review: memories whose subject has changed or that a reader marked wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
 from memory_project.portal.views.memories import LAST_ACT
 
-LOOKS = 20  # memories for a second look, on the first page
+MAX_TO_VERIFY = 20  # active memories that need verification, shown on the first page only
 
 
 @require_safe
@@ -36,7 +36,9 @@ def stale_list(request: HttpRequest) -> HttpResponse:
     context = {
         "cases": cases,
         "note": note,
-        "looks": stale_review.looks(caller, LOOKS) if not (cause or everyone or "after" in request.GET) else [],
+        "looks": stale_review.verification_requests(caller, MAX_TO_VERIFY)
+        if not (cause or everyone or "after" in request.GET)
+        else [],
         "cause": cause,
         "causes": [] if everyone else stale_review.causes(caller),
         "everyone": everyone,

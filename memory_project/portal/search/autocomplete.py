@@ -1,4 +1,7 @@
-"""What pickers offer while somebody types: entities, columns, people, tags. Each is bounded, and scoped by who asks."""
+"""Autocomplete of form fields: entities, columns, people and tags.
+
+Each list is short and limited to what the caller may see.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ from memories.identity.permissions import caller_from_request
 from memories.retrieval.scope import Filters, in_scope
 from memory_project.models import User
 
-MOST = 10
+MAX_OPTIONS = 10
 
 
 @dataclass(frozen=True)
 class Option:
-    """`value` is what a form sends; `label` and `hint` are what people read."""
+    """A choice. The form submits `value`; the page shows `label` and `hint`."""
 
     value: str
     label: str
@@ -35,12 +38,12 @@ class Option:
 
 
 def entities(caller: Caller, text: str, about: str) -> Sequence[Option]:
-    rows = name_resolution.entities_like(text)[:MOST]
+    rows = name_resolution.entities_like(text)[:MAX_OPTIONS]
     return [Option(row.urn, str(row), " · ".join(filter(None, [row.entity_type, row.platform]))) for row in rows]
 
 
 def columns(caller: Caller, text: str, about: str) -> Sequence[Option]:
-    """Of the entity `about`, given by URN or name."""
+    """Return matching columns of the entity `about`, given by URN or name."""
     if not about:
         return []
     try:
@@ -48,22 +51,22 @@ def columns(caller: Caller, text: str, about: str) -> Sequence[Option]:
     except (CatalogUnavailable, CatalogRefused):
         return []
     matching = [column for column in entity.columns if text.lower() in column.simple_path.lower()]
-    return [Option(column.simple_path, column.simple_path, column.native_type) for column in matching[:MOST]]
+    return [Option(column.simple_path, column.simple_path, column.native_type) for column in matching[:MAX_OPTIONS]]
 
 
 def people(caller: Caller, text: str, about: str) -> Sequence[Option]:
-    """Those who share a persona with the caller."""
+    """Return matching people: those who share a persona with the caller, or everyone if the caller is an admin."""
     rows = User.objects.filter(is_active=True).filter(Q(email__icontains=text) | Q(name__icontains=text))
     if not caller.is_admin:
         rows = rows.filter(personas__name__in=caller.personas).distinct()
-    return [Option(row.email, row.name or row.email, row.email if row.name else "") for row in rows[:MOST]]
+    return [Option(row.email, row.name or row.email, row.email if row.name else "") for row in rows[:MAX_OPTIONS]]
 
 
 def tags(caller: Caller, text: str, about: str) -> Sequence[Option]:
-    """Tags of memories that the caller may see, by name."""
     tag = Func(F("tags"), function="unnest", output_field=TextField())
     rows = in_scope(caller, Filters()).exclude(tags=[]).order_by().annotate(tag=tag).values_list("tag", flat=True)
-    return [Option(name, name) for name in sorted(set(rows.distinct()[:1_000])) if text.lower() in name.lower()][:MOST]
+    matching = [name for name in sorted(set(rows.distinct()[:1_000])) if text.lower() in name.lower()]
+    return [Option(name, name) for name in matching[:MAX_OPTIONS]]
 
 
 KINDS: dict[str, Callable[[Caller, str, str], Sequence[Option]]] = {
@@ -78,12 +81,12 @@ KINDS: dict[str, Callable[[Caller, str, str], Sequence[Option]]] = {
 @login_required
 def options(request: HttpRequest, kind: str) -> HttpResponse:
     if kind not in KINDS:
-        raise NotFound(f"there is nothing called {kind!r} to pick")
+        raise NotFound(f"{kind!r} is not a known picker")
     text, about = (UNSTORABLE.sub("", request.GET.get(name, "")).strip()[:200] for name in ("q", "about"))
     found_options = KINDS[kind](caller_from_request(request, channel="portal"), text, about)
     return render(request, "portal/_options.html", {"options": found_options})
 
 
 def colleagues(caller: Caller) -> list[Option]:
-    """Whom an insight may be handed to."""
+    """Return the people to whom the caller may hand an insight."""
     return [Option(person.email, str(person)) for person in clarifications.colleagues(caller)]

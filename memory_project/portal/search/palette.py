@@ -1,4 +1,4 @@
-"""Ctrl-K: memories, entities, people, pages and actions by a few letters."""
+"""Ctrl-K palette: quick search for pages, saved views, actions, memories, catalog entities and people."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from memory_project.models import SavedView
 from memory_project.portal.search import autocomplete
 from memory_project.portal.search.saved_views import address_of
 
-EACH = 5
-# Title, route, who may: anybody, curators, staff, operators, admins.
+MAX_PER_GROUP = 5
+# (title, route, who may open it)
 PAGES = (
-    ("My Knowledge", "my-knowledge", "anybody"),
-    ("My Insights", "my-insights", "anybody"),
-    ("Knowledge: the catalog", "knowledge", "anybody"),
-    ("Analyses", "analyses", "anybody"),
-    ("Stale review", "stale-review", "anybody"),
-    ("News", "news", "anybody"),
-    ("Activity", "activity", "anybody"),
-    ("Connect an agent", "connect", "anybody"),
-    ("Account and notifications", "account", "anybody"),
-    ("Bulk work", "start-batch", "anybody"),
+    ("My Knowledge", "my-knowledge", "everyone"),
+    ("My Insights", "my-insights", "everyone"),
+    ("Knowledge: the data catalog", "knowledge", "everyone"),
+    ("Analyses", "analyses", "everyone"),
+    ("Stale review", "stale-review", "everyone"),
+    ("Notifications", "news", "everyone"),
+    ("Activity", "activity", "everyone"),
+    ("Connect an agent", "connect", "everyone"),
+    ("Account and notification settings", "account", "everyone"),
+    ("Bulk actions", "start-batch", "everyone"),
     ("Review", "review", "curators"),
     ("All insights", "review-list", "curators"),
     ("Changesets", "changesets", "curators"),
@@ -45,13 +45,13 @@ PAGES = (
     ("Dashboard", "admin:index", "staff"),
     ("Indexing", "admin:indexing", "operators"),
     ("Tables", "admin:tables", "staff"),
-    ("System: sources, work, storage, health", "admin:system", "operators"),
+    ("System: health, sources, webhooks, work, storage", "admin:system", "operators"),
     ("Audit", "admin:audit", "admins"),
     ("People", "admin:people", "admins"),
 )
 ACTIONS = (
-    ("Remember something", "create-memory"),
-    ("Propose something for the catalog", "propose"),
+    ("New memory", "create-memory"),
+    ("Propose an insight", "propose"),
     ("Import memories from a CSV file", "import-memories"),
 )
 
@@ -74,7 +74,7 @@ def search_everything(request: HttpRequest) -> HttpResponse:
 
 def _groups(caller: Caller, request: HttpRequest, text: str) -> Iterator[tuple[str, list[Match]]]:
     yield "Pages", _pages(caller, bool(request.user.is_staff), text)
-    views = SavedView.objects.filter(person__email=caller.email, name__icontains=text)[:EACH]
+    views = SavedView.objects.filter(person__email=caller.email, name__icontains=text)[:MAX_PER_GROUP]
     yield "Saved views", [Match(view.name, address_of(view)) for view in views]
     actions = [Match(label, reverse(route)) for label, route in ACTIONS if _is_in(text, label)]
     if text:
@@ -83,21 +83,21 @@ def _groups(caller: Caller, request: HttpRequest, text: str) -> Iterator[tuple[s
     if not text:
         return
     yield "Memories", _memories(caller, text)
-    rows = entities_like(text)[:EACH]
+    rows = entities_like(text)[:MAX_PER_GROUP]
     entity_page = reverse("entity")
     yield "Catalog", [Match(str(row), f"{entity_page}?{urlencode({'urn': row.urn})}", row.entity_type) for row in rows]
-    people = autocomplete.people(caller, text, "")[:EACH] if len(text) > 1 else []
+    people = autocomplete.people(caller, text, "")[:MAX_PER_GROUP] if len(text) > 1 else []
     knowledge = reverse("my-knowledge")
     yield "People", [Match(row.label, f"{knowledge}?{urlencode({'by': row.value})}", row.hint) for row in people]
 
 
 def _pages(caller: Caller, is_staff: bool, text: str) -> list[Match]:
-    may = {
-        "anybody": True, "curators": curation.may_curate(caller), "staff": is_staff,
+    allowed = {
+        "everyone": True, "curators": curation.may_curate(caller), "staff": is_staff,
         "operators": is_staff and caller.is_operator, "admins": is_staff and caller.is_admin,
     }  # fmt: skip
-    pages = [Match(title, reverse(route)) for title, route, group in PAGES if may[group] and _is_in(text, title)]
-    return pages if text else pages[:EACH]
+    pages = [Match(title, reverse(route)) for title, route, group in PAGES if allowed[group] and _is_in(text, title)]
+    return pages if text else pages[:MAX_PER_GROUP]
 
 
 def _is_in(text: str, title: str) -> bool:
@@ -105,9 +105,9 @@ def _is_in(text: str, title: str) -> bool:
 
 
 def _memories(caller: Caller, text: str) -> list[Match]:
-    """As recall finds them; by words alone while the model is away."""
     try:
-        hits = recall(RecallMemories.read({"query": text, "limit": EACH}), caller=caller, filters=Filters()).hits
+        operation = RecallMemories.read({"query": text, "limit": MAX_PER_GROUP})
+        hits = recall(operation, caller=caller, filters=Filters()).hits
     except DomainError:
-        return []
+        return []  # the palette still shows its other groups
     return [Match(str(hit.record), reverse("memory", args=[hit.record.pk]), hit.record.created_by) for hit in hits]

@@ -1,4 +1,4 @@
-"""Saved views: a list under filters by a name of one's own, in the navigation with its count."""
+"""Saved views: a named set of filters for a list, shown in the navigation with the number of rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from memories.identity.permissions import caller_from_request
 from memories.retrieval.scope import in_scope
 from memory_project.accounts import saved_views
 from memory_project.models import SavedView
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.views.redirects import local_page
 
 
 def _memories(caller: Caller, params: dict[str, str]) -> QuerySet[Any]:
+    # A view's search query is not applied: to count its hits, every page would have to run the search.
     return in_scope(caller, Browse.of(caller, params).filters)
 
 
@@ -34,12 +35,12 @@ def _insights(caller: Caller, params: dict[str, str]) -> QuerySet[Any]:
     return Queue.of(caller, params).rows if curation.may_curate(caller) else Queue.of(caller, params).rows.none()
 
 
-# The lists of which views are saved; how their rows are counted.
+# Lists with saved views, and the rows that the navigation counts.
 PAGES: dict[str, Callable[[Caller, dict[str, str]], QuerySet[Any]]] = {
     "my-knowledge": _memories,
     "review-list": _insights,
 }
-# Lists of the admin whose views are saved without a count.
+# Admin lists, whose saved views are shown without a count.
 ADMIN_PAGES = (
     "admin:memories_memoryrecord_changelist",
     "admin:memories_stalememory_changelist",
@@ -50,7 +51,6 @@ ADMIN_PAGES = (
 
 
 def rows_of(caller: Caller, view: SavedView) -> QuerySet[Any]:
-    """What a view shows; of one with words to search for, what it searches in."""
     return PAGES[view.page](caller, dict(parse_qsl(view.query)))
 
 
@@ -65,14 +65,14 @@ def save_view(request: HttpRequest) -> HttpResponse:
     try:
         name, page = request.POST.get("name", ""), request.POST.get("page", "")
         if page not in (*PAGES, *ADMIN_PAGES):
-            raise Invalid(f"{page[:40]!r} has no views", field="page", allowed=", ".join((*PAGES, *ADMIN_PAGES)))
+            raise Invalid(f"{page[:40]!r} has no saved views", field="page", allowed=", ".join((*PAGES, *ADMIN_PAGES)))
         view = saved_views.save(
             caller=caller_from_request(request, channel="portal"), name=name, page=page, query=back.partition("?")[2]
         )
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
     else:
-        messages.success(request, f"Saved: “{view.name}” is in the navigation.")
+        messages.success(request, f"Saved. “{view.name}” is now in the navigation.")
     return HttpResponseRedirect(back)
 
 
@@ -81,5 +81,5 @@ def save_view(request: HttpRequest) -> HttpResponse:
 def remove_view(request: HttpRequest, view_id: int) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     if saved_views.remove(caller=caller, view_id=view_id):
-        messages.success(request, "The view is removed; what it showed is as it was.")
+        messages.success(request, "Saved view deleted. Its items are not affected.")
     return HttpResponseRedirect(local_page(request.POST.get("back_to", "")) or reverse("my-knowledge"))

@@ -1,5 +1,7 @@
-"""Charts as SVG made on the server: they work without script, in print and in both themes; the same numbers stand
-in a table."""
+"""Charts rendered as SVG on the server.
+
+They work without JavaScript, in print and in both themes. A table below each chart holds the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from knowledge.catalog.entity_view import short_name
 
 register = template.Library()
 
-WIDTH, HEIGHT, BASE, TOP = 460, 150, 126, 16  # of the view box; BASE is the axis, TOP leaves room for the highest value
-GAP = 0.25  # of a bar's place
+WIDTH, HEIGHT, BASE, TOP = 460, 150, 126, 16  # in view box units; BASE: y of the axis, TOP: y of the highest bar
+GAP = 0.25  # share of a bar's slot that stays empty
 
 
 @dataclass(frozen=True)
 class Point:
-    """One bar: `bad` is the part of `value` that went wrong."""
+    """One bar. `bad` is the part of `value` that failed."""
 
     label: str
     value: float
@@ -28,7 +30,10 @@ class Point:
 
 @register.inclusion_tag("_bars.html")
 def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> dict[str, Any]:
-    """A bar a point, the failed part of it in another colour. `name` heads the values' column of the table."""
+    """Render one bar per point, with the failed part in another color.
+
+    `name` is the header of the table's value column.
+    """
     peak = max((point.value for point in points), default=0) or 1
     step = WIDTH / max(len(points), 1)
     drawn = []
@@ -64,13 +69,13 @@ def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> 
     }
 
 
-LABEL, ROW = 170, 24  # of the view box: room for a value's name, and the height of a row
+LABEL, ROW = 170, 24  # in view box units: width of the names' column, height of a row
 MAX_NAME = 24  # characters of a value's name
 
 
 @register.inclusion_tag("_rows_chart.html")
 def spread(points: Sequence[Point], title: str) -> dict[str, Any]:
-    """A distribution: a row a value, with its name, bar and number."""
+    """Render a distribution as one row per value, with its name, bar and count."""
     peak = max((point.value for point in points), default=0) or 1
     room = WIDTH - LABEL - 60
     drawn = [
@@ -93,17 +98,19 @@ def spread(points: Sequence[Point], title: str) -> dict[str, Any]:
     }
 
 
-BOX, BOX_HEIGHT, BETWEEN, SIDE_GAP = 190, 40, 14, 70  # of the view box, in the lineage picture
+BOX, BOX_HEIGHT, BETWEEN, SIDE_GAP = 190, 40, 14, 70  # in view box units, for the lineage chart
 MAX_NODE_NAME = 24  # characters of an entity's name in its box
-MAX_SIDE = 6  # entities on each side; the lists beside the picture have all
+MAX_SIDE = 6  # entities on each side; the lists beside the chart have all
 
 
 @register.inclusion_tag("_lineage.html")
 def lineage(
     urn: str, upstream: Sequence[str], downstream: Sequence[str], counts: Mapping[str, tuple[int, int]]
 ) -> dict[str, Any]:
-    """What an entity is made from, at the left, and what it feeds, at the right; each box leads to its entity and tells
-    how many memories there are about it, and how many are stale."""
+    """Render an entity's lineage, upstream entities on the left and downstream entities on the right.
+
+    Each box links to its entity and shows how many memories are about it and how many of them are stale.
+    """
     sides = [list(upstream[:MAX_SIDE]), [urn], list(downstream[:MAX_SIDE])]
     columns = [side for side in sides if side]
     height = max(len(side) for side in columns) * (BOX_HEIGHT + BETWEEN) + BETWEEN
@@ -114,7 +121,8 @@ def lineage(
             x, y = number * (BOX + SIDE_GAP), first + row * (BOX_HEIGHT + BETWEEN)
             nodes[node_urn] = _node(node_urn, x, y, node_urn == urn, counts.get(node_urn, (0, 0)))
     middle = nodes[urn]
-    edges = [_edge(nodes[near], middle) for near in sides[0]] + [_edge(middle, nodes[near]) for near in sides[2]]
+    edges = [_edge(nodes[source], middle) for source in sides[0]]
+    edges += [_edge(middle, nodes[target]) for target in sides[2]]
     width = len(columns) * (BOX + SIDE_GAP) - SIDE_GAP
     hidden_count = max(len(upstream) - MAX_SIDE, 0) + max(len(downstream) - MAX_SIDE, 0)
     box = f"0 0 {width} {height:.0f}"
@@ -125,17 +133,17 @@ def _node(urn: str, x: float, y: float, is_subject: bool, counts: tuple[int, int
     full_name = short_name(urn)
     name = ".".join(full_name.split(".")[-2:])
     total, stale = counts
-    says = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "")
+    label = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "")
     return {
         "urn": urn, "name": name if len(name) <= MAX_NODE_NAME else f"…{name[1 - MAX_NODE_NAME:]}",
         "full_name": full_name,
-        "x": x, "y": y, "text_x": x + 10, "name_y": y + 17, "says_y": y + 32, "says": says, "is_subject": is_subject,
+        "x": x, "y": y, "text_x": x + 10, "name_y": y + 17, "label_y": y + 32, "label": label, "is_subject": is_subject,
         "has_stale": bool(stale), "width": BOX, "height": BOX_HEIGHT,
     }  # fmt: skip
 
 
 def _edge(start: dict[str, Any], end: dict[str, Any]) -> str:
-    """The path of a curve from the right side of one box to the left side of another."""
+    """Return the path of a curve from the right side of one box to the left side of another."""
     x1, y1 = start["x"] + BOX, start["y"] + BOX_HEIGHT / 2
     x2, y2 = end["x"], end["y"] + BOX_HEIGHT / 2
     middle = (x1 + x2) / 2

@@ -19,37 +19,37 @@ from knowledge.changesets import diff
 from knowledge.models import Change
 from knowledge.review.cases import Effect
 from memories.contract.display import show_invisible as visible_text
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
 
 register = template.Library()
-MARKUP = re.compile(r"[*_`#>|\[\]]+")  # of Markdown, which is not on the page
-EDGE = 4  # words of a passage's beginning and end that tell it
+MARKUP = re.compile(r"[*_`#>|\[\]]+")  # Markdown syntax, which the rendered page doesn't show
+EDGE_WORDS = 4  # words at the beginning and end of a passage that identify it
 
-# Agents wrote the text: HTML stays text, and no image is ever fetched.
+# Agents wrote the text, so HTML is escaped, and no image is ever fetched.
 _markdown = MarkdownIt("js-default", {"html": False, "linkify": False}).disable("image")
 
 
 @register.inclusion_tag("_nav_link.html", takes_context=True)
 def nav_link(context: Mapping[str, Any], name: str, icon: str, label: str, count: int = 0) -> dict[str, Any]:
-    """A page in the navigation; it is the current one also below its address."""
+    """Render a navigation link, marked as current on its page and on pages below its address."""
     href = reverse(name)
     path = context["request"].path
     is_current = path == href or (href not in ("/", "/admin/") and path.startswith(href))
     if name == "admin:tables":
-        is_current = context.get("opts") is not None or path == href  # a table's own pages
+        is_current = context.get("opts") is not None or path == href  # also on the pages of a single table
     return {"href": href, "icon": icon, "label": label, "count": count, "current": is_current}
 
 
 @register.filter
 def markdown(text: str) -> SafeString:
-    html = _markdown.render(visible_text(text))  # the renderer escapes, HTML is off
-    return SafeString(html.replace("<pre>", '<pre tabindex="0">'))  # it scrolls, by keyboard too
+    html = _markdown.render(visible_text(text))  # safe: the renderer escapes text, and raw HTML is off
+    return SafeString(html.replace("<pre>", '<pre tabindex="0">'))  # focusable, so that the keyboard can scroll it
 
 
 @register.filter
 def visible(text: str) -> str:
-    """A text of somebody's, in which nothing changes how the text around it reads."""
+    """Show invisible characters as code points, so that they can't change how the surrounding text reads."""
     return visible_text(str(text))
 
 
@@ -60,50 +60,52 @@ def entity_name(urn: str) -> str:
 
 @register.filter
 def entity_tail(urn: str) -> str:
-    """The telling end of an entity's name, where there is little room."""
+    """Return the last two parts of an entity's name, for places with little room."""
     return ".".join(short_name(urn).split(".")[-2:])
 
 
 @register.filter
 def person(email: str) -> str:
-    """Somebody where there is little room: what stands before the @."""
     return email.partition("@")[0]
 
 
 @register.simple_tag
 def highlight(text: str, query: str) -> SafeString:
-    """The text with the query's words marked, each also as the beginning of a longer one."""
+    """Mark the words of the query in a text, including longer words that begin with one of them."""
     text = visible_text(text)
-    telling = re.findall(r"\w{4,}", query) or re.findall(r"\w{2,}", query)  # “of” and “are” would be everywhere
-    words_of_query = [re.escape(word) for word in telling][:20]
-    if not words_of_query:
+    # Words like “of” and “are” would be marked everywhere: they count only if the query has no longer ones.
+    query_words = re.findall(r"\w{4,}", query) or re.findall(r"\w{2,}", query)
+    patterns = [re.escape(word) for word in query_words][:20]
+    if not patterns:
         return format_html("{}", text)
-    parts = re.split(rf"(?i)(?<!\w)((?:{'|'.join(words_of_query)})\w*)", text)
-    marked = (format_html("<mark>{}</mark>", part) if number % 2 else format_html("{}", part)
-              for number, part in enumerate(parts))  # fmt: skip
+    parts = re.split(rf"(?i)(?<!\w)((?:{'|'.join(patterns)})\w*)", text)
+    marked = (format_html("<mark>{}</mark>", part) if index % 2 else format_html("{}", part)
+              for index, part in enumerate(parts))  # fmt: skip
     return SafeString("".join(marked))  # each part is escaped
 
 
 @register.filter
 def text_fragment(passage: str) -> str:
-    """The end of a link that lets the browser mark this passage on the page (URL Fragment Text Directives, WICG);
-    nothing where there is none."""
+    """Return a URL fragment that makes the browser highlight this passage (URL Fragment Text Directives, WICG).
+
+    Returns "" for an empty passage.
+    """
     if not passage:
         return ""
     all_words = MARKUP.sub("", visible_text(passage)).split()
-    ends = [all_words] if len(all_words) <= 2 * EDGE else [all_words[:EDGE], all_words[-EDGE:]]
+    ends = [all_words] if len(all_words) <= 2 * EDGE_WORDS else [all_words[:EDGE_WORDS], all_words[-EDGE_WORDS:]]
     return "#:~:text=" + ",".join(quote(" ".join(part), safe="").replace("-", "%2D") for part in ends)
 
 
 @register.filter
 def fault_of(effect: Effect) -> str:
-    """Why a change can't be made, with fields by the names that people see."""
-    return visible_text(for_people(effect.refusal) if effect.refusal else effect.error)
+    """Return why a change can't be made, with fields named as on the pages."""
+    return visible_text(message_with_label(effect.refusal) if effect.refusal else effect.error)
 
 
 @register.filter
 def item(mapping: Mapping[Any, Any], key: Any) -> Any:
-    """The value of a mapping under a key that is a variable."""
+    """Return the value for a key that is a template variable."""
     return mapping.get(key)
 
 
@@ -114,8 +116,10 @@ def words(value: str) -> str:
 
 @register.simple_tag
 def moment(at: datetime | None, style: str = "since", missing: str = "–") -> SafeString:
-    """A time as people read it, with the exact one in the person's zone and locale behind it: `since` says how long
-    ago, `age` does in few letters, `day` and `minute` give the date."""
+    """Render a time as a `<time>` element, with the exact time in the user's zone and locale as its title.
+
+    The style is `since` (“3 hours ago”), `age` (the same, abbreviated), `day` (date) or `minute` (date and time).
+    """
     if not at:
         return format_html("{}", missing)
     exact = locale.minute(at)
@@ -125,23 +129,21 @@ def moment(at: datetime | None, style: str = "since", missing: str = "–") -> S
 
 @register.filter
 def number(value: float | str | None) -> str:
-    """With the separators of the person's locale."""
     return "" if value is None or value == "" else locale.number(value)  # type: ignore[arg-type]  # a number
 
 
 HAPPENED = {
     "remember": "remembered", "supersede": "corrected", "revise": "edited", "forget": "forgotten",
-    "restore": "restored", "verify": "found still true", "share": "shared", "mark_stale": "went stale",
-    "mark_wrong": "marked wrong", "withdraw_feedback": "that taken back", "capture": "proposed",
-    "approve": "approved", "reject": "rejected", "undo_review": "decision taken back", "apply": "applied",
-    "undo": "taken back", "mark_fresh": "found as it was", "appeal": "appealed", "approve_edit": "edit approved",
-    "roll_back": "rolled back", "edit": "edited in review", "erase": "its correction erased",
+    "restore": "restored", "verify": "verified", "share": "shared", "mark_stale": "marked stale",
+    "mark_wrong": "marked wrong", "withdraw_feedback": "“wrong” mark withdrawn", "capture": "proposed",
+    "approve": "approved", "reject": "rejected", "undo_review": "decision undone", "apply": "applied",
+    "undo": "undone", "mark_fresh": "reactivated", "appeal": "appealed", "approve_edit": "edit approved",
+    "roll_back": "rolled back", "edit": "edited in review", "erase": "correction erased",
 }  # fmt: skip
 
 
 @register.filter
 def happened(change: str) -> str:
-    """A change's verb as people say what happened."""
     return HAPPENED.get(change, words(change))
 
 
@@ -157,21 +159,24 @@ def change_title(change: Change) -> str:
 
 @register.inclusion_tag("_changes.html")
 def readable_changes(changes: Any, applied: bool = False) -> dict[str, Any]:
-    """What is or was written to the catalog, each with its text before and after."""
     return {"changes": changes, "applied": applied}
 
 
-ISLAND = 2  # words: a shorter stretch left alone between two changes reads worse than one change
-ALIKE = 0.4  # share of words in common below which two texts are shown one after the other
+# Two changes with fewer unchanged words than this between them are easier to read as one change.
+MIN_UNCHANGED_WORDS = 2
+MIN_RATIO = 0.4  # share of common words below which the two texts are shown one after the other
 
 
 @register.simple_tag
 def word_diff(before: str, after: str) -> SafeString:
-    """What a correction changed, word by word; marks carry words for those who don't see colours."""
+    """Render what a correction changed, word by word.
+
+    Each mark contains a hidden label, for readers who don't see colors.
+    """
     before, after = visible_text(before), visible_text(after)
     old, new = re.findall(r"\S+\s*", before), re.findall(r"\S+\s*", after)
     matcher = difflib.SequenceMatcher(None, [word.strip() for word in old], [word.strip() for word in new], False)
-    if matcher.ratio() < ALIKE:
+    if matcher.ratio() < MIN_RATIO:
         return (
             format_html("{}<br>{}", _mark_removed(before), _mark_added(after))
             if before and after
@@ -181,8 +186,8 @@ def word_diff(before: str, after: str) -> SafeString:
     removed_text, added_text = "", ""
     codes = matcher.get_opcodes()
     for index, (kind, i, j, k, m) in enumerate(codes):
-        is_island = kind == "equal" and j - i < ISLAND and 0 < index < len(codes) - 1
-        if kind != "equal" or is_island:
+        is_short_gap = kind == "equal" and j - i < MIN_UNCHANGED_WORDS and 0 < index < len(codes) - 1
+        if kind != "equal" or is_short_gap:
             removed_text, added_text = removed_text + "".join(old[i:j]), added_text + "".join(new[k:m])
             continue
         parts += [_mark_removed(removed_text), _mark_added(added_text), format_html("{}", "".join(new[k:m]))]
@@ -191,7 +196,7 @@ def word_diff(before: str, after: str) -> SafeString:
 
 
 def _mark_removed(text: str) -> SafeString:
-    """A space after it, so that what was removed and what took its place are two words."""
+    # The space at the end separates the removed words from their replacement.
     return format_html('<del><span class="sr">removed </span>{}</del> ', text.rstrip()) if text else SafeString("")
 
 

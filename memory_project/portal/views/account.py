@@ -1,4 +1,4 @@
-"""Signing in, one's own account, and a new password for who forgot it."""
+"""Sign-in, password reset, and the account page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memories.identity.permissions import caller_from_request
 from memory_project.accounts import people, tokens
 from memory_project.models import AuditEvent, User
 from memory_project.notifications import inbox, mail
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 
 SIGN_INS_SHOWN = 8
 
@@ -36,13 +36,13 @@ class SignIn(auth.LoginView):
 
 
 class ForgotPassword(auth.PasswordResetView):
-    """Sends a link; without e-mail set up, says who can make one."""
+    """Send a password link, or say that an admin can make one if e-mail is not configured."""
 
     template_name = "registration/forgot.html"
     email_template_name = "mail/reset_self.txt"
     subject_template_name = "mail/reset_subject.txt"
     success_url = reverse_lazy("password_reset_done")
-    extra_email_context = {"site": settings.COMMONPLACE_URL}  # never the host that the request named
+    extra_email_context = {"site": settings.COMMONPLACE_URL}  # not the request's Host header, which anyone can set
 
     def form_valid(self, form: Any) -> HttpResponse:
         return super().form_valid(form) if settings.EMAIL_HOST else self.render_to_response(self.get_context_data())
@@ -56,7 +56,7 @@ class LinkSent(auth.PasswordResetDoneView):
 
 
 class SetPassword(auth.PasswordResetConfirmView):
-    """The link of an invitation or a reset: sets the password and signs in."""
+    """Set a password through the link of an invitation or a reset, and sign the user in."""
 
     template_name = "registration/set_password.html"
     extra_context = {"has_mail": bool(settings.EMAIL_HOST)}
@@ -67,20 +67,20 @@ class SetPassword(auth.PasswordResetConfirmView):
 
 @login_required
 def account(request: HttpRequest) -> HttpResponse:
-    """Who one is here, the password, and the one place where every sign-in and token can be ended."""
-    assert isinstance(request.user, User)  # login_required has seen to it
+    """Show the account; change its password or preferences, or end all of its sessions and tokens."""
+    assert isinstance(request.user, User)  # guaranteed by login_required
     caller = caller_from_request(request, channel="portal")
     if request.method == "POST" and request.POST.get("act") == "end":
         return _end_access(request, caller, request.user)
     if request.method == "POST" and request.POST.get("act") == "notify":
-        return _choose(request, caller)
+        return _save_preferences(request, caller)
     form = PasswordChangeForm(request.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         form.save()
         update_session_auth_hash(request, form.user)
         ended = tokens.revoke_all(caller=caller, user=request.user) if "revoke_tokens" in request.POST else 0
         also = f" {ended} API tokens are revoked." if ended else ""
-        messages.success(request, f"Your password is changed; other browsers are signed out.{also}")
+        messages.success(request, f"Your password was changed. All other browsers are signed out.{also}")
         return redirect("account")
     sign_ins = AuditEvent.objects.filter(email=caller.email, tool="sign-in").order_by("-at")[:SIGN_INS_SHOWN]
     in_use = request.user.api_tokens.filter(revoked_at=None).count()
@@ -98,8 +98,7 @@ def account(request: HttpRequest) -> HttpResponse:
     return render(request, "registration/account.html", context)
 
 
-def _choose(request: HttpRequest, caller: Caller) -> HttpResponse:
-    """How one is told of news, and in which zone times are shown."""
+def _save_preferences(request: HttpRequest, caller: Caller) -> HttpResponse:
     kinds = (*inbox.KINDS, inbox.DIGEST)
     ways = {kind: request.POST[f"way-{kind}"] for kind in kinds if f"way-{kind}" in request.POST}
     try:
@@ -107,17 +106,16 @@ def _choose(request: HttpRequest, caller: Caller) -> HttpResponse:
             inbox.choose(caller=caller, ways=ways)
             people.set_time_zone(caller=caller, name=request.POST.get("time_zone", ""))
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
     else:
         messages.success(request, "Saved.")
     return redirect("account")
 
 
 def _end_access(request: HttpRequest, caller: Caller, user: User) -> HttpResponse:
-    """Ends all other sessions, and the tokens where that was chosen."""
     people.end_sessions(caller=caller, person=user)
     update_session_auth_hash(request, user)
     ended = tokens.revoke_all(caller=caller, user=user) if "revoke_tokens" in request.POST else 0
     also = f", and {ended} API tokens are revoked" if ended else ""
-    messages.success(request, f"Every other browser is signed out{also}.")
+    messages.success(request, f"All other browsers are signed out{also}.")
     return redirect("account")

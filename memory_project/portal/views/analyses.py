@@ -1,4 +1,4 @@
-"""Analyses: what I have ingested, found and done; a finding goes on as an insight in one click."""
+"""Analyses: the caller's downloaded data sets, their findings, and bulk actions on the sources."""
 
 from __future__ import annotations
 
@@ -50,20 +50,21 @@ def analysis_detail(request: HttpRequest, key: int) -> HttpResponse:
     model = request.GET.get("model", "") or (models[0]["model"] if models else "")
     records = {entry["model"]: entry["records"] for entry in models}
     model = model if model in records else ""
+    summaries = findings.unexpired(session).filter(category=findings.SUMMARY)
     context = {
         "session": session,
         "models": models,
         "model": model,
         "distributions": _distributions(session, model, records[model]) if model else [],
-        "findings": findings.living(session).exclude(category=findings.SUMMARY)[:FINDINGS_SHOWN],
-        "summaries": findings.living(session).filter(category=findings.SUMMARY).count,  # asked where there are none
+        "findings": findings.unexpired(session).exclude(category=findings.SUMMARY)[:FINDINGS_SHOWN],
+        "summaries": summaries.count,  # a callable: the template needs it only if there are no findings
         "actions": Action.objects.owned_by(caller).filter(analysis_id=session.analysis_id)[:50],
     }
     return render(request, "analyses/one.html", context)
 
 
 def _distributions(session: Session, model: str, records: int) -> list[tuple[str, list[Point], int]]:
-    """The fields with few values, each as bars; of the rest beyond those shown, how many."""
+    """Return (field, bars, number of records with other values) for fields with few distinct values."""
     scope = query.Scope(session, model, Where())
     fields = description.describe(scope, records).fields
     names = [field.name for field in fields if 1 < field.distinct <= 20 and not field.name.startswith("_")]
@@ -85,7 +86,7 @@ def clear_analysis(request: HttpRequest, key: int) -> HttpResponse:
     session = _session(caller, key)
     records, finding_count = sessions.clear(caller=caller, analysis_id=session.analysis_id)
     messages.success(
-        request, f"Cleared {records} records and {finding_count} findings. What was done upstream stays listed."
+        request, f"Cleared {records} records and {finding_count} findings. Actions on the source stay listed."
     )
     return redirect("analyses")
 
@@ -93,7 +94,6 @@ def clear_analysis(request: HttpRequest, key: int) -> HttpResponse:
 @require_safe
 @login_required
 def action_detail(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    """What a bulk change did, record by record; failures and unknown outcomes first."""
     caller = caller_from_request(request, channel="portal")
     bulk_action = actions.get_action(caller, action_id)
     order = {Outcome.UNKNOWN: 0, Outcome.FAILED: 1, Outcome.DRIFTED: 2}
@@ -113,17 +113,16 @@ def action_detail(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def resume_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    """A worker goes on with it; the page tells how far it has got."""
     bulk_action = actions.resume_later(caller=caller_from_request(request, channel="portal"), action_id=action_id)
-    messages.success(request, "It continues in the background: reload this page to see the progress.")
+    messages.success(request, "The action continues in the background. Reload this page to see its progress.")
     return redirect("analysis-action", action_id=bulk_action.pk)
 
 
 @require_safe
 @login_required
 def export(request: HttpRequest) -> StreamingHttpResponse:
-    """The file that analysis_export promised, for its owner."""
-    opened_export = exports.opened(caller_from_request(request, channel="portal"), request.GET.get("export", ""))
+    """Stream the file whose link the tool analysis_export returned. Only its owner may download it."""
+    opened_export = exports.open_export(caller_from_request(request, channel="portal"), request.GET.get("export", ""))
     response = StreamingHttpResponse(
         exports.lines(opened_export), content_type=exports.MEDIA_TYPES[opened_export.format]
     )
@@ -134,5 +133,5 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 def _session(caller: Caller, key: int) -> Session:
     session = sessions.by_key(caller, key)
     if session is None:
-        raise NotFound("no such analysis of yours")
+        raise NotFound("you have no such analysis")
     return session

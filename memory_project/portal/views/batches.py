@@ -1,4 +1,4 @@
-"""Acts on many rows: started from a list, watched until done, undone as a whole."""
+"""Bulk actions: start from a list, follow the progress, undo as a whole."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ SHOWN = 200  # outcomes on one page, refusals first
 
 @login_required
 def batch_list(request: HttpRequest) -> HttpResponse:
-    """One's own bulk work, running and past; a POST starts one."""
     if request.method == "POST":
         return start_batch(request)
     current_page = page(
         bulk_actions.owned_by(caller_from_request(request, channel="portal")), request.GET.get("after", "")
     )
     rows = [
-        (batch, bulk_actions.BULK_ACTIONS[batch.act].says, len(bulk_actions.completed_units(batch)))
+        (batch, bulk_actions.BULK_ACTIONS[batch.act].label, len(bulk_actions.completed_units(batch)))
         for batch in current_page.rows
     ]
     return render(request, "portal/batches.html", {"rows": rows, "after": current_page.after})
@@ -42,15 +41,15 @@ def batch_list(request: HttpRequest) -> HttpResponse:
 def start_batch(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     ids = request.POST.getlist("ids")
-    if cause := request.POST.get("cause"):  # all that are stale for the same reason, beyond the shown page too
+    if cause := request.POST.get("cause"):  # all memories stale for this reason, not only those on the page
         rows = queries.reviewable_stale(caller).filter(stale_reason=cause)
         ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: bulk_actions.MAX_UNITS]]
     back = local_page(request.POST.get("back_to", ""))
     if not ids:
-        messages.warning(request, "Choose at least one first.")
+        messages.warning(request, "Select at least one item first.")
         return HttpResponseRedirect(back or reverse("my-knowledge"))
     if request.POST.get("act") == "reject" and not request.POST.get("note", "").strip():
-        messages.error(request, "Say why in the note: the authors learn from it.")
+        messages.error(request, "Enter a reason in the note: the authors need to know why.")
         return HttpResponseRedirect(back or reverse("review-list"))
     batch = bulk_actions.start(
         caller=caller, act=request.POST.get("act", ""), unit_ids=ids, note=request.POST.get("note", ""), back_to=back
@@ -70,7 +69,7 @@ def batch_detail(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def resume_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
-    """Does the next slice; the page asks for it until all is done."""
+    """Process the next slice. The page repeats this until all is done."""
     caller = caller_from_request(request, channel="portal")
     batch = bulk_actions.resume(caller=caller, batch_id=batch_id)
     if not request.htmx:  # type: ignore[attr-defined]
@@ -86,8 +85,8 @@ def undo_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 
 
 def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
-    """What the rows say, as far as the caller may see them: insights that wait are seen by their curators."""
     if kind == "insight":
+        # Curators may read pending insights even if they can't read the memories.
         return dict(Insight.objects.visible_to(caller).filter(pk__in=units).values_list("pk", "record__content"))
     if kind == "upkeep":
         rows = UpkeepProposal.objects.filter(pk__in=units).select_related("entity", "ends", "stays")
@@ -96,21 +95,21 @@ def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
 
 
 def _context(caller: Caller, batch: Batch) -> dict[str, object]:
-    act = bulk_actions.BULK_ACTIONS[batch.act]
+    bulk_action = bulk_actions.BULK_ACTIONS[batch.act]
     outcomes = list(zip(batch.unit_ids, batch.outcomes, strict=False))
-    outcomes.sort(key=lambda row: not row[1])
+    outcomes.sort(key=lambda row: not row[1])  # refusals first
     shown_outcomes = outcomes[:SHOWN]
-    texts = _texts(caller, act.kind, [unit for unit, _ in shown_outcomes])
+    texts = _texts(caller, bulk_action.kind, [unit for unit, _ in shown_outcomes])
     refused = sum(1 for _, outcome in outcomes if outcome)
     return {
         "batch": batch,
-        "says": act.says,
-        "kind": act.kind,
-        "rows": [(unit, texts.get(unit, "not yours to see any more"), outcome) for unit, outcome in shown_outcomes],
+        "label": bulk_action.label,
+        "kind": bulk_action.kind,
+        "rows": [(unit, texts.get(unit, "no longer visible to you"), outcome) for unit, outcome in shown_outcomes],
         "handled": len(batch.outcomes),
         "total": len(batch.unit_ids),
         "refused": refused,
         "success_count": len(batch.outcomes) - refused,
         "hidden_count": len(outcomes) - len(shown_outcomes),
-        "may_undo": bool(act.inverse) and batch.finished_at and not hasattr(batch, "undone_by"),
+        "may_undo": bool(bulk_action.inverse) and batch.finished_at and not hasattr(batch, "undone_by"),
     }

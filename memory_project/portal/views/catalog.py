@@ -1,4 +1,4 @@
-"""Knowledge: what was promoted to the catalog, and one entity with everything known about it."""
+"""Knowledge pages: what insights changed in the catalog, and one entity with everything known about it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from memories.identity.permissions import caller_from_request
 from memories.retrieval import impressions
 
 MAX_FOUND = 30
-MAX_TOLD = 5  # memories that would come along with an agent's call
+MAX_ATTACHED = 5  # memories that would be attached to an agent's tool response
 
 
 @require_safe
 @login_required
 def knowledge(request: HttpRequest) -> HttpResponse:
-    """With `q`, finds entities of the catalog; otherwise those that insights have changed."""
+    """Search catalog entities for `q`. Without `q`, list what insights have changed."""
     caller = caller_from_request(request, channel="portal")
     q = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:500]
     kind = request.GET.get("kind", "")
@@ -49,8 +49,8 @@ def knowledge(request: HttpRequest) -> HttpResponse:
 def _search(q: str) -> dict[str, Any]:
     try:
         catalog = get_readable_catalog()
-        answer = search(catalog, q, limit=MAX_FOUND)
-        return {"matches": answer.entities, "note": copy_note(catalog) or answer.note}
+        found = search(catalog, q, limit=MAX_FOUND)
+        return {"matches": found.entities, "note": copy_note(catalog) or found.note}
     except (CatalogUnavailable, CatalogRefused) as error:
         return {"matches": [], "note": error.message}
 
@@ -63,13 +63,13 @@ def entity(request: HttpRequest) -> HttpResponse:
     facts, note = {}, ""
     try:
         catalog = get_readable_catalog()
-        facts = evidence.of_entity(catalog, urn)
+        facts = evidence.entity_evidence(catalog, urn)
         note = copy_note(catalog)
     except (CatalogUnavailable, CatalogRefused) as error:
         note = error.message
-    memories, waiting = promoted.about(caller, urn)
+    memories, pending = promoted.about(caller, urn)
     current_page = page(memories, request.GET.get("after", ""))
-    near = [urn, *facts.get("upstream", []), *facts.get("downstream", [])]
+    lineage = [urn, *facts.get("upstream", []), *facts.get("downstream", [])]
     stories = timeline.of_columns(caller, urn)
     context = {
         "urn": urn,
@@ -78,12 +78,12 @@ def entity(request: HttpRequest) -> HttpResponse:
         "columns": [(column, stories.get(column["column"])) for column in facts.get("columns", [])],
         "note": note,
         "page": current_page,
-        "told": memory_context.memories_for_entities(caller, [urn], "", limit=MAX_TOLD).entries,
-        "nodes": catalog_links.of_entity(caller, urn),
-        "shown": impressions.counts([record.pk for record in current_page.rows]),
-        "waiting": waiting.order_by("record__created_at")[:10],
-        "events": timeline.of_entity(caller, urn),
-        "counts": timeline.memory_counts(caller, near),
+        "told": memory_context.memories_for_entities(caller, [urn], "", limit=MAX_ATTACHED).entries,
+        "nodes": catalog_links.graph_entities_for(caller, urn),
+        "shown": impressions.impression_counts([record.pk for record in current_page.rows]),
+        "waiting": pending.order_by("record__created_at")[:10],
+        "events": timeline.entity_timeline(caller, urn),
+        "counts": timeline.memory_counts(caller, lineage),
         "may_curate": queries.may_curate(caller),
     }
     return render(request, "knowledge/entity.html", context)

@@ -1,4 +1,4 @@
-"""Connect: tokens and what to paste into which client."""
+"""Connect page: API tokens, and configurations to paste into MCP clients."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from memory_project.accounts import tokens
 from memory_project.models import AuditEvent, User
 
 
-def _offered(days: int) -> int:
+def _check_lifetime(days: int) -> int:
     if days not in tokens.LIFETIMES:
         raise validation_error(f"{days} is unknown", ", ".join(map(str, tokens.LIFETIMES)))
     return days
 
 
-Days = Annotated[int, AfterValidator(_offered)]
+Days = Annotated[int, AfterValidator(_check_lifetime)]
 
 
 def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # login_required has seen to it
+    assert isinstance(request.user, User)  # guaranteed by login_required
     return request.user
 
 
@@ -42,7 +42,7 @@ def connect(request: HttpRequest) -> HttpResponse:
 
 
 def _connect_page(request: HttpRequest, fresh: str = "") -> HttpResponse:
-    """`fresh` is a token made just now: it is in this answer and nowhere else."""
+    """Render the page. `fresh` is a new token, shown in this response only."""
     context = {
         "fresh": fresh,
         "tokens": _user(request).api_tokens.all()[:100],
@@ -80,7 +80,7 @@ def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
 @require_safe
 @login_required
 def first_call(request: HttpRequest) -> HttpResponse:
-    """Polled by the Connect page until this person's next call over MCP arrives."""
+    """Show the user's first MCP call after `since`. The Connect page polls this until there is one."""
     since = request.GET.get("since", "")
     calls = AuditEvent.objects.filter(email=_user(request).email, channel__startswith="mcp")
     call = calls.filter(at__gt=validate(Moment, since, "since") if since else timezone.now()).first()
@@ -88,7 +88,7 @@ def first_call(request: HttpRequest) -> HttpResponse:
 
 
 def client_configurations(token: str) -> list[tuple[str, str, str]]:
-    """How clients are told of this server: (client, where it goes, what to paste)."""
+    """Return (client, place to paste, configuration) for each supported client."""
     url = f"{settings.COMMONPLACE_URL}/mcp"
     headers = {"Authorization": f"Bearer {token}"}
     remote = ["-y", "mcp-remote", url, "--header", f"Authorization: Bearer {token}"]

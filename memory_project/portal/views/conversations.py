@@ -1,4 +1,4 @@
-"""Conversations: what my agents keep of what was said, what of it lasts and why; my decisions, and the cache."""
+"""The user's conversations: turns, proposed merges, decisions and cached answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memories.conversation import cache, deletion, queries, statistics, wipe
 from memories.conversation.consolidation import merging
 from memories.conversation.operations import DeleteMemories, InvalidateCache
 from memories.identity.permissions import caller_from_request
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 
 
 @require_safe
@@ -44,21 +44,21 @@ def conversation_detail(request: HttpRequest) -> HttpResponse:
     conversation_id = request.GET.get("id", "")[:200]
     lines = queries.lines(caller, conversation_id)
     if not lines:
-        raise Http404("no such conversation of yours")
+        raise Http404("you have no such conversation")
     return render(request, "conversations/one.html", {"conversation_id": conversation_id, "lines": lines})
 
 
 @require_POST
 @login_required
 def forget_turn(request: HttpRequest, record_id: UUID) -> HttpResponse:
-    """One turn with its long-term memory; My Knowledge restores that one while it is not purged."""
+    """Archive one turn and its long-term memory. My Knowledge can restore the memory until it is purged."""
     caller = caller_from_request(request, channel="portal")
     try:
         deletion.delete_memories(DeleteMemories(user_id=caller.email, memory_id=record_id), caller=caller)
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
     else:
-        messages.success(request, "Forgotten, with every copy. It can be restored until it is purged.")
+        messages.success(request, "Forgotten, including all copies. The memory can be restored until it is purged.")
     conversation_id = request.POST.get("conversation", "")[:200]
     if queries.lines(caller, conversation_id):
         return redirect(f"{reverse('conversation')}?{urlencode({'id': conversation_id})}")
@@ -72,12 +72,12 @@ def decide_merge(request: HttpRequest, proposal_id: UUID, act: str) -> HttpRespo
     try:
         if act == "accept":
             merging.accept(caller=caller, proposal_id=proposal_id)
-            messages.success(request, "Merged: the older memory says both now, the newer one is archived.")
+            messages.success(request, "Merged. The older memory now contains both, and the newer one is archived.")
         else:
             merging.dismiss(caller=caller, proposal_id=proposal_id)
-            messages.success(request, "Both stay as they are.")
+            messages.success(request, "Both memories are kept as they are.")
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
     return redirect("conversations")
 
 
@@ -101,24 +101,24 @@ def cached(request: HttpRequest) -> HttpResponse:
 def drop_cache(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     count = cache.invalidate_cache(InvalidateCache(user_id=caller.email, invalidate_all=True), caller=caller)
-    messages.success(request, f"{count} cached answers dropped.")
+    messages.success(request, f"{count} cached answers deleted.")
     return redirect("cached-answers")
 
 
 @login_required
 def confirm_wipe(request: HttpRequest, request_id: UUID) -> HttpResponse:
-    """What an agent prepared: the person confirms it by typing their address, or withdraws it."""
+    """Confirm or withdraw a wipe that an agent prepared. To confirm it, the user types their e-mail address."""
     caller = caller_from_request(request, channel="portal")
-    waiting = wipe.open_request(caller, request_id)
+    wipe_request = wipe.open_request(caller, request_id)
     if request.method == "POST" and "withdraw" in request.POST:
         wipe.withdraw(caller=caller, request_id=request_id)
-        messages.success(request, "Withdrawn: nothing was deleted.")
+        messages.success(request, "Withdrawn. Nothing was deleted.")
         return redirect("my-knowledge")
-    fault = ""
+    error = ""
     if request.method == "POST":
         if request.POST.get("email", "").strip().lower() == caller.email:
             outcome = wipe.confirm(caller=caller, request_id=request_id)
             return render(request, "conversations/wiped.html", {"counts": sorted(outcome.counts.items())})
-        fault = f"Type {caller.email} to confirm."
-    context = {"waiting": waiting, "counts": sorted(waiting.counts.items()), "fault": fault}
+        error = f"Type {caller.email} to confirm."
+    context = {"waiting": wipe_request, "counts": sorted(wipe_request.counts.items()), "fault": error}
     return render(request, "conversations/wipe.html", context)

@@ -1,4 +1,4 @@
-"""Our pages for what goes wrong outside of a view: JSON where programs ask."""
+"""Error handlers (400, 403, 404, 500, CSRF, lockout). API clients get JSON."""
 
 from __future__ import annotations
 
@@ -8,37 +8,39 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from memory_project.web.middleware import fault
+from memory_project.web.middleware import error_response
 from memory_project.web.request_limits import is_for_programs
 
 
 def bad_request(request: HttpRequest, exception: Any = None) -> HttpResponse:
-    return fault(request, "The request can't be read.", "invalid", 400, "That can't be read")
+    return error_response(request, "The server could not understand the request.", "invalid", 400, "Bad request")
 
 
 def forbidden(request: HttpRequest, exception: Any = None) -> HttpResponse:
-    return fault(request, "You don’t have access to this page.", "forbidden", 403, "No access")
+    return error_response(request, "You don’t have access to this page.", "forbidden", 403, "No access")
 
 
 def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
     if is_for_programs(request.path):
-        return fault(request, "there is no such address", "not_found", 404)
+        return error_response(request, "there is no such address", "not_found", 404)
     return render(request, "404.html", status=404)
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    return fault(request, "The details are in the server’s log. Going back and trying again may help.", "internal", 500)
+    return error_response(
+        request, "The details are in the server’s log. Going back and trying again may help.", "internal", 500
+    )
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
     message = (
-        "This page was open for so long that it has expired, or your browser keeps no cookies. "
-        "Go back, reload the page and try again: nothing was changed."
+        "This page was open for too long and has expired, or your browser blocks cookies. "
+        "Go back, reload the page and try again. Nothing was changed."
     )
-    return fault(request, message, "forbidden", 403, "The form has expired")
+    return error_response(request, message, "forbidden", 403, "The form has expired")
 
 
 def locked_out(request: HttpRequest, credentials: Any = None, *args: Any, **kwargs: Any) -> HttpResponse:
     minutes = round(settings.AXES_COOLOFF_TIME.total_seconds() / 60)
     message = f"Too many wrong passwords. Try again in {minutes} minutes, or ask an admin for a new password link."
-    return fault(request, message, "limit", 429, "Sign-in is paused")
+    return error_response(request, message, "limit", 429, "Sign-in is paused")

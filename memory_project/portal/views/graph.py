@@ -1,4 +1,4 @@
-"""Graph: an entity with what hangs on it, drawn and listed; expanded by click and key, now or as it was."""
+"""Graph page: an entity and its neighbors as a picture and a list, at present or at an earlier time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from knowledge.catalog import neighbours
+from knowledge.catalog import neighbors
 from knowledge.catalog.entity_view import short_name
 from knowledge.context import timeline
 from knowledge.graph import drawing, graphs, queries
-from knowledge.graph.drawing import Neighbourhood
+from knowledge.graph.drawing import Neighborhood
 from knowledge.graph.models import Entity, Graph
 from knowledge.graph.responses import relation_of
 from knowledge.graph.search import sql
@@ -30,11 +30,11 @@ from memories.identity.permissions import caller_from_request
 from memory_project.portal.graph_layout import Layout, rings
 
 MAX_NAME = 18  # characters of a name in the picture
-MAX_LABELS = 80  # relations whose type is written on them
-MAX_CATALOG = 12  # catalog entities around those that stand for one
+MAX_LABELS = 80  # edges, including lineage; with more of them, relation types are not drawn
+MAX_CATALOG = 12  # entities whose lineage neighbors are drawn, and neighbors drawn for each of them
 MAX_MATCHES = 50
 RADIUS = 18
-MAX_DAYS = 36_500  # that one looks back
+MAX_DAYS = 36_500  # how far back the picture can go
 
 
 WHO_READS = {
@@ -46,7 +46,7 @@ WHO_READS = {
 
 @dataclass(frozen=True)
 class Choice:
-    """What the address asks for."""
+    """The parameters of the page, as given in its address."""
 
     graph: Graph
     number: int | None
@@ -60,7 +60,7 @@ class Choice:
         expanded = [_number(text) or 0 for text in params.get("expanded", "")[:4_000].split(",")]
         q = UNSTORABLE.sub("", params.get("q", "")).strip()[:500]
         days_ago = min(_number(params.get("ago", "")) or 0, MAX_DAYS)
-        return cls(graph, _number(params.get("node", "")), [n for n in expanded if n], days_ago, q)
+        return cls(graph, _number(params.get("node", "")), [number for number in expanded if number], days_ago, q)
 
     @property
     def as_of(self) -> datetime | None:
@@ -81,10 +81,10 @@ def graph(request: HttpRequest) -> HttpResponse:
     if not open_graphs:
         return render(request, "graph/page.html", {"graphs": []})
     choice = Choice.of(open_graphs, request.GET)
-    part = drawing.around(choice.graph, choice.number, choice.expanded, choice.as_of)
+    part = drawing.neighborhood_of(choice.graph, choice.number, choice.expanded, choice.as_of)
     urns = {entity.urn for entity in part.entities if entity.urn}
     lineage = {
-        urn: [near for near in neighbours.neighbours_of([urn]) if near not in urns][:MAX_CATALOG]
+        urn: [other for other in neighbors.neighbors_of([urn]) if other not in urns][:MAX_CATALOG]
         for urn in sorted(urns)[:MAX_CATALOG]
     }
     context: dict[str, Any] = {
@@ -109,69 +109,79 @@ def graph(request: HttpRequest) -> HttpResponse:
 def share_graph(request: HttpRequest, graph_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     graphs.share(caller=caller, graph_id=graph_id, visibility=request.POST.get("visibility", ""))
-    messages.success(request, "Kept who may look at it.")
+    messages.success(request, "Sharing settings saved.")
     return redirect(f"{reverse('graph')}?graph={graph_id.hex}")
 
 
-def _node(choice: Choice, part: Neighbourhood) -> dict[str, Any] | None:
-    """The entity in the middle: what is said of it, and what it is related to."""
-    if part.centre is None:
+def _node(choice: Choice, part: Neighborhood) -> dict[str, Any] | None:
+    if part.center is None:
         return None
-    (node,) = queries.nodes_of([part.centre], choice.as_of)
+    (node,) = queries.nodes_of([part.center], choice.as_of)
     by_pk = {entity.pk: entity for entity in part.entities}
     relations = [
-        (relation_of(part.centre, relation), choice.address(node=by_pk[end].number, expanded=[]))
-        for relation in queries.relations_of([part.centre], choice.as_of)
-        for end in [relation.target_id if relation.source_id == part.centre.pk else relation.source_id]
+        (relation_of(part.center, relation), choice.address(node=by_pk[end].number, expanded=[]))
+        for relation in queries.relations_of([part.center], choice.as_of)
+        for end in [relation.target_id if relation.source_id == part.center.pk else relation.source_id]
         if end in by_pk
     ]
     return {"entity": node.entity, "observations": node.observations, "relations": relations}
 
 
-def _picture(caller: Caller, choice: Choice, part: Neighbourhood, lineage: dict[str, list[str]]) -> dict[str, Any]:
-    """Nodes and edges of the SVG. Catalog entities hang on those that stand for one by lineage."""
-    near = list(dict.fromkeys(urn for urns in lineage.values() for urn in urns))
+def _picture(caller: Caller, choice: Choice, part: Neighborhood, lineage: dict[str, list[str]]) -> dict[str, Any]:
+    """Return nodes and edges of the SVG.
+
+    Lineage neighbors of entities linked to the catalog are drawn as nodes of their own.
+    """
+    catalog_urns = list(dict.fromkeys(urn for urns in lineage.values() for urn in urns))
     edges = [(relation.source_id.hex, relation.target_id.hex, relation.relation_type) for relation in part.relations]
     edges += [(entity.pk.hex, urn, "") for entity in part.entities for urn in lineage.get(entity.urn, [])]
-    centre = part.centre.pk.hex if part.centre else ""
-    layout = rings([*(e.pk.hex for e in part.entities), *near], [(start, end) for start, end, _ in edges], centre)
-    counts = timeline.memory_counts(caller, [*(e.urn for e in part.entities if e.urn), *near])
+    center = part.center.pk.hex if part.center else ""
+    layout = rings(
+        [*(e.pk.hex for e in part.entities), *catalog_urns], [(start, end) for start, end, _ in edges], center
+    )
+    counts = timeline.memory_counts(caller, [*(e.urn for e in part.entities if e.urn), *catalog_urns])
     nodes = []
     for entity in part.entities:
-        kind = "centre" if entity == part.centre else "open" if entity.number in choice.expanded else ""
-        node = _drawn(layout, entity.pk.hex, entity.name, _target(choice, entity, kind), counts.get(entity.urn, (0, 0)))
+        kind = "center" if entity == part.center else "open" if entity.number in choice.expanded else ""
+        node = _svg_node(
+            layout, entity.pk.hex, entity.name, _target(choice, entity, kind), counts.get(entity.urn, (0, 0))
+        )
         nodes.append(node | {"kind": kind, "type": entity.entity_type})
-    for urn in near:
+    for urn in catalog_urns:
         target = f"{reverse('entity')}?{urlencode({'urn': urn})}"
         name = ".".join(short_name(urn).split(".")[-2:])
-        node = _drawn(layout, urn, name, target, counts.get(urn, (0, 0)))
+        node = _svg_node(layout, urn, name, target, counts.get(urn, (0, 0)))
         nodes.append(node | {"kind": "catalog", "type": "catalog"})
     return {
         "nodes": nodes,
-        "edges": [_edge(layout, *edge, label=len(edges) <= MAX_LABELS) for edge in edges],
+        "edges": [_svg_edge(layout, *edge, label=len(edges) <= MAX_LABELS) for edge in edges],
         "box": " ".join(f"{number:.0f}" for number in layout.box),
     }
 
 
 def _target(choice: Choice, entity: Entity, kind: str) -> str:
-    """Where a node leads: it expands, one that is expanded moves to the middle, and one of the overview too."""
+    """Return the address that a click on a node leads to.
+
+    The first click expands the node, and the second makes it the center. In the overview, the first click makes it
+    the center.
+    """
     if kind or not choice.number:
         return choice.address(node=entity.number, expanded=[])
     return choice.address(expanded=sorted({*choice.expanded, entity.number}))
 
 
-def _drawn(layout: Layout, key: str, name: str, target: str, counts: tuple[int, int]) -> dict[str, Any]:
+def _svg_node(layout: Layout, key: str, name: str, target: str, counts: tuple[int, int]) -> dict[str, Any]:
     x, y = layout.points[key]
     total, stale = counts
-    says = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "") if total else ""
+    label = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "") if total else ""
     short = name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
     return {
         "name": name, "short": short, "href": target, "x": x, "y": y, "text_y": y + RADIUS + 14, "count": total,
-        "badge_x": x + 14, "badge_y": y - 14, "badge_text_y": y - 10, "says": says, "has_stale": bool(stale),
+        "badge_x": x + 14, "badge_y": y - 14, "badge_text_y": y - 10, "label": label, "has_stale": bool(stale),
     }  # fmt: skip
 
 
-def _edge(layout: Layout, start: str, end: str, kind: str, *, label: bool) -> dict[str, Any]:
+def _svg_edge(layout: Layout, start: str, end: str, kind: str, *, label: bool) -> dict[str, Any]:
     (x1, y1), (x2, y2) = layout.points[start], layout.points[end]
     return {
         "x1": x1, "y1": y1, "x2": x2, "y2": y2, "label": kind if label else "", "is_lineage": not kind,

@@ -1,4 +1,4 @@
-"""Memories from a CSV file: looked at row by row before anything is kept."""
+"""Import of memories from a CSV file, with a preview of each row before anything is saved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord
 from memories.operations import Remember
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 
 MAX_ROWS = 500
 MAX_BYTES = 2_000_000
@@ -30,7 +30,7 @@ LISTS = {"tags": "tags", "entities": "entity_urns"}
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the file: the fields of a memory, or why it can't be one."""
+    """One row of the file, with the fields of a memory or the reason why it can't be imported."""
 
     number: int
     fields: dict[str, Any] = field(default_factory=dict)
@@ -43,15 +43,15 @@ class Row:
 
 @login_required
 def import_memories(request: HttpRequest) -> HttpResponse:
-    """Choose a file, see what it says, keep what is good. `text` carries the file from the preview to the import."""
     caller = caller_from_request(request, channel="portal")
     context: dict[str, Any] = {"columns": COLUMNS, "most": MAX_ROWS}
     if request.method == "POST":
         try:
+            # The preview's form sends the file back in “text”, so nothing is stored before the import.
             text = request.POST.get("text", "") or _text_of(request)
             rows = list(rows_of(text))
         except Invalid as error:
-            return render(request, "portal/import.html", {**context, "error": for_people(error)}, status=400)
+            return render(request, "portal/import.html", {**context, "error": message_with_label(error)}, status=400)
         if "confirm" in request.POST:
             return render(request, "portal/imported.html", _import(caller, rows))
         faulty = [row for row in rows if row.fault]
@@ -65,16 +65,19 @@ def _text_of(request: HttpRequest) -> str:
         raise Invalid("is missing: choose a file", field="file")
     content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise Invalid(f"has more than {MAX_BYTES:,} bytes", field="file", allowed=f"up to {MAX_ROWS} rows")
+        raise Invalid("is too large", field="file", allowed=f"at most {MAX_BYTES:,} bytes and {MAX_ROWS} lines")
     try:
         return str(content, "utf-8-sig")
     except UnicodeDecodeError:
-        raise Invalid("is not text in UTF-8", field="file", allowed="CSV saved as UTF-8") from None
+        raise Invalid("is not encoded in UTF-8", field="file", allowed="CSV saved as UTF-8") from None
 
 
 def rows_of(text: str) -> Iterator[Row]:
-    """The lines of a CSV with a header, each checked as the operation Remember is. Raises Invalid for a file that
-    can't be one."""
+    """Parse a CSV file with a header, and validate each row as a Remember operation.
+
+    Raises Invalid if the file can't be read, has a wrong header or has too many rows. The `fault` of an invalid row
+    says what is wrong with it.
+    """
     try:
         dialect: Any = csv.Sniffer().sniff(text[:4_000].partition("\n")[0], delimiters=",;\t")
     except csv.Error:
@@ -89,7 +92,9 @@ def rows_of(text: str) -> Iterator[Row]:
     try:
         for number, line in enumerate(reader, 1):
             if number > MAX_ROWS:
-                raise Invalid(f"has more than {MAX_ROWS} rows", field="file", allowed="smaller files, one by one")
+                raise Invalid(
+                    f"has more than {MAX_ROWS} lines", field="file", allowed=f"at most {MAX_ROWS} lines per file"
+                )
             yield _row(number, line)
     except csv.Error as error:
         raise Invalid(f"can't be read as CSV ({error})", field="file") from None
@@ -109,29 +114,28 @@ def _row(number: int, line: dict[str, Any]) -> Row:
                 fields[name] = value.lower() if name != "content" else value
         validate(Remember, fields, "")
     except DomainError as error:
-        return Row(number, {**fields, "content": line.get("content") or ""}, for_people(error))
+        return Row(number, {**fields, "content": line.get("content") or ""}, message_with_label(error))
     return Row(number, fields)
 
 
 def _urns(value: str) -> list[str]:
-    """Names are parted by semicolons or spaces: URNs have commas inside."""
+    # URNs contain commas, so only semicolons and spaces separate entities.
     return [part for part in value.replace(";", " ").split() if part]
 
 
 def _import(caller: Caller, rows: list[Row]) -> dict[str, Any]:
-    """Each row by the service that remembers; what is refused says why, and the rest is kept."""
     kept_records: list[MemoryRecord] = []
     known_count, refused = 0, []
     for row in rows:
         try:
-            answer = None if row.fault else services.remember(Remember.read({**row.fields}), caller=caller)
+            result = None if row.fault else services.remember(Remember.read({**row.fields}), caller=caller)
         except DomainError as error:
-            refused.append(Row(row.number, row.fields, for_people(error)))
+            refused.append(Row(row.number, row.fields, message_with_label(error)))
             continue
-        if answer is None:
+        if result is None:
             refused.append(row)
-        elif answer.existing:
+        elif result.existing:
             known_count += 1
         else:
-            kept_records.append(answer.record)
+            kept_records.append(result.record)
     return {"records": kept_records, "known_count": known_count, "refused": refused}

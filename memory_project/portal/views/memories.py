@@ -1,4 +1,4 @@
-"""The portal's pages about memories: My Knowledge, one memory, writing and changing it."""
+"""Memory pages: My Knowledge, one memory, and the forms to write and change it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from memories.retrieval.recall import hints_about
 from memories.writing import erasure, feedback, undo
 from memories.writing.revision import can_review
 from memory_project.portal import onboarding
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.forms import MemoryForm
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.views.redirects import local_page
@@ -57,7 +57,7 @@ def my_knowledge(request: HttpRequest) -> HttpResponse:
         context |= {"rail": browse.rail(), "first_steps": onboarding.steps(request, browse.caller)}
     response = render(request, template, context)
     if is_fragment:
-        response["HX-Push-Url"] = browse.address  # a view to be saved: without empty filters
+        response["HX-Push-Url"] = browse.address  # without empty filters, so that it can be saved as a view
     return response
 
 
@@ -71,7 +71,7 @@ def close_first_run(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def diff(request: HttpRequest, record_id: UUID) -> HttpResponse:
-    """What a correction changes, while it is being written."""
+    """Render what a correction changes, while the user is typing it."""
     record = queries.get(caller_from_request(request, channel="portal"), record_id)
     return render(request, "portal/_diff.html", {"before": record.content, "after": request.POST.get("content", "")})
 
@@ -81,23 +81,23 @@ def diff(request: HttpRequest, record_id: UUID) -> HttpResponse:
 def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     record = queries.get(caller, record_id)
-    line = chain(caller, record)
-    verdicts, own_word = feedback.feedback_for(caller, record)
-    insight = curation.of_record(caller, record)
+    versions = chain(caller, record)
+    verdicts, own_feedback = feedback.feedback_for(caller, record)
+    insight = curation.insight_of(caller, record)
     context = {
         "record": record,
         "insight": insight,
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
         "use": impressions.usage_of(record) if caller.can_edit_for(record.created_by) else None,
-        "own_word": own_word,
-        "chain": list(zip(line, [None, *line], strict=False)),
-        "history": history(caller, record, line),
+        "own_word": own_feedback,
+        "chain": list(zip(versions, [None, *versions], strict=False)),
+        "history": history(caller, record, versions),
         "hint": hints_about([record.pk]).get(record.pk, ""),
         "may_change": caller.can_edit_for(record.created_by),
-        "personas": _personas_besides(caller, record),
+        "personas": _other_personas(caller, record),
         "can_review": can_review(caller, record),
-        "successor": next((link for link in line if record.superseded_by == link.pk), None),
+        "successor": next((version for version in versions if record.superseded_by == version.pk), None),
     }
     return render(request, "portal/memory.html", context)
 
@@ -109,18 +109,18 @@ def create_memory(request: HttpRequest) -> HttpResponse:
     form = MemoryForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
-            answer = services.remember(Remember.read({**form.values()}), caller=caller)
+            result = services.remember(Remember.read({**form.values()}), caller=caller)
         except Invalid as error:
             form.refuse(error)
         else:
-            _tell(request, answer)
-            return redirect("memory", record_id=answer.record.pk)
+            _report(request, result)
+            return redirect("memory", record_id=result.record.pk)
     return render(request, "portal/memory_form.html", {"form": form, "title": "New memory", "verb": "Remember"})
 
 
 @login_required
 def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
-    """Two ways to change a text: edit it in place, or correct it and keep what was believed before."""
+    """Edit a memory in place, or correct it: a correction replaces the memory and keeps the old text."""
     caller = caller_from_request(request, channel="portal")
     record = queries.get(caller, record_id)
     correcting = "correct" in (request.POST or request.GET)
@@ -133,10 +133,15 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         except (Invalid, Conflict) as error:
             form.refuse(Invalid(error.fault, field=error.field, allowed=error.allowed))
         else:
-            message = "Corrected: the old text stays in the chain." if correcting else "Saved."
-            messages.success(request, f"{target.waits[0].upper()}{target.waits[1:]}." if target.waits else message)
+            message = "Corrected. The old text is kept in the history." if correcting else "Saved."
+            messages.success(
+                request,
+                f"{target.pending_message[0].upper()}{target.pending_message[1:]}."
+                if target.pending_message
+                else message,
+            )
             return redirect("memory", record_id=target.pk)
-    title, verb = ("Correct a memory", "Save correction") if correcting else ("Edit a memory", "Save")
+    title, verb = ("Correct memory", "Save correction") if correcting else ("Edit memory", "Save")
     context = {"form": form, "record": record, "title": title, "verb": verb, "correcting": correcting}
     return render(request, "portal/memory_form.html", context)
 
@@ -146,15 +151,15 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
 def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     if act not in ACTS:
-        raise NotFound(f"there is nothing called {act!r} to do with a memory")
+        raise NotFound(f"{act!r} is not a known action")
     try:
         message = ACTS[act](caller, record_id, request)
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
     else:
         messages.success(request, message)
         if act in UNDOABLE:
-            request.session[LAST_ACT] = {"id": str(record_id), "act": act, "says": UNDOABLE[act]}
+            request.session[LAST_ACT] = {"id": str(record_id), "act": act, "message": UNDOABLE[act]}
     if act == "erase" and not MemoryRecord.objects.visible_to(caller).filter(pk=record_id).exists():
         return redirect("my-knowledge")
     if page := local_page(request.POST.get("next", "")):
@@ -164,35 +169,35 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
 
 def _forget(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.forget(Forget.read({"record_id": record_id, "reason": request.POST.get("reason", "")}), caller=caller)
-    return "Forgotten: it is kept, but no longer recalled."
+    return "Forgotten. The memory is kept, but no longer recalled."
 
 
 def _restore(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.restore(Restore(record_id=record_id), caller=caller)
-    return "Restored: it is recalled again."
+    return "Restored. The memory is recalled again."
 
 
 def _verify(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.verify(Verify.read({"record_id": record_id, "note": request.POST.get("reason", "")}), caller=caller)
-    return "Noted: still true as of now."
+    return "Verified as still true."
 
 
 def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     record = services.share(
         Share.read({"record_id": record_id, "visibility": request.POST.get("visibility", "")}), caller=caller
     )
-    return f"It is visible to {'you alone' if record.visibility == 'private' else record.visibility} now."
+    readers = {"private": "its owner only", "persona": f"the persona {record.persona}", "everyone": "everyone"}
+    return f"The memory is now visible to {readers[record.visibility]}."
 
 
 def _reassign(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     record = services.reassign(
         Reassign.read({"record_id": record_id, "persona": request.POST.get("persona", "")}), caller=caller
     )
-    return f"It belongs to {record.persona} now."
+    return f"Moved to the persona {record.persona}."
 
 
-def _personas_besides(caller: Caller, record: MemoryRecord) -> list[Persona]:
-    """Where the caller may move the memory to."""
+def _other_personas(caller: Caller, record: MemoryRecord) -> list[Persona]:
     if not caller.can_edit_for(record.created_by):
         return []
     rows = Persona.objects.exclude(name=record.persona)
@@ -203,12 +208,12 @@ def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     erasure.erase(
         Erase.read({"record_id": record_id, "confirm": request.POST.get("confirm") == "erase"}), caller=caller
     )
-    return "Erased for good."
+    return "Permanently erased."
 
 
 def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     feedback.mark(MarkFeedback(record_id=record_id, verdict="useful"), caller=caller)
-    return "Thank you: noted as useful."
+    return "Thank you. Marked as useful."
 
 
 def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
@@ -217,26 +222,27 @@ def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
         caller=caller,
     )
     stale = queries.get(caller, record_id).status == Status.STALE
-    everybody = "Noted: it is not recalled until somebody has reviewed it."
-    return everybody if stale else "Noted: it is no longer recalled for you; its owner is asked to review it."
+    if stale:
+        return "Marked as wrong. The memory is not recalled until it has been reviewed."
+    return "Marked as wrong. The memory is no longer recalled for you, and its owner is asked to review it."
 
 
 def _withdraw(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     feedback.withdraw(caller=caller, record_id=record_id)
-    return "Your mark is removed."
+    return "Your feedback was withdrawn."
 
 
 def _undo(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     undo.undo(caller=caller, record_id=record_id, change=request.POST.get("change", ""))
-    return "Back as it was."
+    return "Undone."
 
 
 def _appeal(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     decisions.appeal(Appeal.read({"insight_id": record_id, "notes": request.POST.get("reason", "")}), caller=caller)
-    return "Appealed: a curator looks at it again, with your reason."
+    return "Appealed. A curator will review it again, with your reason."
 
 
-LAST_ACT = "last_act"  # in the session: what the next page offers to take back
+LAST_ACT = "last_act"  # session key: the action that the next page offers to undo
 UNDOABLE = {"forget": "Forgotten", "restore": "Restored", "verify": "Still true"}
 ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "forget": _forget,
@@ -262,9 +268,10 @@ def _initial(record: MemoryRecord) -> dict[str, Any]:
 def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bool) -> MemoryRecord:
     values = form.values()
     if correcting:
-        answer = services.supersede(Supersede.read({"record_id": record.pk, **values}), caller=caller)
-        answer.record.waits = answer.note if answer.record.supersedes_id is None else ""
-        return answer.record
+        result = services.supersede(Supersede.read({"record_id": record.pk, **values}), caller=caller)
+        # A correction that replaces nothing yet awaits review, and the note says so.
+        result.record.pending_message = result.note if result.record.supersedes_id is None else ""
+        return result.record
     reason = values.pop("reason")
     changed = {name: value for name, value in values.items() if value != getattr(record, name)}
     if not changed and record.status == Status.ACTIVE:
@@ -274,16 +281,16 @@ def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bo
     )
 
 
-def _tell(request: HttpRequest, answer: services.Remembered) -> None:
-    if answer.existing:
-        messages.info(request, "This is remembered already: here it is.")
+def _report(request: HttpRequest, result: services.Remembered) -> None:
+    if result.existing:
+        messages.info(request, "This text is already remembered as this memory.")
         return
     messages.success(request, "Remembered.")
-    if answer.similar:
-        near = answer.similar[0]
+    if result.similar:
+        closest = result.similar[0]
         messages.warning(
             request,
-            f"Nearly the same is known ({near.cosine:.0%} alike): “{near.record}”. Correct one of them?",
+            f"Closest existing memory ({closest.cosine:.0%} similar): “{closest.record}”. Correct one of them?",
         )
-    if answer.note:
-        messages.warning(request, answer.note)
+    if result.note:
+        messages.warning(request, result.note)

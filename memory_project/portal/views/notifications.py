@@ -1,4 +1,4 @@
-"""News: what happened to what one wrote or decided, unread until looked at."""
+"""Notifications: list, open, and mark as read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def notification_list(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def open_notification(request: HttpRequest, notice_id: int) -> HttpResponse:
-    """Marks one as read and goes to what it is about."""
     caller = caller_from_request(request, channel="portal")
     inbox.mark_read(caller=caller, notice_id=notice_id)
     row = inbox.notifications_for(caller).filter(pk=notice_id).first()
@@ -38,5 +37,5 @@ def open_notification(request: HttpRequest, notice_id: int) -> HttpResponse:
 @login_required
 def mark_all_read(request: HttpRequest) -> HttpResponse:
     count = inbox.mark_read(caller=caller_from_request(request, channel="portal"))
-    messages.success(request, f"{count} marked as read." if count else "There was nothing new.")
+    messages.success(request, f"{count} marked as read." if count else "There were no unread notifications.")
     return redirect("news")

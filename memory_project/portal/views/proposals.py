@@ -1,4 +1,4 @@
-"""My Insights: what I, or my agents for me, proposed, and what became of it; proposing from the browser."""
+"""My Insights: proposals by the user and their agents, and the form to propose an insight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from knowledge.insights.capture import Captured, capture
 from knowledge.models import InsightState
 from knowledge.operations import AnswerQuestion, Capture
 from knowledge.review import clarifications
-from knowledge.review.cases import Effect, draft, problems_of
+from knowledge.review.cases import Effect, effect_of_draft, problems_of
 from memories import queries as memories
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.fields import UNSTORABLE
@@ -27,7 +27,7 @@ from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import Category
-from memory_project.portal.error_labels import for_people
+from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.proposal_forms import ProposalForm
 
 
@@ -56,22 +56,21 @@ def proposal_list(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def answer_question(request: HttpRequest, insight_id: UUID) -> HttpResponse:
-    """The author's answer to a curator: it waits for review again."""
     caller = caller_from_request(request, channel="portal")
     try:
         clarifications.answer(
             AnswerQuestion.read({"insight_id": insight_id, "notes": request.POST.get("answer", "")}), caller=caller
         )
     except DomainError as error:
-        messages.error(request, for_people(error))
+        messages.error(request, message_with_label(error))
     else:
-        messages.success(request, "Answered: it waits for a curator again.")
+        messages.success(request, "Answer sent. The insight is back in the review.")
     return redirect("my-insights")
 
 
 @login_required
 def propose(request: HttpRequest) -> HttpResponse:
-    """From nothing, or from a memory, an entity, a column, a finding: what it says is filled in."""
+    """Propose an insight. The form is prefilled from the memory, finding, entity or column in the address."""
     caller = caller_from_request(request, channel="portal")
     source, initial, actions = _starting_point(caller, request)
     form = ProposalForm(request.POST or None, initial=initial, actions=actions)
@@ -85,41 +84,44 @@ def propose(request: HttpRequest) -> HttpResponse:
         except Invalid as error:
             form.refuse(error)
         except DomainError as error:
-            messages.error(request, for_people(error))
+            messages.error(request, message_with_label(error))
         else:
-            _tell(request, captured)
+            _report(request, captured)
             return redirect("memory", record_id=captured.insight.pk)
     context = {"form": form, "source": source, "effect": _effect(caller, form)}
     return render(request, "knowledge/propose.html", context)
 
 
-def _tell(request: HttpRequest, captured: Captured) -> None:
-    messages.success(request, "This is proposed already." if captured.existing else "Proposed: a curator decides.")
+def _report(request: HttpRequest, captured: Captured) -> None:
+    messages.success(request, "This was already proposed." if captured.existing else "Proposed: a curator decides.")
     for problem in problems_of(captured.insight):
-        messages.warning(request, f"It can’t be applied as it stands: {problem.partition(': ')[2]}.")
+        messages.warning(request, f"It can’t be applied as it is: {problem.partition(': ')[2]}.")
     if captured.similar:
-        near = captured.similar[0]
-        messages.warning(request, f"Nearly the same is known ({near.cosine:.0%} alike): “{near.record}”.")
+        closest = captured.similar[0]
+        messages.warning(request, f"Closest existing memory ({closest.cosine:.0%} similar): “{closest.record}”.")
 
 
 def _starting_point(
     caller: Caller, request: HttpRequest
 ) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, str]]]:
-    """Where the proposal comes from, the fields that follow from it, and the change that is likeliest meant."""
-    given_source = {name: request.GET.get(name, "") for name in ("memory", "finding", "entity", "column")}
+    """Return the source of the proposal, the initial values of the form, and the suggested changes.
+
+    If an entity is known, a new description is suggested, which is the likeliest change.
+    """
+    params = {name: request.GET.get(name, "") for name in ("memory", "finding", "entity", "column")}
     text = UNSTORABLE.sub("", request.GET.get("content", ""))[:4_000]
-    initial: dict[str, Any] = {"content": text, "entity_urns": UNSTORABLE.sub("", given_source["entity"])[:2_000]}
+    initial: dict[str, Any] = {"content": text, "entity_urns": UNSTORABLE.sub("", params["entity"])[:2_000]}
     source: dict[str, Any] = {}
-    target = UNSTORABLE.sub("", given_source["column"])[:300]
-    if given_source["memory"]:
-        record = memories.get(caller, given_source["memory"])
+    target = UNSTORABLE.sub("", params["column"])[:300]
+    if params["memory"]:
+        record = memories.get(caller, params["memory"])
         source = {"record": record, "is_own": caller.can_edit_for(record.created_by)}
         category = record.category if record.category != Category.GENERAL else Category.BUSINESS_CONTEXT
         initial |= {"content": record.content, "category": category, "confidence": record.confidence}
         initial["entity_urns"] = "\n".join(record.entity_urns)
         target = next((str(column["column"]) for column in record.related_columns), target)
-    elif given_source["finding"]:
-        finding = findings.get_finding(caller, given_source["finding"])
+    elif params["finding"]:
+        finding = findings.get_finding(caller, params["finding"])
         source = {"finding": finding, "finding_id": finding.pk.hex}
         initial |= {"content": finding.finding, "category": Category.DATA_QUALITY}
     has_entity = bool(initial["entity_urns"])
@@ -130,17 +132,19 @@ def _starting_point(
 @require_POST
 @login_required
 def preview_proposal(request: HttpRequest) -> HttpResponse:
-    """What applying would change, while it is being written."""
     caller = caller_from_request(request, channel="portal")
     form = ProposalForm(request.POST, initial={"entity_urns": request.POST.get("entity_urns", "")}, actions=[])
     return render(request, "knowledge/_effect.html", {"effect": _effect(caller, form)})
 
 
 def _effect(caller: Caller, form: ProposalForm) -> Effect | None:
-    """None while nothing is suggested; changes that still lack their value say so."""
+    """Return what the proposal would change in the catalog, or None if it suggests no change.
+
+    If a change can't be made, for example because its value is missing, the effect's error says so.
+    """
     if not form.is_bound:
         return None
-    form.is_valid()  # what is missing elsewhere keeps no change from being shown
+    form.is_valid()  # fills cleaned_data; errors in other fields must not prevent the preview
     for name in form.fields:
         form.cleaned_data.setdefault(name, [] if name == "entity_urns" else "")
     values = form.values()
@@ -148,6 +152,6 @@ def _effect(caller: Caller, form: ProposalForm) -> Effect | None:
     if "entity_urns" in form.errors:
         return Effect(error=str(form.errors["entity_urns"][0]))
     try:
-        return draft(caller, values, actions) if actions else None
+        return effect_of_draft(caller, values, actions) if actions else None
     except (CatalogUnavailable, CatalogRefused) as error:
         return Effect(error=error.message)

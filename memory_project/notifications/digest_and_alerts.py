@@ -19,37 +19,37 @@ from memory_project import audit
 from memory_project.models import AuditEvent, User
 from memory_project.notifications import inbox, mail
 
-DIGEST, ALERT = "mail.digest", "mail.review_alert"  # their names in the audit, which says when one was last sent
+# names of audit events, which also record when a mail was last sent
+DIGEST, ALERT = "mail.digest", "mail.review_alert"
 NEW_SHOWN = 5
 
 
 def send_digest() -> str:
-    """On Mondays, once: to each person what is new, what waits, and what became of their insights."""
+    """Send the weekly digest on Mondays, at most once per person."""
     if not mail.is_configured() or not settings.DIGEST:
         return "off"
     now = timezone.localtime()
     if now.weekday() != 0 or _sent_since(DIGEST, now - timedelta(days=2)):
         return "not due"
-    count = sum(_digest_to(person) for person in User.objects.filter(is_active=True))
-    _note(DIGEST, {"sent": count})
+    count = sum(_send_digest_to(person) for person in User.objects.filter(is_active=True))
+    _record(DIGEST, {"sent": count})
     return f"{count} sent"
 
 
-def _digest_to(person: User) -> bool:
+def _send_digest_to(person: User) -> bool:
     if person.notify.get(inbox.DIGEST) == "none":
         return False
     try:
         caller = build_caller(person, channel="mail")
     except Forbidden:
         return False
-    context = digest_of(caller)
+    context = digest_context(caller)
     if not any(context[name] for name in ("new_count", "stale_count", "decided", "waiting_count")):
         return False
     return mail.send([person.email], "This week in Commonplace", "mail/digest.txt", {**context, "person": person})
 
 
-def digest_of(caller: Caller) -> dict[str, Any]:
-    """What a week brought, as far as this person may see it."""
+def digest_context(caller: Caller) -> dict[str, Any]:
     week = timezone.now() - timedelta(days=7)
     new = in_scope(caller, Filters()).filter(created_at__gte=week).exclude(created_by=caller.email)
     waiting = curation.waiting(caller) if curation.may_curate(caller) else Insight.objects.none()
@@ -63,7 +63,7 @@ def digest_of(caller: Caller) -> dict[str, Any]:
 
 
 def alert_about_reviews() -> str:
-    """Tells curators when an insight has waited longer than REVIEW_ALERT_HOURS; at most once a day."""
+    """Mail curators about insights that have waited longer than REVIEW_ALERT_HOURS, at most once a day."""
     if not mail.is_configured() or not settings.REVIEW_ALERT_HOURS:
         return "off"
     limit = timezone.now() - timedelta(hours=settings.REVIEW_ALERT_HOURS)
@@ -78,13 +78,13 @@ def alert_about_reviews() -> str:
         insights = curation.waiting(caller).filter(record__created_at__lt=limit)
         if oldest := insights.first():
             context = {"oldest": oldest, "count": queries.capped_count(insights), "hours": settings.REVIEW_ALERT_HOURS}
-            count += mail.send([person.email], "Insights wait for review", "mail/review_alert.txt", context)
-    _note(ALERT, {"sent": count})
+            count += mail.send([person.email], "Insights are waiting for review", "mail/review_alert.txt", context)
+    _record(ALERT, {"sent": count})
     return f"{count} sent"
 
 
 def notify_overturned(insight: Insight, decision: Decision) -> int:
-    """Whoever approved and whoever wrote it; returns to how many people it was sent."""
+    """Mail the author of an insight and the curator whose approval was overturned. Returns how many mails were sent."""
     people = {decision.overturns, insight.record.created_by} - {decision.by}
     context = {"insight": insight, "decision": decision}
     subject = "An approved insight was rejected"
@@ -95,7 +95,7 @@ def _sent_since(name: str, moment: Any) -> bool:
     return AuditEvent.objects.filter(tool=name, at__gte=moment).exists()
 
 
-def _note(name: str, arguments: dict[str, Any]) -> None:
+def _record(name: str, arguments: dict[str, Any]) -> None:
     audit.record(
         caller=system_caller(),
         tool=name,
