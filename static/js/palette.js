@@ -1,4 +1,4 @@
-// Ctrl-K finds anything; ? tells the keys; j, k, Enter and x walk through any list.
+// Command palette (Ctrl-K), shortcut list (?), list navigation (j, k, Enter, x), compact lists, and drafts of forms.
 const palette = document.getElementById("palette");
 const sheet = document.getElementById("keys-sheet");
 
@@ -12,7 +12,7 @@ function openPalette() {
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-opens=palette]")) openPalette();
-  if (event.target === palette || event.target === sheet) event.target.close(); // beside it
+  if (event.target === palette || event.target === sheet) event.target.close(); // a click on the backdrop
 });
 
 document.addEventListener("keydown", (event) => {
@@ -37,7 +37,7 @@ function walkPalette(event) {
   }
 }
 
-// The rows of all lists on the page, in their order.
+// Visible rows of all lists on the page, in document order.
 function rows() {
   return [...document.querySelectorAll("[data-rows] > li, [data-rows] > tbody > tr")].filter((row) => row.checkVisibility());
 }
@@ -63,13 +63,13 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// The first of near-duplicates is chosen with the others of its group.
+// Selecting the first of a group of near-duplicates selects the whole group.
 document.addEventListener("change", (event) => {
   if (!event.target.matches("[data-heads]")) return;
   for (const box of document.querySelectorAll(`[data-group="${CSS.escape(event.target.dataset.group)}"]`)) box.checked = event.target.checked;
 });
 
-// Denser lists, where somebody compares; this browser remembers it.
+// Compact lists. The choice is stored in this browser.
 const compact = document.documentElement.dataset;
 compact.compact = localStorage.getItem("compact") || "off";
 function labelCompact() {
@@ -83,35 +83,35 @@ document.addEventListener("click", (event) => {
 });
 labelCompact();
 
-// The browser's time zone, for a person who has set none.
+// Tell the server the browser's time zone. It is used unless the user has set one.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone && !document.cookie.includes(`zone=${encodeURIComponent(zone)}`)) {
   document.cookie = `zone=${encodeURIComponent(zone)}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
 }
 
-// A view is saved with the filters of now, which htmx changes without loading the page.
+// Save a view with the current address, because htmx changes the filters without reloading the page.
 document.addEventListener("submit", (event) => {
   const here = event.target.querySelector(".here");
   if (here) here.value = location.pathname + location.search;
 }, true);
 
-// Drafts: what was typed into a form with data-draft stays in this browser until it is sent.
-const drafts = (form) => `draft ${document.body.dataset.person} ${location.pathname} ${form.dataset.draft}`;
-const drafted = (form) => [...form.querySelectorAll("textarea, input[type=text], select")].filter((one) => one.name && one.name !== "text");
+// Drafts: text typed into a form with data-draft is stored in this browser until the form is submitted.
+const draftKey = (form) => `draft ${document.body.dataset.person} ${location.pathname} ${form.dataset.draft}`;
+const draftFields = (form) => [...form.querySelectorAll("textarea, input[type=text], select")].filter((field) => field.name && field.name !== "text");
 
 for (const form of document.querySelectorAll("form[data-draft]")) {
-  const kept = JSON.parse(localStorage.getItem(drafts(form)) || "null");
+  const draft = JSON.parse(localStorage.getItem(draftKey(form)) || "null");
   const isFresh = !form.querySelector(".errorlist");
-  if (kept && isFresh) offerDraft(form, kept);
+  if (draft && isFresh) offerDraft(form, draft);
   for (const kind of ["input", "change"]) form.addEventListener(kind, () => {
-    const values = Object.fromEntries(drafted(form).map((one) => [one.name, one.value]));
-    localStorage.setItem(drafts(form), JSON.stringify(values));
+    const values = Object.fromEntries(draftFields(form).map((field) => [field.name, field.value]));
+    localStorage.setItem(draftKey(form), JSON.stringify(values));
   });
-  form.addEventListener("submit", () => localStorage.removeItem(drafts(form)));
+  form.addEventListener("submit", () => localStorage.removeItem(draftKey(form)));
 }
 
-function offerDraft(form, kept) {
-  const differing = drafted(form).filter((one) => one.name in kept && kept[one.name] !== one.value);
+function offerDraft(form, draft) {
+  const differing = draftFields(form).filter((field) => field.name in draft && draft[field.name] !== field.value);
   if (!differing.length) return;
   const note = document.createElement("p");
   const restore = document.createElement("button");
@@ -119,17 +119,17 @@ function offerDraft(form, kept) {
   note.className = "note draft";
   note.setAttribute("role", "status");
   restore.type = discard.type = "button";
-  restore.textContent = "Put it back";
+  restore.textContent = "Restore draft";
   discard.textContent = "Discard";
-  note.append("There is a draft that was not sent. ", restore, " ", discard);
+  note.append("You have an unsent draft. ", restore, " ", discard);
   restore.addEventListener("click", () => {
     for (const field of differing) {
-      field.value = kept[field.name];
+      field.value = draft[field.name];
       field.dispatchEvent(new Event("refill"));
       field.dispatchEvent(new Event("input", { bubbles: true }));
     }
     note.remove();
   });
-  discard.addEventListener("click", () => { localStorage.removeItem(drafts(form)); note.remove(); });
+  discard.addEventListener("click", () => { localStorage.removeItem(draftKey(form)); note.remove(); });
   form.before(note);
 }

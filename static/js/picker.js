@@ -1,5 +1,5 @@
-// Pickers: a field with data-pick offers what matches while one types (entity, column, person, tag). With data-many it
-// keeps several, one a line or between commas, as chips; the field itself stays the form's and works without script.
+// Autocomplete for fields with data-pick (entity, column, person or tag). With data-many, a field holds several values,
+// separated by lines or commas and shown as chips. The original field stays in the form and works without JavaScript.
 const SEPARATORS = { line: "\n", comma: ", " };
 const WAIT_MS = 150;
 let pickers = 0;
@@ -10,13 +10,13 @@ function nameOf(value) {
 }
 
 function makePicker(field) {
-  const many = SEPARATORS[field.dataset.many];
-  const input = many ? document.createElement("input") : field;
+  const separator = SEPARATORS[field.dataset.many]; // undefined for a field with a single value
+  const input = separator ? document.createElement("input") : field;
   const list = document.createElement("ul");
   const box = document.createElement("div");
   const chips = document.createElement("ul");
   const labels = new Map();
-  let timer = 0, asked = 0;
+  let timer = 0, requestCount = 0;
   pickers += 1;
   box.className = "picker";
   list.className = "options";
@@ -25,7 +25,7 @@ function makePicker(field) {
   list.setAttribute("role", "listbox");
   list.setAttribute("aria-label", "Suggestions");
   field.before(box);
-  if (many) {
+  if (separator) {
     chips.className = "chips";
     input.type = "text";
     input.id = `${field.id}-pick`;
@@ -44,10 +44,10 @@ function makePicker(field) {
   input.setAttribute("autocomplete", "off");
 
   function values() {
-    return field.value.split(many.trim() || "\n").map((one) => one.trim()).filter(Boolean);
+    return field.value.split(separator.trim() || "\n").map((value) => value.trim()).filter(Boolean);
   }
-  function set(all) {
-    field.value = all.join(many);
+  function setValues(all) {
+    field.value = all.join(separator);
     showChips();
     field.dispatchEvent(new Event("change", { bubbles: true }));
   }
@@ -61,7 +61,7 @@ function makePicker(field) {
       remove.type = "button";
       remove.textContent = "×";
       remove.setAttribute("aria-label", `Remove ${label}`);
-      remove.addEventListener("click", () => { set(values().filter((one) => one !== value)); input.focus(); });
+      remove.addEventListener("click", () => { setValues(values().filter((other) => other !== value)); input.focus(); });
       chip.append(label, " ", remove);
       return chip;
     }));
@@ -73,8 +73,8 @@ function makePicker(field) {
   }
   function choose(option) {
     labels.set(option.dataset.value, option.dataset.label);
-    if (many) {
-      set([...new Set([...values(), option.dataset.value])]);
+    if (separator) {
+      setValues([...new Set([...values(), option.dataset.value])]);
       input.value = "";
     } else {
       input.value = option.dataset.value;
@@ -82,26 +82,26 @@ function makePicker(field) {
     }
     close();
   }
-  function keepTyped() {
-    if (!many || !input.value.trim()) return;
+  function addTypedValue() {
+    if (!separator || !input.value.trim()) return;
     const typed = input.value.trim();
     input.value = "";
-    set([...new Set([...values(), typed])]);
+    setValues([...new Set([...values(), typed])]);
   }
-  async function offer() {
-    const number = asked += 1;
+  async function showSuggestions() {
+    const number = requestCount += 1;
     const about = document.getElementById(field.dataset.about)?.value.split("\n")[0] || "";
     if (field.dataset.pick === "column" && !about) return close();
-    const answer = await fetch(`/pick/${field.dataset.pick}/?${new URLSearchParams({ q: input.value.trim(), about })}`).catch(() => null);
-    if (number !== asked || !answer?.ok || document.activeElement !== input) return;
-    list.innerHTML = await answer.text(); // our own fragment, escaped by the server
+    const response = await fetch(`/pick/${field.dataset.pick}/?${new URLSearchParams({ q: input.value.trim(), about })}`).catch(() => null);
+    if (number !== requestCount || !response?.ok || document.activeElement !== input) return; // outdated or failed
+    list.innerHTML = await response.text(); // escaped by the server
     for (const option of list.querySelectorAll("[role=option]")) option.id = `${list.id}-${option.id}`;
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
   }
   function move(step) {
     const options = [...list.querySelectorAll("[role=option]")];
-    const at = options.findIndex((one) => one.getAttribute("aria-selected") === "true");
+    const at = options.findIndex((option) => option.getAttribute("aria-selected") === "true");
     const next = options.at((at + step + options.length) % options.length) || options[0];
     for (const option of options) option.setAttribute("aria-selected", option === next);
     if (!next) return;
@@ -110,49 +110,49 @@ function makePicker(field) {
   }
 
   input.addEventListener("input", (event) => {
-    if (many) event.stopPropagation(); // half a name is no change of the form
+    if (separator) event.stopPropagation(); // an incomplete name is not a change of the form
     clearTimeout(timer);
-    timer = setTimeout(offer, WAIT_MS);
+    timer = setTimeout(showSuggestions, WAIT_MS);
   });
-  input.addEventListener("focus", () => { if (field.dataset.pick === "column") offer(); });
+  input.addEventListener("focus", () => { if (field.dataset.pick === "column") showSuggestions(); });
   input.addEventListener("keydown", (event) => {
     const chosen = list.querySelector('[aria-selected="true"]');
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      if (list.hidden) offer(); else move(event.key === "ArrowDown" ? 1 : -1);
+      if (list.hidden) showSuggestions(); else move(event.key === "ArrowDown" ? 1 : -1);
     } else if (event.key === "Enter" && !list.hidden && chosen) {
       event.preventDefault();
       choose(chosen);
-    } else if (event.key === "Enter" && many && input.value.trim()) {
+    } else if (event.key === "Enter" && separator && input.value.trim()) {
       event.preventDefault();
-      keepTyped();
+      addTypedValue();
       close();
     } else if (event.key === "Escape" && !list.hidden) {
       event.stopPropagation();
       close();
-    } else if (event.key === "Backspace" && many && !input.value && values().length) {
-      set(values().slice(0, -1));
+    } else if (event.key === "Backspace" && separator && !input.value && values().length) {
+      setValues(values().slice(0, -1));
     }
   });
   list.addEventListener("mousedown", (event) => {
-    event.preventDefault(); // keeps the field's focus
+    event.preventDefault(); // keep the focus in the field
     const option = event.target.closest("[role=option]");
     if (option) choose(option);
   });
-  // A chip moves what is below; so it comes only after the click that took the focus away.
-  input.addEventListener("blur", () => { clearTimeout(timer); asked += 1; setTimeout(keepTyped, 200); close(); });
-  field.form?.addEventListener("submit", keepTyped, true);
-  if (many) field.addEventListener("refill", showChips);
+  // Adding a chip moves the elements below. Wait until the click that took the focus away has reached its target.
+  input.addEventListener("blur", () => { clearTimeout(timer); requestCount += 1; setTimeout(addTypedValue, 200); close(); });
+  field.form?.addEventListener("submit", addTypedValue, true);
+  if (separator) field.addEventListener("refill", showChips);
 }
 
 for (const field of document.querySelectorAll("[data-pick]")) makePicker(field);
 
-// A field that only one kind of change needs.
-function showWhereNeeded() {
+// Show a field with data-for only while that kind of change is selected.
+function showFieldsForKind() {
   for (const field of document.querySelectorAll("[data-for]")) {
     const kind = field.closest("fieldset").querySelector("select");
     field.closest(".field").hidden = kind.value !== field.dataset.for;
   }
 }
-document.addEventListener("change", showWhereNeeded);
-showWhereNeeded();
+document.addEventListener("change", showFieldsForKind);
+showFieldsForKind();

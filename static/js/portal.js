@@ -1,4 +1,4 @@
-// What HTML can't do alone: single keys, copying, choosing all, remembering whether keys are on.
+// Page behavior that HTML lacks: single-key shortcuts, copy buttons, select all, drafts, and errors of htmx requests.
 const root = document.documentElement;
 root.dataset.keys = localStorage.getItem("keys") || "on";
 
@@ -6,7 +6,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && event.target.matches("input, textarea")) event.target.blur();
   const typing = event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable]");
   if (typing || event.ctrlKey || event.metaKey || event.altKey || root.dataset.keys === "off") return;
-  const target = event.key === "/" ? document.getElementById("q") : [...document.querySelectorAll(`[data-key="${CSS.escape(event.key)}"]`)].find((one) => one.checkVisibility());
+  const target = event.key === "/" ? document.getElementById("q") : [...document.querySelectorAll(`[data-key="${CSS.escape(event.key)}"]`)].find((element) => element.checkVisibility());
   if (!target) return;
   event.preventDefault();
   if (target.matches("input")) {
@@ -17,7 +17,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// Choosing a row must not search anew, as changing a filter does.
+// Selecting a row must not trigger a search, although the search form listens for changes inside the results.
 document.addEventListener("change", (event) => {
   if (event.target.matches(".pick")) event.stopPropagation();
   if (event.target.matches(".choose-all")) {
@@ -43,72 +43,72 @@ document.addEventListener("click", async (event) => {
 function labelKeys() {
   for (const toggle of document.querySelectorAll(".keys-toggle")) {
     const on = root.dataset.keys !== "off";
-    toggle.textContent = on ? "Keys on" : "Keys off";
+    toggle.textContent = on ? "Shortcuts on" : "Shortcuts off";
     toggle.setAttribute("aria-pressed", on);
   }
 }
 labelKeys();
 
-// What was typed outlives a session that ended: it is kept while a form is on its way, and put back after signing in.
+// Keep the text of a submitted form, and restore it if the session had expired and the user had to sign in again.
 const DRAFT = "draft";
-const typed = (form) => [...form.querySelectorAll("textarea, input[type=text], input[type=search], select")].filter((one) => one.name);
+const textFields = (form) => [...form.querySelectorAll("textarea, input[type=text], input[type=search], select")].filter((field) => field.name);
 
 document.addEventListener("submit", (event) => {
   if (event.target.closest("[data-keeps-draft]") || event.target.method !== "post") return;
-  const values = typed(event.target).map((one) => [one.name, one.value]);
+  const values = textFields(event.target).map((field) => [field.name, field.value]);
   if (values.some(([, value]) => value.trim())) {
     sessionStorage.setItem(DRAFT, JSON.stringify({ page: location.pathname, person: document.body.dataset.person, values, lost: false }));
   }
 });
 
-function putBack() {
+function restoreSubmittedText() {
   const draft = JSON.parse(sessionStorage.getItem(DRAFT) || "null");
   if (!draft) return;
   if (document.querySelector("[data-keeps-draft]")) {
     sessionStorage.setItem(DRAFT, JSON.stringify({ ...draft, lost: true }));
     return;
   }
-  if (draft.lost && draft.page !== location.pathname) return; // still on the way back
+  if (draft.lost && draft.page !== location.pathname) return; // the user has not yet returned to the form's page
   sessionStorage.removeItem(DRAFT);
-  if (!draft.lost || draft.person !== document.body.dataset.person) return; // somebody else has signed in
+  if (!draft.lost || draft.person !== document.body.dataset.person) return; // a different user has signed in
   const names = draft.values.map(([name]) => name).join();
-  const form = [...document.forms].find((one) => typed(one).map((field) => field.name).join() === names);
+  const form = [...document.forms].find((candidate) => textFields(candidate).map((field) => field.name).join() === names);
   if (!form) return;
-  typed(form).forEach((field, place) => {
-    field.value = draft.values[place][1];
+  textFields(form).forEach((field, index) => {
+    field.value = draft.values[index][1];
     field.dispatchEvent(new Event("refill"));
   });
-  tell(form, "What you had typed is here again. It was not sent.");
+  showAlert(form, "Your text has been restored. It was not sent.");
 }
-putBack();
+restoreSubmittedText();
 
-// A request that failed says so beside what was tried, until the next one succeeds.
-function tell(beside, says) {
-  beside.parentElement.querySelector(":scope > .told")?.remove();
+// Show an alert before the element whose request failed. The next successful request of that element removes it.
+function showAlert(element, message) {
+  element.parentElement.querySelector(":scope > .told")?.remove();
   const note = document.createElement("p");
   note.className = "note warn told";
   note.setAttribute("role", "alert");
-  note.textContent = says;
-  beside.before(note);
+  note.textContent = message;
+  element.before(note);
 }
 const FAILED = {
-  403: "This is not yours to see.",
-  413: "This is too much for one request.",
-  429: "Too many requests of yours wait already. Try again in a moment.",
-  503: "The database does not answer. Try again in a moment.",
+  403: "You don’t have access to this.",
+  413: "The request is too large.",
+  429: "Too many of your requests are already waiting. Try again in a moment.",
+  503: "The database is not responding. Try again in a moment.",
 };
 document.addEventListener("htmx:responseError", ({ detail }) => {
   const status = detail.xhr.status;
-  tell(detail.elt, `${FAILED[status] || `The server could not do this (${status}).`} What you see is from before.`);
+  showAlert(detail.elt, `${FAILED[status] || `The server returned an error (${status}).`} The page was not updated.`);
 });
 for (const name of ["htmx:sendError", "htmx:timeout"]) {
-  document.addEventListener(name, ({ detail }) => tell(detail.elt, "The server did not answer. What you see is from before; try again."));
+  document.addEventListener(name, ({ detail }) => showAlert(detail.elt, "The server did not respond. The page was not updated. Try again."));
 }
 document.addEventListener("htmx:afterOnLoad", ({ detail }) => {
   if (detail.successful) detail.elt.parentElement?.querySelector(":scope > .told")?.remove();
 });
 
-// One search is one entry of the history, however often one paused while typing.
+// Add one entry to the browser history per search, not one per pause while typing.
 let searching = false;
 document.addEventListener("htmx:beforeHistoryUpdate", ({ detail }) => {
   const isTyping = detail.requestConfig.triggeringEvent?.type === "input";
