@@ -244,7 +244,7 @@ def kinds(variables: dict[str, Any]) -> list[str]:
 
 
 def matches(store: Store, urn: str, words: str) -> bool:
-    """In the urn, or in what its properties say; never in its neighbours."""
+    """In the urn, or in what its properties say; never in its neighbors."""
     texts = [aspect for name, aspect in store.latest(urn).items() if name.endswith(("Properties", "Info", "Key"))]
     text = json.dumps([urn, texts]).casefold()
     return all(word in text for word in re.findall(r"\w+", words))

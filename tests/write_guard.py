@@ -44,7 +44,7 @@ SERVICES = {
     "knowledge.changesets.writes",
     "knowledge.freshness.baselines",
     "knowledge.freshness.comparison",
-    "knowledge.freshness.events",
+    "knowledge.freshness.catalog_events",
     "knowledge.graph.entities",
     "knowledge.graph.graphs",
     "knowledge.graph.maintenance",

@@ -106,7 +106,7 @@ def test_revalidation_skips_what_drifted(api: Api, alice: Caller) -> None:
     result = actions.act(operation(revalidate=True), caller=alice)
     assert result.counts == {"succeeded": 22, "drifted": 2}
     drifted = {item.record_id: item.error for item in result.action.items.filter(outcome=Outcome.DRIFTED)}
-    assert drifted == {"3": "changed since it was ingested: title", "8": "is gone"}
+    assert drifted == {"3": "changed since it was ingested: title", "8": "no longer exists"}
     assert {"3", "8"} & set(writes(api)) == set()
 
 

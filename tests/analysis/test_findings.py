@@ -67,7 +67,7 @@ def test_ephemeral_findings_go_and_persistent_ones_stay(alice: Caller) -> None:
     store(alice, TWO, persistent=True)
     Finding.objects.filter(persistent=False).update(expires_at=timezone.now() - timedelta(seconds=1))
     session = sessions.get_session(alice, "audit")
-    assert [row.finding for row in findings.living(session)] == [TWO["finding"]]
+    assert [row.finding for row in findings.unexpired(session)] == [TWO["finding"]]
     assert sessions.delete_expired_sessions() == 1
 
 

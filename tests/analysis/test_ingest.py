@@ -25,7 +25,7 @@ from tests.fake_rest_api import Api
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def everything(caller: Caller, **overrides: Any) -> ingesting.Ingested:
+def everything(caller: Caller, **overrides: Any) -> ingesting.IngestResult:
     arguments = {"analysis_id": "audit", "model": "book", "ingest_all": True, "per_page": 50}
     return ingest(IngestRecords.read({**{**arguments, **overrides}}), caller=caller)
 
@@ -249,7 +249,7 @@ def reviews(count: int, shared: bool = False) -> list[dict[str, Any]]:
     return [{"id": f"r{n}", "stars": n % 5} for n in range(count)] + extra
 
 
-def children(caller: Caller, **overrides: Any) -> child_ingest.Nested:
+def children(caller: Caller, **overrides: Any) -> child_ingest.ChildIngestResult:
     arguments = {"analysis_id": "audit", "parent_model": "book", "child_resource": "reviews"}
     return child_ingest.ingest(IngestChildren.read({**{**arguments, **overrides}}), caller=caller)
 

@@ -90,8 +90,8 @@ def test_values_that_cannot_be_compared_are_counted_and_hide_nothing(hold: Hold)
         ({"$nor": []}, "where", "not an operator"),
         ({"$or": []}, "where.$or", "list of conditions"),
         ({"a-b": {"$gt": 1}}, "where.a-b.$gt", "Invalid field name"),
-        ({"a": {"$gt": None}}, "where.a.$gt", "no order"),
-        ({"a": {"$gt": True}}, "where.a.$gt", "no order"),
+        ({"a": {"$gt": None}}, "where.a.$gt", "can't be ordered"),
+        ({"a": {"$gt": True}}, "where.a.$gt", "can't be ordered"),
         ({"a": {"$gt": "2026-99-99"}}, "where.a.$gt", "not a time"),
         ({"a": {"$in": 1}}, "where.a.$in", "list"),
         ({"a": {"$exists": 1}}, "where.a.$exists", "true nor false"),
@@ -235,7 +235,7 @@ def test_bad_intervals_are_named(hold: Hold, bucket: str) -> None:
 def test_describe_tells_what_the_data_is(alice: Caller, hold: Hold) -> None:
     summary = description.describe(scope(hold(ODD), "", None))
     by_name = {field.name: field for field in summary.fields}
-    assert (summary.looked, summary.total, summary.more_fields) == (8, 8, 0)
+    assert (summary.rows_read, summary.total, summary.more_fields) == (8, 8, 0)
     assert by_name["amount"].types == {"number": 2, "string": 4, "boolean": 1}
     assert (by_name["amount"].missing, by_name["gap"].missing) == (1, 6)
     text = rendering.describe_answer(alice, Session.objects.get(), Describe(analysis_id="audit")).text

@@ -56,7 +56,7 @@ def test_a_source_is_asked_by_its_personas_alone(
 ) -> None:
     assert query_sql.is_available is not None
     assert [query_sql.is_available(caller) for caller in (alice, olga, ada)] == [True, False, True]
-    with pytest.raises(Invalid, match="none is declared for you"):
+    with pytest.raises(Invalid, match="no source is declared for your personas"):
         query_sql(olga, sql="SELECT 1")
     with pytest.raises(Invalid, match="'shop' is unknown"):
         query_sql(olga, sql="SELECT 1", source="shop")
@@ -116,7 +116,7 @@ def test_the_engine_opens_nothing_else(alice: Caller, warehouse: DeclaredSource,
     "sql", ["SELECT * FROM read_csv('secret.csv')", "SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM glob('*')"]
 )
 def test_files_are_refused_by_parser_and_engine(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
-    with pytest.raises(Invalid, match="more than reading tables"):
+    with pytest.raises(Invalid, match="more than read tables"):
         query_sql(alice, sql=sql)
     with closing(DuckDB(parse("shop", warehouse.declaration))) as engine, pytest.raises(UpstreamFailed):
         engine.run(sql, 1)

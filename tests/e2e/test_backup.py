@@ -65,12 +65,12 @@ def test_a_backup_comes_back_without_what_was_erased_since(home: Path, empty: Pa
     backup_run = run(home, "backup", str(backup))
     assert backup_run.returncode == 0, backup_run.stderr
     assert backup.stat().st_mode & 0o777 == 0o600
-    assert "is there already" in run(home, "backup", str(backup)).stderr
+    assert "already exists" in run(home, "backup", str(backup)).stderr
     python(home, ERASE.format(pk=secret))
     assert (home / "one.backup.erased").stat().st_mode & 0o777 == 0o600
 
     refused = run(home, "restore", str(backup))
-    assert "holds data already" in refused.stderr
+    assert "already contains data" in refused.stderr
     restored = run(empty, "restore", str(backup))
     assert restored.returncode == 0, restored.stderr
     assert "Erased again: 1 of 1" in restored.stdout

@@ -49,10 +49,10 @@ def test_create_then_correct(sign_in: SignIn) -> None:
     page.click("text=Save correction")
     page.wait_for_selector(".timeline del")
     assert "two" in page.inner_text(".timeline del").lower()
-    page.click("text=See what was believed when")
+    page.click("text=Show earlier states")
     page.fill("#at", "0")
     page.wait_for_url(re.compile(r"\?at=0"))
-    page.wait_for_selector("text=Believed then")
+    page.wait_for_selector("text=Memory at that time")
     assert "two days" in page.inner_text(".fact")
 
 
@@ -113,16 +113,16 @@ def test_edit_approve_apply_and_roll_back(sign_in: SignIn) -> None:
     page.wait_for_selector(".change")
     assert "Pack sizes of Tarn are wrong" in page.inner_text(".change ins")
     page.keyboard.press("p")
-    page.wait_for_selector("text=Changeset and roll-back")
-    page.click("text=Changeset and roll-back")
-    page.wait_for_selector("text=What was written")
+    page.wait_for_selector("text=View changeset")
+    page.click("text=View changeset")
+    page.wait_for_selector("text=Changes written")
     assert "applied" in page.inner_text(".head .badge")
     page.click("text=Roll back…")
-    page.wait_for_selector("text=These are put back")
+    page.wait_for_selector("text=Values to be restored")
     page.click("form button.danger")
     page.wait_for_selector(".messages .success")
     assert "rolled back" in page.inner_text(".head .badge")
-    assert "back in the review" in page.inner_text(".messages")
+    assert "returned to review" in page.inner_text(".messages")
 
 
 def test_stale_review(sign_in: SignIn) -> None:
@@ -146,7 +146,7 @@ def test_useful_and_wrong(sign_in: SignIn) -> None:
     page.click("summary:has-text('Wrong')")
     page.fill("#wrong-why", "not in Lyon any more")
     page.click("text=Mark as wrong")
-    page.wait_for_selector("text=You said: wrong")
+    page.wait_for_selector("text=You marked this as wrong")
     assert "not in Lyon any more" in page.inner_text(".note.warn")
     page.click("button:text-is('Withdraw')")
     page.wait_for_selector("button:has-text('Useful')")
@@ -158,10 +158,10 @@ def test_bulk_with_undo(sign_in: SignIn) -> None:
     before = page.inner_text(".bar [role=status]")
     for index in range(3):
         page.locator(".pick").nth(index).check()
-    page.click("text=Forget chosen")
+    page.click("text=Forget selected")
     page.wait_for_selector("text=3 of 3 done")
     page.keyboard.press("u")
-    page.wait_for_selector("h1:has-text('Back as it was')")
+    page.wait_for_selector("h1:has-text('Undone')")
     page.goto("/?owner=me")
     assert page.inner_text(".bar [role=status]") == before
 
@@ -175,7 +175,7 @@ def test_many_in_the_review_at_once(sign_in: SignIn) -> None:
     page.click("button[value=approve]")
     page.wait_for_selector(f"text={count} of {count} done")
     page.click("text=Undo all")
-    page.wait_for_selector("h1:has-text('Back to waiting')")
+    page.wait_for_selector("h1:has-text('Returned to the queue')")
 
 
 def test_an_analysis_and_its_finding(sign_in: SignIn) -> None:
@@ -198,7 +198,7 @@ def test_a_token_and_the_first_agent_call(sign_in: SignIn, site: str) -> None:
     page = sign_in("maya")
     page.goto("/connect/")
     page.fill("#name", "the test’s agent")
-    page.click("text=Make token")
+    page.click("text=Create token")
     token = page.inner_text("#token")
     page.wait_for_selector("text=Waiting for the first call")
     with ThreadPoolExecutor(1) as elsewhere:  # the browser's driver has the event loop of this thread

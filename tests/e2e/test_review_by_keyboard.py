@@ -29,7 +29,7 @@ def test_a_question_goes_to_its_author_and_the_answer_back(sign_in: SignIn) -> N
     assert "Since when?" in page.inner_text("main")
     page.fill("textarea[name=answer]", "Since March.")
     page.click("form[action$='/answer/'] button.primary")
-    page.wait_for_selector("text=it waits for a curator again")
+    page.wait_for_selector("text=The insight is back in the review")
     desk.goto("/review/all/?q=" + " ".join(claim.split()[:4]))
     desk.click(".rows .wide a >> nth=0")
     assert "Since March." in desk.inner_text(".talk")
@@ -102,13 +102,13 @@ def test_what_was_typed_is_offered_again(sign_in: SignIn) -> None:
     page.keyboard.press("Enter")
     page.goto("/")
     page.goto("/memories/new/")
-    page.click("text=Put it back")
+    page.click("text=Restore draft")
     assert page.input_value("#id_content") == "A thought that is not finished"
     assert page.locator(".chips .chip").count() == 1
     page.click("main button.primary")
     page.wait_for_selector(".fact")
     page.goto("/memories/new/")
-    assert not page.is_visible("text=Put it back")
+    assert not page.is_visible("text=Restore draft")
 
 
 def test_a_view_is_saved_and_counts(sign_in: SignIn) -> None:
@@ -120,7 +120,7 @@ def test_a_view_is_saved_and_counts(sign_in: SignIn) -> None:
     page.wait_for_selector(".side .view")
     assert int(page.inner_text(".side .view .count")) > 0
     page.click(".side .view button")
-    page.wait_for_selector("text=The view is removed")
+    page.wait_for_selector("text=Saved view deleted")
 
 
 def test_approved_ones_are_applied_after_one_look(sign_in: SignIn) -> None:

@@ -52,7 +52,7 @@ def test_first_run_kill_and_second_run(installation: tuple[Path, int]) -> None:
         assert answers(port)
         # A second run here is refused in one line, and a stranger on the port is named.
         again = subprocess.run(command("up"), env=environment(home, port), cwd=ROOT, capture_output=True, text=True)
-        assert "runs here already" in again.stderr
+        assert "is already running here" in again.stderr
         second_home = home / "other"
         second_home.mkdir()
         second_run = subprocess.run(
@@ -65,7 +65,7 @@ def test_first_run_kill_and_second_run(installation: tuple[Path, int]) -> None:
         process.wait()
     assert answers(port)  # its children live on …
     with up(home, port):
-        assert "ended 2 processes that an earlier run had left" in (home / "up.log").read_text()
+        assert "ended 2 processes left over from an earlier run" in (home / "up.log").read_text()
         assert answers(port)
         os.killpg(json.loads((home / "up.json").read_text())["groups"]["web"], signal.SIGKILL)
         for _ in range(150):

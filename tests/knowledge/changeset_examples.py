@@ -91,7 +91,7 @@ CASES: dict[str, dict[str, str]] = {
     "add_owner": change("add_owner", "DATA_STEWARD", "cora@example.org"),
     "remove_owner": change("remove_owner", "TECHNICAL_OWNER", "maya@example.org"),
     "set_structured_property": change("set_structured_property", "retention", "[90, 180]"),
-    "define_structured_property": change("define_structured_property", "cost.centre", "Who pays."),
+    "define_structured_property": change("define_structured_property", "cost.center", "Who pays."),
     "remove_structured_property": change("remove_structured_property", "owner.team"),
     "raise_incident": change("raise_incident", "Late again", "The load of Monday is late."),
     "resolve_incident": change("resolve_incident", "urn:li:incident:old", "The load was repeated."),

@@ -190,9 +190,9 @@ def test_a_correction_of_what_the_reader_may_not_see_does_not_tell_it(
 
 def test_a_page_says_what_becomes_of_the_rows(cora_user: User, alice: Caller, cora: Caller, insight: Insight) -> None:
     client = browser(cora_user)
-    assert "then visible to persona" in act(client, "approve", insight.pk).content.decode()
+    assert "readable by persona once applied" in act(client, "approve", insight.pk).content.decode()
     none_yet = act(client, "apply", insight.pk).content.decode()
-    assert "None of the chosen rows can be decided this way." in none_yet
+    assert "This action doesn’t apply to any of the selected rows." in none_yet
     act(client, "approve", insight.pk, confirm="1")
     preview = act(client, "apply", insight.pk).content.decode()
     assert "<ins>Training</ins>" in preview
@@ -236,7 +236,7 @@ def test_a_curator_is_offered_what_is_theirs_to_decide(
     her_memory = services.remember(Remember(content="What Cora herself has learned."), caller=cora).record
     list_url = "admin:memories_memoryrecord_changelist"
     page = act(browser(cora_user), "forget", her_memory.pk, fact.pk, list_url=list_url).content.decode()
-    assert ("Forget: 1" in page, "1 of the chosen rows are left out" in " ".join(page.split())) == (True, True)
+    assert ("Forget: 1" in page, "1 of the selected rows will be skipped" in " ".join(page.split())) == (True, True)
     act(browser(cora_user), "forget", her_memory.pk, fact.pk, list_url=list_url, confirm="1")
     fact.refresh_from_db()
     assert fact.status == "active"

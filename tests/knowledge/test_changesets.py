@@ -173,7 +173,7 @@ def test_one_wrong_change_stops_all(
 
 
 def test_changes_have_to_suit_the_entity(small_catalog: None, alice: Caller, cora: Caller) -> None:
-    with pytest.raises(Invalid, match="does not suit a glossaryTerm"):
+    with pytest.raises(Invalid, match="can't be applied to a glossaryTerm"):
         apply(alice, cora, CASES["add_tag"], urn="urn:li:glossaryTerm:net")
     with pytest.raises(NotFound, match="not in the catalog"):
         apply(alice, cora, CASES["add_tag"], urn=ORDERS.replace("orders", "nowhere"))

@@ -64,7 +64,7 @@ def test_who_may_ask_and_who_may_answer(
     for caller, error in ((bob, Forbidden), (olga, Forbidden), (alice, Forbidden)):
         with pytest.raises(error):
             clarifications.request_changes(caller=caller, insight_id=insight.pk, notes="Why?")
-    with pytest.raises(Invalid, match="needs to know"):
+    with pytest.raises(Invalid, match="should clarify"):
         clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="  ")
     with pytest.raises(Conflict, match="no open question"):
         clarifications.answer(AnswerQuestion.read({"insight_id": insight.pk, "notes": "Nobody asked."}), caller=alice)
@@ -102,11 +102,11 @@ def test_the_author_answers_in_the_browser(alice_user: User, alice: Caller, cora
     client = Client()
     client.force_login(alice_user)
     page = client.get(reverse("my-insights")).content.decode()
-    assert ("A curator needs more from you" in page, "Since &lt;when&gt;?" in page) == (True, True)
+    assert ("Questions from curators" in page, "Since &lt;when&gt;?" in page) == (True, True)
     client.post(reverse("answer-question", args=[insight.pk]), {"answer": "Since March."})
     insight.refresh_from_db()
     assert insight.question_at is None
-    assert "A curator needs more" not in client.get(reverse("my-insights")).content.decode()
+    assert "Questions from curators" not in client.get(reverse("my-insights")).content.decode()
 
 
 def test_a_colleague_is_asked_who_may_decide_it(

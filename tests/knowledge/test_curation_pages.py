@@ -113,14 +113,14 @@ def test_a_memory_marked_wrong_waits_in_its_owner_s_stale_review(
     page = text(browser(alice_user), reverse("stale-review"))
     assert "refunds are in since May" in page
     assert fact.content not in text(browser(bob_user), reverse("stale-review"))
-    assert "Its owner, alice@example.org" in text(browser(bob_user), reverse("stale-review") + "?whose=all")
+    assert "Only the owner (alice@example.org)" in text(browser(bob_user), reverse("stale-review") + "?whose=all")
     assert fact.content not in text(browser(olga_user), reverse("stale-review") + "?whose=all")
 
 
 def test_my_word_stands_on_the_memory_and_can_be_taken_back(bob: Caller, bob_user: User, fact: MemoryRecord) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
     client = browser(bob_user)
-    assert "You said: wrong." in text(client, reverse("memory", args=[fact.pk]))
+    assert "You marked this as wrong." in text(client, reverse("memory", args=[fact.pk]))
     client.post(reverse("change-memory", args=[fact.pk, "withdraw"]))
     fact.refresh_from_db()
     assert fact.status == "active"
@@ -138,7 +138,7 @@ def test_the_slider_shows_what_was_believed_when(alice: Caller, alice_user: User
     assert client.get(address).context["believed"].content == new.record.content
     first = client.get(address + "?at=0")
     assert first.context["believed"].content == fact.content
-    assert "not yet said" in " ".join(first.content.decode().split())
+    assert "not visible then" in " ".join(first.content.decode().split())
     for odd in ("-1", "99999", "x", "9" * 50):
         assert client.get(f"{address}?at={odd}").context["at"] == first.context["last"]
 
@@ -176,7 +176,7 @@ def test_a_changeset_is_read_rolled_back_and_exported(alice: Caller, cora: Calle
     exported = json.loads(client.get(reverse("export-changeset", args=[changeset.pk])).content)
     assert exported[0]["entityUrn"] == ORDERS
     preview = text(client, reverse("roll-back", args=[changeset.pk]))
-    assert "These are put back" in preview
+    assert "Values to be restored" in preview
     client.post(reverse("roll-back", args=[changeset.pk]))
     changeset.refresh_from_db()
     assert (changeset.state, changeset.rolled_back_by) == ("rolled_back", "cora@example.org")
@@ -189,7 +189,7 @@ def test_a_value_that_others_changed_is_named_before_and_left_alone(
     LocalCatalog().put(ORDERS, "editableDatasetProperties", {"description": "Somebody else’s words."}, {})
     client = browser(cora_user)
     page = text(client, reverse("roll-back", args=[changeset.pk]))
-    assert "Others have changed these since" in page
+    assert "Changed by others since" in page
     client.post(reverse("roll-back", args=[changeset.pk]))
     changeset.refresh_from_db()
     assert changeset.state == "applied"  # nothing was asked to be skipped
@@ -232,13 +232,13 @@ def test_my_insights_tell_what_became_of_them(alice: Caller, cora: Caller, alice
     page = text(browser(alice_user), reverse("my-insights"))
     assert "“checked”" in page
     assert reverse("changeset", args=[changeset.pk]) in page
-    assert "You have proposed nothing yet" in text(browser(bob_user), reverse("my-insights"))
-    assert "None rejected" in text(browser(alice_user), reverse("my-insights") + "?state=rejected")
+    assert "No insights yet" in text(browser(bob_user), reverse("my-insights"))
+    assert "No rejected insights" in text(browser(alice_user), reverse("my-insights") + "?state=rejected")
 
 
 def test_knowledge_shows_what_was_promoted_with_its_source(alice: Caller, cora: Caller, olga_user: User) -> None:
     client = browser(olga_user)
-    assert "Nothing promoted yet" in text(client, reverse("knowledge"))
+    assert "No insights applied yet" in text(client, reverse("knowledge"))
     applied(alice, cora)
     page = client.get(reverse("knowledge"))
     (row,) = page.context["rows"]

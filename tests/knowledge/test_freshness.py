@@ -20,7 +20,7 @@ from knowledge.catalog.interface import Run, Write
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply
 from knowledge.freshness import baselines, comparison, stale_review
-from knowledge.freshness.events import follow_once
+from knowledge.freshness.catalog_events import follow_once
 from knowledge.insights.capture import capture
 from knowledge.insights.lifecycle import edit
 from knowledge.mcp_tools.catalog import catalog_lineage
@@ -58,15 +58,15 @@ def status(record: MemoryRecord) -> tuple[str, str]:
 
 def test_a_column_that_goes_makes_only_the_memory_naming_it_stale(small_catalog: None, alice: Caller) -> None:
     names_it = about(alice, "Amounts are gross of tax.", "amount")
-    neighbour = about(alice, "Status 7 means that it was returned.", "status")
+    neighbor = about(alice, "Status 7 means that it was returned.", "status")
     general = about(alice, "Orders come in with two days of delay.")
     schema(column("status"))
     swept = comparison.check_all_entities(50)
     assert (swept.checked, swept.stale) == (3, 1)
     assert status(names_it) == (Status.STALE, "sales.orders: the column amount was removed")
-    assert status(neighbour)[0] == status(general)[0] == Status.ACTIVE
+    assert status(neighbor)[0] == status(general)[0] == Status.ACTIVE
     notes = dict(EntityBaseline.objects.values_list("record_id", "to_verify"))
-    assert "the column amount was removed" in notes[neighbour.pk]
+    assert "the column amount was removed" in notes[neighbor.pk]
     assert "the column amount was removed" in notes[general.pk]
 
 

@@ -74,7 +74,7 @@ def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, c
 def test_capture_names_what_is_wrong(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     values = {"insight_text": TEXT, "category": "data_quality", **arguments}
     with pytest.raises(DomainError) as refused:
-        capture(Capture.read({**values}), caller=alice)
+        capture(Capture.read(values), caller=alice)
     assert refused.value.field == field
     assert not MemoryRecord.objects.exists()
 
@@ -179,7 +179,7 @@ def test_editing_before_approval(alice: Caller, bob: Caller, cora: Caller, insig
     assert edited.record.revisions.get().changed_by == "cora@example.org"
     assert edited.suggested_actions == [{**action, "target": ""}]
     approve(caller=cora, insight_id=insight.pk)
-    with pytest.raises(Conflict, match="only a pending"):
+    with pytest.raises(Conflict, match="only pending"):
         edit(Edit.read({"insight_id": insight.pk, "content": "Something else altogether."}), caller=cora)
     with pytest.raises(Forbidden):
         edit(Edit.read({"insight_id": insight.pk, "content": "Something else altogether."}), caller=bob)

@@ -163,7 +163,7 @@ def test_what_waits_or_is_stale_is_counted_and_applied_comes_first(
     assert texts_beside(olga) == ["Closed orders include cancelled ones."]  # of another persona, by a curator's word
 
 
-def test_lineage_neighbours_come_after_the_entity_itself(alice: Caller, bob: Caller) -> None:
+def test_lineage_neighbors_come_after_the_entity_itself(alice: Caller, bob: Caller) -> None:
     remember(alice, "Refunds come a day late.", entity_urns=[REFUNDS])
     remember(alice, "The mart is built at night.", entity_urns=[MART])
     call = Call("catalog_entity", {"urn": MART}, {})
@@ -233,7 +233,7 @@ def test_its_owner_learns_how_it_served(alice: Caller, bob: Caller) -> None:
     for number in range(3):
         texts_beside(on(bob, f"token {number}"))
     feedback.mark(MarkFeedback(record_id=record.pk, verdict="useful"), caller=bob)
-    assert impressions.counts([record.pk]) == {record.pk: 3}
+    assert impressions.impression_counts([record.pk]) == {record.pk: 3}
     assert impressions.usage_of(record) == impressions.Usage(impressions=3, people=1, useful=1)
     Impression.objects.update(at=timezone.now() - timedelta(days=31))
     assert retention.delete_expired_rows() == {"memory_showings": 3}
@@ -289,10 +289,10 @@ def test_what_nobody_meets_is_asked_about(alice: Caller, bob: Caller) -> None:
     texts_beside(on(bob, "token 1"))
     long_ago = timezone.now() - timedelta(days=100)
     MemoryRecord.objects.filter(pk__in=[met.pk, unmet.pk]).update(created_at=long_ago)
-    assert stale_review.looks(alice, 20) == []  # memories have come along for too short a time to tell
+    assert stale_review.verification_requests(alice, 20) == []  # memories have come along for too short a time to tell
     Impression.objects.update(at=timezone.now() - timedelta(days=20))
-    (look,) = stale_review.looks(alice, 20)
+    (look,) = stale_review.verification_requests(alice, 20)
     assert (look.record.pk, "worth keeping" in look.hint) == (unmet.pk, True)
-    assert stale_review.looks(bob, 20) == []
+    assert stale_review.verification_requests(bob, 20) == []
     services.verify(Verify(record_id=unmet.pk), caller=alice)
-    assert stale_review.looks(alice, 20) == []
+    assert stale_review.verification_requests(alice, 20) == []

@@ -13,9 +13,9 @@ from knowledge.catalog.current import get_catalog, get_readable_catalog
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Aspect, CatalogUnavailable, Run, Write
-from knowledge.catalog.mirror import age
+from knowledge.catalog.mirror import last_copied_at
 from knowledge.freshness import comparison
-from knowledge.freshness.events import copy_catalog, follow_once
+from knowledge.freshness.catalog_events import copy_catalog, follow_once
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
 from knowledge.models import CatalogAspect, CatalogCursor
@@ -68,7 +68,7 @@ def test_without_a_copy_an_outage_is_one(gms: Faults, alice: Caller, away: Calla
     away()
     with pytest.raises(CatalogUnavailable):
         catalog_entity(alice, urn=ORDERS)
-    with pytest.raises(CommandError, match="run it again"):
+    with pytest.raises(CommandError, match="Run the command again"):
         call_command("sync_catalog", verbosity=0)
 
 
@@ -117,7 +117,7 @@ def test_what_is_elsewhere_is_copied_kept_up_to_date_and_marked_when_gone(db: No
     elsewhere.descriptions[MART] = "Mart."
     list(copy_catalog(elsewhere))
     assert local.existing([MART]) == {MART}
-    assert age() is not None
+    assert last_copied_at() is not None
 
 
 def test_the_copy_follows_the_events(gms: Faults, monkeypatch: Any) -> None:

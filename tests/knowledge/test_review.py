@@ -86,13 +86,13 @@ def test_a_correction_is_shown_against_what_it_replaces(alice: Caller, desk: Cli
     assert "Correction by" in page
 
 
-def test_neighbours_and_the_catalog_stand_beside_the_claim(alice: Caller, desk: Client) -> None:
+def test_neighbors_and_the_catalog_stand_beside_the_claim(alice: Caller, desk: Client) -> None:
     near = services.remember(
         Remember(content="Orders of test stores are left out.", entity_urns=[ORDERS]), caller=alice
     ).record
     services.remember(Remember(content="The mart is rebuilt every night.", entity_urns=[MART]), caller=alice)
     page = desk.get(reverse("review-one", args=[propose(alice).pk]))
-    assert [record.pk for record in page.context["case"].neighbours] == [near.pk]
+    assert [record.pk for record in page.context["case"].neighbors] == [near.pk]
     assert page.context["case"].evidence["entities"][0]["description"] == "Table sales.orders."
 
 
@@ -228,7 +228,7 @@ def test_the_number_of_queries_does_not_grow(alice: Caller, desk: Client, django
     insight = propose(alice, entity_urns=[ORDERS, MART], suggested_actions=actions)
     for n in range(12):
         propose(alice, f"Fact number {n} about the tills of Ghent.")
-        services.remember(Remember(content=f"Neighbour number {n} of the orders.", entity_urns=[ORDERS]), caller=alice)
+        services.remember(Remember(content=f"Neighbor number {n} of the orders.", entity_urns=[ORDERS]), caller=alice)
     address = reverse("review-one", args=[insight.pk])
     desk.get(address)
     with django_assert_max_num_queries(23):
@@ -258,7 +258,7 @@ def test_what_was_approved_stays_in_force_until_its_edit_is_approved(
     insight = propose(alice)
     decisions.approve(caller=cora, insight_id=insight.pk)
     edited = services.revise(Revise(record_id=insight.pk, content="Something that nobody has approved."), caller=alice)
-    assert "waits for a curator" in edited.waits
+    assert "waits for a curator" in edited.pending_message
     insight = Insight.objects.get(pk=insight.pk)
     assert (insight.state, insight.record.content) == ("approved", CLAIM)
     assert insight.record in MemoryRecord.objects.visible_to(bob)
@@ -283,7 +283,7 @@ def test_what_says_nothing_else_needs_no_review(alice: Caller, cora: Caller) -> 
     insight = propose(alice)
     decisions.approve(caller=cora, insight_id=insight.pk)
     record = services.revise(Revise(record_id=insight.pk, confidence="high", tags=["till"]), caller=alice)
-    assert (record.confidence, record.waits) == ("high", "")
+    assert (record.confidence, record.pending_message) == ("high", "")
     assert not queries.waiting(cora).exists()
 
 

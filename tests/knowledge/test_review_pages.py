@@ -53,7 +53,7 @@ def test_my_knowledge_shows_what_the_person_may_see(fact: MemoryRecord, bob_user
     outside = text(browser(olga_user), HOME)
     assert fact.content not in outside
     assert str(fact.pk) not in outside
-    assert "Nothing remembered here yet" in outside
+    assert "No memories yet" in outside
 
 
 def test_searching_answers_the_fragment_with_why(alice_user: User, fact: MemoryRecord) -> None:
@@ -61,7 +61,7 @@ def test_searching_answers_the_fragment_with_why(alice_user: User, fact: MemoryR
     assert "<html" not in page
     assert "excludes refunds" in page
     assert "words 100%" in page
-    assert "Nothing found for" in text(browser(alice_user), f"{HOME}?q=zzqx")
+    assert "No results for" in text(browser(alice_user), f"{HOME}?q=zzqx")
 
 
 def test_degraded_search_says_so(alice_user: User, fact: MemoryRecord, settings: Any) -> None:
@@ -144,7 +144,7 @@ def test_a_memory_shows_its_chain_word_by_word(alice: Caller, alice_user: User, 
     page = text(browser(alice_user), reverse("memory", args=[new.pk]))
     assert '<del><span class="sr">removed </span>excludes</del>' in page
     assert '<ins><span class="sr">added </span>includes</ins>' in page
-    assert "see what is believed now" in text(browser(alice_user), reverse("memory", args=[fact.pk]))
+    assert "view the current memory" in text(browser(alice_user), reverse("memory", args=[fact.pk]))
 
 
 def test_an_outsider_gets_not_found_and_a_colleague_no_buttons(

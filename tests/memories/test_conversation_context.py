@@ -65,7 +65,7 @@ def test_a_long_pause_cuts_the_thread(alice: Caller, settings: Any) -> None:
     assert first[0] in scores
 
 
-def test_a_neighbour_that_the_reader_may_not_see_has_no_say(alice: Caller, bob: Caller) -> None:
+def test_a_neighbor_that_the_reader_may_not_see_has_no_say(alice: Caller, bob: Caller) -> None:
     chatter(bob)
     talk(alice, "one", ("Ann", "The holidays in Norway begin."))  # alice's own, private
     reply = Turn("Ben", "In a hut beside a lake.", AT, 1)
@@ -157,13 +157,13 @@ def test_conversations_of_one_name_are_as_many_as_their_owners(alice: Caller, bo
     reply = Turn("Ben", "In a hut beside a lake.", AT, 1)
     (turn,) = store_turns(caller=bob, conversation_id="one", turns=[reply], tier="ltm", visibility="persona")
     operation = {"query": "holidays Norway hut", "limit": 50}
-    before = {hit.record: hit.score for hit in recall(RecallMemories.read({**operation}), caller=bob).hits}[turn]
+    before = {hit.record: hit.score for hit in recall(RecallMemories.read(operation), caller=bob).hits}[turn]
     begin = Turn("Ann", "The lake begins here, and the sky.", AT, 0)
     store_turns(caller=alice, conversation_id="one", turns=[begin], tier="ltm", visibility="persona")
-    after = next(hit for hit in recall(RecallMemories.read({**operation}), caller=bob).hits if hit.record == turn)
+    after = next(hit for hit in recall(RecallMemories.read(operation), caller=bob).hits if hit.record == turn)
     opening = Turn("Ann", "The lake begins here, and the sky.", AT, 0)
     store_turns(caller=bob, conversation_id="one", turns=[opening], tier="ltm", visibility="persona")
-    joined = next(hit for hit in recall(RecallMemories.read({**operation}), caller=bob).hits if hit.record == turn)
+    joined = next(hit for hit in recall(RecallMemories.read(operation), caller=bob).hits if hit.record == turn)
     assert (after.score == pytest.approx(before, abs=0.02), joined.score == pytest.approx(after.score, abs=0.001)) == (
         True,
         False,

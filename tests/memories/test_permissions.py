@@ -28,12 +28,12 @@ def test_rights_come_from_groups_and_from_the_person(alice_user: User) -> None:
 
 def test_what_changed_counts_at_once_whatever_the_object_says(alice_user: User) -> None:
     User.objects.filter(pk=alice_user.pk).update(is_active=False)
-    with pytest.raises(Forbidden, match="switched off"):
+    with pytest.raises(Forbidden, match="this account is disabled"):
         build_caller(alice_user, channel="test")
     number = alice_user.pk
     User.objects.filter(pk=number).delete()
     assert load_user_access(number, PERMISSIONS) is None
-    with pytest.raises(Forbidden, match="not there any more"):
+    with pytest.raises(Forbidden, match="this account no longer exists"):
         build_caller(alice_user, channel="test")
 
 

@@ -122,7 +122,7 @@ def test_include_stale_brings_neither_superseded_nor_archived(alice: Caller, lib
     assert statuses == {Status.ACTIVE}
 
 
-def test_graph_takes_neighbours_and_ranks_by_distance(
+def test_graph_takes_neighbors_and_ranks_by_distance(
     alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Lineage(MemoryExtension):

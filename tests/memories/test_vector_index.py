@@ -45,12 +45,12 @@ def lists_of() -> list[str]:
 
 
 def test_few_passages_are_scanned(fact: MemoryRecord) -> None:
-    assert vector_index.train() == "1 passages are scanned"
+    assert vector_index.train() == "1 passages: no index needed below 5000"
     assert lists_of() == []
 
 
 def test_the_index_is_trained_once_there_are_enough(library: list[MemoryRecord]) -> None:
-    assert vector_index.train() == f"{COUNT} passages, 5 lists, built anew"
+    assert vector_index.train() == f"{COUNT} passages, 5 lists, built"
     assert vector_index.train() == f"{COUNT} passages, 5 lists"
     assert lists_of() == ["passage_vectors lists=5 true"]
 
@@ -62,7 +62,7 @@ def test_it_is_trained_anew_when_the_passages_have_tripled(alice: Caller, librar
     Passage.objects.bulk_create(copies[:-60])
     assert "built" not in vector_index.train()
     Passage.objects.bulk_create(copies[-60:])
-    assert tasks.train_vector_index() == f"{3 * COUNT} passages, 10 lists, built anew"
+    assert tasks.train_vector_index() == f"{3 * COUNT} passages, 10 lists, built"
 
 
 def test_what_an_interrupted_build_left_is_in_nobody_s_way(library: list[MemoryRecord]) -> None:
@@ -74,7 +74,7 @@ def test_what_an_interrupted_build_left_is_in_nobody_s_way(library: list[MemoryR
 
 def test_one_process_builds_at_a_time(library: list[MemoryRecord]) -> None:
     with exclusive("vector index", UUID(int=0), Conflict("a test holds it")):
-        assert tasks.train_vector_index() == "another process builds the vector index"
+        assert tasks.train_vector_index() == "another process is building the vector index"
     assert lists_of() == []
 
 

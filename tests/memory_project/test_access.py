@@ -80,7 +80,7 @@ def test_other_sessions_and_tokens_end_in_one_place(alice_user: User) -> None:
 def test_a_new_password_offers_to_revoke_tokens(alice_user: User, form: dict[str, str], revoked: bool) -> None:
     create_token(caller=system_caller(), user=alice_user, name="laptop")
     client = browser(alice_user)
-    assert "Revoke my 1 API token too" in " ".join(client.get(reverse("account")).content.decode().split())
+    assert "Also revoke my 1 API token" in " ".join(client.get(reverse("account")).content.decode().split())
     words = {"old_password": "a long password", "new_password1": "blue heron lake", "new_password2": "blue heron lake"}
     client.post(reverse("account"), {"act": "password", **words, **form})
     assert bool(ApiToken.objects.get().revoked_at) is revoked

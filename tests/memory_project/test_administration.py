@@ -17,6 +17,7 @@ from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord
 from memories.retrieval import index_status
 from memory_project.audit import statistics
+from memory_project.audit.filters import CallFilter
 from memory_project.models import AuditEvent, User
 from memory_project.portal.templatetags.charts import Point, bars, spread
 
@@ -51,10 +52,10 @@ def test_percentiles_and_shares_by_tool(alice: Caller) -> None:
     for ms in range(1, 101):
         event(duration_ms=ms)
     event(tool="memory_manage", outcome="error", duration_ms=5)
-    recall, manage = statistics.by_tool(statistics.CallFilter().rows())
+    recall, manage = statistics.by_tool(CallFilter().rows())
     assert (recall["tool"], recall["calls"], recall["p50"], recall["p95"]) == ("memory_recall", 100, 50.5, 95.05)
     assert (manage["failed"], manage["share"]) == (1, 1.0)
-    assert statistics.overall(statistics.CallFilter(tool="nothing").rows())["share"] == 0
+    assert statistics.overall(CallFilter(tool="nothing").rows())["share"] == 0
 
 
 @pytest.mark.parametrize(("span", "slots"), [("hour", 2), ("day", 25), ("week", 8), ("month", 31)])
@@ -62,7 +63,7 @@ def test_the_timeline_has_no_gaps(span: str, slots: int) -> None:
     event()
     event(outcome="refused")
     event(at=timezone.now() - timedelta(days=90))
-    line = statistics.timeline(statistics.CallFilter(span=span))
+    line = statistics.timeline(CallFilter(span=span))
     assert len(line) == slots
     assert sum(n for _, n, _ in line) == 2
     assert line[-1][1:] == (2, 1)

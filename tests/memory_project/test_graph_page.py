@@ -64,18 +64,18 @@ def test_its_owner_says_who_may_look(alice_user: User, bob_user: User) -> None:
     assert people[alice_user].post(address, {"visibility": "nobody"}).status_code == 400
     people[alice_user].post(address, {"visibility": "everyone"})
     assert "about Report" in page(bob_user, node=number("Report"))
-    assert "Who may look at this graph" not in page(bob_user)
+    assert "Who can see this graph" not in page(bob_user)
     assert people[bob_user].post(address, {"visibility": "private"}).status_code == 403
 
 
 @pytest.mark.usefixtures("web")
 def test_before_anything_was_known_the_page_says_so(alice_user: User) -> None:
     for ago in ("30", "999999999"):  # the second is longer ago than dates go
-        assert "Nothing was known then" in page(alice_user, ago=ago)
+        assert "This graph was empty then" in page(alice_user, ago=ago)
 
 
 @pytest.mark.usefixtures("web")
-def test_an_entity_is_drawn_with_its_neighbours_and_expanded(alice_user: User) -> None:
+def test_an_entity_is_drawn_with_its_neighbors_and_expanded(alice_user: User) -> None:
     html = page(alice_user, node=number("Report"))
     assert "about Report" in html
     assert html.count('class="node ') == 2  # Report and Orders
@@ -97,7 +97,7 @@ def test_nobody_else_sees_it_but_an_admin(alice_user: User, bob_user: User, ada_
 @pytest.mark.usefixtures("web")
 def test_it_is_found_and_shown_as_it_was(alice_user: User, alice: Caller) -> None:
     assert "Tills" in page(alice_user, q="about till")
-    assert "Nothing holds" in page(alice_user, q="zeppelin")
+    assert "No results for" in page(alice_user, q="zeppelin")
     Graph.objects.update(created_at=timezone.now() - timedelta(days=9))
     Entity.objects.update(created_at=timezone.now() - timedelta(days=9))
     delete_entities(DeleteEntities(entityNames=["Tills"]), caller=alice)

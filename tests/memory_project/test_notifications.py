@@ -77,9 +77,9 @@ def test_a_mention_reaches_those_alone_who_may_read_the_text(
 
 
 def test_nobody_floods_an_inbox(alice: Caller, bob_user: User) -> None:
-    for number in range(inbox.FLOOD + 5):
+    for number in range(inbox.MAX_UNREAD + 5):
         services.remember(Remember(content=f"Hello @bob, number {number} of many."), caller=alice)
-    assert len(kinds_of(bob_user)) == inbox.FLOOD
+    assert len(kinds_of(bob_user)) == inbox.MAX_UNREAD
 
 
 def test_the_bell_counts_and_the_page_shows_what_one_may_see(
@@ -89,18 +89,18 @@ def test_the_bell_counts_and_the_page_shows_what_one_may_see(
     decisions.approve(caller=cora, insight_id=insight.pk)
     client = browser(alice_user)
     page = client.get(reverse("news")).content.decode()
-    assert ("News, 1 new" in page, "&lt;close&gt;" in page) == (True, True)
+    assert ("Notifications, 1 unread" in page, "&lt;close&gt;" in page) == (True, True)
     (notice,) = Notification.objects.all()
     assert browser(bob_user).post(reverse("follow-news", args=[notice.pk]))["Location"] == reverse("news")
     notice.refresh_from_db()
     assert notice.read_at is None  # somebody else's
     answer = client.post(reverse("follow-news", args=[notice.pk]))
     assert answer["Location"] == reverse("memory", args=[insight.pk])
-    assert "News, 1 new" not in client.get(reverse("news")).content.decode()
+    assert "Notifications, 1 unread" not in client.get(reverse("news")).content.decode()
     services.reassign(Reassign(record_id=insight.pk, persona="supply"), caller=ada)
     MemoryRecord.objects.filter(pk=insight.pk).update(created_by="somebody@example.org")
     later_page = client.get(reverse("news")).content.decode()
-    assert ("no longer yours to see" in " ".join(later_page.split()), "&lt;close&gt;" in later_page) == (True, False)
+    assert ("no longer have access" in " ".join(later_page.split()), "&lt;close&gt;" in later_page) == (True, False)
 
 
 def test_an_erased_memory_leaves_no_notice(alice: Caller, bob_user: User) -> None:
@@ -161,7 +161,7 @@ def test_a_name_that_leads_inside_is_refused(settings: Any, monkeypatch: pytest.
     settings.WEBHOOK_HOSTS = ["hooks.example"]
     entries = [(0, 0, 0, "", ("93.184.216.34", 443)), (0, 0, 0, "", (address, 443))]
     monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: entries)
-    assert "is the private address" in webhooks.post("https://hooks.example/x", {"text": "hello"})
+    assert "resolves to the private address" in webhooks.post("https://hooks.example/x", {"text": "hello"})
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_a_channel_hears_counts_and_a_link_and_no_text(
     assert (request.url.host, request.headers["Host"]) == ("93.184.216.34", "hooks.example")
     assert request.extensions["sni_hostname"] == "hooks.example"
     body = request.content.decode()
-    assert ("1 insights wait" in body, "Tills close" in body, "alice" in body) == (True, False, False)
+    assert ("1 insights are waiting" in body, "Tills close" in body, "alice" in body) == (True, False, False)
 
 
 def test_a_redirect_is_not_followed_and_is_told(
@@ -204,7 +204,7 @@ def test_a_redirect_is_not_followed_and_is_told(
 ) -> None:
     channel["status"] = 302
     webhook = webhooks.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
-    assert webhooks.send(webhook) == "hooks.example answered 302"
+    assert webhooks.send(webhook) == "hooks.example responded with status 302"
     assert len(channel["requests"]) == 1
     row = Webhook.objects.get()
-    assert (row.last_error, row.sent_at) == ("hooks.example answered 302", None)
+    assert (row.last_error, row.sent_at) == ("hooks.example responded with status 302", None)

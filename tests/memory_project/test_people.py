@@ -24,7 +24,7 @@ from memories.operations import Remember
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
 from memory_project.models import ApiToken, AuditEvent, User
-from memory_project.notifications import digest, inbox
+from memory_project.notifications import digest_and_alerts, inbox
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +58,7 @@ def test_an_invitation_without_mail_shows_its_link_once(ada_user: User, personas
     at = form.redirect_chain[-1][0]
     guest.post(at, {"new_password1": "blue heron lake", "new_password2": "blue heron lake"})
     assert guest.get(reverse("my-knowledge")).status_code == 200
-    assert "used already" in Client().get(path, follow=True).content.decode()
+    assert "already been used" in Client().get(path, follow=True).content.decode()
 
 
 def test_an_invitation_by_mail(ada: Caller, mail_server: None, personas: Any) -> None:
@@ -150,7 +150,7 @@ def test_switching_off_ends_a_session(ada_user: User, alice_user: User) -> None:
 def test_who_forgot_the_password_gets_a_link_or_is_told_whom_to_ask(alice_user: User, settings: Any) -> None:
     address = reverse("forgot-password")
     assert "Ask an admin" in Client().get(address).content.decode()
-    assert "sends no e-mail" in Client().post(address, {"email": alice_user.email}).content.decode()
+    assert "E-mail is not set up" in Client().post(address, {"email": alice_user.email}).content.decode()
     settings.EMAIL_HOST = "mail.example.org"
     Client().post(address, {"email": alice_user.email})
     assert "/password/" in outbox.outbox[0].body
@@ -169,20 +169,21 @@ def test_one_changes_one_s_own_password(alice_user: User) -> None:
 
 # -- mail ----------------------------------------------------------------------------------------------------
 
+CLOCK = "memory_project.notifications.digest_and_alerts.timezone.localtime"
 MONDAY = datetime(2026, 3, 2, 9, tzinfo=timezone.get_default_timezone())
 
 
 @pytest.fixture
 def on_monday(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_project.notifications.digest.timezone.localtime", lambda: MONDAY)
+    monkeypatch.setattr(CLOCK, lambda: MONDAY)
 
 
 def test_nothing_is_sent_until_it_is_configured(
     alice: Caller, bob_user: User, fact: MemoryRecord, settings: Any
 ) -> None:
-    assert digest.send_digest() == digest.alert_about_reviews() == "off"
+    assert digest_and_alerts.send_digest() == digest_and_alerts.alert_about_reviews() == "off"
     settings.EMAIL_HOST = "mail.example.org"
-    assert digest.send_digest() == digest.alert_about_reviews() == "off"
+    assert digest_and_alerts.send_digest() == digest_and_alerts.alert_about_reviews() == "off"
     assert outbox.outbox == []
 
 
@@ -197,7 +198,7 @@ def test_the_digest_tells_each_person_what_they_may_see(
 ) -> None:
     settings.DIGEST = True
     services.remember(Remember(content="A thought that is private.", visibility="private"), caller=alice)
-    assert digest.send_digest() == "1 sent"
+    assert digest_and_alerts.send_digest() == "1 sent"
     (message,) = outbox.outbox
     assert message.to == [bob_user.email]
     assert fact.content in message.body
@@ -207,7 +208,7 @@ def test_the_digest_tells_each_person_what_they_may_see(
 def test_who_wants_no_digest_chooses_so(bob_user: User, mail_server: None, settings: Any) -> None:
     settings.DIGEST = True
     client = browser(bob_user)
-    assert "The weekly digest by mail" in client.get(reverse("account")).content.decode()
+    assert "Weekly digest by e-mail" in client.get(reverse("account")).content.decode()
     client.post(reverse("account"), {"act": "notify", "way-digest": "none"})
     bob_user.refresh_from_db()
     assert bob_user.notify == {"digest": "none"}
@@ -218,18 +219,18 @@ def test_who_wants_no_digest_gets_none(
 ) -> None:
     settings.DIGEST = True
     inbox.choose(caller=bob, ways={"digest": "none"})
-    assert digest.send_digest() == "0 sent"
+    assert digest_and_alerts.send_digest() == "0 sent"
 
 
 def test_the_digest_goes_out_once_and_on_mondays_only(
     bob_user: User, fact: MemoryRecord, mail_server: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DIGEST = True
-    monkeypatch.setattr("memory_project.notifications.digest.timezone.localtime", lambda: MONDAY + timedelta(days=1))
-    assert digest.send_digest() == "not due"
-    monkeypatch.setattr("memory_project.notifications.digest.timezone.localtime", timezone.now)
-    AuditEvent.objects.create(tool=digest.DIGEST, channel="mail", outcome="ok", duration_ms=0)
-    assert digest.send_digest() == "not due"
+    monkeypatch.setattr(CLOCK, lambda: MONDAY + timedelta(days=1))
+    assert digest_and_alerts.send_digest() == "not due"
+    monkeypatch.setattr(CLOCK, timezone.now)
+    AuditEvent.objects.create(tool=digest_and_alerts.DIGEST, channel="mail", outcome="ok", duration_ms=0)
+    assert digest_and_alerts.send_digest() == "not due"
 
 
 def test_curators_are_alerted_once_a_day_about_reviews_that_wait_too_long(
@@ -237,11 +238,11 @@ def test_curators_are_alerted_once_a_day_about_reviews_that_wait_too_long(
 ) -> None:
     settings.REVIEW_ALERT_HOURS = 48
     captured = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
-    assert digest.alert_about_reviews() == "not due"
+    assert digest_and_alerts.alert_about_reviews() == "not due"
     MemoryRecord.objects.filter(pk=captured.pk).update(created_at=timezone.now() - timedelta(hours=49))
-    assert digest.alert_about_reviews() == "1 sent"
+    assert digest_and_alerts.alert_about_reviews() == "1 sent"
     assert "Orders come twice a day." in outbox.outbox[0].body
-    assert digest.alert_about_reviews() == "not due"
+    assert digest_and_alerts.alert_about_reviews() == "not due"
 
 
 def test_who_approved_and_who_wrote_it_hear_of_a_rejection(

@@ -43,7 +43,7 @@ def test_a_name_is_enough(settings: Any) -> None:
         urn_of("mar")
     twin = ORDERS.replace("snowflake", "oracle")
     put(twin, "datasetProperties", {"name": "orders", "qualifiedName": "sales.orders", "description": ""})
-    with pytest.raises(Invalid, match=r"name of several.*oracle.*snowflake|name of several.*snowflake.*oracle"):
+    with pytest.raises(Invalid, match=r"is ambiguous.*oracle.*snowflake|is ambiguous.*snowflake.*oracle"):
         urn_of("sales.orders")
 
 

@@ -70,9 +70,9 @@ def test_a_file_is_looked_at_line_by_line_before_anything_is_kept(alice_user: Us
     [
         ("text\nA fact without its column.", "no column “content”"),
         ("content;colour\nA fact of a colour.;red", "unknown column"),
-        (b"\xff\xfe\x00content", "not text in UTF-8"),
-        ("content\n" + "A fact that is repeated.\n" * 501, "more than 500 rows"),
-        (b"content\n" + b"x" * 2_000_001, "more than 2,000,000 bytes"),
+        (b"\xff\xfe\x00content", "not encoded in UTF-8"),
+        ("content\n" + "A fact that is repeated.\n" * 501, "more than 500 lines"),
+        (b"content\n" + b"x" * 2_000_001, "at most 2,000,000 bytes"),
     ],
 )
 def test_a_file_that_can_t_be_read_says_why(alice_user: User, content: str | bytes, says: str) -> None:
@@ -126,7 +126,7 @@ def test_ages_and_numbers() -> None:
 
     request = RequestFactory().get("/", headers={"accept-language": "de"})
     request.user = type("Nobody", (), {"is_authenticated": False})()
-    locale.in_the_person_s(view)(request)
+    locale.localize(view)(request)
     assert (numbers, locale.number(1234567)) == (["1.234.567,5"], "1,234,567")
     assert moment(None, "day", "never") == "never"
 

@@ -151,5 +151,5 @@ def test_a_folder_of_somebody_else_is_refused_in_one_line(home: Path) -> None:
     server = EmbeddedPostgres(home)
     (home / "elsewhere").mkdir()
     (home / "run").symlink_to(home / "elsewhere")
-    with pytest.raises(EmbeddedPostgresError, match="belongs to somebody else"):
+    with pytest.raises(EmbeddedPostgresError, match="belongs to another account"):
         server.ensure_running()

@@ -254,7 +254,7 @@ def test_a_session_begins_with_what_is_new_about_one_s_entities(
     answer = recent_changes.about_my_entities(bob, since)
     assert [entry["id"] for entry in answer["new"]] == [news.pk.hex]
     assert [(entry["id"], entry["status"]) for entry in answer["no_longer_holds"]] == [(old.pk.hex, "stale")]
-    assert [(entry["urn"], entry["changed"]) for entry in answer["catalog"]] == [(ORDERS, "whether it is deprecated")]
+    assert [(entry["urn"], entry["changed"]) for entry in answer["catalog"]] == [(ORDERS, "its deprecation")]
     assert [(entry["decision"], entry["notes"]) for entry in answer["decisions"]] == [
         ("approved", "Seen in the ledger.")
     ]

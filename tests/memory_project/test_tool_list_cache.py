@@ -21,30 +21,30 @@ def home(settings: Any, tmp_path: Path) -> Path:
 
 def test_what_is_kept_is_what_is_made(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = enabled_tools(["all"])
-    first = tool_list_cache.offers(tools)
-    monkeypatch.setattr(tool_list_cache, "offered", lambda tool: pytest.fail("made anew"))
-    assert tool_list_cache.offers(tools) == first
+    first = tool_list_cache.advertised_tools(tools)
+    monkeypatch.setattr(tool_list_cache, "advertise", lambda tool: pytest.fail("made anew"))
+    assert tool_list_cache.advertised_tools(tools) == first
 
 
 def test_toolsets_stand_side_by_side_until_the_code_changes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool_list_cache.offers(enabled_tools(["all"]))
-    tool_list_cache.offers(enabled_tools(["memory"]))
+    tool_list_cache.advertised_tools(enabled_tools(["all"]))
+    tool_list_cache.advertised_tools(enabled_tools(["memory"]))
     assert len(list(home.iterdir())) == 2
     monkeypatch.setattr(tool_list_cache, "_fingerprint", lambda: "other")
-    tool_list_cache.offers(enabled_tools(["memory"]))
+    tool_list_cache.advertised_tools(enabled_tools(["memory"]))
     assert [file.name.partition("-")[0] for file in home.iterdir()] == ["other"]
 
 
 def test_a_broken_or_unwritable_file_is_no_fault(home: Path) -> None:
     tools = enabled_tools(["memory"])
-    first = tool_list_cache.offers(tools)
+    first = tool_list_cache.advertised_tools(tools)
     (file,) = home.iterdir()
     file.write_text("[{")
-    assert tool_list_cache.offers(tools) == first
+    assert tool_list_cache.advertised_tools(tools) == first
     file.unlink()
     home.rmdir()
     home.write_text("no folder")
-    assert tool_list_cache.offers(tools) == first
+    assert tool_list_cache.advertised_tools(tools) == first
 
 
 HEAVY = ("numpy", "onnxruntime", "tokenizers", "torch", "datahub", "duckdb", "rest_framework.views")

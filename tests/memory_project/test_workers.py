@@ -29,8 +29,8 @@ def test_the_statement_of_whoever_has_the_connection_next_goes_on() -> None:
     running = Running()
     driver = Mock()
     running._wrapper = SimpleNamespace(connection=driver)
-    running._end_statement()
+    running._cancel_statement()
     assert driver.cancel_safe.call_count == 1
     running._has_ended = True
-    running._end_statement()
+    running._cancel_statement()
     assert driver.cancel_safe.call_count == 1

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 
 from knowledge.graph import jsonl
-from knowledge.graph.catalog_links import neighbours
+from knowledge.graph.catalog_links import neighbors
 from knowledge.graph.models import Entity, Graph, Observation
 from knowledge.graph.operations import Migrate
 from knowledge.insights.capture import capture
@@ -45,7 +45,7 @@ def test_a_file_is_imported_once_and_written_back(alice: Caller, tmp_path: Path)
 
 def test_a_path_is_read_over_stdio_alone(alice: Caller) -> None:
     remote = replace(alice, channel="mcp-http")
-    with pytest.raises(Invalid, match="over stdio alone"):
+    with pytest.raises(Invalid, match="over stdio only"):
         jsonl.migrate(Migrate.read({"source_path": "/etc/passwd"}), caller=remote)
     text = "\n".join(json.dumps(line) for line in LINES)
     assert jsonl.migrate(Migrate(jsonl=text), caller=remote).entities == 2
@@ -76,8 +76,8 @@ def test_entities_with_a_urn_tell_recall_what_is_near(alice: Caller, bob: Caller
     )
     call(alice, "create_entities", entities=[{"name": "O", "urn": orders}, {"name": "R", "urn": refunds}])
     call(alice, "create_relations", relations=[{"from": "R", "to": "O", "relationType": "subtracts from"}])
-    assert neighbours(alice, [orders]) == ({refunds: 1}, "")
-    assert neighbours(bob, [orders]) == ({}, "")
+    assert neighbors(alice, [orders]) == ({refunds: 1}, "")
+    assert neighbors(bob, [orders]) == ({}, "")
 
 
 def test_an_observation_becomes_an_insight(alice: Caller, bob: Caller) -> None:

@@ -87,7 +87,7 @@ def test_admins_alone_decide(alice: Caller, bob: Caller, ada: Caller) -> None:
         with pytest.raises(Forbidden):
             proposals.accept(caller=outsider, proposal_id=proposal.pk)
         with pytest.raises(Forbidden):
-            proposals.look(caller=outsider, graph=proposal.entity.graph)
+            proposals.check_graph(caller=outsider, graph=proposal.entity.graph)
     assert UpkeepProposal.objects.get().state == UpkeepState.OPEN
 
 
@@ -97,7 +97,7 @@ def test_a_worker_looks_through_a_large_graph(alice: Caller, ada: Caller, monkey
     queue: list[tuple[str, ...]] = []
     monkeypatch.setattr(proposals, "ENTITIES_AT_ONCE", 0)
     monkeypatch.setattr(proposals, "async_task", lambda *arguments: queue.append(arguments))
-    assert proposals.look(caller=ada, graph=graph) is None
+    assert proposals.check_graph(caller=ada, graph=graph) is None
     ((task, graph_id),) = queue
     assert (task, tasks.propose_maintenance_of(graph_id)) == ("knowledge.graph.tasks.propose_maintenance_of", 1)
 
@@ -115,7 +115,7 @@ def test_an_admin_decides_in_lists(alice: Caller, ada_user: User, bob_user: User
     assert "end “Deployed on Vercel" in client.get(reverse(LIST)).content.decode()
     assert outsider.get(reverse(LIST)).status_code in (302, 403)
     choice = {"action": "accept_upkeep", ACTION_CHECKBOX_NAME: [proposal.pk]}
-    assert "A duplicate ends" in client.post(reverse(LIST), choice).content.decode()
+    assert "Ends the duplicate" in client.post(reverse(LIST), choice).content.decode()
     outcome = client.post(reverse(LIST), {**choice, "confirm": "1"}, follow=True).content.decode()
     assert "Accepted" in outcome
     assert living() == [LONG, "Unrelated."]

@@ -37,7 +37,7 @@ def test_a_reflection_is_added_and_found(alice: Caller) -> None:
         ({"target_type": "planet", "content": "x"}, "target_type: 'planet' is unknown"),
         ({"target_type": "entity", "content": "x"}, "target_id: is missing"),
         ({"target_type": "entity", "content": "x", "target_id": 99}, "Entity not found: 99"),
-        ({"target_type": "global", "content": "x", "target_id": 1}, "target_id: is not taken"),
+        ({"target_type": "global", "content": "x", "target_id": 1}, "target_id: is not accepted"),
         ({"target_type": "global", "content": " "}, "content: is missing"),
         ({"target_type": "global", "content": "x", "mood": "angry"}, "mood: 'angry' is unknown"),
         ({"target_type": "global", "content": "x", "author": "me"}, "author: 'me' is unknown"),

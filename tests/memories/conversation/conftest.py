@@ -27,7 +27,7 @@ def say(
 ) -> list[MemoryRecord]:
     messages = [{"role": "human", "content": text, **extra} for text in texts]
     operation = {"user_id": user_id or caller.email, "conversation_id": conversation, "messages": messages}
-    return store_messages(StoreMessages.read({**operation}), caller=caller).turns
+    return store_messages(StoreMessages.read(operation), caller=caller).turns
 
 
 def lasting(turn: MemoryRecord) -> MemoryRecord:

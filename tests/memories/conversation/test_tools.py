@@ -186,7 +186,7 @@ def test_bulk_needs_confirm_and_dry_run_changes_nothing(alice: Caller) -> None:
             {"time_range": {"start": "2026-02-01T00:00:00Z", "end": "2026-01-01T00:00:00Z"}, "confirm": True},
             "time_range",
         ),
-        ({"memory_id": "0" * 32, "tags": ["a"]}, "memory_id: stands beside"),
+        ({"memory_id": "0" * 32, "tags": ["a"]}, "memory_id: can't be combined"),
     ],
 )
 def test_a_choice_that_makes_no_sense_is_refused(alice: Caller, arguments: dict[str, Any], fault: str) -> None:

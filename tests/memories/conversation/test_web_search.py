@@ -63,8 +63,8 @@ def test_results_are_shown_and_never_kept(tavily: type[Tavily], alice: Caller) -
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [
-        ((401, {"detail": "bad key tvly-key"}), "it answered 401"),
-        ((500, "oops"), "it answered 500"),
+        ((401, {"detail": "bad key tvly-key"}), "responded with status 401"),
+        ((500, "oops"), "responded with status 500"),
         ((200, "no JSON"), "can't be read"),
         ((200, []), "can't be read"),
         ((200, {"results": "x" * 3_000_000}), "AnswerTooLarge"),

@@ -95,10 +95,10 @@ def test_an_agent_prepares_and_the_person_confirms(alice: Caller, bob: Caller, a
     browser.force_login(User.objects.get(email=bob.email))
     assert browser.get(page).status_code == 404  # nobody else's business
     browser.force_login(alice_user)
-    assert "Nothing is deleted yet" in browser.get(page).content.decode()
+    assert "Nothing has been deleted yet" in browser.get(page).content.decode()
     assert "Type alice@example.org" in browser.post(page, {"email": "x"}).content.decode()
     assert MemoryRecord.objects.filter(created_by=alice.email).exists()
-    assert "Your data is deleted" in browser.post(page, {"email": alice.email}).content.decode()
+    assert "Your data has been deleted" in browser.post(page, {"email": alice.email}).content.decode()
     remaining = {event.tool for event in AuditEvent.objects.filter(email=alice.email)}
     assert remaining <= {"portal.wipe", "sign-in"}  # the page that just answered
     AuditEvent.objects.filter(email=alice.email).delete()

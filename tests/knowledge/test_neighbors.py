@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
-from knowledge.catalog import mirror, neighbours
+from knowledge.catalog import mirror, neighbors
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.context.memory_context import LINEAGE_UNKNOWN, attach_memories
 from memories import services
@@ -31,15 +31,15 @@ def nothing_learned() -> Iterator[None]:
 
 
 def test_what_is_near_is_learned_once(gms: Faults) -> None:
-    assert neighbours.neighbours_of([MART]) == []
-    assert neighbours.learn([MART], patience_s=5.0)
-    assert sorted(neighbours.neighbours_of([MART])) == sorted([ORDERS, REFUNDS])
+    assert neighbors.neighbors_of([MART]) == []
+    assert neighbors.learn([MART], patience_s=5.0)
+    assert sorted(neighbors.neighbors_of([MART])) == sorted([ORDERS, REFUNDS])
     count = len(gms.requests)
-    assert neighbours.learn([MART], patience_s=5.0)
+    assert neighbors.learn([MART], patience_s=5.0)
     assert len(gms.requests) == count
 
 
-def test_a_neighbour_s_memory_comes_along_from_a_datahub_without_a_copy(
+def test_a_neighbor_s_memory_comes_along_from_a_datahub_without_a_copy(
     gms: Faults, alice: Caller, bob: Caller, settings: Any
 ) -> None:
     settings.MEMORY_CONTEXT_MS = 10_000
@@ -66,7 +66,7 @@ def test_nobody_waits_for_a_slow_datahub_and_the_next_call_has_it(
     )
     gms.delay_s = 0.0
     deadline = time.monotonic() + 10
-    while not neighbours.learn([MART], patience_s=1.0) and time.monotonic() < deadline:
+    while not neighbors.learn([MART], patience_s=1.0) and time.monotonic() < deadline:
         time.sleep(0.1)
     second = attach_memories(bob, LOOK)
     assert second
@@ -76,15 +76,15 @@ def test_nobody_waits_for_a_slow_datahub_and_the_next_call_has_it(
 def test_a_datahub_that_is_away_is_not_asked_again_at_once(gms: Faults, settings: Any) -> None:
     DataHubCatalog.configured.cache_clear()
     settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
-    assert not neighbours.learn([MART], patience_s=20.0)
+    assert not neighbors.learn([MART], patience_s=20.0)
     started = time.monotonic()
-    assert neighbours.neighbours_of([MART]) == []
-    assert not neighbours.learn([MART], patience_s=20.0)
+    assert neighbors.neighbors_of([MART]) == []
+    assert not neighbors.learn([MART], patience_s=20.0)
     assert time.monotonic() - started < 0.2
 
 
 def test_the_copy_is_enough(gms: Faults) -> None:
     list(mirror.mirror(DataHubCatalog.configured()))
     count = len(gms.requests)
-    assert neighbours.is_known([MART])
-    assert (sorted(neighbours.neighbours_of([MART])), len(gms.requests)) == (sorted([ORDERS, REFUNDS]), count)
+    assert neighbors.is_known([MART])
+    assert (sorted(neighbors.neighbors_of([MART])), len(gms.requests)) == (sorted([ORDERS, REFUNDS]), count)
