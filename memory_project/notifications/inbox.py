@@ -48,7 +48,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "edit_approved": Kind("An edit of mine was approved", "approved your edit"),
     "edit_rejected": Kind("An edit of mine was rejected", "rejected your edit"),
-    "needs_more": Kind("A curator needs more from me", "needs more about your insight", "my-insight"),
+    "needs_more": Kind("A curator asked me a question", "asked you about your insight", "my-insight"),
     "answered": Kind("An author answered my question", "answered your question", "insight"),
     "appealed": Kind("An author appealed a decision of mine", "appealed your decision", "insight"),
     "handed_over": Kind("An insight was handed over to me", "handed an insight over to you", "insight"),
