@@ -23,7 +23,7 @@ from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from tests.fake_rest_api import Api
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 READING = {"status": "reading"}  # 24 of 120
 
 
@@ -224,6 +224,7 @@ actions.act(operation, caller=caller)
 """
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("action", ["update", "delete"])
 def test_kill_and_resume(api: Api, alice: Caller, action: str) -> None:
     """The process is killed while requests are under way; none is done twice, and what nobody can tell is left."""

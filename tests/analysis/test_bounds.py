@@ -25,7 +25,7 @@ from memory_project.models import User
 from tests.analysis.conftest import Hold
 from tests.fake_rest_api import Api
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 # -- whom a source serves ------------------------------------------------------------------------------------

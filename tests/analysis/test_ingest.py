@@ -22,7 +22,7 @@ from memories.identity.caller import Caller
 from memories.operations import Remember
 from tests.fake_rest_api import Api
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def everything(caller: Caller, **overrides: Any) -> ingesting.IngestResult:

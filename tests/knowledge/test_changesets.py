@@ -27,7 +27,7 @@ from memories.operations import Remember
 from tests.knowledge.changeset_examples import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS, V2_COLUMN, put
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 # -- every change type, there and back ------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tests.fake_datahub import Faults, Handler
 from tests.knowledge.changeset_examples import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 # -- others write too ----------------------------------------------------------------------------------------
@@ -75,6 +75,7 @@ def together(count: int, act: Callable[[int], Any]) -> list[Any]:
     return results
 
 
+@pytest.mark.django_db(transaction=True)
 def test_two_curators_at_once_one_wins_and_the_other_is_told(
     small_catalog: None, alice: Caller, ada: Caller, cora: Caller
 ) -> None:

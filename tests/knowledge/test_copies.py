@@ -28,7 +28,7 @@ from memory_project.models import User
 from tests.knowledge.changeset_examples import change
 from tests.knowledge.conftest import ORDERS
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 SECRET = "The margin of Ghent is 4.2 percent before tax."
 
 

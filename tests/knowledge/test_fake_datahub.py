@@ -23,7 +23,7 @@ from knowledge.catalog.interface import CatalogRefused, Run, Write
 from tests.fake_datahub import Faults, Handler
 from tests.knowledge.conftest import ORDERS
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 RUN = Run("cs-1", "cora@example.org", {"changeset": "1"})
 
 

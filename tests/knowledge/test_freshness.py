@@ -37,7 +37,7 @@ from memories.operations import Forget, Remember, Revise, Share, Supersede, Veri
 from tests.fake_datahub import Faults, Handler
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, V2_COLUMN, column, datahub, put, schema_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def about(caller: Caller, text: str, *columns: str, urn: str = ORDERS) -> MemoryRecord:
@@ -56,6 +56,7 @@ def status(record: MemoryRecord) -> tuple[str, str]:
     return record.status, record.stale_reason
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_column_that_goes_makes_only_the_memory_naming_it_stale(small_catalog: None, alice: Caller) -> None:
     names_it = about(alice, "Amounts are gross of tax.", "amount")
     neighbor = about(alice, "Status 7 means that it was returned.", "status")
@@ -70,6 +71,7 @@ def test_a_column_that_goes_makes_only_the_memory_naming_it_stale(small_catalog:
     assert "the column amount was removed" in notes[general.pk]
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("after", "reason"),
     [
@@ -86,6 +88,7 @@ def test_a_column_that_changes_is_told_with_the_old_and_the_new(
     assert reason in status(record)[1]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_deprecation_is_told_with_its_replacement(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Orders come in with two days of delay.")
     put(
@@ -104,6 +107,7 @@ def test_what_was_said_of_a_deprecation_is_not_stale_by_it(small_catalog: None, 
     assert status(record)[0] == Status.ACTIVE
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_entity_that_goes_makes_stale_and_one_never_seen_does_not(small_catalog: None, alice: Caller) -> None:
     unknown = about(alice, "A table that nobody has catalogued.", urn=ORDERS.replace("orders", "nowhere"))
     memory = about(alice, "Orders come in with two days of delay.")
@@ -132,6 +136,7 @@ def test_an_outage_says_nothing(gms: Faults, alice: Caller, settings: Any) -> No
     assert "did not answer" in Client().get("/healthz").json()["catalog"]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
@@ -157,6 +162,7 @@ def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice:
     assert status(living)[0] == Status.ACTIVE
 
 
+@pytest.mark.django_db(transaction=True)
 def test_our_own_apply_leaves_the_insight_s_memory_and_no_other(
     small_catalog: None, alice: Caller, cora: Caller
 ) -> None:
@@ -217,6 +223,7 @@ def test_an_unchanged_entity_costs_no_comparison(
 # -- hints, and other catalogs ------------------------------------------------------------------------------
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("text", "has_hint"),
     [
@@ -240,6 +247,7 @@ def test_a_column_that_the_text_names_leaves_a_hint(
     assert "to_verify" not in memory_recall(alice, query=text).data["memories"][0]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_loading_checks_what_changed_at_once(small_catalog: None, alice: Caller, tmp_path: Path) -> None:
     record = about(alice, "Orders come in with two days of delay.")
     proposal = {
@@ -264,12 +272,14 @@ def test_another_catalog_knows_nothing_of_what_was_seen_in_this_one(
     assert status(only_here)[0] == Status.ACTIVE
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_curator_s_edit_of_the_entities_grounds_the_memory(small_catalog: None, alice: Caller, cora: Caller) -> None:
     insight = capture(Capture(insight_text="It is replaced by the mart.", category="correction"), caller=alice).insight
     edit(Edit(insight_id=insight.pk, entity_urns=[ORDERS]), caller=cora)
     assert list(EntityBaseline.objects.values_list("urn", flat=True)) == [ORDERS]
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("act", ["verify", "forget", "supersede"])
 def test_curators_decide_stale_memories_of_their_personas(
     small_catalog: None, alice: Caller, cora: Caller, olga: Caller, act: str

@@ -16,7 +16,7 @@ from memory_project.models import AuditEvent
 from tests.knowledge.conftest import MART, ORDERS
 from tests.memory_project.test_mcp_server import as_caller, content_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 TAG = {"change_type": "add_tag", "detail": "Training"}
 
 
@@ -118,6 +118,7 @@ def test_bulk_decisions_tell_each_outcome(alice: Caller, cora: Caller) -> None:
         apply_knowledge(cora, "approve", insight_ids=[f"{n:032x}" for n in range(51)])
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("action", sorted(apply_knowledge.choices))
 def test_analysts_may_call_no_action_and_an_outsiders_call_is_audited(action: str, alice: Caller, olga: Caller) -> None:
     id = capture(alice)["insight_id"]
@@ -148,6 +149,7 @@ def test_an_outsider_sees_no_pending_insight_beside_an_entity(small_catalog: Non
     assert catalog_entity(olga, urn=ORDERS)["insights"] == []
 
 
+@pytest.mark.django_db(transaction=True)
 def test_prompts_are_offered_and_curated_ones_come_and_go(small_catalog: None, alice: Caller, cora: Caller) -> None:
     async def offered(client: Any) -> Any:
         return [prompt.name for prompt in (await client.list_prompts()).prompts]

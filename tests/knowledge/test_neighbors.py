@@ -19,7 +19,7 @@ from memories.operations import Remember
 from tests.fake_datahub import Faults
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 LOOK = Call("catalog_entity", {"urn": MART}, {})
 
 

@@ -11,7 +11,7 @@ from analysis.action_execution import NAMES
 from analysis.models import Action, ActionItem, Outcome
 from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result, deliver
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 class NoAnswerError(Exception):
