@@ -1,4 +1,4 @@
-"""Admin actions with a confirmation page. Each one starts a batch of service calls, which can be undone."""
+"""Admin actions with a confirmation page. A confirmed action starts a batch of memories.writing.bulk_actions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.writing import bulk_actions
 
-SHOWN = 20  # rows listed on the confirmation page
+SHOWN = 20  # maximum number of rows listed on the confirmation page
 
 Choices = Callable[[Caller], Sequence[tuple[str, str]]]
 Rows = QuerySet[Any]
@@ -30,18 +30,18 @@ def as_they_are(caller: Caller, rows: Sequence[Any]) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class AdminAct:
-    """An entry of the action menu: an act of memories.writing.bulk_actions, with texts for the confirmation page."""
+    """An entry of the action menu: the bulk action `name`, with the texts of its confirmation page."""
 
     name: str
     label: str
     description: str
     needs_reason: bool = False
-    reasons: Sequence[str] = ()  # suggestions; any other text is accepted as well
+    reasons: Sequence[str] = ()  # suggested reasons; users may enter any other text
     permissions: Sequence[str] = ()
-    choices: Choices | None = None  # options of the act, for example colleagues, personas or visibilities
+    choices: Choices | None = None  # options to choose from, for example colleagues or personas
     choice_label: str = ""
-    asks_text: bool = False  # the act needs a text instead of an option, and applies to a single row
-    preview: Callable[[Caller, Sequence[Any]], Sequence[Any]] = as_they_are  # a line about the effect on each row
+    asks_text: bool = False  # the action needs a text instead of an option, and only one row
+    preview: Callable[[Caller, Sequence[Any]], Sequence[Any]] = as_they_are  # a text for each row, about the effect
     narrow: Callable[[Caller, Rows], Rows] = lambda caller, rows: rows  # filters to rows that the caller may act on
 
     def as_action(self) -> Callable[..., HttpResponse | None]:
@@ -56,7 +56,7 @@ class AdminAct:
 def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: AdminAct) -> HttpResponse | None:
     """Show the confirmation page, or start the batch if the request confirms it.
 
-    The batch contains all selected rows, not only those that the page lists.
+    The page lists the first SHOWN rows. The batch contains every selected row that `narrow` keeps.
     """
     caller = caller_from_request(request, channel="admin")
     chosen_count = rows.count()
@@ -92,9 +92,9 @@ def _problem(request: HttpRequest, act: AdminAct, total: int) -> str:
     if act.needs_reason and not request.POST.get("reason", "").strip():
         return "The reason is missing: the author needs to know why."
     if (act.choices or act.asks_text) and not request.POST.get("choice", "").strip():
-        return f"{act.choice_label} is missing."
+        return f"Fill in the field “{act.choice_label}”."
     if act.asks_text and total > 1:
-        return "Choose a single row: a text is about one memory."
+        return "Choose a single row: the text replaces one memory."
     return ""
 
 

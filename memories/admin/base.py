@@ -24,10 +24,10 @@ class EstimatedPaginator(Paginator[Any]):
 
     @cached_property
     def count(self) -> int:
-        counted = capped_count(self.object_list)  # type: ignore[arg-type]  # the admin pages querysets
+        counted = capped_count(self.object_list)  # type: ignore[arg-type]  # the admin passes a queryset
         if counted <= MAX_COUNT:
             return counted
-        return max(counted, planned_rows(self.object_list))  # type: ignore[arg-type]  # the same
+        return max(counted, planned_rows(self.object_list))  # type: ignore[arg-type]  # the admin passes a queryset
 
 
 def planned_rows(rows: QuerySet[Any]) -> int:
@@ -37,14 +37,14 @@ def planned_rows(rows: QuerySet[Any]) -> int:
 
 
 class ReadOnlyAdmin(admin.ModelAdmin[Any]):
-    """Admin of rows that only services write. It can't add, edit or delete them."""
+    """Admin of rows that only services write. Users can't add, edit or delete rows here."""
 
     show_full_result_count = False
     show_facets = admin.ShowFacets.ALLOW
     list_per_page = 50
     paginator = EstimatedPaginator
     view_page = ""  # the page name under which users save views of the list
-    presets: tuple[tuple[str, str], ...] = ()  # frequently used filters: title and query string
+    presets: tuple[tuple[str, str], ...] = ()  # links to frequently used filters: title and query string
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -62,14 +62,14 @@ class ReadOnlyAdmin(admin.ModelAdmin[Any]):
 
 
 class AdminsOnly(ReadOnlyAdmin):
-    """Rows with information about the memories of all users."""
+    """Rows about the memories of all users. Only admins (superusers) may see them."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.is_superuser)
 
 
 class OperatorsOnly(ReadOnlyAdmin):
-    """Rows about the operation of the installation."""
+    """Rows about the operation of the installation. Only operators and admins may see them."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.is_authenticated and admin_caller(request).is_operator
@@ -79,10 +79,10 @@ class OperatorsOnly(ReadOnlyAdmin):
 
 
 class PickFilter(admin.SimpleListFilter):
-    """A filter whose value the user types and picks, because a list of all values would be too long."""
+    """A filter with a search field instead of a list of all values, which would be too long."""
 
     template = "admin/pick_filter.html"
-    kind = ""  # what the search field finds: entity, person or tag
+    kind = ""  # kind of the values that the search field finds: entity, person or tag
     column = ""
 
     def __init__(self, request: HttpRequest, params: dict[str, Any], *args: Any) -> None:

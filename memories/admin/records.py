@@ -21,7 +21,7 @@ from memories.identity.caller import Caller
 from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
 
 BATCHES_SHOWN = 10
-MAX_FACT = 200  # characters of a memory in a list
+MAX_FACT = 200  # maximum number of characters of a memory's text in a list
 
 
 def decidable(caller: Caller, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -50,7 +50,7 @@ RESTORE = AdminAct("restore", "Restore", "Archived and stale memories become act
 VERIFY = AdminAct(
     "verify",
     "Still true",
-    "Stale memories become active again; the history keeps who verified them.",
+    "Stale memories become active again. The history shows who verified them.",
     narrow=decidable,
 )
 CORRECT = AdminAct(
@@ -64,15 +64,15 @@ CORRECT = AdminAct(
 SHARE = AdminAct(
     "share",
     "Share",
-    "Changes who may read them.",
+    "Changes who may read the memories.",
     choices=lambda caller: list(Visibility.choices),
-    choice_label="Who may read them",
+    choice_label="Who may read the memories",
     narrow=owned,
 )
 REASSIGN = AdminAct(
     "reassign",
     "Move to another persona",
-    "Unless they are private, members of that persona can then read the memories, and its curators review them.",
+    "Members of that persona can then read the memories that are not private, and its curators can review them.",
     choices=persona_choices,
     choice_label="The persona",
     narrow=owned,
@@ -220,7 +220,7 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
 
 @admin.register(Correction)
 class CorrectionAdmin(MemoryRecordAdmin):
-    """Memories that superseded another one, with its text if the user may read it."""
+    """Memories that superseded another memory, with the text of that memory if the user may read it."""
 
     list_display = ["fact", "before", "kind", "author", "captured"]
     list_filter = ["status", "category", "persona", EntityFilter, AuthorFilter]
