@@ -19,7 +19,7 @@ from memories.database import locks
 from memories.outbox import delivery
 from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
 
-BATCH = 50  # records that are marked as started together, before their requests are sent
+BATCH = 50  # maximum number of records that are marked as started together, before their requests are sent
 ERRORS_SHOWN = 5
 
 
@@ -37,7 +37,7 @@ class ActionResult:
 def is_interrupted(action: Action) -> bool:
     """Return whether the action was started but is neither finished nor running.
 
-    Its process was killed, or its client disconnected.
+    This happens, for example, if its process is killed or its client disconnects.
     """
     return action.state == ActionState.RUNNING and not locks.is_locked("action", action.pk)
 
@@ -72,7 +72,7 @@ def deliver(action: Action, upstream: Upstream, session: Session | None, *, retr
 
 @dataclass(frozen=True)
 class RecordChange:
-    """The update or deletion of one upstream record; implements memories.outbox.delivery.Delivery."""
+    """The change that an action makes to each of its records. Implements memories.outbox.delivery.Delivery."""
 
     action: Action
     upstream: Upstream
@@ -85,7 +85,7 @@ class RecordChange:
     def check_remote(self, item: ActionItem, was_begun: bool) -> tuple[RemoteState, str]:
         current = self.upstream.read(item.record_id)
         if self._is_done(current):
-            # An item that was never sent is sent nevertheless, so that the response confirms its outcome.
+            # A request that was never sent is sent nevertheless, so that its response confirms the outcome.
             return (RemoteState.AS_ASKED if was_begun else RemoteState.AS_BEFORE), ""
         if current is None:
             return RemoteState.OTHERWISE, "no longer exists"
@@ -107,7 +107,7 @@ class RecordChange:
         if not isinstance(error, UpstreamFailed):
             return Result(DeliveryStatus.UNKNOWN, f"{type(error).__name__}: {error}")
         status_code = error.status_code or None
-        if stage != Phase.SENDING:  # nothing was sent this time, but an earlier request may have had an effect
+        if stage != Phase.SENDING:  # nothing was sent this time, but LOOKING_AGAIN follows an earlier attempt
             return Result(
                 DeliveryStatus.UNKNOWN if stage == Phase.LOOKING_AGAIN else DeliveryStatus.FAILED,
                 error.message,
@@ -119,7 +119,7 @@ class RecordChange:
         return Result(DeliveryStatus.UNKNOWN if no_response else DeliveryStatus.FAILED, error.message, status_code)
 
     def note(self, item: ActionItem, result: Result) -> None:
-        """Save the outcome, and update the ingested copy to match a changed record."""
+        """Save the outcome. If the change succeeded and the session still exists, change the ingested copy, too."""
         item.outcome, item.status_code, item.error = NAMES[result.fate], result.status_code, result.error[:2_000]
         with transaction.atomic():
             ActionItem.objects.filter(pk=item.pk).update(
@@ -137,9 +137,9 @@ class RecordChange:
 
 
 def _differing(item: ActionItem, current: Mapping[str, Any]) -> list[str]:
-    """Return the fields whose value differs from the snapshot.
+    """Return the names of fields that are in both the snapshot and `current`, with different values.
 
-    Fields that exist only in the snapshot are not compared: the ingest added them or flattened them.
+    Fields in only one of them are not compared, because the ingest may add, flatten and leave out fields.
     """
     clean = {str(name): records.clean(value) for name, value in current.items()}
     return [name for name, value in item.before.items() if name in clean and clean[name] != value]

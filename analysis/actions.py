@@ -1,8 +1,9 @@
 """Bulk updates and deletions of upstream records: dry run, confirmation, execution and resumption.
 
-Each record is marked as started before its request is sent. When an interrupted action is resumed, its started records
-are read from the upstream. A record with the requested values counts as done. If it is unchanged, the request is sent
-again. Otherwise its outcome stays unknown, and a person has to check it.
+Each record is marked as started before its request is sent. When an interrupted action is resumed, the records that are
+marked as started are read from the upstream. A record counts as done if it has the requested values or, for a deletion,
+no longer exists. If the record is unchanged, the request is sent again. Otherwise the record's outcome is unknown, and
+a person has to check it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Preview:
     sample_data: list[dict[str, Any]]
     earliest: Any
     latest: Any
-    confirm: str  # the token that confirms these records
+    confirm: str  # the token that confirms the change of these records; "" if there are none
     without_id: int = 0
     interrupted: list[Action] = field(default_factory=list)
     uncastable: dict[str, int] = field(default_factory=dict)
@@ -64,7 +65,11 @@ class Request:
 
 
 def dry_run(operation: RunAction, *, caller: Caller) -> Preview:
-    """Return the matching records, the age of their copies, and interrupted actions, without calling the upstream."""
+    """Return what an action would change, without calling the upstream.
+
+    The preview holds the number and samples of the matching records, the times of the oldest and the newest ingested
+    copy, a confirmation token, and the caller's interrupted actions on the model.
+    """
     request = _checked(caller, operation)
     base, params = request.scope.sql()
     ((matched, without_id, earliest, latest),) = run(
@@ -89,10 +94,11 @@ def dry_run(operation: RunAction, *, caller: Caller) -> Preview:
 
 
 def act(operation: RunAction, *, caller: Caller) -> ActionResult:
-    """Change every matching record upstream.
+    """Update or delete, upstream, every matching record that has an id.
 
-    Raises Conflict if the matching records have changed since the dry run, and if an earlier action was interrupted
-    that the dry run did not report: starting over would repeat its requests.
+    Raises Invalid if the confirmation token is not valid, or is missing although it is required. Raises Conflict if
+    the request, the matching ids or the interrupted actions differ from those of the dry run. Without a token, raises
+    Conflict if an earlier action was interrupted, because starting over would repeat its requests.
     """
     as_user = sessions.acting_for(caller, operation.user_id)
     request = _checked(caller, operation)
@@ -119,7 +125,10 @@ def act(operation: RunAction, *, caller: Caller) -> ActionResult:
 
 
 def resume(*, caller: Caller, action_id: UUID | str) -> ActionResult:
-    """Resume an interrupted action, or retry its failed records. Records that succeeded are not sent again."""
+    """Continue an action that was interrupted, or that left records with a failed or unknown outcome.
+
+    Requests of records that succeeded or drifted are not sent again.
+    """
     action = _unfinished(caller, action_id)
     model = _writable(caller, action.model)
     session = Session.objects.filter(owner=action.owner, analysis_id=action.analysis_id).first()
@@ -135,16 +144,17 @@ def interrupted(caller: Caller, session: Session, model: str) -> list[Action]:
 
 
 def resume_later(*, caller: Caller, action_id: UUID | str) -> Action:
-    """Queue the action for a worker, which resumes it with the permissions that its owner has by then."""
+    """Queue the action for a worker, which resumes it with the permissions that its owner has at that time."""
     action = _unfinished(caller, action_id)
     transaction.on_commit(partial(async_task, "analysis.tasks.resume", action.pk.hex))
     return action
 
 
 def _unfinished(caller: Caller, action_id: UUID | str) -> Action:
-    """Return the caller's own action, if it isn't done.
+    """Return the caller's own action.
 
-    Raises Forbidden if it acts for another user and the caller may not do so.
+    Raises NotFound if the caller owns no such action, Conflict if the action is done, and Forbidden if it acts for
+    another user and the caller may not act for other users.
     """
     action = get_action(caller, action_id)
     if action.owner != caller.email:
@@ -182,7 +192,9 @@ def _checked(caller: Caller, operation: RunAction) -> Request:
     models = sessions.names_of_models(session)
     if model.name not in models:
         raise NotFound(
-            f"no {operation.model} records here: run analysis_ingest first", field="model", allowed=", ".join(models)
+            f"this analysis has no {operation.model} records: run analysis_ingest first",
+            field="model",
+            allowed=", ".join(models),
         )
     return Request(
         session,
@@ -231,7 +243,7 @@ def _ids(request: Request) -> list[str]:
 
 
 def _digest(caller: Caller, request: Request, ids: Sequence[str]) -> dict[str, Any]:
-    """Return what a confirmation token confirms: the request, its records, and the interrupted actions."""
+    """Return what a confirmation token holds: a digest of the request, its record ids and interrupted actions."""
     unfinished = [action.pk.hex for action in interrupted(caller, request.session, request.model.name)]
     text = json.dumps([request.kind, request.attributes, request.where, list(ids), unfinished], sort_keys=True)
     return {
@@ -256,12 +268,16 @@ def _require_confirmed(caller: Caller, request: Request, ids: Sequence[str], con
         ) from None
     if confirmed != _digest(caller, request, ids):
         raise Conflict(
-            "belongs to another dry run: the request or its records have changed; repeat the dry run", field="confirm"
+            "belongs to another dry run: the request, its records or the interrupted actions differ; do a new dry run",
+            field="confirm",
         )
 
 
 def _plan(action: Action, request: Request, ids: Sequence[str]) -> None:
-    """Save an item with a snapshot of each record. When the action is resumed, records are compared with it."""
+    """Save an item for each record, with a snapshot of its ingested copy.
+
+    Revalidation and resumption compare the upstream's record with the snapshot.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO analysis_action_items (action_id, record_id, before, outcome, error) "

@@ -23,7 +23,7 @@ from memories.contract.errors import Invalid, NotFound
 from memories.database import connections
 from memories.identity.caller import Caller
 
-MAX_SUMMARIZED = 500  # rows in the summary of a batch
+MAX_SUMMARIZED = 500  # maximum number of child records in the summary of a batch of parents
 
 
 @dataclass
@@ -40,7 +40,7 @@ class ChildIngestResult:
 
 
 def ingest(operation: IngestChildren, *, caller: Caller) -> ChildIngestResult:
-    """Copy the children of the given parents, or of all ingested parents.
+    """Copy the children of the given parents into the caller's session. If none are given, use all ingested parents.
 
     A parent whose request fails is reported in `failed`; the children of the other parents are kept.
     """
@@ -120,7 +120,7 @@ def _ingest_batch(
             )
             fetched += prepared[: MAX_SUMMARIZED - len(fetched)]
             if capped:
-                result.notes.append(f"{parent} has more than {MAX_PAGES} pages of children: the rest was skipped")
+                result.notes.append(f"{parent}: only the first {MAX_PAGES} pages of its children were stored")
             result.completed += 1
             message = f"Fetched nested resources for {result.completed}/{result.parents} parents"
             progress.tell(result.completed, result.parents, message)
@@ -133,7 +133,10 @@ def _ingest_batch(
 
 
 def _children(upstream: Upstream, parent: str, path: str) -> tuple[list[Row], bool]:
-    """Return all children of one parent, and whether MAX_PAGES cut them off. Runs in a thread without the database."""
+    """Return the children of one parent, and whether there may be more than MAX_PAGES pages of them.
+
+    Runs in a thread that must not use the database.
+    """
     rows: list[Row] = []
     cursor, seen_ids = "", set[str]()
     for number in range(1, MAX_PAGES + 1):

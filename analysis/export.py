@@ -1,4 +1,4 @@
-"""Export of records as CSV or JSON lines, through a signed URL that only its owner can open."""
+"""Export of records as CSV or JSON lines, through a signed URL that only the user who requested it can open."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ KEYS = "SELECT DISTINCT key FROM (SELECT data {scope}) AS rows, jsonb_object_key
 
 @dataclass(frozen=True)
 class Export:
-    scope: Scope  # limited to a session of the caller
+    scope: Scope  # records of one of the caller's sessions
     format: str
     fields: list[str]
     total: int
 
 
 def prepare(operation: operations.Export, *, caller: Caller) -> tuple[Export, str]:
-    """Return the export and its token, which only the caller can use, for an hour."""
+    """Return the export and its token. Only the caller can use the token, for VALID_S seconds."""
     session = sessions.get_session(caller, operation.analysis_id)
     selection = scope(session, operation.model, operation.where)
     names = [field_name(name, "fields") for name in operation.fields]
@@ -54,7 +54,10 @@ def prepare(operation: operations.Export, *, caller: Caller) -> tuple[Export, st
 
 
 def open_export(caller: Caller, token: str) -> Export:
-    """Return the export of a token. Raises NotFound unless its session exists and belongs to the caller."""
+    """Return the export that a token describes, without its total.
+
+    Raises Invalid if the token is not valid or has expired, and NotFound if the caller has no such session.
+    """
     try:
         payload = signing.loads(token, salt=SALT, max_age=VALID_S)
     except signing.BadSignature:

@@ -46,7 +46,7 @@ class SearchResult:
 
 
 def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
-    """Store all findings or none. Return them, and a note if their vectors can't be computed yet."""
+    """Store all findings or none. Return them with a note, which is "" unless their vectors can't be computed yet."""
     session = sessions.begin(caller, operation.analysis_id)
     expires_at = None if operation.persistent else timezone.now() + sessions.FINDING_TTL
     rows = [
@@ -59,7 +59,7 @@ def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], s
 
 
 def save_page_summary(session: Session, model: str, page_key: str, summary: Summary) -> None:
-    """Store a page's summary, replacing an earlier one of the same page. It expires with the page's records."""
+    """Store a page's summary, or replace its earlier summary. Like the records, it expires after record_ttl()."""
     text = summary.text[:MAX_FINDING]
     fields = {
         "model": model,
@@ -75,12 +75,12 @@ def save_page_summary(session: Session, model: str, page_key: str, summary: Summ
 
 
 def index(rows: Sequence[Finding]) -> str:
-    """Compute the rows' vectors. If the embedder is unavailable, queue jobs for later and return a note."""
+    """Compute the rows' vectors. If the embedder is unavailable, queue jobs for later. Return a note on that, or ""."""
     try:
         indexing.index("finding", {row.pk: row.finding for row in rows})
     except embedding.EmbedderUnavailable as error:
         indexing.enqueue("finding", [row.pk for row in rows], Trigger.WRITE)
-        return f"stored; {error}; until its vector is computed, it is only found by its words"
+        return f"stored; {error}; searches by meaning don't find the findings until their vectors are computed"
     return ""
 
 
@@ -103,7 +103,8 @@ def search(
     """Return at most `top_k` findings, those closest in meaning to the query first.
 
     A finding matches if the cosine similarity of a passage is at least `threshold`, or if its text or category contains
-    a word of the query. If the embedder is unavailable, only words are matched, and the result is marked as degraded.
+    a word of the query. A finding whose vectors are not computed yet doesn't match. If the embedder is unavailable,
+    findings are matched by words only, even without vectors, and the result is marked as degraded.
     """
     query, top_k = validate(FindingText, query, "query"), validate(TopK, top_k, "top_k")
     category, model = validate(FindingCategory, category, "category"), validate(FindingCategory, model, "model")

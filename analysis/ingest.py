@@ -1,6 +1,7 @@
 """Download of records into a session, page by page.
 
-Each page is saved completely or not at all. Pages are requested in parallel once their number is known.
+Each page is saved completely or not at all. Once the total number of pages is known, pages that have
+numbers are requested in parallel.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ from memories.contract.errors import Invalid
 from memories.database import connections
 from memories.identity.caller import Caller
 
-ANALYZE_FROM = 500  # records; after an ingest of this size, the table's statistics are updated for the query planner
-MAX_PAGES = 50  # in one call; a call with resume continues after them
+ANALYZE_FROM = 500  # minimum number of records in an ingest after which the query planner's statistics are updated
+MAX_PAGES = 50  # maximum number of pages that one call fetches; a call with resume fetches the next ones
 
 
 @dataclass
 class IngestResult:
-    """The result of one call."""
+    """The result of one call of `ingest`."""
 
     analysis_id: str
     model: str
     records: int = 0
-    pages: int = 0  # fetched by this call
+    pages: int = 0  # number of pages that this call fetched
     total_pages: int | None = None
-    page: int = 0  # its number, if a single page was requested
-    fields: int = 0
-    capped: bool = False  # more pages remain, and resume fetches them
+    page: int = 0  # number of the page that was requested; 0 if all pages were requested
+    fields: int = 0  # number of requested fields; 0 for all fields
+    capped: bool = False  # pages may remain, which a call with resume fetches
     resumed_from: int = 0
     error: str = ""
     notes: list[str] = field(default_factory=list)
@@ -55,7 +56,8 @@ class IngestResult:
 def ingest(operation: IngestRecords, *, caller: Caller) -> IngestResult:
     """Copy one page, or all pages up to MAX_PAGES, into the caller's session.
 
-    If a page fails, the pages before it are kept, and resume continues from there.
+    If a later page fails, the pages before it are kept, and a call with resume continues after them. If the first page
+    of the call fails, raises UpstreamFailed.
     """
     as_user = sessions.acting_for(caller, operation.user_id)
     model = sources.get_source_model(caller, operation.model)
@@ -106,13 +108,16 @@ class Download:
 
     @contextmanager
     def saved_progress(self, resume: bool) -> Iterator[None]:
-        """Prepare the Ingest row, and save its final state after the block, even if the block fails."""
-        # The records of a download that started before record_ttl() may have expired, so it starts over.
+        """Prepare the Ingest row, and save its final state after the block, even if the block fails.
+
+        An UpstreamFailed is recorded, and raised again only if the block saved no page.
+        """
+        # If a download started longer ago than record_ttl(), its records may have expired, so it starts over.
         if not resume or self.ingest.started_at < timezone.now() - sessions.record_ttl():
             self.ingest.pages_done, self.ingest.next_cursor, self.ingest.total_pages = [], "", None
             self.ingest.started_at = timezone.now()
         elif self.ingest.pages_done:
-            if self.ingest.state == IngestState.COMPLETE:  # records may have been added, so read its last page again
+            if self.ingest.state == IngestState.COMPLETE:  # records may have been added, so read the last page again
                 self.ingest.pages_done = self.ingest.pages_done[:-1]
             self.result.resumed_from = self._first_missing()
         self.ingest.state, self.ingest.error = IngestState.PARTIAL, ""
@@ -132,7 +137,7 @@ class Download:
     def fetch_all(self) -> None:
         """Fetch and save the missing pages, up to MAX_PAGES.
 
-        If a response gives the total number of pages, and pages have numbers, the rest is fetched in parallel.
+        If a response gives the total number of pages, and pages have numbers, the other pages are fetched in parallel.
         """
         number, cursor = self._first_missing(), self.ingest.next_cursor
         page = self._fetch(number, cursor)
@@ -147,7 +152,7 @@ class Download:
             number, cursor = number + 1, _next_page_request(page)
             page = self._fetch(number, cursor)
             self.save_page(number, page)
-        self.ingest.next_cursor = cursor  # of the last page, because a later resume reads it again
+        self.ingest.next_cursor = cursor  # the last page's own cursor, because a later resume reads the page again
 
     def _fetch_remaining(self, total: int) -> None:
         missing = [number for number in range(1, total + 1) if number not in set(self.ingest.pages_done)]
@@ -158,7 +163,7 @@ class Download:
             self._cap()
 
     def _fetch_each(self, numbers: Sequence[int]) -> Iterator[tuple[int, PageOf]]:
-        """Yield the pages in order, requesting a few ahead.
+        """Yield the pages in order. A few pages are requested ahead if the upstream allows concurrent requests.
 
         If the caller stops iterating, requests that haven't started are canceled.
         """
@@ -187,8 +192,8 @@ class Download:
     def save_page(self, number: int, page: PageOf, *, counts: bool = True) -> None:
         """Save the rows and mark the page as done, in one transaction. Then save its summary and report progress.
 
-        With `counts=False` the page is not marked as done: a page requested by its number must not affect where a
-        later resume continues.
+        An empty page is not marked as done. `counts=False` is for a page that the caller requested by its number. Such
+        a page is not marked as done either, because it must not affect where a later resume continues.
         """
         resource = self.model.resource
         rows = [records.clean(row) for row in page.rows]
@@ -218,9 +223,9 @@ class Download:
     def _is_last(self, number: int, page: PageOf) -> bool:
         """Return whether the download ends with this page.
 
-        If the response has no cursor, link or total, an empty or repeated page ends the download. A short page doesn't,
-        because the server may use a smaller page size than requested. Only if the records have no ids, so that
-        repetition can't be noticed, a short page is the last.
+        An empty page ends it. Otherwise, the response's cursor, link or total number of pages decides. If the response
+        has none of them, a page without new ids ends the download. A short page doesn't, because the server may use a
+        smaller page size than requested. Only if the records have no ids, a short page ends the download.
         """
         if not page.rows:
             return True
@@ -236,7 +241,7 @@ class Download:
         return repeated or (ids == {""} and len(page.rows) < self.per_page)
 
     def _has_page_numbers(self, page: PageOf) -> bool:
-        """Return whether pages can be requested by number. Otherwise, the links are followed one after another."""
+        """Return whether pages can be requested by number. If not, each page gives the cursor or link of the next."""
         parameters = parse_qs(urlsplit(page.next or "").query)
         return not page.cursor and (not page.next or self.model.resource.page_param in parameters)
 
@@ -247,7 +252,7 @@ class Download:
     def _cap(self) -> None:
         self.result.capped = True
         remaining = self.ingest.total_pages and self.ingest.total_pages - len(self.ingest.pages_done)
-        hint = f"{remaining} more pages" if remaining else "there may be more"
+        hint = f"{remaining} more pages" if remaining else "there may be more pages"
         self.result.notes.append(f"{hint}: call again with resume to continue")
 
     def _save(self) -> None:

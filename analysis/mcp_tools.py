@@ -150,7 +150,7 @@ def _previewed(preview: actions.Preview) -> PreviewResponse:
         response["ingestedAtRange"] = {"earliest": preview.earliest.isoformat(), "latest": preview.latest.isoformat()}
     if preview.uncastable:
         response["uncastable"] = preview.uncastable
-    notes = [f"{preview.without_id} more records match, but have no id to act on"] if preview.without_id else []
+    notes = [f"{preview.without_id} more records match, but lack an id and are skipped"] if preview.without_id else []
     if preview.interrupted:
         response["interrupted"] = [action.pk.hex for action in preview.interrupted]
         notes.append(rendering.BROKE_OFF.format(action=preview.interrupted[0]))

@@ -1,4 +1,4 @@
-"""Deletion of copies of memories in analyses, when the memory is erased or the copy's owner may no longer read it."""
+"""Deletion of copies of memories in analyses, when a memory is erased or the copy's owner may no longer read it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from memories.models import MemoryRecord
 
 
 def erase_copies(record_id: UUID, texts: Sequence[str]) -> None:
-    """Delete all copies of a memory, the summaries made from it, and any record or finding that contains its texts."""
+    """Delete all copies of a memory, and every record and finding that contains one of `texts`.
+
+    The page summaries of memories in the sessions with a copy are deleted, too.
+    """
     _drop(IngestedRecord.objects.filter(model=MODEL, record_id=record_id.hex))
     for text in texts:
         IngestedRecord.objects.annotate(plain=Cast("data", TextField())).filter(plain__contains=_as_json(text)).delete()
@@ -28,7 +31,7 @@ def erase_copies(record_id: UUID, texts: Sequence[str]) -> None:
 
 
 def drop_unreadable_copies(record_ids: Sequence[UUID]) -> None:
-    """Delete the copies of these memories that belong to users who may no longer read them."""
+    """Delete copies of these memories from the sessions of users who may no longer read the memories."""
     copies = IngestedRecord.objects.filter(model=MODEL, record_id__in=[pk.hex for pk in record_ids])
     for owner in copies.order_by().values_list("session__owner", flat=True).distinct():
         readable = _readable_by(owner, record_ids)
@@ -59,10 +62,10 @@ def _readable_by(email: str, record_ids: Sequence[UUID]) -> set[UUID]:
 def _drop(copies: QuerySet[Any]) -> None:
     rows = IngestedRecord.objects.filter(pk__in=copies.values("pk"))
     sessions = list(Session.objects.filter(records__in=rows).distinct())
-    # Page summaries may contain values of the rows. A new ingest recreates both.
+    # Page summaries may contain values of the rows. A new ingest recreates the summaries.
     Finding.objects.filter(session__in=sessions, model=MODEL).exclude(page_key="").delete()
     rows.delete()
 
 
 def _as_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]  # as in a jsonb value that is cast to text
+    return json.dumps(text, ensure_ascii=False)[1:-1]  # the form of the text in a jsonb value that is cast to text

@@ -40,11 +40,11 @@ Model = Annotated[str, Field(description="Needed when the analysis holds several
 
 def _fits(seed: int) -> int:
     if not -(2**63) <= seed < 2**63:
-        raise validation_error("is too large", "a 64-bit whole number")
+        raise validation_error("is out of range", "a 64-bit whole number")
     return seed
 
 
-PageSize = Annotated[int, Field(json_schema_extra={"minimum": 1})]  # the model declares the maximum
+PageSize = Annotated[int, Field(json_schema_extra={"minimum": 1})]  # the maximum is the model's per_page_max
 FindingText = Annotated[str, Text(1, MAX_FINDING)]
 FindingCategory = Annotated[str, Text(0, MAX_CATEGORY)]
 TopK = Annotated[int, Field(ge=1, le=200)]
@@ -144,7 +144,7 @@ class Filter(Operation):
 
     analysis_id: AnalysisId
     model: Model = ""
-    where: Conditions = Field(json_schema_extra={ALLOWED: "conditions; sample takes none"})
+    where: Conditions = Field(json_schema_extra={ALLOWED: "conditions; mode sample works without them"})
     limit: RowLimit = 20
     sort: str = Field("", description="A field; -field descends.")
     fields: Names = Field([], description="Only these fields.")

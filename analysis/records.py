@@ -1,4 +1,4 @@
-"""Bulk storage of ingested records, after cleaning and flattening their values."""
+"""Cleaning, flattening and bulk storage of ingested records."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from analysis.sources.declaration import Resource
 from memories.contract.errors import Invalid
 
 Row = dict[str, Any]
-SKIPPED = ("resource_type",)  # fields of associations that are not copied
-# Ids that can't be a segment of a URL path. Records with such an id are stored, but never acted on.
+SKIPPED = ("resource_type",)  # fields of an association that `flattened` leaves out
+# Ids that can't be a segment of a URL path. Records with such an id are stored, but no action changes them.
 NO_SEGMENT = ("", ".", "..")
 PARENTS = "_parent_ids"
 
@@ -49,8 +49,8 @@ def store(
 ) -> int:
     """Insert or update the rows, and return the number of distinct records.
 
-    `origin` identifies the page. A row without an id gets one from the origin and its position, so that equal rows stay
-    separate records.
+    `origin` identifies the page. A row without an id gets an id that is derived from the origin and the row's position,
+    so that equal rows stay separate records.
     """
     ids, has_ids, texts = [], [], []
     for index, row in enumerate(rows):
@@ -68,7 +68,11 @@ def store(
 
 
 def clean(value: Any) -> Any:
-    """Return the value without what jsonb can't hold: NUL, unpaired surrogates, NaN and infinity."""
+    """Convert the value to one that jsonb can hold.
+
+    NUL characters and unpaired surrogates are replaced. NaN and infinity become None. Values of other types, such as
+    dates, become texts.
+    """
     if isinstance(value, str):
         return value if value.isascii() and "\x00" not in value else _storable(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -85,7 +89,7 @@ def _storable(text: str) -> str:
 
 
 def flattened(row: Row, resource: Resource) -> Row:
-    """Return the row with nested associations flattened: `author: {id, name}` becomes `author_id` and `author_name`."""
+    """Flatten objects of `belongs_to` associations: `author: {id, name}` becomes `author_id` and `author_name`."""
     flat = dict(row)
     for name, association in resource.associations.items():
         inner = flat.get(name)
@@ -99,8 +103,9 @@ def flattened(row: Row, resource: Resource) -> Row:
 
 
 def projected(row: Row, fields: Sequence[str], resource: Resource) -> Row:
-    """Return the requested fields, the record's id, and the ids of associations that a requested field belongs to.
+    """Return the row with the requested fields, or the whole row if `fields` is empty.
 
+    The record's id is always kept. A requested field of an association, such as `author_name`, also keeps `author_id`.
     The name of a declared association selects all of its fields.
     """
     if not fields:

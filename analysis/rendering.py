@@ -28,10 +28,10 @@ from memories.contract.tools import ToolResponse
 from memories.identity.caller import Caller
 
 FAILED_SHOWN = 50
-CONSUMED = {"consumed": True}  # tells the client that it may drop the data behind this response from the context
+CONSUMED = {"consumed": True}  # tells the client that it may drop this call from the context: the data are stored
 BROKE_OFF = (
     "an earlier {action.kind} was interrupted: resume it with action_id {action.pk.hex} instead of repeating it; "
-    "this confirm starts over and may repeat requests"
+    "the confirm token of this dry run starts over and may repeat requests"
 )
 TRANSIENT_FROM = 5  # a response with at least this many rows may be dropped from the context after use
 
@@ -62,7 +62,7 @@ def ingest_text(result: IngestResult) -> str:
     if result.resumed_from:
         lines.append(f"Resumed from page {result.resumed_from}.")
     if result.error:
-        lines.append(f"Stopped: {result.error}. Earlier records are kept; resume continues from there.")
+        lines.append(f"Stopped: {result.error}. Earlier records are kept; a call with resume continues after them.")
     lines += [f"{note[0].upper()}{note[1:]}." for note in result.notes]
     return "\n".join([*lines, f"Analysis: {result.analysis_id}", f"Model: {result.model}"])
 
@@ -101,12 +101,15 @@ def _transient(count: int, summary: str) -> Mapping[str, Any] | None:
 
 
 def _rows(response: RowsResponse, head: str, empty: str) -> ToolResponse[RowsResponse]:
-    """Render one line about the rows, and then those that fit the response budget as a JSON array."""
+    """Render the line `head`, and below it the rows that fit the response budget as a JSON array.
+
+    If there are no rows, the text is `empty`.
+    """
     rows, omitted = fit_items(response["rows"])
     response = {**response, "rows": rows}
     if omitted:
         response["omitted"] = omitted
-        head += f" {omitted} more did not fit: request fewer rows or fewer fields."
+        head += f" {omitted} more rows did not fit: request fewer rows or fewer fields."
     note = _uncastable_note(response["uncastable"])
     text = f"{head}{note}\n{json.dumps(rows, indent=2, ensure_ascii=False)}" if rows else f"{empty}{note}"
     return ToolResponse(response, text, _transient(len(rows), head + note))
@@ -116,7 +119,7 @@ def _uncastable_note(uncastable: Mapping[str, int] | None) -> str:
     if not uncastable:
         return ""
     counts = ", ".join(f"{count} in {name}" for name, count in uncastable.items())
-    return f" Values that could not be compared, and so did not match: {counts}."
+    return f" Values that are not valid numbers or dates, and were treated as missing: {counts}."
 
 
 def semantic_answer(session: Session, operation: SearchFindings) -> ToolResponse[SemanticResponse]:
@@ -150,7 +153,7 @@ def semantic_answer(session: Session, operation: SearchFindings) -> ToolResponse
     if result.degraded:
         response["degraded"], response["note"] = True, result.note
     if not shown_rows:
-        hint = f" (threshold {operation.threshold:g}: a lower one finds more)" if not result.degraded else ""
+        hint = f" (threshold {operation.threshold:g}: a lower threshold may find more)" if not result.degraded else ""
         return ToolResponse(
             response, f"No findings match the query{hint}." + (f" {result.note}" if result.note else "")
         )
@@ -267,10 +270,10 @@ def describe_answer(caller: Caller, session: Session, operation: Describe) -> To
     }
     lines = [f"# {scope.model}", f"Model: {scope.model} | Records: {summary.total}", ""]
     if summary.rows_read < summary.total:
-        lines.append(f"Types and examples are from the newest {summary.rows_read} records.\n")
+        lines.append(f"The table describes the newest {summary.rows_read} records.\n")
     if omitted := summary.more_fields + dropped:
         response["omitted"] = omitted
-        lines.append(f"{omitted} more fields did not fit. The fields that most records have are shown.\n")
+        lines.append(f"{omitted} more fields did not fit.\n")
     lines += ["| Field | Type | Missing | Values | Description |", "|---|---|---|---|---|"]
     lines += [_line(field) for field in response["fields"]]
     return ToolResponse(response, "\n".join([*lines, "", *_examples(session, scope.model, response["fields"])]))
@@ -329,7 +332,7 @@ def _examples(session: Session, model: str, fields: Sequence[Mapping[str, Any]])
 
 
 def _is_plain(field: Mapping[str, Any]) -> bool:
-    """Return whether the field has few, short texts, suitable for an exact match."""
+    """Return whether the field suits an exact match: it has texts, 2 to 20 values, and a short first example."""
     examples = field["examples"]
     is_text = "string" in field["types"] and FIELD.fullmatch(field["name"])
     return bool(is_text and 1 < field["distinct"] <= 20 and examples and len(examples[0]) < 60)

@@ -1,4 +1,4 @@
-"""Structured content of the analysis tools' responses."""
+"""Types of the structured content that the analysis and query tools return."""
 
 from __future__ import annotations
 

@@ -25,10 +25,13 @@ def record_ttl() -> timedelta:
 
 
 def acting_for(caller: Caller, user_id: str) -> str:
-    """Return the user id to impersonate upstream. Only tokens with the right `act_for_users` may name another user."""
+    """Return the id of the user to impersonate upstream, or "" for none.
+
+    Raises Forbidden if it names another user and the caller lacks the right `act_for_users`.
+    """
     user_id = user_id.strip()
     if user_id and user_id.lower() != caller.email and "act_for_users" not in caller.rights:
-        raise Forbidden("is not you: this connection can't act for others", field="user_id")
+        raise Forbidden("is not you: this connection can't act for other users", field="user_id")
     return user_id
 
 
@@ -66,7 +69,8 @@ def models_of(session: Session) -> dict[str, int]:
     return dict(rows.values_list("model").annotate(count=Count("pk")))
 
 
-# Loose index scan: jumps from one model to the next along the index, instead of reading all of their records.
+# Selects the names of a session's models, including models whose records have all expired. The loose index scan jumps
+# from one model to the next instead of reading all records.
 MODELS = """
     WITH RECURSIVE held AS (
         SELECT min(model) AS model FROM ingested_records WHERE session_id = %s
@@ -84,7 +88,7 @@ def names_of_models(session: Session) -> list[str]:
 
 
 def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
-    """Delete the session with its records and findings, and return how many of each were deleted.
+    """Delete the session, and return the numbers of records and of findings that were deleted with it.
 
     Actions are kept. If the caller has no such session, nothing is deleted.
     """
@@ -100,7 +104,10 @@ def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
 
 
 def delete_expired_sessions() -> int:
-    """Delete expired records and findings, and unused empty sessions. Return the number of deleted rows."""
+    """Delete expired records and findings, and empty sessions that were last used more than record_ttl() ago.
+
+    Return the number of deleted rows.
+    """
     now = timezone.now()
     count: int = IngestedRecord.objects.filter(expires_at__lte=now)._raw_delete("default")
     count += _drop(Finding.objects.filter(expires_at__lte=now))
@@ -109,7 +116,7 @@ def delete_expired_sessions() -> int:
 
 
 def count_contents(rows: Sequence[Session]) -> dict[int, dict[str, int]]:
-    """Return the number of unexpired records, and of findings, by session id."""
+    """Return, for each session id, the number of unexpired records and the number of all findings."""
     now = timezone.now()
     keys = [session.pk for session in rows]
     records = IngestedRecord.objects.filter(session__in=keys, expires_at__gt=now).order_by().values_list("session")
@@ -134,4 +141,4 @@ def by_key(caller: Caller, key: int) -> Session | None:
 
 
 def _drop(findings: QuerySet[Finding]) -> int:
-    return int(findings.delete()[1].get(Finding._meta.label, 0))  # without the passages deleted with them
+    return int(findings.delete()[1].get(Finding._meta.label, 0))  # without passages

@@ -1,4 +1,4 @@
-"""Extension points of the knowledge app; see memories/extensions.py for how apps register."""
+"""Extension points of the knowledge app. memories/extensions.py explains how an app registers its extension."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ class Origin:
 
 
 class KnowledgeExtension:
-    """Hooks that another app implements. They run inside the transaction of the change."""
+    """Base class of extensions: an app overrides the hooks that it needs.
+
+    The hooks about reviews run inside the transaction of the review step.
+    """
 
     def observation(self, caller: Caller, number: int) -> Origin | None:
-        """Return the observation with this number in the caller's graph, or None."""
+        """Return the content of the observation with this number in the caller's graph, or None if there is none."""
         return None
 
     def insight_reviewed(self, kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
-        """Called after an insight was decided on, questioned, applied or rolled back.
+        """Called after each step in the review of an insight except undo, and after it is applied or rolled back.
 
-        `kind` is a DecisionKind, APPLIED or ROLLED_BACK. `people` are the addresses of the people concerned, without
-        `by`.
+        `kind` is a DecisionKind, or APPLIED or ROLLED_BACK of review/events.py. `by` is the e-mail address of the
+        person who acted, and `people` are the e-mail addresses of the other people concerned.
         """
 
     def approval_overturned(self, insight: Insight, decision: Decision) -> None:

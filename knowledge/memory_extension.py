@@ -1,4 +1,4 @@
-"""Hooks of the knowledge app in the memories app: review, baselines, lineage, attached memories."""
+"""The knowledge app's extension of the memories app: review, baselines, erasure, lineage, attached memories."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         if insight is not None and insight.changeset_id:
             changeset = insight.changeset_id.hex
             raise Conflict(
-                f"was applied to the catalog by changeset {changeset}: a curator must roll that back first", field="id"
+                f"belongs to changeset {changeset}: a curator must roll that changeset back first", field="id"
             )
 
     def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
@@ -67,7 +67,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         redaction.redact(record_id, texts)
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
-        # Decisions and changesets stay, because others rely on them.
+        # These rows stay, under a pseudonym, because other people rely on them.
         columns = [
             (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),
             (Changeset, "applied_by"), (Changeset, "rolled_back_by"),

@@ -16,7 +16,7 @@ from knowledge.changesets.planning import Planned
 from knowledge.models import Change, Changeset, Insight
 from memories.operations import EDITED_BY
 
-SUMMARY_SHOWN = 300  # characters of a description in a list
+SUMMARY_SHOWN = 300  # maximum number of characters of a description in search results
 
 
 class InsightResponse(TypedDict, total=False):
@@ -113,7 +113,10 @@ def insight_response(insight: Insight) -> InsightResponse:
 
 
 def planned_response(planned: Planned, entities: Mapping[str, EntityView] | None = None) -> ChangeResponse:
-    """Return a planned write. If only ingestion wrote a description, that is the value before."""
+    """Return the response for a planned write.
+
+    If it sets a description that nobody has edited yet, `before` is the ingested description from `entities`.
+    """
     write = planned.step.write
     before = planned.before
     ingested = ingested_description((entities or {}).get(write.urn), write.path) if before is ABSENT else ABSENT
@@ -171,9 +174,9 @@ def changeset_response(changeset: Changeset, changes: list[Change] | None = None
 
 
 def summary_response(summary: EntitySummary) -> dict[str, Any]:
-    """Return a catalog entity as a search result, without empty and default values.
+    """Return a catalog entity as a search result, without values that are empty or false.
 
-    The passage that matched replaces the description, unless the beginning of the description contains it.
+    The passage that matched the query replaces the description, unless the beginning of the description contains it.
     """
     description = summary.description[:SUMMARY_SHOWN]
     passage = "" if summary.passage in description else summary.passage

@@ -12,7 +12,10 @@ def take_baselines(record_id: str) -> int:
 
 
 def check_freshness() -> str:
-    """Compare memories with the catalog. Return a summary for the operator, with the reason if it was incomplete."""
+    """Compare memories with the catalog, and return a summary for the operator.
+
+    If the comparison was incomplete or used a copy of the catalog, the summary says why.
+    """
     report = comparison.check_all_entities(settings.STALENESS_BATCH)
     comparison.report(report.note)
     summary = f"{report.checked} checked, {report.stale} stale, {report.to_verify} to verify"

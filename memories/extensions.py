@@ -1,8 +1,8 @@
 """Extension points of the memories app.
 
-An app that adds to memories subclasses MemoryExtension in its `memory_extension.py`, overrides the hooks it needs and
-registers the class in `AppConfig.ready`. Any number of apps may do so. Unless its docstring says otherwise, a hook runs
-inside the transaction of the change.
+An app that extends the memories app subclasses MemoryExtension in its `memory_extension.py`, overrides the hooks it
+needs and registers the class in `AppConfig.ready`. Any number of apps may do so. Hooks for changes run inside the
+transaction of the change. Hooks for recall and tool calls run outside of a transaction.
 """
 
 from __future__ import annotations
@@ -23,57 +23,63 @@ from memories.models import MemoryRecord
 
 @dataclass(frozen=True)
 class PersonalDataColumn:
-    """A column that names a person. If the person's data is wiped, the rows are deleted."""
+    """A column that names a person. When the person's data are wiped, the rows with this name are deleted."""
 
     model: type[Model]
     column: str
-    stays: bool = False  # keep the rows, because others rely on them, and replace the name with a pseudonym
+    stays: bool = False  # if true, the rows are kept and a pseudonym replaces the name
 
 
 class MemoryExtension:
-    # -- review: a check refuses the change by raising a DomainError -------------------------------------
+    # -- review: a check raises a DomainError to refuse the change ---------------------------------------
 
     def check_share(self, record: MemoryRecord) -> None:
-        """Called before the visibility of a memory changes."""
+        """Called before a memory is shared or moved to another persona. Admins may move memories without this check.
+
+        If it raises for a note, the note is not pruned.
+        """
 
     def check_restore(self, record: MemoryRecord) -> None:
-        """Called before an archived memory becomes active again."""
+        """Called before an archived or stale memory is restored."""
 
     def check_erase(self, record: MemoryRecord) -> None:
-        """Called before a memory is erased permanently."""
+        """Called before a memory is erased permanently. If it raises for a note, the note is not pruned."""
 
     def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
-        """Store the edit for later approval and return a message about it, or return "" to let it happen now."""
+        """Store an edit that needs approval and return a message about this, or return "" to allow the edit now."""
         return ""
 
     def defer_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
-        """Return why a correction has to wait as a proposal, or "" to let it supersede the memory now."""
+        """Return why a correction has to wait for approval, or "" to allow the correction now."""
         return ""
 
     # -- life cycle of a memory --------------------------------------------------------------------------
 
     def record_saved(self, record: MemoryRecord, *, created: bool) -> None:
-        """Called after a memory is created, edited, restored or verified."""
+        """Called after a memory was created, restored, verified, enriched, or edited in text, entities or columns."""
 
     def correction_proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
         """Called after a correction of `replaces` was stored as the proposal `record`."""
 
     def record_superseded(self, record: MemoryRecord) -> None:
-        """Called after a correction took the memory's place."""
+        """Called after a correction of the memory was stored, before the memory's status changes."""
 
     def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
-        """Called after a memory was marked stale by `caller`."""
+        """Called after a memory became stale through a change by `caller`."""
 
     # -- copies of memories ------------------------------------------------------------------------------
 
     def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
-        """Delete the app's copies of an erased memory, and quotations of its texts."""
+        """Delete or clear the app's copies of an erased memory, and quotations of its texts."""
 
     def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
-        """Drop copies from readers who may no longer read these memories."""
+        """Delete copies of these memories that belong to users who may no longer read the memories."""
 
     def catalog_changed(self, urns: Sequence[str], names: Sequence[str]) -> None:
-        """Called after aspects of these entities changed in the catalog; `names` are their qualified names."""
+        """Called after aspects of these entities changed in the catalog.
+
+        `names` are the qualified names of the entities, without short names, which are ordinary words.
+        """
 
     # -- personal data -----------------------------------------------------------------------------------
 
@@ -82,17 +88,17 @@ class MemoryExtension:
         return ()
 
     def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
-        """Remove personal data that `personal_data` does not list. Return the number of emptied rows by table."""
+        """Remove personal data that `personal_data` does not list. Return the number of changed rows by kind of row."""
         return {}
 
     # -- recall ------------------------------------------------------------------------------------------
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
-        """Return the distance of each nearby entity in steps, by URN, and a note if the result is degraded."""
+        """Return nearby entities, as URN → distance in steps, and a note if the result is degraded, otherwise ""."""
         return {}, ""
 
     def verification_hints(self, record_ids: Sequence[UUID]) -> Mapping[UUID, str]:
-        """Return, by record id, why a recalled memory should be verified. Runs outside of a transaction."""
+        """Return, by record id, why a recalled memory should be verified."""
         return {}
 
     def entities_in(self, text: str) -> Sequence[str]:
@@ -100,10 +106,10 @@ class MemoryExtension:
         return ()
 
     def rebuild_search(self) -> str:
-        """Rebuild the derived data of the app's own search. Return a line for the operator, or ""."""
+        """Rebuild the derived data of the app's own search, outside of a transaction. Return a line to print, or ""."""
         return ""
 
-    # -- tool calls, on every channel of agents; outside of a transaction --------------------------------
+    # -- MCP tool calls ----------------------------------------------------------------------------------
 
     def after_call(self, caller: Caller, call: Call) -> Iterable[ContextBlock]:
         """Return context to attach to the response of a successful tool call."""
@@ -117,7 +123,7 @@ _extensions: dict[str, MemoryExtension] = {}
 
 
 def register(path: str) -> None:
-    """Import and register the extension class with this dotted path; registering it again replaces it."""
+    """Import the extension class with this dotted path and register an instance. A second call replaces it."""
     _extensions[path] = import_string(path)()
 
 

@@ -21,7 +21,7 @@ class State:
     content: str
     status: str
     visibility: str
-    details: dict[str, Any] = field(default_factory=dict)  # other columns, if their values have changed since
+    details: dict[str, Any] = field(default_factory=dict)  # values of other columns that have changed since then
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,15 @@ class HistoryEntry:
 
 
 def states_at(caller: Caller, records: Sequence[MemoryRecord], moment: datetime) -> dict[UUID, State]:
-    """Return each record's state at `moment`, without records that did not exist or that the caller could not read."""
+    """Return each record's state at `moment`.
+
+    Records that did not exist then, or that the caller could not read, are left out.
+    """
     in_force: dict[UUID, MemoryRevision] = {}
     details: dict[UUID, dict[str, Any]] = {}
     ids = [record.pk for record in records]
     for revision in MemoryRevision.objects.filter(record_id__in=ids, valid_to__gt=moment).order_by("-valid_to", "-id"):
-        in_force[revision.record_id] = revision  # the last one assigned is the one that ended first after `moment`
+        in_force[revision.record_id] = revision  # the last one assigned is the first revision that ended after `moment`
         details[revision.record_id] = details.get(revision.record_id, {}) | revision.details
     states = {}
     for record in records:
@@ -58,7 +61,7 @@ def states_at(caller: Caller, records: Sequence[MemoryRecord], moment: datetime)
 
 
 def could_read(caller: Caller, record: MemoryRecord, visibility: str) -> bool:
-    """Apply the rule of readable_by to a state of the record with this visibility."""
+    """Return whether the caller may read the record in a state with this visibility, by the rule of readable_by."""
     if caller.can_edit_for(record.created_by) or visibility == Visibility.EVERYONE:
         return True
     return visibility == Visibility.PERSONA and record.persona in caller.personas
@@ -88,7 +91,7 @@ CHAIN_SQL = """
 def chain(caller: Caller, record: MemoryRecord) -> list[MemoryRecord]:
     """Return the record's correction chain, oldest first.
 
-    In each direction it ends before the first record that the caller may not see.
+    In each direction, the returned part ends before the first memory that the caller may not see.
     """
     if not record.supersedes_id and not record.superseded_by:
         return [record]
@@ -104,7 +107,10 @@ def chain(caller: Caller, record: MemoryRecord) -> list[MemoryRecord]:
 
 
 def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] | None = None) -> list[HistoryEntry]:
-    """Return all changes and corrections of a record's chain, newest first. `line` is the chain, if already loaded."""
+    """Return the changes of all memories in a record's correction chain that the caller may see, newest first.
+
+    `line` is the chain, if the caller of this function has already loaded it.
+    """
     changes: list[HistoryEntry] = []
     line = chain(caller, record) if line is None else line
     visible_ids = {link.pk for link in line}
@@ -116,8 +122,9 @@ def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] |
         after = state_of(link)
         for revision in revisions.get(link.pk, []):
             before = State(revision.content, revision.status, revision.visibility)
-            # A correction's reason is hidden from readers who can't see the correction, except its owner and admins.
-            # Any reason is hidden from readers who could not read the state that the change led to.
+            # The reason for a correction is hidden if the reader can't see the correction, unless the reader is an
+            # admin or owns the corrected memory. The reason for any change is hidden if the reader could not read the
+            # state after the change.
             is_hidden = revision.change == "supersede" and link.superseded_by not in visible_ids
             is_hidden = is_hidden and not caller.can_edit_for(link.created_by)
             is_hidden = is_hidden or not could_read(caller, link, after.visibility)

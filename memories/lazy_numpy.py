@@ -18,8 +18,8 @@ __all__ = ["load", "np"]
 def load() -> None:
     """Import numpy now. Threads call this before they import a library that imports a submodule of numpy.
 
-    onnxruntime is such a library. If one thread imports a submodule while another imports numpy itself, each waits for
-    the other. Python resolves this deadlock by returning a half-initialized module, after which numpy stays unusable in
-    the process.
+    onnxruntime is such a library. If one thread imports a submodule while another thread imports numpy itself, each
+    waits for the other. Python resolves this deadlock by returning a half-initialized module, after which numpy can't
+    be used in the process.
     """
     import_module("numpy")

@@ -34,7 +34,7 @@ MAX_LIST = 100
 STRATEGIES = ("auto", "semantic", "lexical", "entity", "graph")
 WITHDRAW = "withdraw"
 SESSION_KEY = "session_id"
-EDITED_BY = "edited_by"  # metadata key: the author of the text, if it is not the owner
+EDITED_BY = "edited_by"  # metadata key: address of the person who wrote the text, if this is not the owner
 
 # Metadata keys that only services may write, because they record the state and the authors of a memory.
 RESERVED_METADATA = frozenset(

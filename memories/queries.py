@@ -1,4 +1,4 @@
-"""Queries for single memories, lists and counts. Each returns only what the caller may read."""
+"""Queries for single memories, lists and counts. Functions with a `caller` return only what the caller may read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from memories.models.record import MemoryRecordQuerySet
 from memories.operations import ListMemories
 from memories.retrieval.scope import Filters, in_scope
 
-MAX_COUNT = 10_000  # larger counts are shown as "10,000+"
-MAX_FACET = 12  # values shown for each facet
+MAX_COUNT = 10_000  # maximum number of rows that are counted; a larger number is shown as "10,000+"
+MAX_FACET = 12  # maximum number of values shown for each facet
 LIST_FACETS = ("tags", "entity_urns")
 
 
@@ -55,7 +55,10 @@ def reviewable_stale(caller: Caller) -> MemoryRecordQuerySet:
 
 
 def decided_by(caller: Caller) -> Q:
-    """Return the rule of revision.can_review for stale memories as a condition, for callers who are not admins."""
+    """Return the condition for stale memories about which a caller who is not an admin may decide.
+
+    revision.can_review applies the same rule to a single memory.
+    """
     rule = Q(created_by=caller.email)
     if caller.is_curator:
         rule |= Q(persona__in=sorted(caller.personas)) & ~Q(visibility=Visibility.PRIVATE)
@@ -63,7 +66,10 @@ def decided_by(caller: Caller) -> Q:
 
 
 def unresolved_reports() -> QuerySet[Feedback]:
-    """Return a subquery of "wrong" feedback on an outer record since its last verification."""
+    """Return a subquery for the "wrong" marks of the outer query's record.
+
+    Marks from before the record's last verification are left out.
+    """
     since = Q(at__gt=OuterRef("last_verified_at")) | Q(record__last_verified_at__isnull=True)
     return Feedback.objects.filter(since, record=OuterRef("pk"), verdict=Verdict.WRONG)
 
@@ -93,7 +99,7 @@ def capped_counts(**querysets: QuerySet[Any]) -> dict[str, int]:
 
 
 def facet_counts_of(records: Sequence[MemoryRecord], facet: str) -> list[tuple[str, int]]:
-    """Count a column's values in loaded records, most frequent first."""
+    """Return the most frequent values of a column in loaded records with their counts, at most MAX_FACET values."""
     counts: Counter[str] = Counter()
     for record in records:
         value = getattr(record, facet)

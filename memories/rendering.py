@@ -1,4 +1,4 @@
-"""Text rendering of recalled memories for an agent's context: content, author, date, and unusual properties."""
+"""Text rendering of recall responses for an agent's context."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHORTENED = "texts with … are shortened: memory_manage get returns them whole"
 
 
 def as_text(response: RecallResponse) -> str:
-    """Render a recall response as lines of text. It adds no content to the structured response."""
+    """Render a recall response as text: a line for each memory, followed by notes."""
     lines = [_line(number, hit) for number, hit in enumerate(response["memories"], 1)]
     if any(hit.get("cut") for hit in response["memories"]):
         lines.append(SHORTENED)

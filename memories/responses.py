@@ -19,7 +19,7 @@ NOTHING_FOUND = (
     "nothing found: try fewer or other words, strategy lexical for an exact name, entity_urns for a table, or "
     "include_stale"
 )
-PREVIEW = 200  # characters shown of the text of a similar memory
+PREVIEW = 200  # maximum number of characters shown of a similar memory's text
 
 
 class MemoryResponse(TypedDict):
@@ -47,7 +47,7 @@ class MemoryResponse(TypedDict):
 
 
 class Scores(TypedDict):
-    """The parts of a hit's score. `stage` is the score of the last ranking stage."""
+    """The parts of a hit's score. `stage` is the score without the bonus `entity`."""
 
     stage: float
     cosine: float | None
@@ -56,7 +56,10 @@ class Scores(TypedDict):
 
 
 class HitResponse(TypedDict):
-    """A recalled memory, without empty and usual values. `cut`: the content is the best passage of a longer text."""
+    """A recalled memory. Keys whose values are empty or usual are left out.
+
+    If `cut` is true, `content` is the best passage of a longer text.
+    """
 
     id: str
     content: str

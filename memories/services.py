@@ -1,8 +1,8 @@
 """Services that create and change memories.
 
-The web pages, REST API, MCP tools and commands all call these functions. Each one checks the permission and runs in one
-transaction, and every change keeps the earlier state as a revision. Embedding and network requests run outside of the
-transactions.
+The web pages, REST API, MCP tools and commands all call these functions. Each service checks the permission of the
+caller and writes in one transaction. Every change of a memory keeps the earlier state as a revision. Embedding and
+network requests run outside of the transactions.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ CONVERSATION_FIELDS = (
 @dataclass(frozen=True)
 class Remembered:
     record: MemoryRecord
-    existing: bool = False  # the same text was already stored, and nothing was written
+    existing: bool = False  # true if the same text was already stored; then no new memory was stored
     similar: list[Similar] = field(default_factory=list)
-    note: str = ""  # for the caller: what is degraded, pending or different from the existing record
+    note: str = ""  # message about a missing vector, a pending approval, or differences to the existing record
 
 
 # -- creating memories -----------------------------------------------------------------------------------
@@ -68,10 +68,11 @@ def remember(
 ) -> Remembered:
     """Store a fact.
 
-    If the owner and persona already have the same text, the existing record is returned. A near-duplicate is stored,
-    because two similar sentences may be two facts, and the similar memories are returned with it.
+    If the caller already has an active or stale fact with the same text in the active persona, that record is returned.
+    A near-duplicate is stored, because two similar sentences may be two facts. Similar memories are returned in
+    `similar`.
 
-    `within` is called in the transaction with the new or existing record, to write rows that belong to it.
+    `within` is called with the new or existing record, inside the transaction, to write rows that belong to the record.
     """
     fields = operation.values() | {"language": operation.language or language_of(operation.content)}
     fields["metadata"] = _with_session(caller, operation.metadata)
@@ -92,7 +93,7 @@ def remember(
 
 
 def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered:
-    """Store a private note. If the owner already has the same text, the existing record is returned."""
+    """Store a private note. If the same text is already stored, the existing record is returned, as by `remember`."""
     # model_construct skips validation, because a note may be shorter than a fact.
     fact = operations.Remember.model_construct(
         content=operation.text,
@@ -107,8 +108,9 @@ def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered
 def supersede(operation: operations.Supersede, *, caller: Caller, created_at: datetime | None = None) -> Remembered:
     """Correct a memory: store a new record and mark the old one as superseded.
 
-    Fields that are not given are copied. If the correction needs approval, it is stored as a private proposal, and the
-    old record stays in force. Raises Conflict, naming the existing correction, if the memory was already corrected.
+    EDITABLE fields that are not given are copied from the old record, except the summary. If the correction needs
+    approval, it is stored as a private proposal, and the old record stays in force. Raises Conflict if the memory was
+    already corrected or is archived, and Invalid if the text is the same.
     """
     language = operation.language or language_of(operation.content)
     with transaction.atomic():
@@ -117,7 +119,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
             raise Conflict(f"was already corrected, by {successor.pk.hex}: correct that one", field="id")
         if old.status == Status.ARCHIVED:
             raise Conflict("is archived: restore it before correcting it", field="id")
-        moment = created_at or timezone.now()  # read after locking, so that no state ends before it begins
+        moment = created_at or timezone.now()  # the time is read after locking, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
         fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
         if fields["content"] == old.content:
@@ -154,8 +156,9 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
 def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
     """Edit a memory in place. `metadata` is merged key by key.
 
-    A stale memory becomes active again. If a curator approved the memory, the edit needs approval too: then the record
-    is returned unchanged, with a message in `pending_message`. Raises Invalid if the operation has no changes.
+    A stale memory becomes active again, unless only its metadata change. An edit of a memory that a curator has
+    approved may need approval. Then the record is returned unchanged, with a message in `pending_message`. Raises
+    Invalid if the operation names no fields, and Conflict if the memory is archived or superseded.
     """
     changes = operation.explicit_values(*EDITABLE)
     language = operation.language or language_of(operation.content or "")
@@ -189,7 +192,7 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
 
 
 def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:
-    """Archive a memory. It is no longer recalled and can be restored. Archiving it twice changes nothing."""
+    """Archive a memory. An archived memory is not recalled and can be restored. Archiving it again changes nothing."""
     with transaction.atomic():
         record = locked(caller, operation.record_id, deciding=True)
         with revised(caller, record, "forget", operation.reason):
@@ -201,7 +204,8 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
     """Make an archived or stale memory active again.
 
     A restored correction supersedes its predecessor again. An archived memory that has a correction becomes superseded.
-    Raises Conflict for a superseded memory with a correction, and if the same text or another correction exists.
+    Raises Conflict in these cases: the memory is superseded by a correction, another memory has the same text, or the
+    predecessor has another correction. Extensions may refuse, too.
     """
     with transaction.atomic():
         record, old = locked_with_predecessor(caller, operation.record_id)
@@ -239,9 +243,9 @@ def share(operation: operations.Share, *, caller: Caller) -> MemoryRecord:
 
 
 def reassign(operation: operations.Reassign, *, caller: Caller) -> MemoryRecord:
-    """Move a memory to another persona, whose members may read it and whose curators review it.
+    """Move a memory to another persona. Unless the memory is private, the members of that persona may read it.
 
-    Its owner may move it to a persona that the owner holds, an admin to any persona.
+    The owner of the memory may move it to any persona that the owner holds. Admins may move it to any persona.
     """
     with transaction.atomic():
         record = locked(caller, operation.record_id)
@@ -261,7 +265,7 @@ def reassign(operation: operations.Reassign, *, caller: Caller) -> MemoryRecord:
 
 
 def mark_stale(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryRecord:
-    """Mark an active memory as stale because an entity it mentions has changed. It is no longer recalled by default."""
+    """Mark an active memory as stale because an entity it mentions has changed. By default, recall leaves it out."""
     with transaction.atomic():
         record = locked(caller, record_id)
         if record.status != Status.ACTIVE:
@@ -286,7 +290,7 @@ def mark_fresh(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryR
 
 
 def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
-    """Record that a person checked the memory and found it true. A stale memory becomes active again."""
+    """Record that a person has checked a memory and found it true. A stale memory becomes active again."""
     with transaction.atomic():
         record = locked(caller, operation.record_id, deciding=True)
         if record.status not in (Status.ACTIVE, Status.STALE):
@@ -306,7 +310,7 @@ def check_share(record: MemoryRecord) -> None:
 
 
 def with_editor(caller: Caller, owner_of: MemoryRecord, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata with the caller's address as editor, if the caller is not the record's owner."""
+    """Return the metadata with the caller's address as EDITED_BY, or without EDITED_BY if the caller is the owner."""
     remaining = {name: value for name, value in metadata.items() if name != EDITED_BY}
     return remaining if caller.email == owner_of.created_by else {**remaining, EDITED_BY: caller.email}
 
@@ -324,8 +328,8 @@ def _describe_differences(existing: MemoryRecord, fields: Mapping[str, Any]) -> 
 
 
 def find_duplicate(record: MemoryRecord) -> MemoryRecord | None:
-    """Return another active or stale fact of the record's owner and persona with the same text."""
-    if record.tier:  # memories of conversations may repeat
+    """Return another active or stale fact with the same text, owner and persona, or None."""
+    if record.tier:  # conversation memories may have the same text
         return None
     rows = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=record.persona)
     rows = rows.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
@@ -333,7 +337,7 @@ def find_duplicate(record: MemoryRecord) -> MemoryRecord | None:
 
 
 def index_now(caller: Caller, record: MemoryRecord) -> Remembered:
-    """Embed a saved record and find similar memories. If the embedder is unavailable, queue a job instead."""
+    """Embed a saved record and find similar memories. If the embedder is unavailable, queue an index job instead."""
     try:
         vectors = indexing.index("memory", {record.pk: record.spoken})[record.pk]
     except embedding.EmbedderUnavailable as error:

@@ -10,11 +10,11 @@ from memories.writing import bulk_actions
 
 log = logging.getLogger(__name__)
 
-TASK_SECONDS = 240  # well under the queue's timeout; the next run continues
+TASK_SECONDS = 240  # seconds after which a task starts no more batches; less than the queue's timeout
 
 
 def close_gaps() -> str:
-    """Embed all rows whose vectors are missing or outdated, for at most TASK_SECONDS."""
+    """Queue jobs for rows whose vectors are missing or outdated, and run the jobs for about TASK_SECONDS."""
     indexing.reap()
     try:
         model = embedding.current().name
@@ -22,19 +22,19 @@ def close_gaps() -> str:
         return f"degraded: {error}"
     opened = indexing.reconcile(model)
     completed, failed = _do_jobs()
-    return f"{opened} gaps found, {completed} closed, {failed} put back"
+    return f"{opened} jobs opened, {completed} closed, {failed} put back or failed"
 
 
 def run_index_jobs() -> str:
-    """Run the index jobs that are due, without searching for more rows to embed."""
-    if not indexing.due_jobs().exists():  # don't load the model for nothing
+    """Run the index jobs that are due. Unlike `close_gaps`, this does not search for rows to embed."""
+    if not indexing.due_jobs().exists():  # the model need not be loaded
         return "nothing is due"
     try:
         embedding.current()
     except embedding.EmbedderUnavailable as error:
         return f"degraded: {error}"
     completed, failed = _do_jobs()
-    return f"{completed} closed, {failed} put back"
+    return f"{completed} closed, {failed} put back or failed"
 
 
 def _do_jobs() -> tuple[int, int]:
@@ -49,7 +49,7 @@ def _do_jobs() -> tuple[int, int]:
 
 
 def reindex(kind: str) -> int:
-    # The admin's permission was checked when this task was queued.
+    # The operator's permission was checked before this task was queued.
     count = index_status.reindex(caller=system_caller(), kind=kind)
     close_gaps()
     return count

@@ -12,7 +12,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent / "manage.py"
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
-    gc.disable()  # imports create several 100,000 objects, none of them garbage; apps.py enables it again
+    gc.disable()  # imports create several 100,000 objects, none of them garbage; apps.py enables gc again
     try:
         # imported here so that a missing Django gives the hint below
         from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
@@ -21,7 +21,7 @@ def main() -> None:
         sys.exit("Django is not installed here. Run `make install` first, then `.venv/bin/python manage.py …`.")
     try:
         execute_from_command_line(sys.argv)
-    except ImproperlyConfigured as error:  # the message names the setting
+    except ImproperlyConfigured as error:  # the error message names the setting
         sys.exit(f"{error}")
 
 

@@ -60,10 +60,11 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run ti
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return [*self.readonly_fields, "email"] if obj else self.readonly_fields  # memories contain it: use rekey_owner
+        # memories store the address, so only the command rekey_owner may change it
+        return [*self.readonly_fields, "email"] if obj else self.readonly_fields
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False  # memories refer to the account: deactivate it instead
+        return False  # memories name their owner: deactivate the account instead
 
 
 @admin.register(ApiToken)
@@ -137,8 +138,8 @@ class WebhookAdmin(admin.ModelAdmin[Webhook]):
             obj.pk = webhook.pk
 
 
-# Background work is read-only. A schedule or queued task can name any function, so that editing one would be a way to
-# run arbitrary code on the server.
+# Background work is read-only. A schedule or queued task can name any function, so editing one would be a way to run
+# arbitrary code on the server.
 for model in (queue_admin.Schedule, queue_admin.Success, queue_admin.Failure, queue_admin.OrmQ):
     if admin.site.is_registered(model):
         admin.site.unregister(model)
@@ -163,4 +164,4 @@ class TaskAdmin(OperatorsOnly):
 @admin.register(queue_admin.OrmQ)
 class QueueRowAdmin(OperatorsOnly):
     list_display = ["key", "lock"]
-    fields = ["key", "lock"]  # not the payload: it is a pickle, which is unsafe to load
+    fields = ["key", "lock"]  # the payload is left out: it is a pickle, which is unsafe to load

@@ -15,7 +15,7 @@ from knowledge.freshness import comparison
 
 
 class CommonplaceAdminSite(AdminSite):
-    """Django's admin for the tables, plus pages of our own for everyday administration."""
+    """Django's admin for the tables, plus the project's own pages for everyday administration."""
 
     site_header = "Commonplace"
     site_title = "Commonplace"
@@ -25,7 +25,7 @@ class CommonplaceAdminSite(AdminSite):
 
     def __init__(self, name: str = "admin") -> None:
         super().__init__(name)
-        self.disable_action("delete_selected")  # services forget, revoke or erase single rows instead
+        self.disable_action("delete_selected")  # rows are forgotten, revoked or erased by services instead
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         context = super().each_context(request)

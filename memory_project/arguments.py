@@ -9,7 +9,7 @@ from collections.abc import Callable
 def between(low: int, high: int) -> Callable[[str], int]:
     def integer(text: str) -> int:
         if not text.isdecimal() or not low <= int(text) <= high:
-            raise ArgumentTypeError(f"{text!r} is out of range; allowed: {low} to {high}")
+            raise ArgumentTypeError(f"{text!r} is not a whole number in the range; allowed: {low} to {high}")
         return int(text)
 
     return integer

@@ -13,7 +13,7 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
 django_application = get_asgi_application()
 
-# These need the app registry, which get_asgi_application() has loaded.
+# The following imports need the app registry, which get_asgi_application() has loaded.
 from starlette.applications import Starlette  # noqa: E402
 from starlette.routing import Mount, Route  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402

@@ -1,8 +1,8 @@
 """Backup and restore.
 
 A backup is one tar file that only its owner can read. It contains a dump of the database, the signing key and a
-manifest. Memories erased after the backup are listed in FILE.erased in the same folder, so that a restore can erase
-them again.
+manifest. Next to the backup FILE, the file FILE.erased lists the ids of memories erased after the backup, so that a
+restore can erase them again.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresErr
 log = logging.getLogger(__name__)
 
 DUMP, KEY, MANIFEST = "database.dump", "secret_key", "manifest.json"
-# file in COMMONPLACE_HOME with the paths of all backups, by which an erasure finds their lists
+# name of a file in COMMONPLACE_HOME that contains the paths of all backups; note_erased() reads it
 REGISTRY = "backups"
-# entries of a dump that are skipped, because a superuser has already created them in the target database
+# entries of a dump that pg_restore skips, because the schema and the extension already exist in the target database
 SKIPPED_ENTRIES = (" EXTENSION ", " SCHEMA - public ")
 
 
@@ -51,17 +51,17 @@ def erased_list(backup: Path) -> Path:
 
 
 def note_erased(record_id: UUID) -> None:
-    """Add a memory to the list of each backup that is still where it was written.
+    """Add a memory's id to FILE.erased of each backup FILE that is still where it was written.
 
-    A failure is logged and never raised.
+    A failure to write a list is logged and not raised.
     """
     for backup in list_backups():
-        if not backup.exists():  # deleted or moved; a moved backup keeps the list it was moved with
+        if not backup.exists():  # the backup was deleted or moved; nothing can be added to the list of a moved backup
             continue
         try:
             _append(erased_list(backup), f"{record_id.hex}\n")
         except OSError as error:
-            log.error("erased %s but could not add it to the list of the backup %s: %s", record_id.hex, backup, error)
+            log.error("could not list the erased memory %s for the backup %s: %s", record_id.hex, backup, error)
 
 
 def list_backups() -> list[Path]:
@@ -167,14 +167,15 @@ def refuse_nonempty_database() -> None:
         (tables,) = cursor.fetchone()
     if tables:
         raise BackupFailed(
-            "the database already contains data: restore into an empty one, with a new folder as COMMONPLACE_HOME"
+            "the database already contains data: restore into an empty one, or set COMMONPLACE_HOME to a new folder"
         )
 
 
 def load(folder: Path) -> None:
     """Load the dump into the empty database, as the owner of the tables and in one transaction.
 
-    Raises BackupFailed if the owner is a superuser: a manipulated dump may contain any SQL command.
+    Raises BackupFailed if pg_restore fails, or if the owner is a superuser, because a manipulated dump may contain any
+    SQL command.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
@@ -196,7 +197,7 @@ def load(folder: Path) -> None:
 
 
 def restore_key(folder: Path) -> None:
-    """Install the signing key of the backup, so that sessions and links issued before the backup stay valid."""
+    """Install the signing key of the backup, so that sessions and links signed with it stay valid."""
     key: Path = settings.COMMONPLACE_HOME / KEY
     draft = key.with_suffix(".restored")
     draft.unlink(missing_ok=True)
@@ -227,7 +228,7 @@ def _output(program: str, *arguments: str, connects: bool = True) -> str:
 
 
 def _binary(program: str) -> str:
-    """Return the path of pg_dump or pg_restore, by default of the bundled one.
+    """Return the path of pg_dump or pg_restore, usually of the bundled program.
 
     With DATABASE_URL, an installed program of the server's major version is preferred, because a newer pg_restore sends
     settings that an older server does not know.
@@ -242,7 +243,7 @@ def _binary(program: str) -> str:
 
 
 def _major(program: str) -> int:
-    # prints `pg_dump (PostgreSQL) 18.1 (Debian …)`
+    # the output looks like `pg_dump (PostgreSQL) 18.1 (Debian …)`
     output = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
     version_number = re.search(r"\) (\d+)", output)
     return int(version_number[1]) if version_number else 0

@@ -25,7 +25,7 @@ def check_database(*, databases: Sequence[str] | None = None, **extra: Any) -> l
 
 
 def database_problems() -> list[CheckMessage]:
-    """Check for PostgreSQL ≥ 16 and pgvector ≥ 0.8, which is installed or may be installed by this role."""
+    """Check that PostgreSQL is ≥ 16, pgvector is ≥ 0.8, and pgvector is installed or this role may install it."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_setting('server_version_num')::int")
@@ -67,7 +67,7 @@ def unreachable(error: Exception) -> Error:
 
 
 def newer_migrations() -> list[str]:
-    """Return migrations of our apps that are applied to the database but unknown to this, older version."""
+    """Return the migrations that a newer version has applied to the database and this version does not have."""
     labels = {config.label for config in apps.get_app_configs() if Path(config.path).is_relative_to(settings.BASE_DIR)}
     loader = MigrationLoader(connection)
     applied = {(app, name) for app, name in loader.applied_migrations if app in labels}

@@ -1,4 +1,7 @@
-"""Typed environment variables. An invalid value raises ImproperlyConfigured, naming the variable."""
+"""Functions that read typed environment variables.
+
+An invalid value raises ImproperlyConfigured with a message that names the variable.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def weights(name: str, **defaults: float) -> dict[str, float]:
         values = {key: float(value) for key, value in changes.items()}
     except (ValueError, TypeError, AttributeError):
         raise ImproperlyConfigured(
-            f'{name} is not a JSON object of numbers, like {{"{next(iter(defaults))}": 1}}'
+            f'{name} is not a JSON object of numbers; allowed: values like {{"{next(iter(defaults))}": 1}}'
         ) from None
     if unknown := sorted(set(values) - set(defaults)):
         raise ImproperlyConfigured(f"{name}: {unknown[0]!r} is unknown; allowed: {', '.join(defaults)}")
@@ -72,12 +75,12 @@ def weights(name: str, **defaults: float) -> dict[str, float]:
 
 
 def weights_of(name: str, defaults: dict[str, float]) -> dict[str, float]:
-    """Read a JSON object of numbers that replace or extend the defaults. Unlike `weights`, any name is allowed."""
+    """Read a JSON object of numbers that replace or extend the defaults. Unlike `weights`, it allows new keys."""
     try:
         changes = json.loads(text(name, "{}"))
         return defaults | {str(key): float(value) for key, value in changes.items()}
     except (ValueError, TypeError, AttributeError):
-        raise ImproperlyConfigured(f'{name} is not a JSON object of numbers, like {{"*": 1}}') from None
+        raise ImproperlyConfigured(f'{name} is not a JSON object of numbers; allowed: values like {{"*": 1}}') from None
 
 
 def pairs(name: str, default: str) -> dict[str, str]:

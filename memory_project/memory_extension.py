@@ -25,13 +25,14 @@ class ProjectMemoryExtension(MemoryExtension):
         inbox.notify_stale(record, caller)
 
     def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
-        # Audit events stay, but lose their arguments. Backups list the memory, so that a restore erases it again.
+        # Audit events stay, but lose their arguments and messages. The memory is listed next to each backup, so that a
+        # restore erases it again.
         AuditEvent.objects.filter(record_ids__contains=[record_id]).update(arguments={"erased": True}, message="")
         transaction.on_commit(partial(backups.note_erased, record_id))
         Notification.objects.filter(record_id=record_id).delete()
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
-        # Accounts, tokens and memberships are not personal data of this kind: admins manage them, and they stay.
+        # Accounts, tokens and memberships are not listed: admins manage them, and a wipe leaves them in place.
         return [
             PersonalDataColumn(Notification, "person__email"),
             PersonalDataColumn(Notification, "by", stays=True),
@@ -39,7 +40,7 @@ class ProjectMemoryExtension(MemoryExtension):
         ]
 
     def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
-        # The audit log keeps the fact that calls happened, but neither the user nor the arguments.
+        # The audit log keeps that calls happened, but not who made them, their arguments or the memories they named.
         service, _, user = owner.partition("#")
         rule = Q(email=service, arguments__user_id=user) if user else Q(email=owner)
         emptied = AuditEvent.objects.filter(rule).update(

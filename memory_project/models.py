@@ -85,7 +85,7 @@ class ApiToken(models.Model):
     calls_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
     writes_per_day = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
     prefix = models.CharField(max_length=12, editable=False, help_text="The first characters, to recognize the token.")
-    digest = models.CharField(max_length=64, unique=True, editable=False)  # SHA-256; the token has 256 random bits
+    digest = models.CharField(max_length=64, unique=True, editable=False)  # SHA-256 of the token, in hexadecimal
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -133,9 +133,9 @@ class AuditEvent(models.Model):
         ordering = ["-at"]
         indexes = [
             models.Index(fields=["-at"], name="audit_newest"),
-            models.Index(fields=["email", "-at"], name="audit_of_person"),  # the Activity page
+            models.Index(fields=["email", "-at"], name="audit_of_person"),  # for the Activity page
             models.Index(fields=["tool", "-at"], name="audit_of_tool"),
-            GinIndex(fields=["record_ids"], name="audit_of_record"),  # erasure of a memory
+            GinIndex(fields=["record_ids"], name="audit_of_record"),  # for erasing a memory
         ]
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ class AuditEvent(models.Model):
 
 
 class CallWindow(models.Model):
-    """Number of calls counted by one rate limit in one time window. Deleted two days later."""
+    """Number of calls counted by one rate limit in one time window. Deleted two days after the window starts."""
 
     key = models.CharField(max_length=200)
     starts_at = models.DateTimeField()
@@ -172,8 +172,8 @@ class Notification(models.Model):
         ordering = ["-at"]
         indexes = [
             models.Index(fields=["person", "-at"], name="notification_of_person"),
-            models.Index(fields=["person"], condition=Q(read_at=None), name="notification_unread"),  # the bell
-            models.Index(fields=["record_id"], name="notification_about"),  # erasure of a memory
+            models.Index(fields=["person"], condition=Q(read_at=None), name="notification_unread"),  # for the bell
+            models.Index(fields=["record_id"], name="notification_about"),  # for erasing a memory
         ]
 
     def __str__(self) -> str:
@@ -199,7 +199,7 @@ class SavedView(models.Model):
 
 
 class Webhook(models.Model):
-    """The URL to which the numbers of a persona's waiting reviews are posted."""
+    """The URL to which the numbers of a persona's waiting insights and stale memories are posted."""
 
     persona = models.OneToOneField("memories.Persona", on_delete=models.CASCADE, related_name="webhook")
     url = models.CharField(max_length=500)

@@ -1,4 +1,4 @@
-"""Rate limits per token, and per person under a persona. There are no limits until an admin sets them.
+"""Rate limits per token, and per person under a persona. By default there are none.
 
 Calls are counted in fixed windows: one minute for all calls, one day for writes.
 """
@@ -21,7 +21,7 @@ INCREMENT = """
 
 
 def check(caller: Caller, *, writes: bool) -> None:
-    """Count a call. Raises LimitReached, with the seconds to wait, if it exceeds a limit of the caller."""
+    """Count a call. Raises LimitReached, with the seconds to wait, if the call exceeds a limit of the caller."""
     for limit in caller.limits:
         if limit.calls_per_minute is not None:
             _count(f"{limit.key} calls", limit.calls_per_minute, MINUTE, "calls a minute")

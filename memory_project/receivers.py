@@ -1,4 +1,4 @@
-"""Signal receivers: audit of sign-ins, schedules and group permissions after a migration."""
+"""Signal receivers. They audit sign-ins and sign-outs, and after migrations update schedules and group permissions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def update_background_tasks(sender: Any, **extra: Any) -> None:
 
 @receiver(post_migrate)
 def grant_curator_permissions(sender: Any, **extra: Any) -> None:
-    # called after the migrations of each app: the permissions of an app exist only once it has been migrated
+    # After migrations, this is called once for each app, as is Django's receiver that creates the permissions of this
+    # app. Only the later calls find all permissions.
     permissions = Permission.objects.filter(
         Q(codename__startswith="view_", content_type__app_label__in=["memories", "knowledge"]) | Q(codename="curate")
     )
@@ -68,7 +69,7 @@ def grant_curator_permissions(sender: Any, **extra: Any) -> None:
     group.permissions.add(*permissions)
 
 
-# none of them gives access to memories
+# permissions of the group Operators by app; none of them gives access to memories
 OPERATOR_PERMISSIONS = {
     "memories": ("view_persona", "add_persona", "change_persona", "view_indexjob"),
     "analysis": ("view_declaredsource", "add_declaredsource", "change_declaredsource", "delete_declaredsource"),

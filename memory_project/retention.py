@@ -1,4 +1,4 @@
-"""Deletion of expired rows: audit events, counters, notifications."""
+"""Deletion of expired rows: audit events, rate-limit counters, notifications, impressions and failed calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memories.retrieval.impressions import KEPT_DAYS as IMPRESSION_DAYS
 from memory_project.models import AuditEvent, CallWindow, Notification
 from memory_project.notifications.inbox import KEPT_DAYS as NOTIFICATION_DAYS
 
-BATCH_SIZE = 5_000  # rows deleted by one statement; small, so that no lock is held for long
+BATCH_SIZE = 5_000  # maximum number of rows deleted by one statement; small, so that no lock is held for long
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def retentions() -> list[Retention]:
 
 
 def delete_expired_rows() -> dict[str, int]:
-    """Delete expired rows. Returns the number of deleted rows by table, for tables with any."""
+    """Delete expired rows. Returns the number of deleted rows by table, without tables that had none."""
     counts = {retention.model._meta.db_table: _delete_expired(retention) for retention in retentions()}
     return {table: count for table, count in counts.items() if count}
 

@@ -14,7 +14,8 @@ from django.db.models import Q
 from django_q.signing import SignedPackage
 
 APPS = ("memories", "analysis", "knowledge", "memory_project")
-# Old → new paths of functions that earlier versions have queued. Scheduled functions need no entry.
+# Old → new paths of functions that earlier versions have queued. Scheduled functions need no entry, because
+# update_schedules() replaces their paths.
 RENAMED_TASKS = {
     "knowledge.tasks.ground": "knowledge.tasks.take_baselines",
     "knowledge.graph.tasks.count_uses": "knowledge.graph.tasks.count_accesses",
@@ -47,9 +48,9 @@ def schedules() -> dict[str, tuple[str, int]]:
 
 
 def update_schedules() -> None:
-    """Create, update and delete schedules so that the table contains exactly `schedules()`. Safe to repeat.
+    """Make the schedules of functions in APPS equal to `schedules()`. Safe to repeat.
 
-    Schedules of functions outside our apps were added by an operator and stay.
+    Schedules of other functions stay, because an operator has added them.
     """
     Schedule = apps.get_model("django_q", "Schedule")
     for name, (function, minutes) in schedules().items():

@@ -18,7 +18,7 @@ from memory_project.secret_key import load_secret_key
 django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-# otherwise an installed package, which contains templates and static files
+# False in an installed package, which contains its own copy of templates and static files
 IS_CHECKOUT = (BASE_DIR / "manage.py").exists()
 
 # -- locations and addresses -----------------------------------------------------------------------------
@@ -27,9 +27,9 @@ IS_CHECKOUT = (BASE_DIR / "manage.py").exists()
 COMMONPLACE_HOME = env.path(
     "COMMONPLACE_HOME", BASE_DIR / "var" if IS_CHECKOUT else Path.home() / ".local/share/commonplace"
 )
-COMMONPLACE_HOST = env.text("COMMONPLACE_HOST", "127.0.0.1")  # the address to listen on
+COMMONPLACE_HOST = env.text("COMMONPLACE_HOST", "127.0.0.1")  # address that the web server listens on
 COMMONPLACE_PORT = env.number("COMMONPLACE_PORT", 8000, 1, 65535)
-# the URL that people and agents use; with https, cookies are secure
+# URL that people and agents use; with an https URL, cookies are sent over https only
 _public = env.url("COMMONPLACE_URL", f"http://localhost:{COMMONPLACE_PORT}")
 COMMONPLACE_URL = _public.geturl()
 
@@ -41,7 +41,7 @@ if _public.hostname and _public.hostname not in ALLOWED_HOSTS:
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 
 
-# Read or created when it is first used, because importing the settings must not write to disk.
+# The key is read or created when it is first used, because importing the settings must not write to disk.
 SECRET_KEY = SimpleLazyObject(lambda: env.text("SECRET_KEY") or load_secret_key(COMMONPLACE_HOME / "secret_key"))
 
 # -- applications ----------------------------------------------------------------------------------------
@@ -109,25 +109,29 @@ TEMPLATES = [
 
 # -- database --------------------------------------------------------------------------------------------
 
-DATABASE_URL = env.text("DATABASE_URL")  # PostgreSQL ≥ 16 with pgvector ≥ 0.8; empty: the embedded server
-DATABASE_OWNER_URL = env.text("DATABASE_OWNER_URL")  # the same database as the owner of the tables; empty: DATABASE_URL
-DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)  # connections per web process; 0: one per thread
-# prepared statements for frequent queries; off behind a pooler in transaction mode
+# URL of a PostgreSQL ≥ 16 with pgvector ≥ 0.8; if empty, the embedded server is used
+DATABASE_URL = env.text("DATABASE_URL")
+# URL of the same database with the role that owns the tables; if empty, DATABASE_URL is used
+DATABASE_OWNER_URL = env.text("DATABASE_OWNER_URL")
+# maximum number of pooled connections per web process; 0: no pool, and each thread has its own connection
+DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
+# whether to prepare frequent statements; must be off behind a pooler that assigns connections per transaction
 DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 
-# Lists of the vector index that a search of a large scope compares (measured with bench/recall_speed.py). If a filter
-# leaves too few rows, the search continues with more lists (pgvector, "Iterative Index Scans"). Otherwise the few
-# memories of one owner would not be found among those of everyone.
+# Number of lists of the vector index that a search of a large scope compares, chosen with bench/recall_speed.py. If a
+# filter leaves too few rows, the search continues with more lists (pgvector, "Iterative Index Scans"). Without this,
+# the few memories of one owner would not be found among those of everyone.
 RECALL_PROBES = env.number("RECALL_PROBES", 80, 1, 2_000)
-# random_page_cost: tables and indexes are in memory or on an SSD, where random reads cost little more than sequential.
+# random_page_cost: tables and indexes are in memory or on an SSD, where a random read costs little more than a
+# sequential one.
 # work_mem: the sort for counting facets fits into 16 MB; with the default of 4 MB it would go to disk.
 _server_options = (
     f"-c ivfflat.probes={RECALL_PROBES} -c ivfflat.iterative_scan=relaxed_order -c work_mem=16MB"
     " -c random_page_cost=1.1"
 )
 
-# The application's role reads and writes rows. The owner's role is used by migrations and by commands that alter a
-# column (memories/database/owner.py).
+# The application's role reads and writes rows. The owner's role is used to migrate, to restore a backup, to alter a
+# column and to build the vector index (memories/database/owner.py).
 if DATABASE_URL:
     DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_health_checks=True))}
     _owner: dict[str, Any] = dict(dj_database_url.parse(DATABASE_OWNER_URL or DATABASE_URL))
@@ -152,11 +156,12 @@ DATABASE_OWNER = {name: _owner.get(name, "") for name in ("USER", "PASSWORD", "H
 _database: dict[str, Any] = DATABASES["default"]
 _options = _database.setdefault("OPTIONS", {})
 _options["options"] = f"{_options.get('options', '')} {_server_options}".strip()
-# executions before psycopg prepares a statement of memories/database/prepared_statements.py; the ORM's are not prepared
+# None keeps psycopg from preparing statements. With any number, the statements of
+# memories/database/prepared_statements.py are prepared at their first execution, and those of the ORM never.
 _options["prepare_threshold"] = 5 if DATABASE_PREPARES else None
 if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
-    # Under ASGI each request has its own thread, so a pool keeps connections between requests. The worker has no pool,
-    # because it forks its processes, and connections must not be shared across a fork.
+    # Under ASGI each request has its own thread, so connections stay open between requests only in a pool. The worker
+    # has no pool, because it forks its processes, and connections must not be shared across a fork.
     _database["CONN_MAX_AGE"] = 0
     _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15}
 else:
@@ -175,10 +180,11 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
-# wrong passwords for one account from one address before sign-in from there is blocked; duration of the block
+# number of wrong passwords for one account from one IP address that blocks further attempts for this account from there
 AXES_FAILURE_LIMIT = env.number("SIGN_IN_ATTEMPTS", 8, 1, 1_000)
+# duration of such a block
 AXES_COOLOFF_TIME = timedelta(minutes=env.number("SIGN_IN_PAUSE_MIN", 15, 1, 10_080))
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # so that attackers elsewhere can't lock a user out
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # otherwise attackers at other addresses could lock a user out
 AXES_USERNAME_CALLABLE = "memory_project.accounts.people.attempted_address"
 AXES_LOCKOUT_CALLABLE = "memory_project.portal.views.errors.locked_out"
 AXES_RESET_ON_SUCCESS = True
@@ -192,16 +198,17 @@ SESSION_COOKIE_AGE = 14 * 24 * 3600  # seconds
 
 # -- e-mail ------------------------------------------------------------------------------------------------
 
-EMAIL_HOST = env.text("EMAIL_HOST")  # the SMTP server; empty: no mail is sent
+EMAIL_HOST = env.text("EMAIL_HOST")  # host name of the SMTP server; empty: no mail is sent
 EMAIL_PORT = env.number("EMAIL_PORT", 587, 1, 65535)
 EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD")
 EMAIL_USE_TLS = env.boolean("EMAIL_USE_TLS", True)  # STARTTLS
 EMAIL_TIMEOUT = 15  # seconds
 DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", f"Commonplace <commonplace@{_public.hostname or 'localhost'}>")
-DIGEST = env.boolean("DIGEST", False)  # weekly mail to each person
-REVIEW_ALERT_HOURS = env.number("REVIEW_ALERT_HOURS", 0, 0, 8_760)  # mail curators about older insights; 0: never
-# hosts that webhooks may call; empty: none
+DIGEST = env.boolean("DIGEST", False)  # send each person a weekly mail
+# hours after which curators get a mail about a waiting insight; 0: never
+REVIEW_ALERT_HOURS = env.number("REVIEW_ALERT_HOURS", 0, 0, 8_760)
+# names of the hosts that webhooks may call; if empty, webhooks may call none
 WEBHOOK_HOSTS = [host.lower() for host in env.list_of_strings("WEBHOOK_HOSTS")]
 
 # -- language, time, files -------------------------------------------------------------------------------
@@ -233,9 +240,12 @@ LOGGING = {
 
 # -- memories --------------------------------------------------------------------------------------------
 
-TEXT_SEARCH_CONFIG = env.text("TEXT_SEARCH_CONFIG", "english")  # of PostgreSQL; after a change: rebuild_search
-RECALL_SEMANTIC_WEIGHT = env.number("RECALL_SEMANTIC_WEIGHT", 0.6, 0.0, 10.0)  # of the cosine
-RECALL_LEXICAL_WEIGHT = env.number("RECALL_LEXICAL_WEIGHT", 0.3, 0.0, 10.0)  # of the share of the query's words found
+# text-search configuration of PostgreSQL; `manage.py rebuild_search` must be run after a change
+TEXT_SEARCH_CONFIG = env.text("TEXT_SEARCH_CONFIG", "english")
+# weight of the cosine in the score of recall
+RECALL_SEMANTIC_WEIGHT = env.number("RECALL_SEMANTIC_WEIGHT", 0.6, 0.0, 10.0)
+# weight of the share of the query's words that a memory contains
+RECALL_LEXICAL_WEIGHT = env.number("RECALL_LEXICAL_WEIGHT", 0.3, 0.0, 10.0)
 # Weights of context ranking, for turns of conversations (memories/retrieval/conversation_context.py). They were chosen
 # on five conversations of LoCoMo with bench/recall_quality.py.
 RECALL_CONTEXT = env.weights(
@@ -244,74 +254,93 @@ RECALL_CONTEXT = env.weights(
     cosine_without_tokens=0.6, words_without_tokens=0.45, speaker_without_tokens=0.2, date_without_tokens=0.4,
     when=0.05, asks=0.02, seed_cosine=0.6, seed_words=0.6, seed_speaker=0.2, seed_date=0.4,
 )  # fmt: skip
-THREAD_PAUSE_S = env.number("THREAD_PAUSE_S", 3_600, 60, 604_800)  # a longer pause splits a conversation into two
-RECALL_LANGUAGES = env.list_of_strings("RECALL_LANGUAGES", "en,de,es,fr,ja")  # of memories and queries
-# cross-encoder that reorders the best hits
+# maximum number of seconds between two turns of a conversation that serve as each other's context in the ranking
+THREAD_PAUSE_S = env.number("THREAD_PAUSE_S", 3_600, 60, 604_800)
+# languages of memories and queries, as ISO 639-1 codes; `manage.py rebuild_search` must be run after a change
+RECALL_LANGUAGES = env.list_of_strings("RECALL_LANGUAGES", "en,de,es,fr,ja")
+# provider of the cross-encoder that reorders the best hits
 RERANK_PROVIDER = env.choice("RERANK_PROVIDER", "none", ("none", "sentence-transformers", "http"))
 RERANK_MODEL = env.text("RERANK_MODEL")
-RERANK_URL = env.text("RERANK_URL")  # of the endpoint, without /rerank
+RERANK_URL = env.text("RERANK_URL")  # URL of the reranking endpoint, without /rerank
 RERANK_API_KEY = env.text("RERANK_API_KEY")
-RERANK_TIMEOUT_S = env.number("RERANK_TIMEOUT_S", 2.0, 0.1, 60.0)  # then the hits keep their order
-RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.1, 0.0, 10.0)  # semantic hits below it are dropped
-# visible rows up to which recall reads all of them instead of using an index
+# seconds after which reranking is abandoned and the hits keep their order
+RERANK_TIMEOUT_S = env.number("RERANK_TIMEOUT_S", 2.0, 0.1, 60.0)
+# score that the hits of a search by meaning must exceed
+RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.1, 0.0, 10.0)
+# Maximum number of rows of a scope that recall scans instead of using the indexes. Large installations raise it (see
+# is_small() in memories/retrieval/ranking.py).
 RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_000)
-NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # from which near duplicates are reported
+NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # minimum cosine of near duplicates
 MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)  # attach memories about mentioned entities to tool responses
-RESOURCE_POLL_S = env.number("RESOURCE_POLL_S", 5, 1, 3_600)  # interval between checks of subscribed resources
-MEMORY_CONTEXT_MS = env.number("MEMORY_CONTEXT_MS", 150, 1, 10_000)  # then the response is sent without memories
-MEMORY_CONTEXT_MOST = env.number("MEMORY_CONTEXT_MOST", 5, 1, 50)  # memories per response; others are named by id
-MEMORY_CONTEXT_BYTES = env.number("MEMORY_CONTEXT_BYTES", 280, 40, 4_000)  # of the content of each memory
-MEMORY_CONTEXT_TOTAL_BYTES = env.number("MEMORY_CONTEXT_TOTAL_BYTES", 1_500, 100, 50_000)  # of all contents together
+RESOURCE_POLL_S = env.number("RESOURCE_POLL_S", 5, 1, 3_600)  # seconds between two checks of subscribed resources
+# milliseconds after which the search for memories to attach is abandoned and the response is sent without them
+MEMORY_CONTEXT_MS = env.number("MEMORY_CONTEXT_MS", 150, 1, 10_000)
+# maximum number of memories attached to a response; further memories are listed by id
+MEMORY_CONTEXT_MOST = env.number("MEMORY_CONTEXT_MOST", 5, 1, 50)
+# maximum size of the content of an attached memory in bytes; longer content is cut
+MEMORY_CONTEXT_BYTES = env.number("MEMORY_CONTEXT_BYTES", 280, 40, 4_000)
+# maximum size of the contents of all memories attached to a response together, in bytes
+MEMORY_CONTEXT_TOTAL_BYTES = env.number("MEMORY_CONTEXT_TOTAL_BYTES", 1_500, 100, 50_000)
 CAPTURE_FROM_FAILURE = env.boolean("CAPTURE_FROM_FAILURE", False)  # propose corrected SQL statements as insights
-ANSWER_BUDGET_BYTES = env.number("ANSWER_BUDGET_BYTES", 60_000, 2_000, 10_000_000)  # maximum size of a response
+# maximum size of a response to an agent in bytes; what does not fit is left out
+ANSWER_BUDGET_BYTES = env.number("ANSWER_BUDGET_BYTES", 60_000, 2_000, 10_000_000)
 
 # -- conversations ---------------------------------------------------------------------------------------
 # Weights of recall_memory. decay_days is the time in which recency falls to 1/e (a half-life of 20.8 days).
 CONVERSATION_RECALL = env.weights("CONVERSATION_RECALL", recency=0.2, importance=0.3, relevance=0.5, decay_days=30.0)
-STM_TTL_HOURS = env.number("STM_TTL_HOURS", 24, 1, 8_760)  # time until a turn of a conversation expires
-SOFT_DELETE_PURGE_DAYS = env.number("SOFT_DELETE_PURGE_DAYS", 30, 0, 3_650)  # time until deleted memories are purged
-RRF_K = env.number("RRF_K", 60, 1, 1_000)  # constant of reciprocal rank fusion in hybrid_search
-RRF_VECTOR_WEIGHT = env.number("RRF_VECTOR_WEIGHT", 1.0, 0.0, 10.0)  # of the ranking by recall
-RRF_TEXT_WEIGHT = env.number("RRF_TEXT_WEIGHT", 0.7, 0.0, 10.0)  # of the ranking by words
-# for cached answers that are stored without a time to live
+STM_TTL_HOURS = env.number("STM_TTL_HOURS", 24, 1, 8_760)  # hours until a turn of a conversation expires
+# days until deleted conversation memories and deleted graph entities are purged
+SOFT_DELETE_PURGE_DAYS = env.number("SOFT_DELETE_PURGE_DAYS", 30, 0, 3_650)
+RRF_K = env.number("RRF_K", 60, 1, 1_000)  # constant k of reciprocal rank fusion
+RRF_VECTOR_WEIGHT = env.number("RRF_VECTOR_WEIGHT", 1.0, 0.0, 10.0)  # weight of recall's ranking in hybrid_search
+RRF_TEXT_WEIGHT = env.number("RRF_TEXT_WEIGHT", 0.7, 0.0, 10.0)  # weight of the ranking by words in hybrid_search
+# seconds until a cached answer expires if it was stored without a lifetime of its own
 CACHE_TTL_SECONDS = env.number("CACHE_TTL_SECONDS", 3_600, 1, 31_536_000)
-# minimum cosine of a cache hit; equals .95 of (1 + cos) / 2
+# minimum cosine of a cache hit; on the scale (1 + cosine) / 2 the default equals .95
 CACHE_SIMILARITY_THRESHOLD = env.number("CACHE_SIMILARITY_THRESHOLD", 0.9, 0.0, 1.0)
-# Cosines from which a new long-term memory strengthens an older one, or a merge of the two is proposed. They equal .85
-# and .70 of (1 + cos) / 2. A merge also requires the share MERGE_WORDS of common words.
+# A new long-term memory is compared with the most similar older one of the same owner. If their cosine is at least
+# REINFORCE_COSINE, the importance of the older memory is raised. If it is less, but at least MERGE_COSINE, and at least
+# the share MERGE_WORDS of their words is in both, a merge of the two is proposed. On the scale (1 + cosine) / 2 the
+# default cosines equal .85 and .70.
 REINFORCE_COSINE = env.number("REINFORCE_COSINE", 0.70, 0.0, 1.0)
 MERGE_COSINE = env.number("MERGE_COSINE", 0.40, 0.0, 1.0)
 MERGE_WORDS = env.number("MERGE_WORDS", 0.5, 0.0, 1.0)
-# Consolidation summarizes turns that expire within these hours. A turn with this importance, number of uses and age in
-# minutes becomes a long-term memory. An unused long-term memory of less importance is deleted.
+# Consolidation summarizes a conversation when one of its turns expires within CONSOLIDATE_BEFORE_HOURS.
+# A turn becomes a long-term memory if its importance, its number of uses and the minutes since its last change are at
+# least PROMOTE_IMPORTANCE, PROMOTE_USES and PROMOTE_AGE_MIN.
+# An enriched, private long-term memory that was never used, edited, corrected or verified is deleted if its importance
+# is less than FORGET_IMPORTANCE.
 CONSOLIDATE_BEFORE_HOURS = env.number("CONSOLIDATE_BEFORE_HOURS", 2.0, 0.1, 720.0)
 PROMOTE_IMPORTANCE = env.number("PROMOTE_IMPORTANCE", 0.6, 0.0, 1.0)
 PROMOTE_USES = env.number("PROMOTE_USES", 2, 0, 1_000)
 PROMOTE_AGE_MIN = env.number("PROMOTE_AGE_MIN", 60, 0, 100_000)
 FORGET_IMPORTANCE = env.number("FORGET_IMPORTANCE", 0.1, 0.0, 1.0)
-# OpenAI-compatible endpoint of a language model that enriches long-term memories. Without one, heuristics are used.
+# OpenAI-compatible endpoint of a language model that enriches long-term memories. If it is empty, heuristics are used.
 ENRICHMENT_URL = env.text("ENRICHMENT_URL")
 ENRICHMENT_MODEL = env.text("ENRICHMENT_MODEL")
 ENRICHMENT_API_KEY = env.text("ENRICHMENT_API_KEY")
-ENRICHMENT_TIMEOUT_S = env.number("ENRICHMENT_TIMEOUT_S", 30.0, 0.1, 600.0)  # per attempt
+ENRICHMENT_TIMEOUT_S = env.number("ENRICHMENT_TIMEOUT_S", 30.0, 0.1, 600.0)  # seconds until an attempt has failed
 ENRICHMENT_ATTEMPTS = env.number("ENRICHMENT_ATTEMPTS", 3, 1, 20)
-AUDIT_RETENTION_DAYS = env.number("AUDIT_RETENTION_DAYS", 365, 0, 36_500)  # of audit events; 0: forever
-# the web search service of search_web
+# days until audit events are deleted; 0: never
+AUDIT_RETENTION_DAYS = env.number("AUDIT_RETENTION_DAYS", 365, 0, 36_500)
+# web search service that the tool search_web calls
 TAVILY_API_KEY = env.text("TAVILY_API_KEY")
 TAVILY_URL = env.text("TAVILY_URL", "https://api.tavily.com")
 TAVILY_TIMEOUT_S = env.number("TAVILY_TIMEOUT_S", 15.0, 0.1, 120.0)
-# time in which a person can confirm a wipe of their data that an agent has prepared
+# hours in which a person can confirm a wipe of their data that an agent has prepared
 WIPE_CONFIRMATION_HOURS = env.number("WIPE_CONFIRMATION_HOURS", 24, 1, 720)
 
 # -- knowledge graph -------------------------------------------------------------------------------------
-# of entities created without a type or status
+# type and status of entities that are created without one
 GRAPH_DEFAULT_TYPE = env.text("GRAPH_DEFAULT_TYPE", "Generic")
 GRAPH_DEFAULT_STATUS = env.text("GRAPH_DEFAULT_STATUS", "active")
 # Pairs of inverse relation types. Creating or deleting a relation also creates or deletes its inverse.
 GRAPH_INVERSES = env.pairs("GRAPH_INVERSES", "contiene:parte_de,parte_de:contiene")
-GRAPH_SPLIT_RELATION = env.text("GRAPH_SPLIT_RELATION", "contiene")  # from an entity to those split off it
-GRAPH_AUTHORS = env.list_of_strings("GRAPH_AUTHORS", "sofia,nolan")  # of reflections; the first is the default
-# of reflections
+# type of the relation from an entity to the entities that were split off from it
+GRAPH_SPLIT_RELATION = env.text("GRAPH_SPLIT_RELATION", "contiene")
+# allowed authors of reflections; the first is the default
+GRAPH_AUTHORS = env.list_of_strings("GRAPH_AUTHORS", "sofia,nolan")
+# allowed moods of reflections
 GRAPH_MOODS = env.list_of_strings("GRAPH_MOODS", "frustracion,satisfaccion,curiosidad,duda,insight")
 # Number of observations above which an entity may be split, by its type. "*" stands for all other types.
 GRAPH_SPLIT_AT = env.weights_of("GRAPH_SPLIT_AT", {"Sesion": 15, "Proyecto": 25, "*": 20})
@@ -320,7 +349,8 @@ GRAPH_LIMBIC = env.weights(
     "GRAPH_LIMBIC", importance=0.5, degree=0.15, days=0.2, degree_most=15.0, pairs=0.01, decay_per_hour=0.0001,
     least_decay=0.1,
 )  # fmt: skip
-# Factors on the score: by an entity's status, and for entities with mostly observations of kind metadata.
+# Factors on the limbic score: the first by an entity's status, the second for entities with more than half of their
+# observations of the kind metadata.
 GRAPH_STATUS_FACTORS = env.weights_of("GRAPH_STATUS_FACTORS", {})
 GRAPH_METADATA_FACTOR = env.number("GRAPH_METADATA_FACTOR", 1.0, 0.0, 1.0)
 
@@ -329,25 +359,32 @@ GRAPH_METADATA_FACTOR = env.number("GRAPH_METADATA_FACTOR", 1.0, 0.0, 1.0)
 EMBEDDING_PROVIDER = env.choice(
     "EMBEDDING_PROVIDER", "minilm", ("minilm", "sentence-transformers", "openai", "deterministic", "none")
 )
-EMBEDDING_MODEL = env.text("EMBEDDING_MODEL")  # for sentence-transformers and openai
-EMBEDDING_DIMENSIONS = env.number("EMBEDDING_DIMENSIONS", 384, 1, 2000)  # pgvector indexes at most 2,000 dimensions
-EMBEDDING_URL = env.text("EMBEDDING_URL", "http://localhost:11434/v1")  # for openai: any compatible server
+EMBEDDING_MODEL = env.text("EMBEDDING_MODEL")  # name of the model, for sentence-transformers and openai
+# number of dimensions of the vectors; `manage.py embed --dimension N` must be run after a change
+EMBEDDING_DIMENSIONS = env.number("EMBEDDING_DIMENSIONS", 384, 1, 2000)
+# URL of a server that is compatible with OpenAI's, for the provider openai
+EMBEDDING_URL = env.text("EMBEDDING_URL", "http://localhost:11434/v1")
 EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY")
-EMBEDDING_TIMEOUT_S = env.number("EMBEDDING_TIMEOUT_S", 30.0, 0.1, 600.0)  # per batch of a worker
-EMBEDDING_CALLER_TIMEOUT_S = env.number("EMBEDDING_CALLER_TIMEOUT_S", 2.5, 0.1, 60.0)  # while a caller is waiting
-EMBEDDING_WAIT_S = env.number("EMBEDDING_WAIT_S", 10.0, 0.0, 300.0)  # for a model that is still loading
-INDEX_LEASE_S = env.number("INDEX_LEASE_S", 120, 5, 3600)  # then other workers take over jobs of a silent worker
-INDEX_MAX_ATTEMPTS = env.number("INDEX_MAX_ATTEMPTS", 5, 1, 50)  # then a job has failed
+# seconds until a request of a worker to the embedding server has failed
+EMBEDDING_TIMEOUT_S = env.number("EMBEDDING_TIMEOUT_S", 30.0, 0.1, 600.0)
+# seconds until a request to the embedding server has failed while a caller is waiting for it
+EMBEDDING_CALLER_TIMEOUT_S = env.number("EMBEDDING_CALLER_TIMEOUT_S", 2.5, 0.1, 60.0)
+# maximum number of seconds that a call waits for a model that is still loading
+EMBEDDING_WAIT_S = env.number("EMBEDDING_WAIT_S", 10.0, 0.0, 300.0)
+# seconds without a sign of life after which other workers take over the jobs of a worker
+INDEX_LEASE_S = env.number("INDEX_LEASE_S", 120, 5, 3600)
+INDEX_MAX_ATTEMPTS = env.number("INDEX_MAX_ATTEMPTS", 5, 1, 50)  # maximum number of attempts to run a job
 
 # -- catalog ----------------------------------------------------------------------------------------------
 
-DATAHUB_GMS_URL = env.text("DATAHUB_GMS_URL")  # empty: the embedded catalog
+DATAHUB_GMS_URL = env.text("DATAHUB_GMS_URL")  # URL of DataHub's GMS; if empty, the embedded catalog is used
 DATAHUB_GMS_TOKEN = env.text("DATAHUB_GMS_TOKEN")  # a personal access token
 DATAHUB_TIMEOUT_S = env.number("DATAHUB_TIMEOUT_S", 10.0, 0.1, 300.0)
-STALENESS_INTERVAL_MIN = env.number("STALENESS_INTERVAL_MIN", 15, 1, 10_080)  # between comparisons with the catalog
-STALENESS_BATCH = env.number("STALENESS_BATCH", 2_000, 1, 100_000)  # entities per comparison
-LINEAGE_HOPS = env.number("LINEAGE_HOPS", 2, 1, 5)  # that graph recall follows
-# apply_knowledge only returns a preview unless it is called with `confirm`
+# minutes between two comparisons of memories with the catalog
+STALENESS_INTERVAL_MIN = env.number("STALENESS_INTERVAL_MIN", 15, 1, 10_080)
+STALENESS_BATCH = env.number("STALENESS_BATCH", 2_000, 1, 100_000)  # maximum number of entities per comparison
+LINEAGE_HOPS = env.number("LINEAGE_HOPS", 2, 1, 5)  # maximum number of lineage steps that graph recall follows
+# whether apply_knowledge only returns a preview unless it is called with `confirm`
 APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
 
 # -- analysis ---------------------------------------------------------------------------------------------
@@ -355,24 +392,28 @@ APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
 ANALYSIS_ENABLED = env.boolean("ANALYSIS_ENABLED", True)
 ANALYSIS_SOURCES = env.text("ANALYSIS_SOURCES")  # a TOML file that declares a source, or a folder of such files
 ANALYSIS_FILES = env.path("ANALYSIS_FILES", COMMONPLACE_HOME / "files")  # folder of file sources
-ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)  # time until ingested records are deleted
+ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)  # days until ingested records are deleted
 
 # -- MCP -------------------------------------------------------------------------------------------------
 
-# offered to clients that select none
+# toolsets offered to clients that select none
 MCP_TOOLSETS = env.list_of_strings(
     "MCP_TOOLSETS",
     "memory,knowledge,analysis,query",
     ("memory", "knowledge", "analysis", "query", "graph", "conversation", "all"),
 )
 
-CALLS_AT_ONCE = env.number("CALLS_AT_ONCE", 4, 1, 1_000)  # running calls per person, in each process
-CALLS_WAITING = env.number(
-    "CALLS_WAITING", 64, 0, 10_000
-)  # waiting calls per person, in each process; more are refused
-CALLS_IN_ALL = env.number("CALLS_IN_ALL", 32, 1, 1_000)  # running tool calls of all people, in each process
-STATEMENT_TIMEOUT_S = env.number("STATEMENT_TIMEOUT_S", 30.0, 0.1, 3_600.0)  # of SQL statements of tools and REST
-PAGE_TIMEOUT_S = env.number("PAGE_TIMEOUT_S", 10.0, 0.1, 3_600.0)  # of SQL statements of pages
+# maximum number of calls of one person that run at the same time, in each process
+CALLS_AT_ONCE = env.number("CALLS_AT_ONCE", 4, 1, 1_000)
+# maximum number of calls of one person that wait, in each process; further calls are refused
+CALLS_WAITING = env.number("CALLS_WAITING", 64, 0, 10_000)
+# maximum number of tool calls of all people that run at the same time, in each process
+CALLS_IN_ALL = env.number("CALLS_IN_ALL", 32, 1, 1_000)
+# seconds after which PostgreSQL cancels an SQL statement of a tool or the REST API
+STATEMENT_TIMEOUT_S = env.number("STATEMENT_TIMEOUT_S", 30.0, 0.1, 3_600.0)
+# seconds after which PostgreSQL cancels an SQL statement of a page
+PAGE_TIMEOUT_S = env.number("PAGE_TIMEOUT_S", 10.0, 0.1, 3_600.0)
+# maximum size of a request's body in bytes
 MAX_BODY_BYTES = env.number("MAX_BODY_BYTES", 5_000_000, 10_000, 1_000_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 
@@ -405,12 +446,12 @@ SPECTACULAR_SETTINGS = {
 Q_CLUSTER = {
     "name": "commonplace",
     "orm": "default",
-    "workers": env.number("WORKERS", 1, 1, 64),  # processes
-    "timeout": 600,  # seconds
-    "retry": 660,  # must exceed the timeout, or a long task would run twice at once
+    "workers": env.number("WORKERS", 1, 1, 64),  # number of worker processes
+    "timeout": 600,  # seconds until a running task is stopped
+    "retry": 660,  # seconds until an unfinished task is run again; if less than `timeout`, it could run twice at once
     "max_attempts": 3,
     "ack_failures": True,
-    "poll": 1.0,  # seconds
+    "poll": 1.0,  # seconds between two looks at the queue
     "save_limit": 1000,
     "catch_up": False,
     "label": "Background work",

@@ -16,10 +16,10 @@ class ActionState(models.TextChoices):
 
 class Outcome(models.TextChoices):
     PLANNED = "planned"
-    SENDING = "sending"  # the request was started; after a crash, the upstream shows whether it succeeded
+    SENDING = "sending"  # the request may have been sent; when the action is resumed, the upstream record is checked
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    DRIFTED = "drifted"  # the record changed since it was ingested, and was skipped
+    DRIFTED = "drifted"  # the record was changed or deleted since it was ingested, and was skipped
     UNKNOWN = "unknown"  # a person has to check the record upstream
 
 

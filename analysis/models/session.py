@@ -14,7 +14,7 @@ from memories.models.passage import TextPassage
 
 class SessionQuerySet(models.QuerySet["Session"]):
     def owned_by(self, caller: Caller) -> SessionQuerySet:
-        """Return the caller's own sessions. Admins, too, query and act only in their own."""
+        """Return the caller's own sessions. Admins, too, can query and act only in their own sessions."""
         return self.filter(owner=caller.email)
 
 
@@ -58,9 +58,9 @@ class IngestedRecord(models.Model):
         ordering = ["id"]
         constraints = [models.UniqueConstraint(fields=["session", "model", "record_id"], name="ingested_once")]
         indexes = [
-            models.Index(fields=["session", "model", "id"], name="ingested_in_order"),  # lists, samples
-            GinIndex(fields=["data"], opclasses=["jsonb_path_ops"], name="ingested_exact"),  # exact matches
-            models.Index(fields=["expires_at"], name="ingested_expiry"),  # deletion of expired records
+            models.Index(fields=["session", "model", "id"], name="ingested_in_order"),  # for lists and samples
+            GinIndex(fields=["data"], opclasses=["jsonb_path_ops"], name="ingested_exact"),  # for exact matches
+            models.Index(fields=["expires_at"], name="ingested_expiry"),  # for the deletion of expired records
         ]
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Finding(models.Model):
         ]
         indexes = [
             models.Index(fields=["session", "category"], name="finding_of_session"),
-            models.Index(fields=["expires_at"], name="finding_expiry"),  # deletion of expired findings
+            models.Index(fields=["expires_at"], name="finding_expiry"),  # for the deletion of expired findings
         ]
 
     def __str__(self) -> str:
@@ -116,15 +116,16 @@ class FindingPassage(TextPassage):
 
 
 class IngestState(models.TextChoices):
-    RUNNING = "running"
-    PARTIAL = "partial"  # stopped by the page limit, an error or the client; resume continues
+    RUNNING = "running"  # initial state, before a download of all pages begins
+    PARTIAL = "partial"  # in progress, or stopped by the page limit, an error or the client; resume continues
     COMPLETE = "complete"
 
 
 class Ingest(models.Model):
     """The progress of a download.
 
-    Each combination of model, filters, page size and fields has its own row, so a resume continues the right download.
+    Each combination of model, filters, page size, fields and impersonated user has its own row, so that a resume
+    continues the right download.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 
 class DeclaredSource(models.Model):
-    """An upstream that is declared in the admin, in the TOML format of the files in ANALYSIS_SOURCES."""
+    """A record source or warehouse that is declared in the admin, in the TOML format of the ANALYSIS_SOURCES files."""
 
     id = models.BigAutoField(primary_key=True)
     name = models.SlugField(max_length=60, unique=True)
@@ -26,7 +26,7 @@ class DeclaredSource(models.Model):
 
 
 class SourceCheck(models.Model):
-    """The last success and failure of a source, in an ingest or an operator's test. Derived data."""
+    """When a source last succeeded and last failed, in an ingest or an operator's test. Derived data."""
 
     name = models.CharField(max_length=200, primary_key=True)
     succeeded_at = models.DateTimeField(null=True, blank=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 from analysis.querying.query import Group, Scope, run
 
-ROWS = 5_000  # the newest rows, from which types and examples are taken
-MAX_FIELDS = 400  # fields that are described: those that most rows have
+ROWS = 5_000  # maximum number of rows that are described; the newest rows are taken
+MAX_FIELDS = 400  # maximum number of fields that are described; fields that more rows have are preferred
 EXAMPLES = 5
 
 
@@ -28,10 +28,11 @@ class Description:
     fields: list[FieldSummary]
     rows_read: int
     total: int
-    more_fields: int = 0  # beyond MAX_FIELDS
+    more_fields: int = 0  # number of fields that are left out because of MAX_FIELDS
 
 
-# Counts each (field, type, value) once, and derives the rest from these counts. Long values are compared by hash.
+# Counts the rows for each combination of field, type and value. A field's types, examples, and numbers of missing and
+# distinct values are computed from these counts. Texts of more than 60 characters are told apart by their MD5 hashes.
 DESCRIBE = """
     WITH rows AS (SELECT data {scope} ORDER BY id DESC LIMIT %s),
     pairs AS (SELECT key, jsonb_typeof(value) AS kind, value #>> '{{}}' AS text FROM rows, jsonb_each(data)),

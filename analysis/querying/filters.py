@@ -1,7 +1,8 @@
 """Compilation of `where` conditions to SQL.
 
-A value that can't be cast doesn't make a query fail. It never matches, not even under $not, and is counted, so that the
-response can report it. Field names and values are passed as parameters; all other SQL comes from constants here.
+A comparison with a number or a date casts the field's value. If the value can't be cast, the query doesn't fail: the
+comparison is NULL, which doesn't match, not even under $not. Such values are counted, so that the response can report
+them. Field names and values are passed as parameters; all other SQL comes from constants in this module.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ OPERATORS = (*COMPARISONS, "$eq", "$ne", "$in", "$nin", "$exists", "$contains", 
 JOINS = {"$and": " AND ", "$or": " OR "}
 MAX_DEPTH = 8
 MAX_CONDITIONS = 200
-MAX_LIST = 1_000  # values in all lists together
+MAX_LIST = 1_000  # maximum number of values in all lists of a `where` together
 
-# NaN and infinity are valid in PostgreSQL, but would compare as greater than all numbers, so they aren't cast.
+# PostgreSQL accepts NaN and infinity as numbers, but they would distort comparisons and sums, so they aren't cast.
 NUMERIC = (
     "CASE WHEN pg_input_is_valid(data->>%s, 'numeric') AND data->>%s !~* '(nan|inf)' THEN (data->>%s)::numeric END"
 )
@@ -37,12 +38,12 @@ TIMESTAMP = (
 
 @dataclass
 class Where:
-    """A compiled condition, its parameters, and its casts: (field, `numeric` or `timestamptz`)."""
+    """A compiled condition and its parameters. `casts` lists its casts as (field, `numeric` or `timestamptz`)."""
 
     sql: str = "true"
     params: list[Any] = field(default_factory=list)
     casts: list[tuple[str, str]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)  # fields whose values are compared
+    names: list[str] = field(default_factory=list)  # fields that must exist, because their values are compared
     conditions: int = 0
     values: int = 0
 
@@ -56,19 +57,19 @@ class Where:
 
 
 def cast(name: str, kind: str) -> tuple[str, list[Any]]:
-    """Return SQL, with its parameters, for the field's value as this type, or NULL if it can't be cast."""
+    """Return SQL and its parameters. The SQL yields the field's value as this type, or NULL if it can't be cast."""
     return (NUMERIC if kind == "numeric" else TIMESTAMP), [name, name, name]
 
 
 def field_name(name: object, path: str) -> str:
-    """Return the name of a field that is cast, grouped or sorted by. Raises Invalid for an invalid name."""
+    """Return the field name unchanged. Raises Invalid if it is not a valid name."""
     if not isinstance(name, str) or not FIELD.fullmatch(name) or len(name) > 200:
         raise Invalid(f"Invalid field name: {str(name)[:80]!r}", field=path, allowed="letters, digits and _")
     return name
 
 
 def compile_where(conditions: Mapping[str, Any] | None, path: str = "where") -> Where:
-    """Compile the conditions. Raises Invalid naming the part that is wrong."""
+    """Compile the conditions. Raises Invalid, which names the wrong part, if they are not valid."""
     if not conditions:
         return Where()
     if not isinstance(conditions, Mapping):
@@ -106,7 +107,7 @@ def _joined(separator: str, value: Any, clause: Where, path: str, depth: int) ->
 def _field(name: str, value: Any, clause: Where, path: str, depth: int) -> str:
     clause.conditions += len(value) if isinstance(value, Mapping) and value else 1
     if clause.conditions > MAX_CONDITIONS:
-        allowed = f"at most {MAX_CONDITIONS}; many values of one field fit a single $in"
+        allowed = f"at most {MAX_CONDITIONS} conditions; a single $in takes many values of one field"
         raise Invalid("has too many conditions", field="where", allowed=allowed)
     if not isinstance(value, Mapping) or set(value) != {"$exists"}:
         clause.names.append(name)
@@ -121,7 +122,10 @@ def _field(name: str, value: Any, clause: Where, path: str, depth: int) -> str:
 
 
 def _exact(name: str, value: Any, clause: Where, path: str) -> str:
-    """Match by JSONB containment, which can use the index: objects by their parts, lists by their elements."""
+    """Match by JSONB containment, which can use the index.
+
+    An object matches if it contains the members of `value`, and a list if it contains the elements of `value`.
+    """
     try:
         text = json.dumps({_checked_name(name): value}, allow_nan=False)
     except ValueError:
@@ -147,7 +151,7 @@ def _compare(name: str, operator: str, operand: Any, clause: Where, path: str, d
     clause.casts.append((name, kind))
     sql, params = cast(name, kind)
     clause.params += [*params, value]
-    return f"(({sql}) {COMPARISONS[operator]} %s::{kind})"  # NULL, which never matches, if the value can't be cast
+    return f"(({sql}) {COMPARISONS[operator]} %s::{kind})"  # NULL if the value can't be cast
 
 
 def operand_kind(operand: Any, path: str) -> tuple[str, str]:
@@ -165,7 +169,7 @@ def operand_kind(operand: Any, path: str) -> tuple[str, str]:
 
 
 def valid_time(text: str, path: str) -> str:
-    # a date means its first moment
+    # a date without a time means the first moment of the day
     return str(validate(Moment, f"{text}T00:00:00" if len(text) == 10 else text, path).isoformat())
 
 
@@ -176,10 +180,10 @@ def _equal(name: str, operator: str, operand: Any, clause: Where, path: str, dep
 
 def _among(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
     if not isinstance(operand, list):
-        raise Invalid("is not a list of values", field=path, allowed=f"at most {MAX_LIST:,}")
+        raise Invalid("is not a list of values", field=path, allowed=f"a list of at most {MAX_LIST:,} values")
     clause.values += len(operand)
     if clause.values > MAX_LIST:
-        raise Invalid("lists too many values", field=path, allowed=f"at most {MAX_LIST:,} in all lists together")
+        raise Invalid("lists too many values", field=path, allowed=f"at most {MAX_LIST:,} values in all lists together")
     sql = " OR ".join(_exact(name, value, clause, path) for value in operand) or "false"
     return f"NOT ({sql})" if operator == "$nin" else f"({sql})"
 

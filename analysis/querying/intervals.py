@@ -14,8 +14,8 @@ EPOCH = "2001-01-01T00:00:00+00:00"  # a Monday, so that weeks begin on Mondays
 
 FORM = '\'YYYY-MM-DD"T"HH24:MI:SS"Z"\''
 
-# The start of a time's bucket: the full months since origin (negative before it), divided by the months in a bucket
-# and rounded down.
+# Computes the start of the bucket that contains a time. The number of full months since the origin, which is negative
+# for earlier times, divided by the months in a bucket and rounded down, is the number of buckets after the origin.
 BY_MONTHS = """
     (SELECT to_char((origin + floor((k - (t < origin + k * interval '1 month')::int) / {months}::numeric)::int
             * interval '{months} months') AT TIME ZONE 'UTC', {form})
@@ -27,7 +27,7 @@ BY_MONTHS = """
 
 
 def parse(text: str, path: str) -> tuple[int, str]:
-    """Return the number and the unit. A unit without a number means one. Raises Invalid."""
+    """Return the number and the unit of an interval. A unit without a number means one. Raises Invalid."""
     match = INTERVAL.fullmatch(text.strip())
     if not match or (match[1] and int(match[1]) == 0):
         raise Invalid(
@@ -39,14 +39,14 @@ def parse(text: str, path: str) -> tuple[int, str]:
 
 
 def as_sql(text: str, path: str) -> str:
-    number, unit = parse(text, path)  # an int and a fixed unit, so the result is safe to interpolate
+    number, unit = parse(text, path)  # an int and one of the fixed units, so the result is safe in SQL
     return f"{number * 3} months" if unit == "quarter" else f"{number} {unit}"
 
 
 def bucket_sql(name: str, bucket: str, path: str, origin: str = EPOCH) -> tuple[str, list[Any]]:
     """Return SQL for the start of the bucket that contains a field's time, as text, or NULL if the value is no time.
 
-    Buckets are aligned to `origin`, and also extend before it.
+    One bucket begins at `origin`. The other buckets precede and follow it.
     """
     number, unit = parse(bucket, path)
     time, params = cast(name, "timestamptz")

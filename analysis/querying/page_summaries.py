@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-MAX_DISTINCT = 20  # distinct values of a distribution; also limited to half the number of rows
+MAX_DISTINCT = 20  # maximum number of distinct values in a distribution; half the number of rows is a limit, too
 TOP = 5
-MAX_VALUE = 60  # characters of a value in the text
+MAX_VALUE = 60  # maximum number of characters of a value in the text
 MAX_FIELDS = 60
 MAX_NUMBER = 1e100  # larger numbers are ignored, because their sums could overflow a float
 

@@ -24,12 +24,12 @@ LIMIT = 20
 MAX_GROUPS = 3
 TOP_N = 20
 MAX_METRICS = 5
-MAX_LABEL = 300  # characters of a group's value in a response
+MAX_LABEL = 300  # maximum number of characters of a group's value in a response
 METRICS = ("count", "sum", "avg", "min", "max", "percentile")
 MAX_OFFSET = 1_000_000
-NAMES_SHOWN = 60  # field names listed in an error
+NAMES_SHOWN = 60  # maximum number of field names listed in an error message
 
-# The unexpired rows of one model in one session. `{where}` is compiled by filters.py.
+# The unexpired rows of one model in one session that match `{where}`, which filters.py compiles.
 SCOPE = "FROM ingested_records WHERE session_id = %s AND model = %s AND expires_at > %s AND ({where})"
 
 
@@ -45,7 +45,10 @@ class Scope:
 
 
 def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scope:
-    """Return the scope of a query. Raises Invalid if the session has several models and none is named."""
+    """Return the scope of a query. `model` may be "" if the session has only one model.
+
+    Raises Invalid if `model` is missing or was not ingested, or if `where` is not valid or names an unknown field.
+    """
     models = sessions.names_of_models(session)
     if not model and len(models) > 1:
         models = list(sessions.models_of(session))  # ignore models whose expired rows haven't been deleted yet
@@ -58,7 +61,8 @@ def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scop
     return selection
 
 
-# Field names that no row has. EXISTS stops at the first row with the field, so only an unknown name scans all rows.
+# Selects the names of fields that no row has. EXISTS stops at the first row with the field, so only the search for an
+# unknown name reads all rows.
 UNKNOWN_FIELDS = """
     SELECT name FROM unnest(%s::text[]) AS name WHERE NOT EXISTS (
         SELECT 1 FROM ingested_records
@@ -71,9 +75,10 @@ KNOWN_FIELDS = """
 
 
 def require_fields(selection: Scope, names: Iterable[str], path: str) -> None:
-    """Raise Invalid for a field that no record has, because an empty result would look like a fact.
+    """Raise Invalid for a field that no record has: an empty result would suggest that no record matches.
 
-    Fields that the source declares are accepted, even if no record has them.
+    Fields that the source declares are accepted, even if no record has them. If the model has neither records nor
+    declared fields, every field is accepted.
     """
     names = list(names)
     declared = sources.declared_fields(selection.model) if names else set()
@@ -99,7 +104,10 @@ def documents(rows: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
 
 
 def uncastable(selection: Scope, casts: Sequence[tuple[str, str]] = ()) -> dict[str, int]:
-    """Return, by field, the number of rows that don't match because their value can't be cast."""
+    """Return, for each field, the number of values that can't be cast as the conditions or `casts` require.
+
+    All rows of the model are counted, whether or not they match the conditions.
+    """
     checks = Where(casts=[*selection.where.casts, *casts]).uncastable()
     if not checks:
         return {}
@@ -130,7 +138,7 @@ def filtered(
 ) -> QueryRows:
     """Return a page of rows, in the order of their ingestion or sorted by a field.
 
-    `-field` sorts in descending order. Numbers sort as numbers, and missing values come last.
+    `-field` sorts in descending order. Numbers sort as numbers and come before texts. Missing values come last.
     """
     limit = validate(RowLimit, limit, "limit")
     offset = _offset(cursor)
@@ -189,7 +197,11 @@ GROUPED = """
 
 @dataclass(frozen=True)
 class Group:
-    """A group of rows. None in `values` is a missing or null value, unlike the text "null"."""
+    """A group of rows.
+
+    None in `values` means that the value is missing or null, or is not a time although a bucket needs one. The text
+    "null" stays a text.
+    """
 
     values: list[str | None]
     count: int
@@ -213,9 +225,10 @@ def aggregate(
     metrics: Sequence[Mapping[str, Any]] = (),
     top_n: int = TOP_N,
 ) -> Aggregate:
-    """Return counts and metrics of the `top_n` largest groups, and the size of the rest.
+    """Return counts and metrics of the `top_n` largest groups, and the numbers of other groups and of their rows.
 
-    `group_by` is a field, {"field", "bucket"} for dates, or a list of these. A metric is {"op", "field", "p"}.
+    `group_by` is a field, {"field", "bucket"} for dates, or a list of these. A metric is {"op", "field"}; a
+    percentile also takes "p", from 0 to 1.
     """
     top_n = validate(TopN, top_n, "top_n")
     check_count("metrics", metrics, MAX_METRICS)
@@ -261,7 +274,7 @@ def _groups(
 ) -> tuple[list[str], list[str], list[Any], list[tuple[str, str]]]:
     keys = [group_by] if isinstance(group_by, str | Mapping) else list(group_by)
     if not keys or keys == [""]:
-        raise Invalid("is missing", field="group_by", allowed="a field, or a list of at most 3")
+        raise Invalid("is missing", field="group_by", allowed="a field, or a list of at most 3 fields")
     check_count("group_by", keys, MAX_GROUPS)
     names, sqls, params, casts = [], [], [], []
     for key in keys:

@@ -2,7 +2,7 @@
 
 - Every group is represented if the sample size allows it. A missing value is a group, too.
 - If a small group runs out of rows, other groups fill the sample.
-- The same seed gives the same sample.
+- The same seed gives the same sample, as long as the records and the other arguments are the same.
 
 Rows are ranked within their group in an order that depends on the seed. The sample takes the first row of every group,
 then the second row of every group, and so on.
@@ -25,7 +25,7 @@ from memories.contract.operations import validate
 SIZE = 5
 MAX_STRATA = 3
 
-# Ranks ids only, and reads the data of the chosen rows afterwards.
+# Ranks the ids, and then reads the data of only the chosen rows.
 RANKED = """
     WITH ranked AS (
         SELECT id, row_number() OVER (PARTITION BY {groups} ORDER BY {shuffle}, id) AS place, {shuffle} AS dice

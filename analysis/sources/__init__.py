@@ -40,7 +40,7 @@ class SourceModel:
         return caller.is_admin or bool(caller.personas & set(personas))
 
 
-# Opens a source from its declaration, one of its models, and the user to impersonate ("" for none).
+# Opens a model of a source. The arguments are the source, the model's declaration, and the user to impersonate, or "".
 Opener = Callable[[Source, Resource, str], Upstream]
 
 
@@ -61,7 +61,10 @@ def readable_models(caller: Caller) -> dict[str, SourceModel]:
 
 
 def declared() -> dict[str, SourceModel]:
-    """Return the models of all valid record sources by name: `source.model` if several sources declare the name."""
+    """Return the built-in model and the models of all valid record sources, by the name that tools use.
+
+    A declared model is named `source.model` if another source, or the built-in one, has a model of the same name.
+    """
     sources = [source for name, text in declared_texts() if not is_sql(text) and (source := _parsed(name, text))]
     name_counts = Counter(name for source in sources for name in source.models)
     name_counts[memories.MODEL] += 1
@@ -74,13 +77,13 @@ def declared() -> dict[str, SourceModel]:
 
 
 def declared_texts() -> list[tuple[str, str]]:
-    """Return the name and TOML text of every declaration, from files and from the admin."""
+    """Return the name and TOML text of every declaration in a file, and of every enabled one in the admin."""
     rows = DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")
     return [*_from_files(), *rows]
 
 
 def get_source_model(caller: Caller, model: str) -> SourceModel:
-    """Return a model that the caller may read. Raises Invalid for any other name."""
+    """Return the model of this name. Raises Invalid if there is none that the caller may read."""
     models = readable_models(caller)
     if model not in models:
         raise Invalid(f"{model[:80]!r} is unknown", field="model", allowed=", ".join(sorted(models)))
@@ -88,7 +91,7 @@ def get_source_model(caller: Caller, model: str) -> SourceModel:
 
 
 def declared_fields(model: str) -> set[str]:
-    """Return the attributes that the model's source declares. Undeclared models have none."""
+    """Return the names of the attributes that the model's declaration lists, or an empty set if it isn't declared."""
     source_model = declared().get(model)
     return set(source_model.resource.attributes) if source_model else set()
 
@@ -96,8 +99,11 @@ def declared_fields(model: str) -> set[str]:
 def open_upstream(caller: Caller, model: SourceModel, *, as_user: str = "") -> Upstream:
     """Open the model's upstream with the source's own credential.
 
-    If the source declares an impersonation_header, the upstream is told which user to act for: `as_user`, or else the
-    caller. Raises Degraded or UpstreamFailed, and Invalid for `as_user` without that header.
+    A REST source with an impersonation_header tells the upstream which user to act for: `as_user`, or the caller if
+    `as_user` is "". Other kinds of sources ignore `as_user`.
+
+    Raises Degraded if the credential is missing, UpstreamFailed if the source's file is missing or outside of
+    ANALYSIS_FILES, and Invalid if a REST source can't pass on `as_user`.
     """
     if model.source is None:
         return memories.MemoryUpstream(caller)
@@ -109,7 +115,7 @@ def _parsed(name: str, text: str) -> Source | None:
     try:
         return parse(name, text)
     except DomainError as error:
-        # an invalid declaration must not make the other sources unusable
+        # An invalid declaration must not make the other sources unusable.
         log.error("skipping the invalid source %s: %s", name, error.message)
         return None
 
@@ -122,4 +128,4 @@ def _from_files() -> list[tuple[str, str]]:
     try:
         return [(file.stem, file.read_text(encoding="utf-8", errors="replace")) for file in files]
     except OSError as error:
-        raise Invalid(str(error), field="ANALYSIS_SOURCES", allowed="a TOML file or a folder of them") from None
+        raise Invalid(str(error), field="ANALYSIS_SOURCES", allowed="a TOML file or a folder of TOML files") from None

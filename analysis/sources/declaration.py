@@ -33,7 +33,8 @@ class Attribute(Part):
 class Association(Part):
     """A relation to another model.
 
-    With `belongs_to`, the record has a field `{name}_id`. With `has_many`, children are at `{endpoint}/{id}/{path}`.
+    With `belongs_to`, the ingested record has a field `{name}_id`, where `name` is the association's name. With
+    `has_many`, the children are at `{endpoint}/{id}/{path}`. If `path` is empty, it is the association's name.
     """
 
     kind: Literal["belongs_to", "has_many"] = "belongs_to"
@@ -42,7 +43,10 @@ class Association(Part):
 
 
 class Filter(Part):
-    """A filter, and the names of its query parameters: `param`, or `from_param` and `to_param` for ranges."""
+    """A filter, and the names of its query parameters: `param`, or `from_param` and `to_param` for ranges.
+
+    If they are empty, the filter is sent as `{name}`, or as `{name}_from` and `{name}_to`.
+    """
 
     type: Literal["text", "enum", "relation", "integer", "boolean", "date_range", "integer_range"] = "text"
     values: tuple[str, ...] = ()
@@ -125,17 +129,20 @@ class Source(Part):
         return self
 
     def token(self) -> str:
-        """Return the credential. Raises Degraded if its environment variable is not set."""
+        """Return the credential, or "" if the source has no token_env.
+
+        Raises Degraded if the environment variable is unset or empty.
+        """
         if not self.token_env:
             return ""
-        # read for each use, so that the credential is stored nowhere else
+        # The variable is read at each use, so that the credential is stored nowhere else.
         if not (token := os.environ.get(self.token_env, "")):
             raise Degraded(f"the source {self.name!r} needs the environment variable {self.token_env}")
         return token
 
 
 def parse(name: str, text: str) -> Source:
-    """Parse a declaration. Raises Invalid naming the field."""
+    """Parse the TOML text of a declaration. Raises Invalid, which names the field, if the declaration is not valid."""
     try:
         declaration: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -17,13 +17,13 @@ CURSORS = ("next_cursor", "nextCursor", "cursor_next", "next_page_token")
 
 @dataclass(frozen=True)
 class PageOf:
-    """One page of an upstream. None means that the response didn't contain the value."""
+    """One page of an upstream's records. None means that the response doesn't give the value."""
 
     rows: Sequence[Row]
     total_pages: int | None = None
     total: int | None = None
-    next: str | None = None  # the URL of the next page; "" on the last
-    cursor: str | None = None  # the cursor of the next page; "" on the last
+    next: str | None = None  # the URL of the next page; "" on the last page
+    cursor: str | None = None  # the cursor of the next page; "" on the last page
 
 
 class NoRows(ValueError):
@@ -31,7 +31,7 @@ class NoRows(ValueError):
 
 
 def unwrap(body: Any, headers: Mapping[str, str], envelope: str, per_page: int, *, is_first: bool = True) -> PageOf:
-    """Extract the page from a response. Raises NoRows."""
+    """Extract the page from a response. Raises NoRows if the response has no list of records."""
     kind = _recognize(body, headers) if envelope == "auto" else envelope
     match kind:
         case "array" | "link":
@@ -94,7 +94,7 @@ def _counted(
     pages, total = _number(meta, PAGES) or _number(body, PAGES), _number(meta, TOTALS)
     total = _number(body, TOTALS) if total is None else total
     if pages is None and total is not None and rows and (is_first or next_url):
-        # A server may cap the page size, so the size of a full page is what it sent, not what was requested.
+        # A server may use a smaller page size than requested, so the page size is the number of rows that it sent.
         pages = math.ceil(total / len(rows)) if next_url or len(rows) < per_page else math.ceil(total / per_page)
         pages = max(pages, 1)
     return PageOf(rows, pages, total, next_url)

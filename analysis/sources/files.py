@@ -1,4 +1,4 @@
-"""File sources below ANALYSIS_FILES: CSV, JSON lines, and Parquet if pyarrow is installed."""
+"""File sources below ANALYSIS_FILES: CSV, TSV, JSON lines, and Parquet if pyarrow is installed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class FileUpstream:
                 yield from _parquet(self._path)
             case suffix:
                 raise UpstreamFailed(
-                    f"{suffix or 'a file without suffix'} can't be read; allowed: csv, tsv, jsonl, parquet"
+                    f"{suffix or 'a file without suffix'} can't be read; allowed: csv, tsv, jsonl, ndjson, parquet"
                 )
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The interface of sources, for ingests and actions."""
+"""The interface through which ingests and actions use a source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINK = "link:"  # prefix that distinguishes a next-page URL from a cursor
 
 
 class UpstreamFailed(DomainError):
-    """The upstream refused a request, or didn't respond even after retries. `status_code` is the HTTP status, or 0."""
+    """A source or warehouse failed or refused a request. `status_code` is the HTTP status, or 0 if there is none."""
 
     code = "upstream"
     status = 502
@@ -21,17 +21,20 @@ class UpstreamFailed(DomainError):
     def __init__(self, message: str, *, status_code: int = 0) -> None:
         super().__init__(message)
         self.status_code = status_code
-        self.never_sent = False  # no connection was made, so the request can't have had an effect
+        self.never_sent = False  # if true, no connection was made, so the request had no effect
 
 
 class Upstream(Protocol):
-    """One model of a source. All methods raise UpstreamFailed, and may be called from several threads at once."""
+    """One model of a source.
+
+    Methods raise UpstreamFailed if the source fails. Up to `at_once` threads may call them at the same time.
+    """
 
     resource: Resource
-    at_once: int  # concurrent requests; 1 for sources that are read in this process
+    at_once: int  # maximum number of concurrent requests; 1 for files and memories
 
     def page(self, number: int, per_page: int, filters: Mapping[str, Any], cursor: str = "") -> PageOf:
-        """Return a page by its number, from 1, or by the cursor or link that the previous page contained."""
+        """Return a page by its number, counted from 1, or by the cursor or link that the previous page contained."""
         ...
 
     def children(self, parent_id: str, path: str, number: int, per_page: int, cursor: str = "") -> PageOf: ...

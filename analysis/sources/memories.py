@@ -1,6 +1,6 @@
 """The built-in, read-only source of the memories that the caller may see.
 
-With it, the analysis tools work without any other system.
+Memories of conversations are left out. With this source, the analysis tools work without any other system.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIELDS = (
 )  # fmt: skip
 
 
-@cache  # validated at first use, to keep startup fast
+@cache  # built and validated at first use, to keep startup fast
 def resource() -> Resource:
     return Resource(
         name=MODEL,

@@ -20,17 +20,17 @@ from memories.database import connections
 from memories.outbox import bounded_http
 
 ATTEMPTS = 5
-AT_ONCE = 5  # concurrent requests
+AT_ONCE = 5  # maximum number of concurrent requests of one ingest or action
 MAX_BACKOFF_S = 10.0
-MAX_RESPONSE_S = 120.0  # for reading one response, and for retrying one request
+MAX_RESPONSE_S = 120.0  # maximum number of seconds for reading one response, and for retrying one request
 STATUS_TOO_LARGE = 413
 MAX_RETRY_AFTER_S = 30.0
-MAX_ERROR = 500  # characters of an upstream's message
+MAX_ERROR = 500  # maximum number of characters of an upstream's error message
 RETRIED_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 
 
 class Transient(Exception):
-    """A failure that a retry may resolve. `after_s` is the Retry-After of the response in seconds, or 0."""
+    """A failure that a retry may resolve. `after_s` is the response's Retry-After in seconds, or 0 if it has none."""
 
     def __init__(self, failed: UpstreamFailed, after_s: float = 0.0) -> None:
         self.failed, self.after_s = failed, after_s
@@ -38,7 +38,7 @@ class Transient(Exception):
 
 
 class RateLimit:
-    """Limits how many requests start per second, across all threads."""
+    """Limits how many requests start per second, across all threads that use this object."""
 
     def __init__(self, per_s: float) -> None:
         self._step = 1.0 / per_s
@@ -136,7 +136,8 @@ class RestUpstream:
     def _resolve(self, path: str, link: str) -> str:
         """Return the absolute URL of the next page.
 
-        Raises UpstreamFailed if it is on another host, because that host would receive the source's credential.
+        Raises UpstreamFailed if the link is not valid or leads to another host, which would receive the source's
+        credential.
         """
         try:
             url = urljoin(urljoin(self._base, path), link)
@@ -148,9 +149,10 @@ class RestUpstream:
         return url
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Send a request, and retry if the upstream is busy or failing, with growing pauses or after its Retry-After.
+        """Send a request, and retry it if the upstream is busy or failing. Raises UpstreamFailed.
 
-        A write is retried only if it was refused or never sent. Without a response, it may have been carried out.
+        The pause before a retry is the response's Retry-After, up to MAX_RETRY_AFTER_S, or else random and growing. A
+        write is retried only if it was refused or never sent. In other cases, it may have been carried out.
         """
         connections.close_if_pooled()  # don't hold a database connection while waiting for the upstream
         repeatable = method == "GET"
@@ -172,10 +174,10 @@ class RestUpstream:
                 body = bounded_http.read(stream, self._source.page_bytes, time.monotonic() + MAX_RESPONSE_S)
             response = _decompressed(stream, body)
         except bounded_http.AnswerTooLarge as error:
-            message = f"{error}: ask for a smaller per_page, or raise the source’s page_bytes"
+            message = f"{error}; if it is too large, request a smaller per_page or raise the source’s page_bytes"
             raise UpstreamFailed(message, status_code=STATUS_TOO_LARGE) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            failed = UpstreamFailed(f"the upstream did not answer: {type(error).__name__}")
+            failed = UpstreamFailed(f"the request to the upstream failed: {type(error).__name__}")
             failed.never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
             raise (Transient(failed) if repeatable or failed.never_sent else failed) from None
         if response.is_success:
@@ -194,7 +196,7 @@ def _decompressed(stream: httpx.Response, body: bytes) -> httpx.Response:
 
 
 def segment(record_id: str) -> str:
-    """Return the id quoted as a single path segment. Raises UpstreamFailed for dots, which would change the path."""
+    """Quote the id as one path segment. Raises UpstreamFailed for "", "." and "..", which would change the path."""
     if record_id in ("", ".", ".."):
         raise UpstreamFailed(f"{record_id!r} can't be part of a URL", status_code=400)
     return quote(record_id, safe="")

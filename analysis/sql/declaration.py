@@ -16,7 +16,11 @@ DATABASE = re.compile(r"[\w-]+(?:/[\w-]+)*\.(?:duckdb|db)")
 
 
 class SqlSource(Part):
-    """A warehouse. Its credential is in an environment variable, and should belong to a read-only role."""
+    """The declaration of a warehouse.
+
+    The credential of a PostgreSQL or Trino warehouse is in an environment variable, and should belong to a read-only
+    role.
+    """
 
     name: str
     kind: Literal["sql"]
@@ -39,7 +43,7 @@ class SqlSource(Part):
         if not getattr(self, field_name):
             raise ValueError(f"{field_name} is missing: {self.engine} needs it")
         if self.database and not DATABASE.fullmatch(self.database):
-            raise ValueError("database must be a .duckdb file below ANALYSIS_FILES")
+            raise ValueError("database must be a .duckdb or .db file below ANALYSIS_FILES")
         for name in (self.dsn_env, self.password_env):
             if name and not TOKEN_NAME.fullmatch(name):
                 raise ValueError("dsn_env and password_env must begin with SOURCE_, so that no other secret is sent")
@@ -48,15 +52,15 @@ class SqlSource(Part):
         return self
 
     def secret(self, name: str) -> str:
-        """Return the value of an environment variable. Raises Degraded if it is not set."""
-        # read for each use, so that the credential is stored nowhere else
+        """Return the value of an environment variable. Raises Degraded if it is unset or empty."""
+        # The variable is read at each use, so that the credential is stored nowhere else.
         if not (value := os.environ.get(name, "")):
             raise Degraded(f"the source {self.name!r} needs the environment variable {name}")
         return value
 
 
 def is_sql(text: str) -> bool:
-    """Return whether this is the declaration of a warehouse, as opposed to a source of records."""
+    """Return whether the text declares a warehouse and not a source of records. Returns False for invalid TOML."""
     try:
         return bool(tomllib.loads(text).get("kind") == "sql")
     except tomllib.TOMLDecodeError:
@@ -64,7 +68,7 @@ def is_sql(text: str) -> bool:
 
 
 def parse(name: str, text: str) -> SqlSource:
-    """Parse a declaration. Raises Invalid naming the field."""
+    """Parse a text for which is_sql() is true. Raises Invalid, which names the field, if a value is not valid."""
     declaration: dict[str, Any] = tomllib.loads(text)
     try:
         return SqlSource.model_validate({**declaration, "name": name})

@@ -18,7 +18,10 @@ Rows = tuple[list[str], list[tuple[Any, ...]]]
 
 
 class Engine(Protocol):
-    """A connection to a warehouse. `run` raises UpstreamFailed. `cancel` may be called from another thread."""
+    """A connection to a warehouse.
+
+    `run` raises UpstreamFailed if the query fails. `cancel` may be called from another thread.
+    """
 
     def run(self, sql: str, limit: int) -> Rows:
         """Return the column names, and at most `limit` rows."""
@@ -30,14 +33,14 @@ class Engine(Protocol):
 
 
 class DuckDB:
-    """A DuckDB file, opened read-only and without access to other files or the network."""
+    """A connection to a DuckDB file, which is opened read-only. Queries can't access other files or the network."""
 
     def __init__(self, source: SqlSource) -> None:
         import duckdb  # noqa: PLC0415 - only this engine needs it
 
         path = Path(settings.ANALYSIS_FILES) / source.database
         if not path.is_file():
-            raise Degraded(f"the file {source.database} of the source {source.name!r} is not below ANALYSIS_FILES")
+            raise Degraded(f"the source {source.name!r} needs the file {source.database} below ANALYSIS_FILES")
         config: dict[str, Any] = {"enable_external_access": "false", "memory_limit": "1GB", "threads": "2"}
         self._error = duckdb.Error
         try:
@@ -94,7 +97,7 @@ class PostgreSQL:
 
 
 class Trino:
-    """A Trino connection over HTTP. It has no read-only mode: the rights of its user decide."""
+    """A Trino connection over HTTP. Trino has no read-only mode, so its user should only have the right to read."""
 
     def __init__(self, source: SqlSource) -> None:
         import trino  # noqa: PLC0415 - only this engine needs it

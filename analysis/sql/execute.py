@@ -1,6 +1,7 @@
 """SQL queries on warehouses.
 
-A parser checks that a query is a single statement that only reads. Its rows, bytes and time are limited.
+A parser checks that a query is a single statement that only reads. The time of a query and the rows and bytes of its
+result are limited.
 """
 
 from __future__ import annotations
@@ -32,26 +33,31 @@ from memories.database import connections
 from memories.identity.caller import Caller
 
 POLL_S = 0.2
-STOP_S = 5.0  # time to wait for a canceled engine
-MAX_CELL = 2_000  # characters of one value
-WRITING_NODES = (  # classes of sqlglot that a query may not contain
+STOP_S = 5.0  # maximum number of seconds to wait for a canceled engine to stop
+MAX_CELL = 2_000  # maximum number of characters of one text value
+WRITING_NODES = (  # classes of sqlglot nodes that a query may not contain
     "Insert", "Update", "Delete", "Merge", "Create", "Drop", "Alter", "Command", "Copy", "Set", "Use", "Pragma",
     "Attach", "Detach", "TruncateTable", "Into", "Lock", "Transaction", "Commit", "Rollback", "Kill", "Grant",
     "Analyze", "LoadData", "Export", "Install", "Execute",
 )  # fmt: skip
-# Functions of any engine that run SQL from a text, access other servers or files, or change the server.
+# Matches the names of functions of any engine that run SQL given as a text, access files or other servers, or change
+# the server.
 UNSAFE_FUNCTIONS = re.compile(
     r"(pg_(read|ls|stat_file|terminate|cancel|reload|rotate|switch|promote|create|drop|logical|replication|advisory|try_"
     r"advisory|execute|file|stat_reset|notify|wal_replay)|lo_|dblink|set_config|nextval|setval|(query|table|schema|database|"
     r"cursor)_to_xml|query$|query_table|raw_query|execute|xp_|sp_|load_|read_|scan_|parquet_|sqlite_|postgres_|mysql_|glob$)",
     re.IGNORECASE,
 )
-READING_NODES = ("Select", "SetOperation", "Subquery", "Describe", "Show", "Values")  # one of them is the root
+# Classes of sqlglot nodes. The root of a query must be of one of them.
+READING_NODES = ("Select", "SetOperation", "Subquery", "Describe", "Show", "Values")
 
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The result of a query. `rows` fit the response budget. `is_cut` means that the query has more."""
+    """The leading rows of a query's result.
+
+    `is_cut` means that there are more rows, which the row limit or the response budget left out.
+    """
 
     source: SqlSource
     columns: list[str]
@@ -75,7 +81,7 @@ def readable_sources(caller: Caller) -> dict[str, SqlSource]:
 
 
 def platform_of(caller: Caller, name: str) -> str:
-    """Return the catalog's name for the platform of this warehouse, or ""."""
+    """Return the platform that the warehouse declares, or "" if it declares none or the caller may not query it."""
     source = readable_sources(caller).get(name)
     return source.platform if source else ""
 
@@ -83,8 +89,8 @@ def platform_of(caller: Caller, name: str) -> str:
 def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
     """Run one statement that only reads.
 
-    Raises Invalid for any other statement, UpstreamFailed if the engine refuses it, and Degraded if the warehouse is
-    not set up.
+    Raises Invalid for any other statement or an unknown source, UpstreamFailed if the warehouse fails or takes too
+    long, and Degraded if the warehouse's file or environment variable is missing.
     """
     sources = readable_sources(caller)
     source = _source_named(operation.source, sources)
@@ -136,9 +142,9 @@ def check_reads(sql: str, dialect: str) -> None:
 
 
 def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows:
-    """Return the rows, reporting progress to the client while the engine works.
+    """Return the column names and at most `limit` rows, and report progress to the client while the engine works.
 
-    The engine is canceled after `timeout_s`, or when the client disconnects.
+    The engine is canceled after `timeout_s`, which raises UpstreamFailed, or when the client disconnects.
     """
     started, pool = time.monotonic(), ThreadPoolExecutor(1, thread_name_prefix="query")
     future: Future[Rows] = pool.submit(engine.run, sql, limit)
@@ -151,12 +157,14 @@ def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows
                 if future.done():
                     return future.result()
                 if elapsed > timeout_s:
-                    message = f"took longer than {timeout_s:g} s and was canceled: request fewer rows or add a filter"
-                    raise UpstreamFailed(message) from None
+                    raise UpstreamFailed(
+                        f"the query took longer than {timeout_s:g} s and was canceled: "
+                        "request fewer rows or add a filter"
+                    ) from None
                 progress.tell(elapsed, timeout_s, "the warehouse is working")
     except BaseException:
         threading.Thread(target=engine.cancel, daemon=True).start()
-        with contextlib.suppress(NotYet, CancelledError):  # don't wait longer for an engine that doesn't stop
+        with contextlib.suppress(NotYet, CancelledError):  # give up on an engine that hasn't stopped
             future.exception(timeout=STOP_S)
         raise
     finally:
@@ -164,7 +172,11 @@ def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows
 
 
 def plain(value: Any) -> Any:
-    """Return a JSON value. Decimals and dates become text, without loss, and long values are cut."""
+    """Convert a database value to a JSON value.
+
+    Decimals, times, NaN and infinity become texts without loss. Binary values become hexadecimal texts. Texts are cut
+    to MAX_CELL characters.
+    """
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):

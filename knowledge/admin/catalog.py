@@ -1,4 +1,4 @@
-"""Admin pages of the embedded catalog, its mirror and the baselines."""
+"""Admin pages of the embedded catalog or the copy of DataHub, and of baselines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CatalogAspectAdmin(ReadOnlyAdmin):
 
 @admin.register(CatalogCursor)
 class CatalogCursorAdmin(OperatorsOnly):
-    """Progress of the event stream and the mirror, and the failures of the last freshness check."""
+    """The position in DataHub's event stream, the time of the last copy, and the note of the last freshness check."""
 
     list_display = ["name", "value", "updated_at"]
 

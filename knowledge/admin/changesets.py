@@ -26,7 +26,7 @@ from memories.identity.caller import Caller
 def preview_rollback(caller: Caller, changesets: Sequence[Changeset]) -> list[SafeString]:
     lines = []
     for changeset in changesets:
-        subject = entity_names([changeset.entity_urn]) if changeset.entity_urn else "A document"
+        subject = entity_names([changeset.entity_urn]) if changeset.entity_urn else "No target entity"
         try:
             landed = rollback.roll_back_preview(caller=caller, changeset_id=changeset.pk)
         except DomainError as error:
@@ -35,7 +35,7 @@ def preview_rollback(caller: Caller, changesets: Sequence[Changeset]) -> list[Sa
         own_changes = of_changes((change for change, is_own in landed if is_own), back=True)
         rows = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in own_changes))
         conflicts = sum(not is_own for _, is_own in landed)
-        note = f"{conflicts} values were changed by others since, so the rollback will be refused" if conflicts else ""
+        note = f"others have changed {conflicts} of its values, so the rollback will be refused" if conflicts else ""
         lines.append(format_html('{} <span class="fault">{}</span><ul>{}</ul>', subject, note, rows))
     return lines
 
@@ -83,7 +83,7 @@ class ChangesetAdmin(ReadOnlyAdmin):
     fieldsets = [
         (None, {"fields": ["page", "subject", "badge", "diff", "sources", "applied_by", "created_at", "finished_at"]}),
         ("Rolled back", {"fields": ["rolled_back_by", "rolled_back_at"]}),
-        ("As it is stored", {"classes": ["collapse"], "fields": ["entity_urn", "insight_ids", "personas", "error"]}),
+        ("Stored values", {"classes": ["collapse"], "fields": ["entity_urn", "insight_ids", "personas", "error"]}),
     ]
     readonly_fields = ["page", "subject", "badge", "diff", "sources"]
     inlines = [ChangeInline]
@@ -105,13 +105,13 @@ class ChangesetAdmin(ReadOnlyAdmin):
 
     @admin.display(description="changeset", ordering="entity_urn")
     def subject(self, changeset: Changeset) -> str:
-        return entity_names([changeset.entity_urn]) if changeset.entity_urn else "A document"
+        return entity_names([changeset.entity_urn]) if changeset.entity_urn else "No target entity"
 
     @admin.display(description="state", ordering="state")
     def badge(self, changeset: Changeset) -> SafeString:
         return badge(changeset.state, changeset.get_state_display().lower())
 
-    @admin.display(description="what was written")
+    @admin.display(description="changes")
     def summary(self, changeset: Changeset) -> str:
         titles = [f"{change.title} of {change.entity}" for change in of_changes(changeset.changes.all())]
         return "; ".join(titles[:2]) + (f" and {len(titles) - 2} more" if len(titles) > 2 else "")
@@ -124,12 +124,12 @@ class ChangesetAdmin(ReadOnlyAdmin):
     def page(self, changeset: Changeset) -> SafeString:
         return format_html('<a href="{}">Open, roll back or export</a>', url_for("changeset", changeset.pk.hex))
 
-    @admin.display(description="what was written")
+    @admin.display(description="changes")
     def diff(self, changeset: Changeset) -> SafeString:
         rows = ((line_of(change), change.outcome) for change in of_changes(changeset.changes.all()))
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{} ({})</li>", rows))
 
-    @admin.display(description="from these insights")
+    @admin.display(description="source insights")
     def sources(self, changeset: Changeset) -> SafeString:
         insights: list[Insight] = getattr(changeset, "visible_sources", [])
         rows = ((url_for("insight", insight.pk.hex), str(insight.record)) for insight in insights)

@@ -37,7 +37,7 @@ def line_of(change: Readable) -> SafeString:
 def preview_approval(caller: Caller, insights: Sequence[Insight]) -> list[SafeString]:
     return [
         format_html(
-            "{} <small>· readable by {} once applied</small>",
+            "{} <small>· visibility once approved: {}</small>",
             show_invisible(str(insight.record)),
             insight.get_wanted_visibility_display().lower(),
         )
@@ -101,7 +101,8 @@ ACTS = [
     AdminAct(
         "apply",
         "Apply to the catalog",
-        "Writes the suggestions of approved insights to the catalog, each as a changeset that can be rolled back.",
+        "Writes the suggested changes of approved insights to the catalog. Each insight gets its own changeset, which "
+        "can be rolled back.",
         permissions=CURATES,
         preview=preview_application,
         narrow=in_states(InsightState.APPROVED),
@@ -109,8 +110,8 @@ ACTS = [
     AdminAct(
         "roll_back_insight",
         "Roll back",
-        "Restores the previous values in the catalog, unless others have changed them since, and returns the insights "
-        "to review.",
+        "Restores the previous values in the catalog and returns the insights to review. An insight is skipped if "
+        "others have changed its values in the catalog since.",
         permissions=CURATES,
         narrow=in_states(InsightState.APPLIED),
     ),
@@ -162,7 +163,7 @@ class InsightAdmin(ReadOnlyAdmin):
     ordering = ["-record__created_at"]
     search_fields = ["record__content", "record__created_by"]
     search_help_text = "Search by words of the text, an author, or the URN of an entity."
-    fieldsets = [(None, {"fields": SHOWN}), ("As it is stored", {"classes": ["collapse"], "fields": STORED})]
+    fieldsets = [(None, {"fields": SHOWN}), ("Stored values", {"classes": ["collapse"], "fields": STORED})]
     readonly_fields = [*SHOWN, *STORED]
     actions = [act.as_action() for act in ACTS]
     view_page = "admin:knowledge_insight_changelist"

@@ -1,4 +1,4 @@
-"""Bulk writes to the embedded catalog, with one round trip per step of a chunk instead of one per aspect."""
+"""Bulk writes to the embedded catalog: each chunk of aspects takes a few queries, instead of a few per aspect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from knowledge.catalog.json_patch import canonical, patched
 from knowledge.catalog.projections import refresh_entities
 from knowledge.models import CatalogAspect
 
-CHUNK = 500  # aspects per transaction: each takes an advisory lock, and PostgreSQL's lock table holds a few thousand
+# maximum number of writes per transaction: each aspect takes a lock, and PostgreSQL's lock table holds a few thousand
+CHUNK = 500
 
 
 @dataclass(frozen=True)

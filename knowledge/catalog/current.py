@@ -17,11 +17,11 @@ def get_catalog() -> Catalog:
 
 
 def get_readable_catalog() -> Catalog:
-    """Return the catalog for display and comparison. While DataHub is unavailable, it reads DataHub's copy, if any."""
+    """Return the catalog for display and comparison. While DataHub is unavailable, it reads the local copy, if any."""
     return MirroredCatalog(get_catalog()) if settings.DATAHUB_GMS_URL else get_catalog()
 
 
 def copy_note(catalog: Catalog) -> str:
     """Return a warning if the last read came from the copy, otherwise an empty string."""
     copied_at = getattr(catalog, "copied_at", None)
-    return f"DataHub is unavailable: this is from the copy of {copied_at:%Y-%m-%d %H:%M} UTC" if copied_at else ""
+    return f"DataHub is unavailable: the data is from the copy of {copied_at:%Y-%m-%d %H:%M} UTC" if copied_at else ""

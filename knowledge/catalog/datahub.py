@@ -1,8 +1,9 @@
-"""A DataHub server as the catalog, through acryl-datahub's stable API (DataHubGraph) on the RESTLI transport.
+"""A DataHub server as the catalog, accessed with the client DataHubGraph of the SDK acryl-datahub.
 
-List changes are sent as plain patches, because the server drops run ids and preconditions from the SDK's generic ones.
-Aspects without a dependable patch template are read, changed and written back on condition that their version is the
-same. Some servers accept a stale condition, so the result is read again and checked. Observed with DataHub 1.4 to 1.7.
+Aspects and patches are sent on the SDK's RESTLI transport. Patches are sent in plain form, because the server drops run
+ids and preconditions from patches in the SDK's generic form. Aspects without a dependable patch template are read,
+changed and written back on condition that their version is still the same. Some servers accept a write although the
+version has changed, so the aspect is then read again and checked. All this was observed with DataHub 1.4 to 1.7.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ PATCHABLE = frozenset(
 )
 JSON_PATCH = "application/json-patch+json"
 EVENTS_TOPIC = "PlatformEvent_v1"
-MAX_EVENTS = 500  # per poll
-ATTEMPTS = 8  # at a conditional write while other writers change the aspect
-BATCH_SIZE = 100  # entities per bulk read
+MAX_EVENTS = 500  # maximum number of events per poll
+ATTEMPTS = 8  # maximum number of attempts at a conditional write, which fails if others change the aspect
+BATCH_SIZE = 100  # maximum number of entities per bulk read
 
 SEARCH = """
 query catalogSearch($input: SearchAcrossEntitiesInput!) {
@@ -66,7 +67,7 @@ class DataHubCatalog:
     name = "datahub"
 
     def __init__(self, server: str, token: str, timeout_s: float) -> None:
-        # The SDK reads this when imported. Without it, the SDK sends usage statistics to its vendor.
+        # The SDK reads this variable when it is imported. By default, it sends usage statistics to its vendor.
         os.environ.setdefault("DATAHUB_TELEMETRY_ENABLED", "false")
         self._server = server.rstrip("/")
         self._token = token
@@ -100,7 +101,7 @@ class DataHubCatalog:
         return [entity for entity in entities if isinstance(entity, dict) and entity.get("urn") in urns]
 
     def existing(self, urns: Sequence[str]) -> set[str]:
-        # The key aspect is no evidence: soft-deleted entities have one too. So look for any other aspect.
+        # A key aspect is no evidence, because soft-deleted entities have one, too. So look for any other aspect.
         read = self.read(urns, entity_view.ASPECTS)
         entities = set()
         for urn, aspects in read.items():
@@ -120,7 +121,7 @@ class DataHubCatalog:
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
         arguments = {"urn": urn, "direction": direction.upper(), "query": "*", "start": 0, "count": limit}
         results = self._graphql(LINEAGE, {"input": arguments})["searchAcrossLineage"]["searchResults"]
-        # The server only distinguishes 1, 2 and "3+" hops, so the limit is enforced here.
+        # The server only distinguishes 1, 2 and "3+" hops, so nodes beyond `hops` are removed here.
         nodes = [LineageNode(str(r["entity"]["urn"]), direction, int(r.get("degree") or 1)) for r in results]
         return sorted((node for node in nodes if node.distance <= hops), key=lambda node: (node.distance, node.urn))
 
@@ -138,7 +139,7 @@ class DataHubCatalog:
     def poll_events(self, offset: str, wait_s: int) -> tuple[list[str], str]:
         """Wait up to `wait_s` seconds for events. Return the URNs of the changed entities, and the next offset.
 
-        Without an offset, the server returns the current end of its stream.
+        If `offset` is empty, the server returns the offset of the current end of its stream.
         """
         params: dict[str, Any] = {"topic": EVENTS_TOPIC, "pollTimeoutSeconds": wait_s, "limit": MAX_EVENTS}
         if offset:
@@ -157,7 +158,8 @@ class DataHubCatalog:
                 operation = {"op": write.operation, "path": pointer(write.path), "value": write.value}
                 return self._emit(write, "PATCH", [operation], JSON_PATCH, run)
             except CatalogRefused:
-                # Servers respond with 500 to a patch without a template, and to removing an absent element.
+                # Servers respond with 500 to a patch of an aspect without a patch template, and to removing an absent
+                # element. A conditional write handles both cases.
                 pass
         self._write_conditionally(write, run)
 
@@ -204,7 +206,7 @@ class DataHubCatalog:
         self._call(lambda graph: graph.emit_mcp(proposal, async_flag=False))
 
     def _delete(self, write: Write) -> None:
-        # Not a DELETE proposal: on the OpenAPI transport that deletes the whole entity instead of one aspect.
+        # No DELETE proposal is sent: on the OpenAPI transport, it deletes the whole entity instead of one aspect.
         kind, urn = entity_type(write.urn), quote(write.urn, safe="")
         address = f"{self._server}/openapi/v3/entity/{kind}/{urn}/{quote(write.aspect, safe='')}"
         self._request(lambda graph: graph._session.delete(address), empty=True)
@@ -222,7 +224,7 @@ class DataHubCatalog:
                     server=self._server,
                     token=self._token or None,
                     timeout_sec=self._timeout_s,
-                    retry_max_times=1,  # the default hangs for half a minute on a dead port
+                    retry_max_times=1,  # with the default, calls to an unreachable server take half a minute
                     openapi_ingestion=False,
                 )
             )
@@ -244,7 +246,7 @@ class DataHubCatalog:
         except requests.HTTPError as error:
             raise _catalog_error(error.response, error) from error
         except (requests.RequestException, ConfigurationError) as error:
-            raise CatalogUnavailable(f"DataHub at {self._server} did not answer: {type(error).__name__}") from error
+            raise CatalogUnavailable(f"request to DataHub at {self._server} failed: {type(error).__name__}") from error
 
     def _request(self, send: Callable[[Any], Any], *, empty: bool = False) -> Any:
         def read_response(graph: Any) -> Any:
@@ -270,8 +272,8 @@ class _PreconditionFailed(CatalogRefused):
 def _catalog_error(response: Any, error: Exception) -> Exception:
     status = getattr(response, "status_code", None)
     if status is None:
-        return CatalogUnavailable(f"DataHub did not answer: {type(error).__name__}")
-    message = f"DataHub answered {status}: {_message(response)}"
+        return CatalogUnavailable(f"request to DataHub failed: {type(error).__name__}")
+    message = f"DataHub responded with {status}: {_message(response)}"
     if status == 412:
         return _PreconditionFailed(message)
     if status == 429 or status in (502, 503, 504):
@@ -288,7 +290,7 @@ def _message(response: Any) -> str:
 
 def _changed_entity(event: dict[str, Any]) -> str:
     try:
-        # The event's value is a JSON string, and so is the payload within it.
+        # The event's value is usually a JSON string, and so is the value of the payload in it.
         value = event.get("value")
         outer = json.loads(value) if isinstance(value, str) else value or {}
         payload = outer.get("payload") or {}
@@ -320,5 +322,5 @@ def _summary(urn: str, aspects: dict[str, Aspect]) -> EntitySummary:
 
 
 def _graphql_type(kind: str) -> str:
-    """Return GraphQL's name of an entity type: GLOSSARY_TERM for `glossaryTerm`."""
+    """Return GraphQL's name for an entity type: GLOSSARY_TERM for `glossaryTerm`."""
     return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in kind)

@@ -1,6 +1,7 @@
-"""Semantic search index of documents and glossary terms, in the embedded catalog or in DataHub's copy.
+"""Semantic search index of documents and glossary terms, in the embedded catalog or in the copy of DataHub.
 
-The index is derived data: its rows follow the entities, and a worker embeds the passages of their texts.
+The index is derived data: its rows are created and deleted with the entities, and a worker embeds the passages of their
+texts.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from memories.models.index_job import Trigger
 from memories.retrieval import indexing
 
 KIND = "catalog text"
-TYPES = ("document", "glossaryTerm")  # entity types with prose
-MIN_COSINE = 0.15  # below it, most matches are chance
-# A match at or above it counts as much as a match of words. Measured: 50 of 53 paraphrased questions reach it with
-# their paragraph of documentation, but only 17 of 400 unrelated questions reach it with any of 3,477 paragraphs.
+TYPES = ("document", "glossaryTerm")  # entity types whose texts are indexed
+MIN_COSINE = 0.15  # minimum cosine of a match; below it, most matches are due to chance
+# A match with at least this cosine counts as much as a match by words. Measured: 50 of 53 paraphrased questions reach
+# it with the paragraph that answers them, but only 17 of 400 unrelated questions reach it with any of 3,477 paragraphs.
 COSINE_SURE = 0.32
-PASSAGES_PER_TEXT = 8  # passages fetched per text wanted, because the nearest ones may belong to the same text
+PASSAGES_PER_TEXT = 8  # passages fetched per wanted text, because the nearest ones may belong to the same text
 SEPARATOR = ": "
 EMBEDDED_TEXT = Concat("entity__name", Value(SEPARATOR), "entity__description", output_field=TextField())
 
@@ -44,7 +45,7 @@ class DocumentMatch:
 
 
 def update_rows(urns: Sequence[str]) -> None:
-    """Create or delete the index rows of changed entities, and queue the embedding of new texts.
+    """Create or delete the index rows of changed entities, and queue the embedding of new and changed texts.
 
     Call it inside the transaction of the change.
     """
@@ -61,12 +62,12 @@ def update_rows(urns: Sequence[str]) -> None:
 
 
 def has_texts(types: Sequence[str]) -> bool:
-    """Return whether there is a text to search, of any type if `types` is empty."""
+    """Return whether an entity of one of these types has a text to search. If `types` is empty, any type counts."""
     return _texts(types).exists()
 
 
 def nearest_documents(vector: Sequence[float], types: Sequence[str], limit: int) -> list[DocumentMatch]:
-    """Return the entities with a passage of cosine ≥ MIN_COSINE to the query, best first."""
+    """Return at most `limit` entities that have a passage with cosine ≥ MIN_COSINE to the query, best first."""
     distance = CosineDistance("vector", list(vector)) + 0.0
     passages = CatalogPassage.objects.filter(text__in=_texts(types)).annotate(distance=distance)
     passages = passages.filter(distance__lte=1 - MIN_COSINE).order_by("distance", "pk")
@@ -82,7 +83,7 @@ def nearest_documents(vector: Sequence[float], types: Sequence[str], limit: int)
 
 
 def _passage(entity: CatalogEntity, start: int, stop: int) -> str:
-    prefix = len(entity.name) + len(SEPARATOR)  # the offsets are in EMBEDDED_TEXT, which starts with the name
+    prefix = len(entity.name) + len(SEPARATOR)  # the offsets refer to EMBEDDED_TEXT, which starts with the name
     return entity.description[max(start - prefix, 0) : max(stop - prefix, 0)].strip()
 
 

@@ -1,4 +1,4 @@
-"""The embedded catalog: versioned aspects in PostgreSQL, also used for the copy of a DataHub.
+"""The embedded catalog: versioned aspects in PostgreSQL. The local copy of a DataHub is stored in the same tables.
 
 Search and lineage read tables that are derived from the aspects (see projections.py).
 """

@@ -11,7 +11,7 @@ from knowledge.catalog.interface import Catalog, entity_type
 
 Aspects = Mapping[str, Mapping[str, Any]]
 
-MAX_SEARCHED_TEXT = 20_000  # characters of a document that search covers
+MAX_SEARCHED_TEXT = 20_000  # maximum number of characters of a document that are searched
 
 # All aspects that pages and reviewers need, fetched in one read.
 ASPECTS = (
@@ -24,7 +24,8 @@ ASPECTS = (
     "dataJobInputOutput", "dataProductProperties", "corpUserInfo", "corpUserEditableInfo", "corpGroupInfo",
 )  # fmt: skip
 
-# Aspects and keys of the description by entity type, in order of precedence: edited by people, then ingested.
+# Entity type → aspects and keys of its description, in order of precedence: a text edited by people precedes an
+# ingested one.
 DESCRIPTIONS: dict[str, list[tuple[str, str]]] = {
     "dataset": [("editableDatasetProperties", "description"), ("datasetProperties", "description")],
     "container": [("editableContainerProperties", "description"), ("containerProperties", "description")],
@@ -53,7 +54,7 @@ NAMING = tuple(dict.fromkeys(aspect for aspect, _ in NAMES))
 @dataclass(frozen=True)
 class Column:
     path: str  # as in the schema
-    simple_path: str  # v1 form: without type and version tokens
+    simple_path: str  # the path in DataHub's v1 form, without type and version tokens
     native_type: str
     nullable: bool
     description: str
@@ -71,9 +72,9 @@ class EntityView:
     removed: bool
     deprecated: bool
     deprecation_note: str
-    is_known: bool = True  # the catalog has at least one aspect of it
+    is_known: bool = True  # the catalog has at least one aspect of the entity
     document_text: str = ""
-    properties: dict[str, list[str | float]] = field(default_factory=dict)  # structured properties by URN
+    properties: dict[str, list[str | float]] = field(default_factory=dict)  # property URN → its values
     owners: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
     terms: list[str] = field(default_factory=list)
@@ -158,12 +159,12 @@ def columns(aspects: Aspects) -> Iterator[Column]:
 
 
 def simple_path(path: str) -> str:
-    """Strip a v2 field path: `address.zip` of `[version=2.0].[type=struct].address.[type=string].zip`."""
+    """Return a field path in v1 form: `address.zip` for `[version=2.0].[type=struct].address.[type=string].zip`."""
     return ".".join(token for token in re.sub(r"\[[^\]]*\]", "", path).split(".") if token)
 
 
 def short_name(urn: str) -> str:
-    """Return the readable part of a URN: `sales.orders` of urn:li:dataset:(…:snowflake,sales.orders,PROD)."""
+    """Return the readable part of a URN: `sales.orders` for urn:li:dataset:(…:snowflake,sales.orders,PROD)."""
     key = urn.split(":", 3)[-1]
     if key.startswith("(") and key.endswith(")"):
         parts = key[1:-1].split(",")

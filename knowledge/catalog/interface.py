@@ -13,7 +13,7 @@ Value = dict[str, Any]
 
 
 class CatalogUnavailable(DomainError):
-    """The catalog did not answer. It is unknown whether a write landed."""
+    """The catalog can't be reached, or can't handle requests now. A write may or may not have taken effect."""
 
     code = "upstream"
     status = 502
@@ -28,7 +28,7 @@ class CatalogRefused(DomainError):
 
 @dataclass(frozen=True)
 class Aspect:
-    """One aspect of an entity. `value` is None if it is absent; `version` counts its writes."""
+    """One aspect of an entity, with its version number. If the entity lacks the aspect, `value` is None."""
 
     value: Value | None = None
     version: int = 0
@@ -65,7 +65,7 @@ class EntitySummary:
     description: str = ""
     platform: str = ""
     deprecated: bool = False
-    passage: str = ""  # the part of its text that is nearest to the query
+    passage: str = ""  # the part of the entity's text that is nearest to the query
     is_unsure: bool = False  # the passage is only a weak match
 
 
@@ -79,36 +79,36 @@ class LineageNode:
 class Catalog(Protocol):
     """A data catalog.
 
-    Methods raise CatalogUnavailable if the catalog does not answer, and CatalogRefused if it rejects the request.
+    Methods raise CatalogUnavailable if the catalog is unavailable, and CatalogRefused if it rejects the request.
     """
 
     name: str
 
     def read(self, urns: Sequence[str], aspects: Sequence[str]) -> dict[str, dict[str, Aspect]]:
-        """Return every requested aspect of every URN, absent ones as Aspect()."""
+        """Return the requested aspects of each URN. The value of an absent aspect is None."""
         ...
 
     def existing(self, urns: Sequence[str]) -> set[str]:
-        """Return those of the URNs that exist and are not soft-deleted."""
+        """Return the given URNs whose entities exist and are not soft-deleted."""
         ...
 
     def write(self, write: Write, run: Run) -> None:
-        """Apply one write. Other paths of the same aspect keep their values, even if they are written concurrently."""
+        """Apply one write. Concurrent writes to other paths of the same aspect are not lost."""
         ...
 
     def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]: ...
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
-        """Return the entities within `hops`, nearest first. `direction` is upstream or downstream."""
+        """Return at most `limit` entities within `hops` steps, nearest first. `direction` is upstream or downstream."""
         ...
 
 
 def entity_type(urn: str) -> str:
-    """Return the entity type in a URN: `dataset` of urn:li:dataset:(…)."""
+    """Return the entity type in a URN, such as `dataset` for urn:li:dataset:(…), or "" if there is none."""
     match = re.match(r"urn:li:([A-Za-z0-9]+):", urn)
     return match.group(1) if match else ""
 
 
 def make_urn(kind: str, name: str) -> str:
-    """Return the URN of this kind for a bare name. A URN is returned unchanged."""
+    """Return the URN for a bare name, with `kind` as the entity type. A URN is returned unchanged."""
     return name if name.startswith("urn:li:") else f"urn:li:{kind}:{name}"

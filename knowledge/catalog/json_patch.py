@@ -1,8 +1,8 @@
 """JSON patches of aspects in keyed form.
 
-Elements of a list are addressed by their key, as in DataHub's patch templates: `("tags", "urn:li:tag:PII")` of
-globalTags is the element with that tag, at any position. So patches don't depend on positions, and patches of different
-elements don't affect each other.
+Elements of the lists in KEYED are addressed by their key, as in DataHub's patch templates. For example, the path
+`("tags", "urn:li:tag:PII")` in globalTags addresses the element with that tag, at any position. So patches don't depend
+on positions, and patches of different elements don't affect each other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-# aspect → list field → "key": the fields that identify an element, and "inside": the keyed lists within an element.
+# Aspect → list field → rule. "key" names the fields that identify an element of the list. "inside" has the same kind of
+# rules for lists within an element.
 Keys = dict[str, Any]
 KEYED: dict[str, Keys] = {
     "globalTags": {"tags": {"key": ("tag",)}},
@@ -29,9 +30,9 @@ KEYED: dict[str, Keys] = {
         }
     },
 }
-# Fields of an element that hold a whole aspect, with the same required fields.
+# Fields of an element that have the required fields of the aspect with the same name.
 NESTED = ("glossaryTerms",)
-# Required fields of an aspect, set when a patch creates it.
+# Aspect → its required fields and their initial values, set when a patch creates the aspect.
 REQUIRED: dict[str, dict[str, Any]] = {
     "glossaryTerms": {"auditStamp": {"time": 0, "actor": "urn:li:corpuser:unknown"}},
     "ownership": {"lastModified": {"time": 0, "actor": "urn:li:corpuser:unknown"}},
@@ -49,7 +50,7 @@ def canonical(value: Any) -> str:
 
 
 def value_at(aspect: str, value: dict[str, Any] | None, path: Sequence[str]) -> Any:
-    """Return the value at a path of the aspect's keyed form, or ABSENT."""
+    """Return the value at a path of the aspect's keyed form, or ABSENT if there is none."""
     if value is None:
         return ABSENT
     keys = KEYED.get(aspect, {})
@@ -79,7 +80,8 @@ def value_at(aspect: str, value: dict[str, Any] | None, path: Sequence[str]) -> 
 def patched(aspect: str, value: dict[str, Any] | None, path: Sequence[str], operation: str, new: Any) -> Any:
     """Return a copy of the aspect's value with the element at the path added, replaced or removed.
 
-    Removing an absent element changes nothing. None means that the aspect has to be removed.
+    With an empty path, the whole aspect is replaced or removed. Removing an absent element is not an error. None is
+    returned if the aspect has to be removed.
     """
     if not path:
         return new if operation == "add" else None

@@ -1,4 +1,4 @@
-"""Lineage queries of graph recall and of the tool catalog_lineage."""
+"""Lineage queries for graph recall and for the tool catalog_lineage."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from memories.identity.caller import Caller
 DIRECTIONS = ("upstream", "downstream")
 MAX_NODES = 200
 MAX_HOPS = 5
-MAX_ADJACENT = 50  # adjacent entities, per direction, that are searched for data jobs
+MAX_ADJACENT = 50  # maximum number of adjacent entities per direction that are searched for data jobs
 
 
 def neighbors(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
-    """Return the entities within LINEAGE_HOPS of these in both directions, with their distance.
+    """Return the distances of entities within LINEAGE_HOPS steps upstream or downstream, by URN, and a note.
 
-    The given URNs are included with distance 0. The second value is a note if DataHub's copy was read. Raises
-    CatalogUnavailable or CatalogRefused.
+    The given entities have distance 0. The note is empty unless DataHub's copy was read. Raises CatalogUnavailable or
+    CatalogRefused.
     """
     catalog = get_readable_catalog()
     distances = dict.fromkeys(urns, 0)

@@ -38,7 +38,10 @@ def upstreams(aspects: Aspects) -> list[str]:
 
 
 def fine_grained(urn: str, aspects: Aspects) -> set[tuple[str, str]]:
-    """Return the pairs of tables implied by column-level lineage, because table-level lineage may not name them."""
+    """Return the (downstream, upstream) pairs in column-level lineage, because table-level lineage may lack them.
+
+    For a data job, each pair consists of the job and a table.
+    """
     pairs = set()
     for line in columns(aspects):
         up = {table_of(column) for column in line["from"]}
@@ -51,7 +54,7 @@ def fine_grained(urn: str, aspects: Aspects) -> set[tuple[str, str]]:
 
 
 def columns(aspects: Aspects) -> list[dict[str, list[str]]]:
-    """Return the column-level lineage of a table or data job, as lists of schemaField URNs."""
+    """Return the column-level lineage of a table or data job, as lists of schemaField URNs, `from` and `to`."""
     lines = [
         line
         for aspect in ("upstreamLineage", "dataJobInputOutput")
@@ -61,13 +64,16 @@ def columns(aspects: Aspects) -> list[dict[str, list[str]]]:
 
 
 def table_of(column: str) -> str:
-    """Return the table in a column's URN: `urn:li:dataset:(…)` of urn:li:schemaField:(urn:li:dataset:(…),path)."""
+    """Return the URN of the table in a column's URN, or "" if the text is not a column's URN.
+
+    A column's URN is `urn:li:schemaField:(urn:li:dataset:(…),path)`.
+    """
     inner = column.removeprefix("urn:li:schemaField:(")
     return inner.rpartition(",")[0] if inner != column else ""
 
 
 def urns_in(value: Any) -> Iterator[str]:
-    """Yield the URNs in a list, an edge's destination or an Avro union ({"array": […]}, {"string": …})."""
+    """Yield the URNs in a string, list, edge (its destination) or Avro union ({"array": […]}, {"string": …})."""
     if isinstance(value, str):
         if value.startswith("urn:li:"):
             yield value

@@ -1,4 +1,4 @@
-"""A catalog combined with entities that DataHub does not support: curated prompts, which are always stored locally."""
+"""A catalog wrapper that stores curated prompts locally, because DataHub does not support this entity type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOCAL_TYPES = frozenset({"prompt"})
 
 
 class WithLocalEntities:
-    """Routes reads and writes of local entities to the embedded catalog, and all others to `catalog`."""
+    """Routes reads and writes of entities of LOCAL_TYPES to the embedded catalog, and everything else to `catalog`."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.name = catalog.name

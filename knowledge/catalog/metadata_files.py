@@ -1,4 +1,4 @@
-"""DataHub metadata files: import of MCE and MCP JSON into the embedded catalog, export of changesets as MCPs.
+"""DataHub metadata files: import of MCE and MCP JSON into the embedded catalog, and export of changesets as MCPs.
 
 MCE and MCP are DataHub's metadata change events and proposals.
 """
@@ -25,7 +25,7 @@ from memories.contract.fields import URN_LENGTH, URN_PATTERN
 from memories.database.connections import analyze_tables
 
 JSON_PATCH = "application/json-patch+json"
-CHUNK = 200  # records per bulk write
+CHUNK = 200  # maximum number of records per bulk write
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Loaded:
     urns: set[str] = field(default_factory=set)  # entities that changed
     writes: int = 0
     unchanged: int = 0
-    unknown: Counter[str] = field(default_factory=Counter)  # aspects that the product does not read, by name
-    skipped: Counter[str] = field(default_factory=Counter)  # records, by the reason for skipping them
+    unknown: Counter[str] = field(default_factory=Counter)  # writes to aspects that the product does not read
+    skipped: Counter[str] = field(default_factory=Counter)  # number of skipped records, by reason
 
 
 def read_file(path: Path) -> list[Any]:
@@ -58,9 +58,9 @@ def read_file(path: Path) -> list[Any]:
 
 
 def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded]:
-    """Write records into the embedded catalog, yielding the running count after each chunk.
+    """Write records into the embedded catalog, yielding the running counts after each chunk.
 
-    Memories about the changed entities are checked for staleness at the end.
+    At the end, memories about the changed entities are compared with their new state, and the final counts are yielded.
     """
     count = Loaded()
     for chunk in batched(records, CHUNK):
@@ -134,7 +134,7 @@ def _of_proposal(record: dict[str, Any], count: Loaded) -> Iterator[Proposal]:
         count.skipped[f"change type {kind}"] += 1
     else:
         if kind == "PATCH" and isinstance(payload, dict):
-            payload = payload.get("patch", [])  # the SDK's generic form of a patch
+            payload = payload.get("patch", [])  # a patch in the SDK's generic form
         yield Proposal(urn, str(record["aspectName"]), "PATCH" if kind == "PATCH" else "UPSERT", payload)
 
 
@@ -143,9 +143,9 @@ def _is_usable(urn: str) -> bool:
 
 
 def aspect_name(class_name: str) -> str:
-    """Return the aspect name of an Avro class: `datasetProperties` of ….dataset.DatasetProperties.
+    """Return the aspect name for an Avro class name: `datasetProperties` for ….dataset.DatasetProperties.
 
-    Leading capitals of ML are lower-cased together: `mlModelProperties` of MLModelProperties.
+    A leading ML is lower-cased as a whole: `mlModelProperties` for MLModelProperties.
     """
     last = class_name.rpartition(".")[2]
     return re.sub(r"^(ML|[A-Z])", lambda match: match.group(1).lower(), last)

@@ -1,4 +1,4 @@
-"""A local copy of DataHub, so that recall, evidence and staleness checks keep working while DataHub is unavailable."""
+"""A local copy of DataHub, so that recall, reviews and staleness checks keep working while DataHub is unavailable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPES = (
     "dataset", "container", "chart", "dashboard", "dataJob", "dataFlow", "domain", "glossaryTerm", "glossaryNode",
     "tag", "document", "dataProduct", "corpuser", "corpGroup", "structuredProperty",
 )  # fmt: skip
-PAGE_SIZE = 100  # entities
+PAGE_SIZE = 100  # maximum number of entities that are copied at once
 
 
 class Mirrorable(Protocol):
@@ -34,14 +34,14 @@ class Mirrored:
     entities: int = 0
     writes: int = 0  # aspects that were new or had changed
     removals: int = 0
-    changed: Sequence[str] = ()  # entities of the last page that were new, changed or removed
+    changed: Sequence[str] = ()  # entities that were new, changed or removed since the previous count
 
 
 def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirrored]:
     """Copy all entities of these types, yielding the running count after each page.
 
-    Unchanged aspects are not written, so a second run is cheap. Entities that DataHub no longer has are marked as
-    removed. Raises CatalogUnavailable or CatalogRefused; the pages copied before that are kept.
+    Unchanged aspects are not written. Entities that DataHub no longer has are marked as removed. Raises
+    CatalogUnavailable or CatalogRefused; the pages copied before the error are kept.
     """
     local, count, started = LocalCatalog(), Mirrored(), timezone.now()
     for kind in types:
@@ -72,7 +72,7 @@ def copy(catalog: Mirrorable, urns: Sequence[str]) -> Written:
 
 def _puts(read: dict[str, dict[str, Aspect]]) -> Iterator[AspectWrite]:
     for urn, aspects in read.items():
-        if aspects["status"].value is None:  # an earlier copy may have marked it as removed
+        if aspects["status"].value is None:  # an earlier run may have marked the entity as removed
             aspects["status"] = Aspect({"removed": False})
         for name, aspect in aspects.items():
             if aspect.value is not None:
@@ -80,19 +80,19 @@ def _puts(read: dict[str, dict[str, Aspect]]) -> Iterator[AspectWrite]:
 
 
 def last_copied_at() -> datetime | None:
-    """Return when the last complete copy was started, or None if there is none."""
+    """Return the time at which the last complete run of `mirror` started, or None if no run was complete."""
     row = CatalogCursor.objects.filter(name=CURSOR).first()
     return datetime.fromisoformat(row.value) if row else None
 
 
 class MirroredCatalog:
-    """DataHub, with its copy for reads while DataHub is unavailable. Writes always go to DataHub."""
+    """Reads `catalog`, or the local copy while `catalog` is unavailable. Writes always go to `catalog`."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.name = catalog.name
         self._catalog = catalog
         self._copy = LocalCatalog()
-        self.copied_at: datetime | None = None  # time of the copy if it served the last read
+        self.copied_at: datetime | None = None  # start time of the copy if the last read came from it
 
     def _read_with_fallback(self, method: str, *args: Any, **options: Any) -> Any:
         try:

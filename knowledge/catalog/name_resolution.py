@@ -1,4 +1,4 @@
-"""Resolution of names that people type to catalog entities: `fernhill.sales.orders`, or only the end of it."""
+"""Lookup of catalog entities by a typed name: the whole name, such as `fernhill.sales.orders`, or only its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ CANDIDATES_SHOWN = 5
 
 
 def entities_like(text: str, *, kinds: Sequence[str] = ()) -> QuerySet[CatalogEntity]:
-    """Return the entities whose name contains the text, best first: whole name, last parts, beginning, anywhere."""
+    """Return the entities whose name or URN contains the text, best matches first.
+
+    Names equal to the text come first, then names that end with it after a dot, then names that begin with it, then all
+    other matches.
+    """
     rows = CatalogEntity.objects.filter(removed=False).defer("search")
     if kinds:
         rows = rows.filter(entity_type__in=kinds)
@@ -33,9 +37,10 @@ def entities_like(text: str, *, kinds: Sequence[str] = ()) -> QuerySet[CatalogEn
 
 
 def urn_of(text: str) -> str:
-    """Return the URN of the entity with this name. A URN is returned unchanged.
+    """Return the URN of the entity with this name. A valid URN is returned unchanged.
 
-    Raises Invalid with similar names if the name is unknown, and with the candidates if it is ambiguous.
+    Raises Invalid if the URN is not valid, or if the name is unknown or ambiguous. For a name, the message lists
+    similar names or the matching entities.
     """
     text = text.strip()
     if text.startswith("urn:li:"):

@@ -1,7 +1,8 @@
 """Entities one lineage step away, fast enough for attaching memories to every tool response.
 
-With the embedded catalog or a copy of DataHub, this is one query of local tables. Without a copy, background threads
-ask DataHub and cache the result. A caller that stops waiting does without it, and the next call finds it in the cache.
+With the embedded catalog or a copy of DataHub, only local tables are read. Without a copy, background threads ask
+DataHub and cache the result. A caller that stops waiting continues without the result, and a later call finds it in the
+cache.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from knowledge.models import LineageEdge
 from memories.database import connections
 
 MAX_URNS = 40
-CACHE_S = 600  # lineage changes from day to day, not by the minute
-RETRY_S = 30  # pause after DataHub failed to answer
+CACHE_S = 600  # seconds that neighbors are cached; lineage changes from day to day, not by the minute
+RETRY_S = 30  # seconds until DataHub is asked again after a failed request
 
 _threads = ThreadPoolExecutor(4, thread_name_prefix="lineage")
 
 
 def neighbors_of(urns: Sequence[str]) -> list[str]:
-    """Return the entities one step upstream or downstream, as far as known locally. Sends no request to DataHub."""
+    """Return at most MAX_URNS locally known entities one step upstream or downstream. Sends no request to DataHub."""
     edges = LineageEdge.objects.filter(Q(upstream__in=urns) | Q(downstream__in=urns))
     pairs = edges.values_list("upstream", "downstream")[: 4 * MAX_URNS]
     neighbors = [urn for pair in pairs for urn in pair]
@@ -45,7 +46,7 @@ def is_known(urns: Sequence[str]) -> bool:
 def learn(urns: Sequence[str], patience_s: float) -> bool:
     """Ask DataHub for unknown neighbors, and wait at most `patience_s` seconds. Return whether all are known now.
 
-    Don't call it inside a transaction.
+    Don't call it inside a transaction, which would keep its database connection while waiting.
     """
     unknown = [urn for urn in urns if cache.get(_key(urn)) is None]
     if unknown:

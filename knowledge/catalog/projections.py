@@ -11,7 +11,7 @@ from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
 from memories import extensions
 
 BATCH_SIZE = 500
-MIN_NAME_LENGTH = 8  # characters of names to search for in texts: shorter names are ordinary words
+MIN_NAME_LENGTH = 8  # minimum number of characters of names that are looked for in texts: shorter names are often words
 FIELDS = ["entity_type", "name", "qualified_name", "description", "columns", "platform", "removed", "deprecated"]
 
 
@@ -57,7 +57,7 @@ def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:
 
 
 def rebuild() -> Iterator[int]:
-    """Rebuild all derived rows, yielding the number of entities done."""
+    """Rebuild all derived rows, yielding the number of entities rebuilt so far."""
     urns = list(CatalogAspect.objects.filter(is_latest=True).order_by("urn").values_list("urn", flat=True).distinct())
     for start in range(0, len(urns), BATCH_SIZE):
         refresh_entities(urns[start : start + BATCH_SIZE])

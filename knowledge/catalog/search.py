@@ -11,20 +11,20 @@ from knowledge.catalog.interface import Catalog, EntitySummary
 from memories import embedding
 from memories.retrieval.rank_fusion import fuse
 
-MAX_UNSURE = 3  # weak matches by meaning
+MAX_UNSURE = 3  # maximum number of weak matches by meaning in a result
 
 
 @dataclass(frozen=True)
 class SearchResult:
     entities: list[EntitySummary]
-    note: str = ""  # why semantic search was left out
+    note: str = ""  # why the search by meaning was left out; empty otherwise
 
 
 def search(catalog: Catalog, query: str, *, types: Sequence[str] = (), limit: int = 10) -> SearchResult:
     """Search the catalog, best matches first.
 
-    Matches by words and strong matches by meaning are fused by reciprocal rank, weak matches by meaning follow. Matches
-    by meaning carry their passage. Raises CatalogUnavailable or CatalogRefused.
+    Matches by words and strong matches by meaning are fused by reciprocal rank. At most MAX_UNSURE weak matches by
+    meaning follow them. Matches by meaning carry their passage. Raises CatalogUnavailable or CatalogRefused.
     """
     by_words = {entity.urn: entity for entity in catalog.search(query, types=types, limit=limit)}
     if not query or not document_index.has_texts(types):

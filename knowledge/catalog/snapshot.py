@@ -10,7 +10,7 @@ from knowledge.catalog.interface import Aspect, Catalog, CatalogRefused, EntityS
 
 
 class Snapshot:
-    """Reads each entity at most once, with all its aspects. Errors of the catalog are passed on."""
+    """Reads the aspects in entity_view.ASPECTS of each entity once and keeps them. All other reads are passed on."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.name = catalog.name

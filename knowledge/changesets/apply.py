@@ -33,11 +33,11 @@ from memories.outbox.delivery import deliver
 
 @dataclass(frozen=True)
 class Preview:
-    """Planned changes that were not written."""
+    """Changes that were planned but not written."""
 
     entity_urn: str
     planned: list[Planned]
-    entities: Mapping[str, entity_view.EntityView]  # current state of the entity, by URN
+    entities: Mapping[str, entity_view.EntityView]  # the entity to change, as it is now, by its URN
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,10 @@ class Applied:
 
 
 def preview(operation: Apply, *, caller: Caller) -> Preview:
-    """Plan the changes without writing them, after the same checks as `apply`."""
+    """Validate the operation and plan its changes without writing anything.
+
+    Unlike `apply`, this accepts insights that another changeset is applying.
+    """
     urn, requests, insights = _validate(caller, operation)
     catalog = get_catalog()
     planned = plan(catalog, urn, requests, caller.email, "preview", authors_of(insights))
@@ -59,11 +62,11 @@ def preview(operation: Apply, *, caller: Caller) -> Preview:
 
 
 def apply(operation: Apply, *, caller: Caller) -> Applied:
-    """Write the changes of approved insights to the catalog.
+    """Write the changes of approved insights to the catalog, and return the changeset with its changes.
 
-    If a write fails after others have succeeded, the changeset is partial, and can be resumed or rolled back. If
-    nothing was written, it is failed, and the insights can be applied again. Raises Conflict if another changeset is
-    applying one of the insights.
+    If a write fails after another one succeeded, or if its outcome is unknown, the changeset is partial: it can be
+    resumed or rolled back. If nothing was written, the changeset is failed, and the insights can be applied again.
+    Raises Conflict if an insight is not approved or if another changeset is applying it.
     """
     urn, requests, insights = _validate(caller, operation)
     catalog = get_catalog()
@@ -84,7 +87,7 @@ def apply(operation: Apply, *, caller: Caller) -> Applied:
 
 
 def resume(*, caller: Caller, changeset_id: UUID | str) -> Applied:
-    """Continue an interrupted or partial changeset. Changes that landed are not written again."""
+    """Continue an interrupted or partial changeset. Writes that succeeded are not repeated."""
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
     if changeset.state not in (ChangesetState.PLANNED, ChangesetState.PARTIAL):
@@ -110,7 +113,7 @@ def _validate(caller: Caller, operation: Apply) -> tuple[str, list[Request], lis
         raise NotFound(f"{len(ids) - len(insights)} of these insights do not exist", field="insight_ids")
     if not_approved := [insight for insight in insights if insight.state != InsightState.APPROVED]:
         states = ", ".join(f"{insight.pk.hex} is {insight.state}" for insight in not_approved[:5])
-        raise Conflict(f"only approved insights are applied: {states}", field="insight_ids")
+        raise Conflict(f"only approved insights can be applied: {states}", field="insight_ids")
     for insight in insights:
         require_curator_of(caller, insight.record)
         if insight.record.status not in (Status.ACTIVE, Status.STALE):
@@ -166,7 +169,7 @@ def _carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applie
     with exclusive(changeset), comparison.keep_baselines_current(changeset):
         queue = delivery_queue_of(changeset)
         if queue.open.exists():
-            # If the process crashes before _settle, some changes may have been written.
+            # Marked as partial now, because a crash before _settle may leave some changes written.
             Changeset.objects.filter(pk=changeset.pk).update(state=ChangesetState.PARTIAL)
         for change in deliver(queue, CatalogWrite(catalog, run)):
             if change.outcome not in DONE:

@@ -29,7 +29,8 @@ MAX_DETAIL = 10_000
 MAX_TARGET = 500
 
 
-PROPOSED_ONLY = {"current_value", "source_insight_ids"}  # keys that synthesize adds for information, ignored here
+# Keys that synthesize adds to its proposals. Requests may contain them, but they are ignored.
+PROPOSED_ONLY = {"current_value", "source_insight_ids"}
 OLDER_NAMES = {"action_type": "change_type", "suggested_value": "detail"}
 LongText = Annotated[str, Text(0, MAX_DETAIL)]
 
@@ -59,7 +60,7 @@ class Request(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _rename(cls, value: Any) -> Any:
-        """Accept the field names of insights and of synthesize, too."""
+        """Also accept the keys of suggested actions and of synthesize's proposals, and None as an empty text."""
         if not isinstance(value, Mapping):
             return value
         fields = {OLDER_NAMES.get(name, name): item for name, item in value.items() if name not in PROPOSED_ONLY}
@@ -69,7 +70,7 @@ class Request(BaseModel):
     @classmethod
     def _has_statement(cls, query_sql: str, info: ValidationInfo) -> str:
         if info.data.get("change_type") == "add_curated_query" and not query_sql:
-            raise validation_error("is missing", "the statement, 1 to 10,000 characters")
+            raise validation_error("is missing", "an SQL statement of 1 to 10,000 characters")
         return query_sql
 
     def as_action(self) -> dict[str, str]:
@@ -87,14 +88,14 @@ class Action(Request):
 
 @dataclass(frozen=True)
 class Context:
-    """Input of a plan function."""
+    """The input of a plan function besides the request."""
 
-    urn: str  # the entity to change; "" if the change needs none
-    entity: EntityView | None  # its current state
-    actor: str  # e-mail address of the curator
-    changeset: str  # id in hex, or "preview"
-    find_term: Callable[[str], str]  # the URN of a glossary term with this name, or ""
-    exists: Callable[[str], bool]  # whether the catalog has an entity with this URN
+    urn: str  # URN of the entity to change, or ""
+    entity: EntityView | None  # current state of that entity; None if `urn` is empty
+    actor: str  # e-mail address of the curator, or "preview"
+    changeset: str  # id of the changeset in hexadecimal digits, or "preview"
+    find_term: Callable[[str], str]  # returns the URN of the glossary term with this name, or ""
+    exists: Callable[[str], bool]  # returns whether the catalog has an entity with this URN
     authors: tuple[str, ...] = ()  # e-mail addresses of the insights' authors
 
     @property
@@ -109,7 +110,7 @@ class ChangeType:
     name: str
     kinds: tuple[str, ...]  # entity types that it applies to; empty if it needs no entity
     plan: Callable[[Request, Context], list[Step]]
-    label: str  # label for people
+    label: str  # label on pages
     target: str = ""  # expected target, in words
     detail: str = ""  # expected detail, in words
 

@@ -1,7 +1,8 @@
-"""The catalog changes that a curator can make: the entity types that each applies to, and the writes that it plans.
+"""The types of changes that curators can make in the catalog.
 
-A new change type needs a plan function and an entry in BUILT_IN. It needs no code for rolling back: every write keeps
-the previous value, which is restored, and a created entity is soft-deleted.
+To add a change type, write a function that plans its writes, and add an entry to BUILT_IN. Rolling back needs no code
+of the change type: a rollback restores the value from before each write and soft-deletes the entities that were
+created, except those whose aspect UNDO_CREATION (in new_entities.py) lists.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ TAGGABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
 
 
 def _column(request: Request, context: Context) -> str:
-    """Return the exact path of the column that the target names, or "" if it names none.
+    """Return the exact path of the column in a target `column:<path>`, or "" for any other target.
 
     Raises Invalid for an unknown column, because the catalog would accept the write and never show it.
     """
@@ -58,7 +59,11 @@ def _column(request: Request, context: Context) -> str:
     match = context.entity.column(name) if context.entity else None
     if match is None:
         names = ", ".join(column.simple_path for column in (context.entity.columns if context.entity else [])[:30])
-        raise Invalid(f"there is no column {name!r}", field="target", allowed=names or "none: it has no schema")
+        raise Invalid(
+            f"there is no column {name!r}",
+            field="target",
+            allowed=names or "an empty target, because the data set has no columns",
+        )
     return match.path
 
 
@@ -90,14 +95,14 @@ def _association(
 
 
 def flag_quality_issue(request: Request, context: Context) -> list[Step]:
-    issue = detail_of(request, "what is wrong")
+    issue = detail_of(request, "a description of the quality problem")
     return [add(context.urn, "globalTags", ("tags", QUALITY_TAG), {"tag": QUALITY_TAG, "context": issue})]
 
 
 def add_documentation(request: Request, context: Context) -> list[Step]:
     url = validate(Annotated[str, Text(8, MAX_TARGET)], request.target, "target")
     if not re.fullmatch(r"https?://\S+", url):
-        raise Invalid(f"{url[:60]!r} is not a web address", field="target", allowed="http:// or https://")
+        raise Invalid(f"{url[:60]!r} is not a web address", field="target", allowed="a URL with http:// or https://")
     link = {"url": url, "description": request.detail.strip() or url, "createStamp": context.stamp}
     return [add(context.urn, "institutionalMemory", ("elements", url), link)]
 
@@ -105,7 +110,7 @@ def add_documentation(request: Request, context: Context) -> list[Step]:
 def deprecate(request: Request, context: Context) -> list[Step]:
     value = {
         "deprecated": True,
-        "note": detail_of(request, "why, and what to use instead"),
+        "note": detail_of(request, "the reason, and a replacement if there is one"),
         "actor": context.stamp["actor"],
         "decommissionTime": None,
     }
@@ -136,7 +141,11 @@ def set_structured_property(request: Request, context: Context) -> list[Step]:
         value = text
     values = value if isinstance(value, list) else [value]
     if not values or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in values):
-        raise Invalid("is neither a value nor a list of values", field="detail", allowed="texts and numbers")
+        raise Invalid(
+            "can't be the value of a property",
+            field="detail",
+            allowed="a text, a number, or a JSON array of texts and numbers",
+        )
     urn = _structured_property(request, context)
     elements = [{"string": v} if isinstance(v, str) else {"double": float(v)} for v in values]
     return [add(context.urn, "structuredProperties", ("properties", urn), {"propertyUrn": urn, "values": elements})]
@@ -147,10 +156,10 @@ def remove_structured_property(request: Request, context: Context) -> list[Step]
 
 
 def _owner(request: Request) -> tuple[str, str]:
-    owner = detail_of(request, "an e-mail address or a corpuser's or corpGroup's URN")
+    owner = detail_of(request, "an e-mail address, or the URN of a corpuser or corpGroup")
     if not owner.startswith("urn:li:corp") and not EMAIL.fullmatch(owner):
         raise Invalid(
-            f"{owner[:60]!r} is not a person or group",
+            f"{owner[:60]!r} is neither an e-mail address nor the URN of a person or group",
             field="detail",
             allowed="an e-mail address, urn:li:corpuser:…, urn:li:corpGroup:…",
         )
@@ -297,9 +306,12 @@ def check_entity_type(request: Request, urn: str) -> None:
     if not change_type.kinds:
         return
     if not urn:
-        raise Invalid("is missing", field="entity_urn", allowed=f"the entity that {change_type.name} changes")
+        raise Invalid(
+            "is missing", field="entity_urn", allowed=f"the URN of the entity that {change_type.name} changes"
+        )
     changes_column = request.target.startswith(COLUMN) and change_type.target.startswith("empty")
     types = ("dataset",) if changes_column else change_type.kinds
     if entity_type(urn) not in types:
-        message = f"{change_type.name} can't be applied to a {entity_type(urn)}"
+        place = f"a column of a {entity_type(urn)}" if changes_column else f"a {entity_type(urn)}"
+        message = f"{change_type.name} can't be applied to {place}"
         raise Invalid(message, field="change_type", allowed=", ".join(types))

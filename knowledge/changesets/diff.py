@@ -39,7 +39,7 @@ STAMPS = {"createStamp", "created", "lastModified", "lastUpdated", "actor", "sou
 
 @dataclass(frozen=True)
 class Readable:
-    """One change as text. `had_before` is False if there was no value; `removes` is True if there will be none."""
+    """One change as text. `had_before` means that there was a value; `removes` means that none is left."""
 
     title: str
     urn: str
@@ -50,7 +50,7 @@ class Readable:
     outcome: str
     error: str = ""
     position: int = 0
-    ingested: bool = False  # `before` was written by ingestion: the new text hides it and leaves it in place
+    ingested: bool = False  # `before` is an ingested text, which stays in place but is no longer shown
     name: str = ""
 
     @property
@@ -65,7 +65,10 @@ class Readable:
 def of_planned(
     planned: Sequence[Planned], entities: Mapping[str, entity_view.EntityView] | None = None
 ) -> list[Readable]:
-    """Return planned changes as text. If only ingestion wrote a description, that is shown as the text before."""
+    """Return planned changes as text, without those of BOOKKEEPING aspects.
+
+    If nobody has edited a description yet, the ingested description is shown as the text before.
+    """
     changes = []
     names = names_in([(change.step.write.urn, change.step.write.value) for change in planned])
     for position, change in enumerate(planned):
@@ -94,9 +97,9 @@ def of_planned(
 
 
 def ingested_description(entity: entity_view.EntityView | None, path: Sequence[str]) -> Any:
-    """Return the ingested description at this path, or ABSENT if there is none or the path is no description.
+    """Return the ingested description at this path, or ABSENT for other paths or if there is none.
 
-    Only call it if there is no edited description, which would be returned instead.
+    Only call this if there is no edited description, because that would be returned instead.
     """
     if entity is None or tuple(path[-1:]) != ("description",):
         return ABSENT
@@ -107,7 +110,7 @@ def ingested_description(entity: entity_view.EntityView | None, path: Sequence[s
 
 
 def of_changes(changes: Iterable[Change], *, back: bool = False) -> list[Readable]:
-    """Return changes as text. With `back`, return their reversal: from the written value to the previous one."""
+    """Return changes as text. With `back`, each leads from the written value back to the earlier one."""
     rows = [change for change in changes if change.aspect not in BOOKKEEPING or change.error]
     names = names_in([(change.urn, change.written) for change in rows])
     return [_of_change(change, names, back) for change in rows]
@@ -131,7 +134,10 @@ def _of_change(change: Change, names: Mapping[str, str], back: bool) -> Readable
 
 
 def names_in(writes: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    """Return display names of the entities in these (URN, value) pairs, from the values or else the catalog."""
+    """Return display names by URN of the terms, documents, incidents, queries and prompts in (URN, value) pairs.
+
+    A name in a value takes precedence over the name in the catalog.
+    """
     text = json.dumps([[urn, value] for urn, value in writes], default=str)
     urns = set(re.findall(r"urn:li:(?:glossaryTerm|document|incident|query|prompt):[^\"\\,)\s]+", text))
     if not urns:
@@ -161,7 +167,7 @@ def words(name: str) -> str:
 
 
 def text_of(value: Any, names: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return a value as text: names instead of URNs, one line per field, without the keys in STAMPS."""
+    """Return a value as text, with names instead of URNs and without the keys in STAMPS."""
     if isinstance(value, Mapping):
         return _lines(value, names)
     if isinstance(value, list):

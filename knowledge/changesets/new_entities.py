@@ -1,6 +1,6 @@
 """Changes that create entities: glossary terms, documents, incidents, queries, properties and prompts.
 
-URNs are derived from names, so that repeating a write does not create a second entity.
+URNs are computed, not random, so that sending the same write again does not create a second entity.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.contract.fields import Text
 from memories.contract.operations import validate
 
-NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # for reproducible URNs
-RESERVED_PROMPTS = frozenset({"analyse_data_set", "capture_guidance", "capture_this"})  # built into the MCP server
+NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # for computing URNs
+RESERVED_PROMPTS = frozenset({"analyse_data_set", "capture_guidance", "capture_this"})  # prompts of the MCP server
 ATTACHABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
 VALUE_TYPES = ("string", "number", "date", "urn", "rich_text")
 PROPERTY_OF = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow", "glossaryTerm", "domain")
-# Path and value that undo a creation, for aspects whose entities are not soft-deleted.
+# By aspect, for entities that are not soft-deleted: the path and value that a rollback of their creation writes.
 UNDO_CREATION: dict[str, tuple[tuple[str, ...], str]] = {"incidentInfo": (("status", "state"), "RESOLVED")}
 
 
@@ -28,7 +28,7 @@ def create_glossary_term(request: Request, context: Context) -> list[Step]:
     name = validate(Annotated[str, Text(2, 150)], request.target, "target")
     definition = detail_of(request, "the term's definition")
     if term_urn := context.find_term(name):
-        raise Conflict(f"the term {name!r} already exists: use add_glossary_term {term_urn}", field="target")
+        raise Conflict(f"the term {name!r} already exists: use add_glossary_term with {term_urn}", field="target")
     urn = f"urn:li:glossaryTerm:{uuid.uuid5(NAMESPACE, name.casefold())}"
     info = {"name": name, "definition": definition, "termSource": "INTERNAL"}
     steps = [Step(Write(urn, "glossaryTermInfo", (), "add", info), creates=True)]
@@ -43,7 +43,7 @@ def add_context_document(request: Request, context: Context) -> list[Step]:
     info: dict[str, Any] = {
         "title": title,
         "source": {"sourceType": "NATIVE"},
-        "status": {"state": "PUBLISHED"},  # DataHub's own agents only find published documents (search_documents)
+        "status": {"state": "PUBLISHED"},  # DataHub's tool search_documents finds only published documents
         "contents": {"text": detail_of(request, "the document's text")},
         "created": context.stamp,
         "lastModified": context.stamp,
@@ -78,17 +78,21 @@ def remove_context_document(request: Request, context: Context) -> list[Step]:
 
 
 def define_structured_property(request: Request, context: Context) -> list[Step]:
-    """Define a structured property. The type of its values is in `query_description`, string by default."""
+    """Define a structured property. `query_description` is the type of its values, or empty for string."""
     name = validate(Annotated[str, Text(2, 200)], request.target, "target")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
-        raise Invalid(f"{name!r} is not a valid property name", field="target", allowed="letters, digits, . - and _")
+        raise Invalid(
+            f"{name!r} is not a valid property name",
+            field="target",
+            allowed="letters, digits, . - and _, with a letter first",
+        )
     kind = request.query_description.strip() or "string"
     if kind not in VALUE_TYPES:
         raise Invalid(f"{kind[:40]!r} is unknown", field="query_description", allowed=", ".join(VALUE_TYPES))
     definition = {
         "qualifiedName": name,
         "displayName": name.rpartition(".")[2].replace("_", " ").capitalize(),
-        "description": detail_of(request, "what the property means"),
+        "description": detail_of(request, "the meaning of the property"),
         "valueType": f"urn:li:dataType:datahub.{kind}",
         "cardinality": "MULTIPLE",
         "entityTypes": [f"urn:li:entityType:datahub.{carrier}" for carrier in PROPERTY_OF],
@@ -103,7 +107,7 @@ def raise_incident(request: Request, context: Context) -> list[Step]:
     info = {
         "type": "OPERATIONAL",
         "title": title,
-        "description": detail_of(request, "what is happening"),
+        "description": detail_of(request, "a description of the incident"),
         "entities": [context.urn],
         "status": {"state": "ACTIVE", "lastUpdated": context.stamp},
         "source": {"type": "MANUAL"},
@@ -116,7 +120,11 @@ def resolve_incident(request: Request, context: Context) -> list[Step]:
     urn = make_urn("incident", validate(Annotated[str, Text(1, MAX_TARGET)], request.target, "target"))
     if not context.exists(urn):
         raise NotFound(f"there is no incident {urn}", field="target")
-    status = {"state": "RESOLVED", "message": detail_of(request, "how it was resolved"), "lastUpdated": context.stamp}
+    status = {
+        "state": "RESOLVED",
+        "message": detail_of(request, "a description of how the incident was resolved"),
+        "lastUpdated": context.stamp,
+    }
     return [add(urn, "incidentInfo", ("status",), status)]
 
 
@@ -139,11 +147,13 @@ def add_curated_query(request: Request, context: Context) -> list[Step]:
 
 
 def add_prompt(request: Request, context: Context) -> list[Step]:
-    """Publish a prompt to all users of our MCP server. It is stored in our tables, whichever catalog is configured."""
+    """Publish a prompt to all users of the MCP server. It is stored in the embedded catalog, never in DataHub."""
     name = validate(Annotated[str, Text(3, 60)], request.target, "target")
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise Invalid(
-            f"{name!r} is not a valid prompt name", field="target", allowed="lower-case letters, digits, - and _"
+            f"{name!r} is not a valid prompt name",
+            field="target",
+            allowed="lower-case letters, digits, - and _, with a letter or digit first",
         )
     if name in RESERVED_PROMPTS:
         raise Conflict(f"{name!r} is the name of a built-in prompt", field="target", allowed="another name")

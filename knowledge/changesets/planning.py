@@ -17,7 +17,7 @@ from memories.contract.errors import Conflict, NotFound
 
 @dataclass(frozen=True)
 class Planned:
-    """A planned write. `before` is ABSENT if there is no value, which differs from an empty value."""
+    """A planned write. `before` is ABSENT if there is no value; an empty value is not ABSENT."""
 
     request: int
     change_type: str
@@ -39,10 +39,10 @@ def plan(
     changeset: str,
     authors: Sequence[str] = (),
 ) -> list[Planned]:
-    """Return all writes in order, each with the value before it. Nothing is written.
+    """Return the writes that the requests need, in order, each with the value before it. Nothing is written.
 
-    The value before a write includes the effect of earlier writes. Raises Invalid, NotFound or Conflict if any of the
-    changes can't be made.
+    The value before a write includes the effect of earlier writes in the plan. Raises Invalid, NotFound or Conflict if
+    a change can't be made, and CatalogUnavailable or CatalogRefused if the catalog can't be read.
     """
     for request in requests:
         check_entity_type(request, urn)
@@ -76,7 +76,7 @@ def plan(
 
 
 def _with_undeletion(catalog: Catalog, steps: Sequence[Step]) -> list[Step]:
-    """Add steps that undelete the created entities if they were soft-deleted before, for example by a rollback."""
+    """Add a step that undeletes each entity to create that was soft-deleted before, for example by a rollback."""
     creations = [step for step in steps if step.creates and step.write.aspect not in UNDO_CREATION]
     read = catalog.read([step.write.urn for step in creations], ["status"]) if creations else {}
     removed_urns = [urn for urn, aspects in read.items() if (aspects["status"].value or {}).get("removed")]

@@ -1,4 +1,4 @@
-"""Promoted knowledge: the catalog entities that applied insights have changed, with the memories behind them."""
+"""Promoted knowledge: the entities that changesets have changed, with the memories whose insights were applied."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ def _sources(caller: Caller, changesets: Sequence[UUID]) -> dict[UUID, list[Memo
 
 
 def about(caller: Caller, urn: str) -> tuple[MemoryRecordQuerySet, InsightQuerySet]:
-    """Return the active and stale memories about an entity, and its insights that are pending or approved."""
+    """Return the active and stale memories, and the pending and approved insights, about an entity.
+
+    Both contain only what the caller may see.
+    """
     memories = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
     memories = memories.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("search")
     insights = Insight.objects.visible_to(caller).about(urn).select_related("record")

@@ -1,4 +1,4 @@
-"""Rollback of changesets, value by value, and replay of values that the catalog has lost."""
+"""Rollback of changesets, value by value, and replay of changesets whose values the catalog has lost."""
 
 from __future__ import annotations
 
@@ -39,22 +39,24 @@ class RolledBack:
 
 
 def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool = False) -> RolledBack:
-    """Restore the previous value at each path whose value is still the one we wrote.
+    """Undo the writes of a changeset, and return its insights to review.
 
-    Raises Conflict, naming the paths, if others have changed a value. With `skip_conflicts`, those values are left as
-    they are and the rest is restored.
+    If others have changed some of the written values since, nothing is undone and Conflict is raised. With
+    `skip_conflicts`, those values stay as they are and all other writes are undone.
     """
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
     if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
-        raise Conflict(f"is {changeset.get_state_display().lower()} already", field="changeset_id")
+        raise Conflict(
+            f"is {changeset.get_state_display().lower()}: there is nothing to roll back", field="changeset_id"
+        )
     catalog = catalog_of(changeset)
     with exclusive(changeset), comparison.keep_baselines_current(changeset):
         return _restore(caller, catalog, changeset, skip_conflicts)
 
 
 def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> list[tuple[Change, bool]]:
-    """Return the changes to undo, newest first, each with whether its value is still the one we wrote."""
+    """Return the changes to undo, newest first, each with True if the catalog still has the written value."""
     changeset = get_changeset(caller, changeset_id)
     catalog = catalog_of(changeset)
     return [(change, as_written(change, value_now(catalog, change))) for change in _changes_to_undo(changeset)]
@@ -66,7 +68,7 @@ def _changes_to_undo(changeset: Changeset) -> list[Change]:
     for change in changeset.changes.filter(outcome__in=states).order_by("position"):
         key = (change.urn, change.aspect, tuple(change.path))
         if first := newest.get(key):
-            # Several writes of one path are undone as one: from the last written value to the one before the first.
+            # Several writes to a path are undone together: the value from before the first one is restored.
             change.had_before, change.before, change.creates = first.had_before, first.before, first.creates
         newest[key] = change
     return sorted(newest.values(), key=lambda change: -change.position)
@@ -86,15 +88,15 @@ def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_confli
     if conflicts and not skip_conflicts:
         paths = "; ".join(f"{change.urn} {change}" for change in conflicts[:5])
         raise Conflict(
-            f"changed by others since: {paths}",
+            f"has values that others have changed since: {paths}",
             field="changeset_id",
-            allowed="skip_conflicts, which leaves those as they are",
+            allowed="skip_conflicts=true, which leaves these values as they are",
         )
     run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
     for change in own_changes:
         _revert(catalog, change, run, entity_is_deleted=change.urn in created and not change.creates)
     for change in conflicts:
-        note(change, ChangeOutcome.CONFLICT, "changed by others since then; left as it is")
+        note(change, ChangeOutcome.CONFLICT, "others have changed the value since, so it was left as it is")
     changeset.changes.filter(outcome=ChangeOutcome.LANDED).update(outcome=ChangeOutcome.REVERTED)
     with transaction.atomic():
         returned = return_to_review(caller, changeset)
@@ -128,11 +130,15 @@ def inverse(change: Change) -> Write:
 
 
 def replay(*, caller: Caller, changeset_id: UUID | str) -> tuple[int, int]:
-    """Write the missing values of an applied changeset again. Return the numbers of missing and of present values."""
+    """Repeat those writes of an applied changeset that the catalog has lost.
+
+    A write also counts as lost if others have changed its value since; the value is then overwritten. Returns the
+    number of repeated writes and the number of writes that the catalog still has.
+    """
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
     if changeset.state != ChangesetState.APPLIED:
-        raise Conflict(f"is {changeset.state}: only an applied changeset is replayed", field="changeset_id")
+        raise Conflict(f"is {changeset.state}: only an applied changeset can be replayed", field="changeset_id")
     catalog = catalog_of(changeset)
     run = Run(changeset.run_id, caller.email, {"replays": changeset.pk.hex})
     count = 0

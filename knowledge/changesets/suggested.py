@@ -1,4 +1,4 @@
-"""Applying the changes that insights suggest, and a common preview for many insights."""
+"""Application of the changes that insights suggest, and one preview for several insights."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from knowledge.review.cases import Effect, effect_of
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 
-MAX_PREVIEWED = 200  # insights in one preview
+MAX_PREVIEWED = 200  # maximum number of insights in one preview
 
 
 def apply(*, caller: Caller, insight_id: UUID | str) -> Changeset:
     """Apply the changes that an approved insight suggests, and return the changeset.
 
-    If the insight is already applied, its changeset is returned. Raises Conflict if a change was not written.
+    If the insight is already applied, nothing is written. Raises Conflict if not all changes were written.
     """
     insight = queries.insight(caller, insight_id)
     if insight.state == InsightState.APPLIED and insight.changeset:
@@ -43,7 +43,7 @@ def apply(*, caller: Caller, insight_id: UUID | str) -> Changeset:
         caller=caller,
     )
     if applied.changeset.state != ChangesetState.APPLIED:
-        raise Conflict(f"was only partly applied ({applied.changeset.error})", field="insight_id")
+        raise Conflict(f"was not applied completely ({applied.changeset.error})", field="insight_id")
     return applied.changeset
 
 
@@ -77,11 +77,11 @@ class Preview:
 
 
 def preview(insights: Sequence[Insight]) -> Preview:
-    """Preview these insights on the current catalog, reading each entity once. Nothing is written."""
+    """Plan the changes that these insights suggest against the current catalog. Nothing is written."""
     catalog = Snapshot(get_readable_catalog())
     urns = sorted({urn for insight in insights for urn in urns_of(insight.record)})
     if urns:
-        with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # each effect reports it
+        with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # effect_of reports the outage
             catalog.read(urns, entity_view.ASPECTS)
     entries = [Entry(insight, effect_of(insight, catalog)) for insight in insights]
     by_entity: dict[str, list[Entry]] = {}

@@ -1,4 +1,4 @@
-"""Delivery of a changeset's writes to the catalog, and the functions that apply and rollback share."""
+"""Delivery of a changeset's writes to the catalog, and the functions that apply.py and rollback.py share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memories.contract.errors import Conflict
 from memories.database import locks
 from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
 
-VISIBLE_WITHIN_S = (0, 0.1, 0.3, 1.0)  # pauses before each attempt to read a write back
+VISIBLE_WITHIN_S = (0, 0.1, 0.3, 1.0)  # seconds to wait before each attempt to read a written value back
 DONE = (ChangeOutcome.LANDED, ChangeOutcome.NOOP)
 
 
@@ -29,7 +29,7 @@ OUTCOMES = {
     DeliveryStatus.MOVED: ChangeOutcome.CONFLICT,
     DeliveryStatus.FAILED: ChangeOutcome.FAILED,
 }
-MOVED = "the value was changed by others since this was planned"
+MOVED = "others have changed the value since this change was planned"
 
 
 def delivery_queue_of(changeset: Changeset) -> DeliveryQueue:
@@ -38,7 +38,10 @@ def delivery_queue_of(changeset: Changeset) -> DeliveryQueue:
 
 @dataclass(frozen=True)
 class CatalogWrite:
-    """Delivery of one write (see memories.outbox.delivery). A value that others have changed is left alone."""
+    """Delivery of changes to a catalog (see memories/outbox/delivery.py).
+
+    The catalog is checked before each write, and a value that others have changed is left as it is.
+    """
 
     catalog: Catalog
     run: Run
@@ -59,10 +62,15 @@ class CatalogWrite:
                 return Result(DeliveryStatus.LANDED)
             if state == RemoteState.OTHERWISE:
                 return Result(DeliveryStatus.MOVED, "it was written, but the catalog has another value now")
-        return Result(DeliveryStatus.BEGUN, "it was written but can't be read back yet: resume to check again")
+        return Result(
+            DeliveryStatus.BEGUN, "it was written but can't be read back yet: resume the changeset to check again"
+        )
 
     def status_of_error(self, change: Change, error: Exception, stage: Phase) -> Result:
-        """Return the status after an error. The change stays open if it is unknown whether the write landed."""
+        """Return the change's status after an error of the catalog. Any other error is raised again.
+
+        After CatalogUnavailable the change stays open, unless a new check finds the written value in the catalog.
+        """
         if isinstance(error, CatalogRefused):
             return Result(DeliveryStatus.FAILED, error.message)
         if not isinstance(error, CatalogUnavailable):
@@ -80,7 +88,7 @@ class CatalogWrite:
         )
 
     def note(self, change: Change, result: Result) -> None:
-        # UNKNOWN means here that the write had begun, and that others have changed the value since.
+        # UNKNOWN means here: the write was begun earlier, and the value is now neither the old nor the written one.
         status = DeliveryStatus.MOVED if result.fate == DeliveryStatus.UNKNOWN else result.fate
         note(change, OUTCOMES[status], result.error)
 
@@ -122,7 +130,7 @@ def catalog_of(changeset: Changeset) -> Catalog:
     catalog = get_catalog()
     if catalog.name != changeset.catalog:
         raise Conflict(
-            f"was written to the catalog {changeset.catalog!r}, but {catalog.name!r} is in use", field="changeset_id"
+            f"belongs to the catalog {changeset.catalog!r}, but {catalog.name!r} is configured", field="changeset_id"
         )
     return catalog
 

@@ -16,9 +16,9 @@ from memories.identity.caller import Caller
 from memories.models import Impression, MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet
 
-MAX_ENTITIES = 100  # those with the most memories
-MAX_LISTED = 10  # entries of each list
-MAX_TEXT = 280  # bytes of each text
+MAX_ENTITIES = 100  # maximum number of entities; those with the most memories are kept
+MAX_LISTED = 10  # maximum number of entries in each list
+MAX_TEXT = 280  # maximum number of bytes of each text
 
 
 def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
@@ -45,7 +45,10 @@ def about_my_entities(caller: Caller, since: datetime) -> dict[str, Any]:
 
 
 def entities_of(caller: Caller) -> list[str]:
-    """Return the entities of the caller's own current memories and of those attached to their calls."""
+    """Return the entities of the caller's own memories, and of memories attached to the caller's tool responses.
+
+    Only active and stale memories count.
+    """
     shown_ids = Impression.objects.filter(to=caller.email).values("record_id")
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(status__in=[Status.ACTIVE, Status.STALE])
     rows = rows.filter(Q(created_by=caller.email) | Q(pk__in=shown_ids)).order_by()

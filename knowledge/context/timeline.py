@@ -1,7 +1,7 @@
 """The history of a catalog entity.
 
-Its events are claims, corrections, changesets and changes in the catalog itself. The history of a column is its earlier
-description and the memories about it.
+Its events are memories about the entity (claims), corrections of memories, changesets and other catalog changes.
+The history of a column is its earlier description and the memories about the column.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 
 EVENTS = 25
-# Aspects whose changes are shown, with what they change.
+# Aspects whose changes are shown → words for the changed part of the entity.
 ASPECTS = {
     "datasetProperties": "its description in the source",
     "editableDatasetProperties": "its description",
@@ -44,7 +44,7 @@ ASPECTS = {
 
 @dataclass(frozen=True)
 class Event:
-    """An entry of the history. `before` is the earlier text, if the event replaced one."""
+    """An entry of the history. `before` is the earlier text, if the event replaced a text."""
 
     at: datetime
     kind: str  # claim, correction, changeset, rolled_back, catalog
@@ -110,13 +110,16 @@ def _catalog_changes(urn: str, limit: int) -> list[Event]:
 
 
 def by_others(versions: QuerySet[CatalogAspect]) -> QuerySet[CatalogAspect]:
-    """Restrict to changes of the aspects in ASPECTS that weren't written by changesets."""
+    """Filter to changes of the aspects in ASPECTS that weren't written by changesets.
+
+    The first version of an aspect is not a change.
+    """
     by_changeset = Q(system_metadata__runId__isnull=False, system_metadata__runId__startswith="cs-")
     return versions.filter(~by_changeset, version__gt=1, aspect__in=ASPECTS)
 
 
 def _text_of(aspect: str, value: Mapping[str, Any] | None) -> str:
-    """Return the text that shows a change of this aspect, or "" if it has none."""
+    """Return the description or the column names in an aspect's value, or "" if it has neither."""
     if aspect in ("datasetProperties", "editableDatasetProperties"):
         return str((value or {}).get("description") or "")
     if aspect == "schemaMetadata":
@@ -127,7 +130,7 @@ def _text_of(aspect: str, value: Mapping[str, Any] | None) -> str:
 
 @dataclass
 class ColumnStory:
-    """A column's description before insights changed it, the changeset that did, and the memories about the column."""
+    """A column's description before its last change by a changeset, the changeset's id, and the column's memories."""
 
     before: str = ""
     changeset: str = ""
@@ -135,7 +138,7 @@ class ColumnStory:
 
 
 def of_columns(caller: Caller, urn: str) -> dict[str, ColumnStory]:
-    """Return the columns that have insights or memories which the caller may see, by simple path."""
+    """Return the columns with applied changesets or memories that the caller may see, by simple path."""
     stories: dict[str, ColumnStory] = {}
     changes = Change.objects.filter(
         urn=urn,

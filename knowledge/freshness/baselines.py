@@ -27,7 +27,7 @@ WATCHED = tuple(sorted({"status", "deprecation", "schemaMetadata", "glossaryTerm
 
 @dataclass(frozen=True)
 class EntitySnapshot:
-    """Current state of an entity, as far as staleness depends on it."""
+    """Current state of an entity, as far as staleness checks and reviews need it."""
 
     exists: bool
     deprecated: bool = False
@@ -67,7 +67,7 @@ def hash_of(text: str) -> str:
 
 
 def save_baselines(records: Sequence[MemoryRecord], entities: Mapping[str, EntitySnapshot]) -> int:
-    """Save the state of the entities that these records refer to, and return the number of baselines.
+    """Save the state of the entities that these records refer to, and return the number of saved baselines.
 
     Baselines of entities that a record no longer refers to are deleted.
     """
@@ -105,7 +105,8 @@ def save_baselines(records: Sequence[MemoryRecord], entities: Mapping[str, Entit
 def take_baselines(record_ids: Iterable[UUID]) -> int:
     """Take the baselines of these memories from the catalog, and return their number.
 
-    Returns 0 if the catalog is unavailable. The scheduled check then takes the baselines later.
+    Returns 0 if the catalog can't be read. The scheduled check later takes the baselines of active memories that have
+    none.
     """
     records = list(MemoryRecord.objects.filter(pk__in=list(record_ids)).defer("search"))
     without_urns = [record.pk for record in records if not urns_of(record)]
@@ -127,7 +128,8 @@ def urns_of(record: MemoryRecord) -> list[str]:
 def mentioned(text: str, columns: Iterable[str]) -> list[str]:
     """Return the columns that the text names as whole words.
 
-    A column is named by its path, or by the last step of its path if that has more than one letter.
+    A column is named by its dotted path, or by the last step of its path if that has more than one character. Case is
+    ignored.
     """
     words = {word.casefold() for word in re.findall(r"\w+", text)}
     lowered = text.casefold()
@@ -141,5 +143,5 @@ def mentioned(text: str, columns: Iterable[str]) -> list[str]:
 
 
 def _contains_name(name: str, text: str) -> bool:
-    # Only needed for names that are more than one word to `\w+`, such as `net-revenue`.
+    # Only needed for names that `\w+` does not match as a whole, such as `net-revenue`.
     return not name.isidentifier() and bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text))

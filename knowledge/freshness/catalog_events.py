@@ -1,6 +1,7 @@
-"""Changes in DataHub, from its event stream or a new copy. Memories about changed entities are compared at once.
+"""Changes in DataHub, found in its event stream or by copying it again.
 
-The scheduled check of all entities finds what is missed here.
+Memories about changed entities are compared with the catalog at once. The scheduled check of all entities finds the
+changes that are missed here.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from knowledge.freshness import comparison
 from knowledge.models import CatalogCursor
 
 CURSOR = "events"
-WAIT_S = 30  # seconds that one poll waits for an event
+WAIT_S = 30  # maximum number of seconds that one poll waits for an event
 
 
 def copy_catalog(catalog: mirror.Mirrorable) -> Iterator[Mirrored]:
-    """Copy the whole catalog page by page and yield the running count. Raises CatalogUnavailable or CatalogRefused."""
+    """Copy the catalog, compare the memories about changed entities, and yield the running count after each page.
+
+    Raises CatalogUnavailable or CatalogRefused.
+    """
     for count in mirror.mirror(catalog):
         if count.changed:
             comparison.check_entities(count.changed)
@@ -28,9 +32,10 @@ def copy_catalog(catalog: mirror.Mirrorable) -> Iterator[Mirrored]:
 
 
 def follow_once(wait_s: int = WAIT_S) -> comparison.CheckReport:
-    """Poll once, handle the events, then save the offset.
+    """Poll for events once, handle them, and then save the offset.
 
-    A crash in between repeats the events and loses none. Raises CatalogUnavailable or CatalogRefused.
+    The offset is not saved if the memories could not be compared. Then, and after a crash, the same events are polled
+    again, so none is lost. Raises CatalogUnavailable or CatalogRefused.
     """
     cursor = CatalogCursor.objects.filter(name=CURSOR).first()
     urns, offset = DataHubCatalog.configured().poll_events(cursor.value if cursor else "", wait_s)

@@ -1,11 +1,12 @@
 """Staleness detection: comparison of the catalog with the baselines of memories.
 
-- A memory becomes stale if an entity that it refers to was removed or newly deprecated, or if one of the columns that
-  it refers to was removed or changed.
-- Other changes of a schema set a note to verify the memory, and a hint if its text mentions the column.
-- An unavailable or empty catalog changes nothing. Neither does an entity that the catalog did not have when the
-  baseline was taken, nor a baseline that was taken from another catalog.
-- A stale memory becomes fresh again when the differences are gone.
+- A memory becomes stale if an entity that it refers to was removed or newly deprecated, or if a column that it refers
+  to was added, removed or changed.
+- A change of another column sets a note to verify the memory, and also a hint if the memory's text mentions the column.
+- A check stops if the catalog is unavailable. The scheduled check also stops if the catalog is empty.
+- An entity that the catalog did not have when the baseline was taken makes no memory stale. Baselines that were taken
+  from another catalog are ignored.
+- A memory that a check made stale becomes active again when the differences are gone.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
 
-CHUNK = 500  # entities, or memories, per round of reads
-MAX_NEW = 5_000  # memories without a baseline per check
+CHUNK = 500  # maximum number of entities, or of memories, that are read at once
+MAX_NEW = 5_000  # maximum number of memories per check that get a missing baseline
 WATCHER = Caller(email="watcher", persona="", personas=frozenset(), is_admin=True, channel="watcher")
 
 
 @dataclass
 class CheckReport:
-    """Result of a check: the numbers of memories, and of baselines taken."""
+    """Result of a check. The numbers count memories, unless a comment says otherwise."""
 
     checked: int = 0
     stale: int = 0
-    to_verify: int = 0
+    to_verify: int = 0  # baselines with a new note to verify the memory
     fresh: int = 0  # no longer stale
-    baselines_taken: int = 0
-    note: str = ""  # why nothing was compared, or only with a copy
+    baselines_taken: int = 0  # baselines
+    note: str = ""  # why the check is incomplete, or that a copy of DataHub was read; empty otherwise
 
 
 # -- comparing -----------------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ class Difference:
 def difference(baseline: EntityBaseline, entity: EntitySnapshot, named_columns: set[str]) -> Difference:
     name = entity_view.short_name(baseline.urn)
     if not baseline.existed:
-        return Difference()  # the catalog did not have the entity, so it can't have changed
+        return Difference()  # the catalog did not have the entity, so the entity can't have changed
     if not entity.exists:
         return Difference([f"{name} is no longer in the catalog"])
     stale: list[str] = []
@@ -87,7 +88,7 @@ def columns_changed(
     before: Mapping[str, Sequence[object]], now: Mapping[str, Sequence[object]]
 ) -> Iterable[tuple[str, str]]:
     if not before or not now:
-        return  # a missing schema was not ingested: its columns were not removed
+        return  # a missing schema was not ingested, which does not mean that its columns were removed
     for column in sorted(set(before) | set(now)):
         old, new = before.get(column), now.get(column)
         if new is None:
@@ -103,7 +104,7 @@ def columns_changed(
 
 # -- watching ------------------------------------------------------------------------------------------------
 
-# Entities that active or stale memories refer to, longest unchecked first.
+# Entities that active or stale memories refer to. The entity that was checked longest ago comes first.
 DUE = """
     SELECT about.urn FROM (
         SELECT DISTINCT b.urn FROM entity_baselines b JOIN memory_records r ON r.id = b.record_id
@@ -114,9 +115,9 @@ DUE = """
 
 
 def check_all_entities(limit: int) -> CheckReport:
-    """Check at most `limit` entities, longest unchecked first, and compare the memories about those that changed.
+    """Check the `limit` entities that were checked longest ago, and compare the memories about those that changed.
 
-    If the catalog is unavailable, nothing changes and the report's note says so.
+    If the catalog is or becomes unavailable, the check stops and the report's note says why.
     """
     result, catalog = CheckReport(), get_readable_catalog()
     try:
@@ -177,7 +178,7 @@ def _save_states(entities: Mapping[str, EntitySnapshot]) -> None:
 
 
 def check_entities(urns: Iterable[str]) -> CheckReport:
-    """Compare all memories about these entities now, after an event, a load or a write of our own."""
+    """Compare all memories about these entities at once, after an event of DataHub, an import or our own write."""
     result, catalog = CheckReport(), get_catalog()
     unique_urns = set(urns)
     about = EntityBaseline.objects.filter(urn__in=unique_urns, catalog=identity())
@@ -249,16 +250,16 @@ def _was_marked_by_watcher(record: MemoryRecord) -> bool:
 
 
 def report(note: str) -> None:
-    """Save the note of the last check for pages and health checks. An empty note means that it was complete."""
+    """Save the note of the last check for pages and health checks. An empty note means that the check was complete."""
     CatalogCursor.objects.update_or_create(
         name=WATCHER.email, defaults={"value": note[:500], "updated_at": timezone.now()}
     )
 
 
 def degraded() -> str:
-    """Return why the last check compared nothing, or only with a copy, or "" if it was complete."""
+    """Return why the last check was incomplete or read a copy of DataHub, or "" if neither is the case."""
     row = CatalogCursor.objects.filter(name=WATCHER.email).first()
-    return f"{row.value} (since {row.updated_at:%Y-%m-%d %H:%M} UTC)" if row and row.value else ""
+    return f"{row.value} (checked at {row.updated_at:%Y-%m-%d %H:%M} UTC)" if row and row.value else ""
 
 
 def hints(record_ids: Sequence[UUID]) -> dict[UUID, str]:
@@ -277,8 +278,8 @@ def hints(record_ids: Sequence[UUID]) -> dict[UUID, str]:
 def keep_baselines_current(changeset: Changeset) -> Iterator[None]:
     """Update the baselines of the changeset's own insights after the writes in this block.
 
-    Otherwise applying an insight would make that same insight stale. All other memories about the entities are compared
-    with the new state at once.
+    Otherwise applying an insight would make that same insight stale. Then all memories about the changed entities are
+    compared with the new state.
     """
     urns = set(changeset.changes.values_list("urn", flat=True))
     before = _read_if_available(urns)
@@ -287,7 +288,7 @@ def keep_baselines_current(changeset: Changeset) -> Iterator[None]:
         old = before[urn]
         if old != entity:
             rows = EntityBaseline.objects.filter(urn=urn, record__in=changeset.insight_ids, catalog=identity())
-            # Only baselines that matched before the writes: an older difference must still make the memory stale.
+            # Update only baselines that matched before the writes: older differences must still make a memory stale.
             matches = rows.filter(existed=old.exists, deprecated=old.deprecated)
             matches.update(
                 existed=entity.exists, deprecated=entity.deprecated, description_hash=entity.description_hash

@@ -1,4 +1,4 @@
-"""Review of stale memories, with the changes in the catalog, and of recalled memories that need verification."""
+"""Review of stale memories, with the changes in the catalog, and of active memories that need verification."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from memories.retrieval.scope import Filters, in_scope
 from memories.writing.revision import can_review
 
 CAUSES_SHOWN = 12
-UNUSED_DAYS = 90  # minimum age of a memory, and of its last verification
-MIN_HISTORY_DAYS = 14  # days of impressions needed before a missing impression means anything
+UNUSED_DAYS = 90  # minimum number of days since a memory was written, and since its last verification
+MIN_HISTORY_DAYS = 14  # minimum number of days for which impressions are needed before a missing one means anything
 UNUSED_SHOWN = 5
 UNUSED = "not attached to any tool response in 30 days and not verified in 90: is it worth keeping?"
 
@@ -60,9 +60,11 @@ def rows(caller: Caller, *, everyone: bool, cause: str = "") -> MemoryRecordQuer
 
 
 def needs_verification(caller: Caller) -> MemoryRecordQuerySet:
-    """Return memories that are still recalled but may be wrong, oldest first, among those that the caller may decide.
+    """Return active memories that may be wrong, oldest first.
 
-    Either a column that the text mentions has changed, or a reader has reported the memory as wrong.
+    Either a column that the memory's text mentions has changed, or a reader has reported the memory as wrong since its
+    last verification. Callers get their own memories. Curators also get shared memories of their personas, and admins
+    get all memories.
     """
     hinted = EntityBaseline.objects.filter(record=OuterRef("pk")).exclude(hint="")
     rows = in_scope(caller, Filters()).filter(Exists(hinted) | Exists(unresolved_reports()))
@@ -72,7 +74,7 @@ def needs_verification(caller: Caller) -> MemoryRecordQuerySet:
 
 @dataclass(frozen=True)
 class VerificationRequest:
-    """A memory that is still recalled and should be verified."""
+    """An active memory that should be verified."""
 
     record: MemoryRecord
     hint: str
@@ -81,10 +83,10 @@ class VerificationRequest:
 
 
 def unused(caller: Caller) -> MemoryRecordQuerySet:
-    """Return the caller's memories about entities that seem unused: old, not verified lately, never rated or attached.
+    """Return the caller's memories that refer to entities and seem to be unused.
 
-    An attached memory has an impression for 30 days. Returns nothing until impressions have been recorded for
-    MIN_HISTORY_DAYS.
+    They are older than UNUSED_DAYS, were not verified in that time, were never rated, and have no impression.
+    Impressions are kept for 30 days. Returns nothing until impressions have been recorded for MIN_HISTORY_DAYS.
     """
     now = timezone.now()
     long_ago = now - timedelta(days=UNUSED_DAYS)
@@ -122,7 +124,7 @@ def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:
 
 
 def causes(caller: Caller) -> list[tuple[str, int]]:
-    """Return the most frequent reasons, with counts, of the stale memories that the caller may decide on."""
+    """Return the most frequent reasons of the stale memories that the caller may decide on, with counts above 1."""
     counts = reviewable_stale(caller).order_by().values_list("stale_reason").annotate(count=Count("pk"))
     return list(counts.filter(count__gt=1).order_by("-count", "stale_reason")[:CAUSES_SHOWN])
 

@@ -1,4 +1,4 @@
-"""Admin pages of knowledge graphs. Entities are read-only here, because they are changed through tools."""
+"""Admin pages of knowledge graphs. All rows are read-only here, because tools change them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ACCEPT = AdminAct(
 DISMISS = AdminAct(
     "dismiss_upkeep",
     "Dismiss",
-    "Changes nothing. The proposal is not made again, in the admin or to agents.",
+    "Changes nothing in the graph. The proposal is not made again. Tools that list splits or duplicates leave it out.",
     narrow=lambda caller, rows: rows.filter(state=UpkeepState.OPEN),
 )
 REOPEN = AdminAct(
     "reopen_upkeep",
     "Open again",
-    "Undoes the decision. An ended duplicate becomes active again.",
+    "Undoes the decision. An ended duplicate becomes active again. A split can't be undone.",
     narrow=lambda caller, rows: rows.exclude(state=UpkeepState.OPEN),
 )
 
@@ -53,7 +53,7 @@ class GraphAdmin(AdminsOnly):
         counts = [proposals.check_graph(caller=caller, graph=graph) for graph in rows]
         open_count = UpkeepProposal.objects.filter(entity__graph__in=rows, state=UpkeepState.OPEN).count()
         new = sum(count or 0 for count in counts)
-        later = " A worker looks through the large graphs." if None in counts else ""
+        later = " A worker checks the large graphs later." if None in counts else ""
         messages.info(request, f"{new} new proposals; {open_count} are open, under Upkeep proposals.{later}")
 
 

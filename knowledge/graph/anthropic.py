@@ -1,15 +1,15 @@
-"""Profile with the nine tools of Anthropic's memory server, word for word and with the same behavior.
+"""A profile with the nine tools of Anthropic's memory server, word for word and with the same behavior.
 
 - Creating an entity that exists changes nothing.
 - A relation may name an entity that doesn't exist. The entity is hidden until it is created.
 - Deletes ignore unknown names.
-- Nothing is limited or paged.
+- Responses are neither shortened nor paged.
 
-There are two harmless differences: a name or text that is repeated in one call is stored once, and an empty name is
-rejected.
+There are two harmless differences. A name or text that is repeated in one call is stored once. Empty names, too long
+names, and texts that PostgreSQL can't store are rejected.
 
-None of these tools searches by meaning, so they don't wait for embeddings. A worker computes them within a minute or
-two for the other tools, which read the same graph.
+None of these tools searches by meaning, so they don't wait for embeddings. A worker computes the embeddings within a
+minute or two, because the tools outside of this profile search the same graph by meaning.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 @dataclass(frozen=True)
 class ProfileTool(Tool):
-    """A tool with the schemas and texts of another server."""
+    """A tool that is listed with the schemas and texts of Anthropic's server."""
 
     entry: Mapping[str, Any] = field(default_factory=dict)
 

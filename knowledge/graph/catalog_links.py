@@ -9,13 +9,13 @@ from django.db.models import Q
 from knowledge.graph.models import Entity, Graph, Relation
 from memories.identity.caller import Caller
 
-MAX_RELATIONS = 200  # read per call
+MAX_RELATIONS = 200  # maximum number of relations read per call
 
 
 def neighbors(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
-    """Return the catalog URNs one relation away from `urns`, in graphs that the caller may read.
+    """Return the catalog URNs that one graph relation connects with `urns`, each with the distance 1.
 
-    Each is at distance 1. The second value, a note on what is degraded, is always empty.
+    Only graphs that the caller may read are searched. The second value is an empty note, because nothing is degraded.
     """
     graphs = Graph.objects.visible_to(caller).values("pk")
     nodes = Entity.objects.filter(graph__in=graphs, urn__in=list(urns), deleted_at=None).values("pk")
@@ -26,6 +26,6 @@ def neighbors(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]
 
 
 def graph_entities_for(caller: Caller, urn: str) -> list[Entity]:
-    """Return the graph entities that represent a catalog entity, from graphs that the caller may read."""
+    """Return up to 20 graph entities that represent a catalog entity, from graphs that the caller may read."""
     rows = Entity.objects.filter(graph__in=Graph.objects.visible_to(caller), urn=urn, deleted_at=None)
     return list(rows.select_related("graph").defer("folded", "grams")[:20])

@@ -1,7 +1,7 @@
 """Selection of the entities and relations that the graph page draws.
 
-Around a chosen entity, these are its neighbors and the neighbors of expanded entities. Without one, they are the
-entities with the most relations.
+If an entity is chosen, the page draws it, its neighbors and the neighbors of expanded entities. Otherwise the page
+draws the entities with the most relations.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.queries import entities, in_force
 from memories.identity.caller import Caller
 
-MAX_DRAWN = 500  # entities around the chosen one
-MAX_OVERVIEW = 60  # entities of the overview
+MAX_DRAWN = 500  # maximum number of entities drawn, including the chosen one
+MAX_OVERVIEW = 60  # maximum number of entities drawn if none is chosen
 MAX_GRAPHS = 50
 
 
@@ -43,9 +43,9 @@ def graphs_of(caller: Caller) -> list[Graph]:
 def neighborhood_of(
     graph: Graph, number: int | None, expanded: Collection[int] = (), as_of: datetime | None = None
 ) -> Neighborhood:
-    """Return the entity with this number, its neighbors and those of expanded entities.
+    """Return the entity with this number, its neighbors, and the neighbors of entities with `expanded` numbers.
 
-    Returns the overview if there is no such entity.
+    If there is no such entity, return the entities with the most relations.
     """
     rows = entities(graph, as_of)
     center = rows.filter(number=number).first() if number else None

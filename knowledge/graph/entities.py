@@ -39,7 +39,7 @@ class GraphChange:
     entities: list[Entity] = field(default_factory=list)
     relations: list[dict[str, Any]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    added: dict[str, list[str]] = field(default_factory=dict)  # entity name → texts
+    added: dict[str, list[str]] = field(default_factory=dict)  # entity name → new texts
     deleted: list[Any] = field(default_factory=list)
     new: list[Entity] = field(default_factory=list)
 
@@ -53,7 +53,7 @@ def live(graph: Graph) -> Any:
 
 
 def entities_named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
-    """Return the existing entities by name, without placeholders."""
+    """Return the entities with these names, by name. Deleted entities and placeholders are left out."""
     return {entity.name: entity for entity in sql.entities(graph, names=list(names))}
 
 
@@ -67,7 +67,7 @@ def create_entities(operation: CreateEntities, *, caller: Caller) -> GraphChange
 def put_entities(
     caller: Caller, items: Iterable[Mapping[str, Any]], *, merges: bool = True, encodes: bool = True
 ) -> GraphChange:
-    """Create entities, or update existing ones.
+    """Create entities. Update those that exist, and add the new observations to them.
 
     Without `merges`, existing entities are left alone, as in Anthropic's server. Without `encodes`, a worker computes
     the embeddings later.
@@ -127,14 +127,14 @@ def _save(entities: Sequence[Entity]) -> None:
 
 
 def _update(entity: Entity, item: Mapping[str, Any]) -> None:
-    # A call that omits the type or status must not reset them.
+    # A call that omits the type, status or URN must not reset it.
     changes = {"entity_type": item.get("entityType"), "status": item.get("status"), "urn": item.get("urn")}
     changes = {name: value for name, value in changes.items() if value and value != getattr(entity, name)}
     for name, value in changes.items():
         setattr(entity, name, value)
     if changes:
         _derive(entity)
-        if not entity._state.adding:  # an entity created by this same call is saved with the others
+        if not entity._state.adding:  # put_entities saves an entity that the same call has created
             entity.save()
 
 
@@ -148,7 +148,7 @@ def delete_entities(operation: DeleteEntities, *, caller: Caller) -> GraphChange
 
 
 def end_entities(caller: Caller, names: Collection[str]) -> set[str]:
-    """End entities with their observations and relations, to be purged later. Returns the names that existed."""
+    """Mark entities as deleted and end their observations and relations. Return the names of the deleted entities."""
     with graphs.locked_graph(caller) as graph:
         by_name, now = entities_named(graph, names), timezone.now()
         pks = [entity.pk for entity in by_name.values()]
@@ -200,7 +200,7 @@ def add_observations_to(
 
 
 def _encode_new_texts(caller: Caller, pairs: Sequence[Texts]) -> vectors.Encodings:
-    """Encode the texts that aren't stored yet, so that repeating an import embeds nothing."""
+    """Embed the texts that aren't stored yet, so that repeating an import embeds nothing."""
     stored_texts: set[tuple[str, str]] = set()
     if graph := graphs.graph_of(caller):
         rows = Observation.objects.filter(graph=graph, ended_at=None, entity__name__in={name for name, _ in pairs})
@@ -211,7 +211,11 @@ def _encode_new_texts(caller: Caller, pairs: Sequence[Texts]) -> vectors.Encodin
 
 
 def _parse_pairs(name: str | None, items: Sequence[Any], key: str) -> list[Texts]:
-    """Return pairs of an entity's name and texts from either form of the arguments."""
+    """Return pairs of an entity's name and its texts.
+
+    `items` are either texts, which belong to the entity `name`, or objects that name their own entity. The objects have
+    their texts under `key`.
+    """
     if items and all(isinstance(item, dict) for item in items):
         if name:
             raise Invalid(
@@ -247,7 +251,10 @@ def create_observations(
     kind: str | None = None,
     supersedes: int | None = None,
 ) -> list[list[Observation]]:
-    """Store the texts that are new, with their passages. Returns the new observations of each pair."""
+    """Store the texts that are new, with their passages. Returns the new observations of each pair.
+
+    The last new observation supersedes the one with the number `supersedes`, if that is given.
+    """
     texts = {text for _, part in pairs for text in part}
     stored_texts = sql.present({entity.pk for entity, _ in pairs}, texts)
     parts = [_new_observations(graph, entity, part, stored_texts, kind) for entity, part in pairs]
@@ -285,7 +292,7 @@ def _supersede(row: Observation, number: int) -> None:
 
 def delete_observations(operation: DeleteObservations, *, caller: Caller) -> GraphChange:
     if operation.deletions and (operation.name or operation.observations):
-        raise Invalid("can't be combined with name and observations", field="deletions", allowed="one of the two forms")
+        raise Invalid("can't be combined with name or observations", field="deletions", allowed="one of the two forms")
     pairs = _parse_pairs(operation.name, operation.deletions or operation.observations, "observations")
     entities = delete_observations_by_text(caller, pairs)
     if operation.name and not entities:
@@ -294,7 +301,7 @@ def delete_observations(operation: DeleteObservations, *, caller: Caller) -> Gra
 
 
 def delete_observations_by_text(caller: Caller, pairs: Sequence[Texts]) -> list[Entity]:
-    """End observations by their exact text. Returns the entity of each pair, without those that don't exist."""
+    """End observations by their exact text. Returns the entities of the pairs, without those that don't exist."""
     with graphs.locked_graph(caller) as graph:
         by_name, now = entities_named(graph, [name for name, _ in pairs]), timezone.now()
         for name, texts in pairs:

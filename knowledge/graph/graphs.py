@@ -1,6 +1,6 @@
-"""The graph that a connection works on: the user's own, or that of a persona they hold.
+"""The graph that a connection works on: the user's own graph, or the graph of a persona.
 
-It follows from the connection. A tool argument can't change it.
+The connection determines the graph. A tool argument can't change it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ CHANGED = """
 def lookup(caller: Caller) -> tuple[str, dict[str, str]]:
     """Return the SQL that selects the connection's graph, and its parameters.
 
-    Raises Forbidden if the connection has no user, or if the user doesn't hold the persona. Raises NotFound if an admin
-    names a persona that doesn't exist.
+    Raises Forbidden if the connection has no user, or if the user neither holds the persona nor is an admin. Raises
+    NotFound if an admin names a persona that doesn't exist.
     """
     key = _key(caller)
     return OF_PERSON if key["created_by"] else OF_PERSONA, key

@@ -1,7 +1,7 @@
 """Import and export of the JSONL file of Anthropic's memory server.
 
-Each line is an entity or a relation, in any order: relations are imported after all entities. Importing a file again
-changes nothing.
+Each line is an entity or a relation. The lines may have any order, because relations are imported after all entities.
+Importing a file again changes nothing, unless the graph was changed in the meantime.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ MAX_NAME, MAX_TYPE = 500, 200
 
 @dataclass
 class Imported:
-    entities: int = 0
-    relations: int = 0
+    """Counts of an import."""
+
+    entities: int = 0  # entities that were created or got new observations
+    relations: int = 0  # relations that were created
     errors: int = 0  # lines that are not JSON
-    skipped: int = 0  # lines with other JSON, and relations between unknown entities
+    skipped: int = 0  # lines without a valid entity or relation, and relations whose entities don't exist
 
 
 def migrate(operation: Migrate, *, caller: Caller) -> Imported:

@@ -20,8 +20,8 @@ from memories.models.fields import EmbeddingField
 from memories.models.passage import TextPassage
 from memories.models.record import readable_by
 
-# kB of new entries that a GIN index collects before it sorts them in. The limit is low, because every search scans
-# these entries one by one.
+# Maximum size, in kB, of the list of new entries that a GIN index has not sorted in yet. The limit is low, because
+# every search scans these entries one by one.
 PENDING_KB = 64
 
 
@@ -42,7 +42,7 @@ class Graph(models.Model):
     changed_at = models.DateTimeField(default=timezone.now)
     last_number = models.BigIntegerField(default=0, help_text="The last integer assigned to a row of this graph.")
 
-    touched: set[uuid.UUID]  # while the graph is locked: entities with new observations
+    touched: set[uuid.UUID]  # ids of entities with new observations; only set while the graph is locked
 
     objects = GraphQuerySet.as_manager()
 
@@ -59,7 +59,7 @@ class Graph(models.Model):
 
 
 class Entity(models.Model):
-    """A node of the graph. A placeholder is hidden: so far, only a relation has named it."""
+    """A node of the graph. A placeholder is an entity that only relations have named so far. It is hidden."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="entities", db_index=False)
@@ -101,7 +101,10 @@ class Entity(models.Model):
 
 
 class Observation(models.Model):
-    """A text about an entity. It ends when it is deleted or superseded, but can still be read with `as_of`."""
+    """A text about an entity. It ends when it is deleted, superseded or ended as a duplicate, or its entity is deleted.
+
+    An ended observation can be read with `as_of` until it is purged.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     entity = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="observations", db_index=False)
@@ -157,7 +160,11 @@ class ObservationPassage(TextPassage):
 
 
 class Relation(models.Model):
-    """A directed edge. Ended relations are kept, and the same relation can be created again."""
+    """A directed edge between two entities.
+
+    An ended relation is kept until one of its entities is purged. Once a relation has ended, another one of the same
+    entities and type can be created.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="relations", db_index=False)
@@ -261,7 +268,7 @@ class UpkeepProposal(models.Model):
     ends = models.ForeignKey(Observation, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
     stays = models.ForeignKey(Observation, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
     score = models.FloatField(
-        help_text="For duplicates their similarity, for a split by how much the entity exceeds its limit."
+        help_text="For duplicates their similarity, for a split how much the entity exceeds its limits."
     )
     state = models.CharField(max_length=10, choices=UpkeepState.choices, default=UpkeepState.OPEN)
     created_at = models.DateTimeField(default=timezone.now)

@@ -1,4 +1,4 @@
-"""Operations of the knowledge graph. Argument names are fixed by the contract."""
+"""Operations of the knowledge graph. The tools' contract fixes the names of the arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ RelationData.__pydantic_config__ = FORBID  # type: ignore[attr-defined]  # "from
 
 
 def _texts(value: Any) -> Any:
-    """Either texts of the entity `name`, or, as Anthropic's server takes them, objects that name their entity."""
+    """Accept texts, which belong to the entity `name`, or objects that name their own entity, but no mixture.
+
+    Anthropic's server accepts such objects.
+    """
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         return value
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):

@@ -10,9 +10,9 @@ from knowledge.graph.models import Entity, Observation, Relation
 
 
 def purge(before: datetime) -> int:
-    """Delete the entities and observations that users deleted before this time.
+    """Delete permanently the entities that were deleted, and the observations that ended, before this time.
 
-    Superseded observations and ended relations of existing entities are history and are kept.
+    Superseded observations and ended relations of existing entities are kept as history.
     """
     with transaction.atomic():
         observations = Observation.objects.filter(ended_at__lt=before, superseded_at=None).delete()[0]

@@ -68,7 +68,7 @@ def read_graph(operation: ReadGraph, *, caller: Caller) -> GraphPage:
     rows = sql.entities(graph, as_of=operation.as_of, after=_entity_number(operation.cursor), limit=operation.limit + 1)
     page, rest = rows[: operation.limit], rows[operation.limit :]
     pks = {entity.pk for entity in page}
-    # Only outgoing relations, so that each relation is on exactly one page.
+    # Only outgoing relations are returned, so that each relation is on exactly one page.
     outgoing = [relation for relation in relations_of(page, operation.as_of) if relation.source_id in pks]
     return GraphPage(nodes_of(page, operation.as_of), outgoing, str(page[-1].number) if rest else "")
 

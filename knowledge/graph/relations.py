@@ -24,7 +24,8 @@ Edge = tuple[Entity, Entity, str, str]  # source, target, type, context
 class RelationWrite:
     """The result of creating one relation.
 
-    `relation` is None if it already existed. `missing` is the name of an end that doesn't exist.
+    `missing` is the name of an end that doesn't exist, or "". `relation` is None if an end is missing, or if the same
+    relation existed already.
     """
 
     item: Mapping[str, Any]
@@ -83,9 +84,9 @@ def _placeholders(graph: Graph, names: Sequence[str]) -> dict[str, Entity]:
 
 
 def relate(graph: Graph, edges: Sequence[Edge], *, inverses: bool = True) -> list[Relation | None]:
-    """Create relations in a locked graph, with the inverse if the type has one.
+    """Create relations in a locked graph. With `inverses`, also create the inverse of each new one whose type has one.
 
-    Returns the new relation for each edge, or None if it already exists.
+    Returns, for each edge, the new relation, or None if the relation existed already.
     """
     ends = {end.pk for edge in edges for end in edge[:2]}
     rows = Relation.objects.filter(source__in=ends, target__in=ends, ended_at=None)

@@ -1,4 +1,4 @@
-"""Responses of the graph tools. The keys are fixed by the contract; integer ids are row numbers within the graph."""
+"""Responses of the graph tools. The tools' contract fixes the keys. Integer ids are row numbers within the graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge.graph.models import Entity, Observation, Reflection, Relation
 from knowledge.graph.queries import Node
 from knowledge.graph.search.semantic import Match
 
-PREVIEW = 80  # characters of an observation in the report
+PREVIEW = 80  # maximum length of an observation in the report, in characters
 
 
 class EntityResponse(TypedDict):
@@ -34,7 +34,7 @@ class ChangedResponse(TypedDict):
 
 
 class EachChangedResponse(TypedDict):
-    """The response to a call that named an entity for each list of texts."""
+    """The response to a call with objects that each name an entity and its texts."""
 
     results: list[dict[str, Any]]
 
@@ -127,7 +127,7 @@ def entity_response(node: Node) -> EntityResponse:
 
 def opened_response(node: Node, relations: list[Relation]) -> dict[str, Any]:
     response: dict[str, Any] = dict(entity_response(node))
-    # The contract has observations as plain texts, so their details have a key of their own.
+    # The contract requires plain texts as observations, so their details are under another key.
     response["details"] = [observation_response(observation) for observation in node.observations]
     own_relations = [r for r in relations if node.entity.pk in (r.source_id, r.target_id)]
     response["relations"] = [relation_of(node.entity, relation) for relation in own_relations]
@@ -234,7 +234,7 @@ def duplicates_response(result: Duplicates) -> DuplicatesResponse:
 
 
 def report_response(result: Findings, days_since: Any) -> ReportResponse:
-    """Return the report. Each list has at most MAX_LISTED entries, and the summary counts all."""
+    """Return the report. Each list has at most MAX_LISTED entries. The summary has the full counts."""
     return {
         "summary": {
             "total_entities": result.entities,

@@ -11,7 +11,7 @@ from knowledge.graph.models import Graph
 from knowledge.graph.purge import purge as purge_deleted
 from knowledge.graph.search import access_counts
 
-CHANGED_WITHIN = timedelta(hours=25)  # a daily run with an hour to spare
+CHANGED_WITHIN = timedelta(hours=25)  # maximum age of changes that the daily run looks at; an hour more than a day
 
 
 def count_accesses(entity_ids: list[str]) -> None:

@@ -32,8 +32,8 @@ def capture(operation: Capture, *, caller: Caller) -> Captured:
 
     - `visibility` takes effect once the insight is approved.
     - `supersedes` is the memory that the insight replaces once it is applied.
-    - `finding_id` or `observation_id` is the analysis finding or graph observation that it comes from. Its text is used
-      if `insight_text` is empty.
+    - `finding_id` or `observation_id` is the analysis finding or graph observation that the insight comes from. The
+      text of the finding or observation is used if `insight_text` is empty.
     """
     origin = _origin(caller, operation)
     actions = [action.as_action() for action in operation.suggested_actions]
@@ -58,7 +58,7 @@ def capture(operation: Capture, *, caller: Caller) -> Captured:
             within=propose,
         )
     except Invalid as error:
-        # The argument has another name in this operation.
+        # The argument `content` of Remember is called `insight_text` in this operation.
         field_name = "insight_text" if error.field == "content" else error.field
         raise Invalid(error.fault, field=field_name, allowed=error.allowed) from None
     return Captured(proposals[0], existing=remembered.existing, similar=remembered.similar, note=remembered.note)
@@ -89,7 +89,7 @@ def _get_or_create_insight(
     if insight:
         return insight
     if record.visibility != Visibility.PRIVATE:
-        # A plain memory with the same text exists. It becomes the insight, and is private until it is reviewed.
+        # A plain memory with the same text exists. It becomes the insight, and is private until approval.
         locked = MemoryRecord.objects.select_for_update().get(pk=record.pk)
         with revised(caller, locked, "capture", "proposed as an insight"):
             locked.visibility = Visibility.PRIVATE

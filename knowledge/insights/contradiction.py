@@ -1,7 +1,7 @@
 """Detection of contradictions between two texts, by numbers, dates and negations rather than by meaning.
 
-Two texts that merely differ may both be true, so a contradiction is only reported if the
-conflicting words can be quoted.
+Two texts that merely differ may both be true, so a contradiction is only reported if the conflicting words can be
+quoted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MONTHS = (
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTH = rf"(?:{'|'.join(name.capitalize() for name in MONTHS)})"  # in lower case, “may” and “march” are verbs
 SPOKEN_DATE = re.compile(rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)? {MONTH}\b|\b{MONTH} \d{{1,2}}(?!\d)")
-# Each kind is compared separately: days with days, months with months.
+# The matches of each pattern are compared separately: weekdays with weekdays, months with months.
 DATES = (
     re.compile(r"(?<![\w-])\d{4}-\d{2}(?:-\d{2})?(?![\w-])"),
     SPOKEN_DATE,
@@ -31,13 +31,13 @@ NEGATIONS = frozenset(
         "cannot", "neither", "nor",
     }
 )  # fmt: skip
-MIN_SHARED = 0.5  # share of the shorter sentence's words that the other must contain to have the same subject
+MIN_SHARED = 0.5  # minimum share of the shorter sentence's words that the other one must contain
 
 
 def contradiction(claim: str, text: str) -> str:
     """Return the first contradiction between a sentence of each text, or "" if there is none.
 
-    For example "6 against 24", "march against april", or a negation that only one of the texts has.
+    For example: "6 against 24", "march against april", "“not” on one side only".
     """
     only_one_negates = bool(_negations(claim)) != bool(_negations(text))
     for sentence in sentences(claim):
@@ -67,7 +67,7 @@ def _contradiction(first: str, second: str, only_one_negates: bool) -> str:
 
 
 def _differ(pattern: re.Pattern[str], first: str, second: str) -> str:
-    """Return the matches in each sentence, or "" if one is in both or a sentence has none."""
+    """Return the matches in each sentence, or "" if the sentences share a match or one of them has no match."""
     values, other_values = ({match.casefold() for match in pattern.findall(text)} for text in (first, second))
     if not values or not other_values or values & other_values:
         return ""
@@ -75,7 +75,7 @@ def _differ(pattern: re.Pattern[str], first: str, second: str) -> str:
 
 
 def _undated(text: str) -> str:
-    """Return the text without dates, so that their numbers aren't compared again."""
+    """Return the text without dates, so that the numbers in dates aren't compared again."""
     for pattern in (SPOKEN_DATE, *DATES):
         text = pattern.sub(" ", text)
     return text

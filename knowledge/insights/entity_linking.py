@@ -1,4 +1,4 @@
-"""Detection of catalog entities in texts, by URN, by table names in SQL and by dotted names.
+"""Detection of catalog entities that texts mention: by URN, by table name in SQL, or by dotted name.
 
 All names of a call are resolved in one query.
 """
@@ -11,12 +11,12 @@ from typing import Any
 
 from knowledge.models import CatalogEntity
 
-MAX_SQL = 20_000  # characters of a statement that is parsed
-MAX_DEPTH = 100  # nested brackets in a statement that is parsed
+MAX_SQL = 20_000  # maximum number of characters of a statement that is parsed
+MAX_DEPTH = 100  # maximum depth of nested brackets in a statement that is parsed
 MAX_NAMES = 40
 MAX_URNS = 20
-MAX_TEXT = 200_000  # characters of a response that are searched
-MAX_WALK = 2_000  # values of a response that are visited
+MAX_TEXT = 200_000  # maximum number of characters of the arguments, or of the response, that are searched
+MAX_WALK = 2_000  # maximum number of values in the arguments, or in the response, that are visited
 URN = re.compile(r"urn:li:[A-Za-z]+:(?:\([^()\s\"']{1,480}\)|[^\s()\"',\]}]{1,480})")
 DOTTED = re.compile(r"(?<![\w./@:])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,3}(?![\w.(/@])")
 STATEMENT = re.compile(r"\s*(?:with|select|from|explain|describe|insert|update|delete|merge|create)\b", re.IGNORECASE)
@@ -24,7 +24,10 @@ BRACKETS = {"(": 1, ")": -1}
 
 
 def entities_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str = "") -> list[str]:
-    """Return the URNs of entities that a call mentions, those in its arguments first. Never raises."""
+    """Return at most MAX_URNS URNs of entities that the arguments or the answer of a call mention.
+
+    Entities mentioned in the arguments come first. SQL that can't be parsed is ignored.
+    """
     argument_texts, answer_texts = list(_texts(arguments)), list(_texts(answer))
     statements = [text for text in argument_texts if STATEMENT.match(text)]
     urns = list(_urns(argument_texts))
@@ -43,9 +46,9 @@ def entities_of_text(text: str) -> list[str]:
 
 
 def tables_of(sql: str, dialect: str = "") -> list[str]:
-    """Return the tables in a SQL statement, as written there, without aliases and common table expressions.
+    """Return the names of the tables in a SQL statement, as they are written there.
 
-    Returns nothing if the text is too long, too deeply nested or not SQL.
+    Aliases and common table expressions are left out. Returns [] if the text is too long, too deeply nested or not SQL.
     """
     if len(sql) > MAX_SQL or _depth(sql) > MAX_DEPTH:
         return []
@@ -67,11 +70,11 @@ def tables_of(sql: str, dialect: str = "") -> list[str]:
 
 
 def resolve(names: Iterable[str], *, platform: str = "") -> dict[str, str]:
-    """Resolve table names to data sets. Returns URNs by name.
+    """Return the URNs of the data sets that these table names refer to, by name.
 
-    A name refers to a data set whose qualified name ends with it. A name of three or more parts may match by its last
-    two, because its first part may be the engine's own name for the catalog. Ambiguous names are left out, unless just
-    one of the matches is on `platform`.
+    The qualified name of the data set must equal the name or end with it. Of a name of three or more parts, the last
+    two are enough, because the query engine may use another name for the database. If several data sets match, the one
+    on `platform` is meant. A name is left out if no single data set remains.
     """
     wanted_names = list(dict.fromkeys(names))[:MAX_NAMES]
     parts_of = {name: tuple(name.lower().split(".")) for name in wanted_names}

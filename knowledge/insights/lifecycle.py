@@ -1,6 +1,6 @@
 """The life cycle of insights: editing, applying and returning to review.
 
-An insight and its memory always change together. For the decisions of curators, see review/decisions.py.
+An insight and its memory are changed in the same transaction. For the decisions of curators, see review/decisions.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from memories.writing.revision import revised
 
 
 def require_curator_of(caller: Caller, record: MemoryRecord) -> None:
-    """Require a curator who holds the memory's persona, even if others may read the memory."""
+    """Raise Forbidden unless the caller is an admin, or a curator who holds the memory's persona."""
     require_curator(caller)
     if not caller.can_review_for(record.persona):
         raise Forbidden(f"belongs to the persona {record.persona}: only its curators can decide", field="insight_id")
@@ -73,7 +73,10 @@ def replaceable_memory(caller: Caller, record_id: UUID) -> MemoryRecord:
 
 
 def set_replaced(*, caller: Caller, insight_id: UUID | str, record_id: UUID | str | None) -> Insight:
-    """Set the memory that an insight replaces once it is applied, or None. Requires a curator."""
+    """Set the memory that an insight replaces when it is applied, or none if `record_id` is empty.
+
+    Raises Forbidden if the caller is not a curator of the insight's persona.
+    """
     replaced = replaceable_memory(caller, validate(Id, record_id, "supersedes")) if record_id else None
     with transaction.atomic():
         insight = locked_insight(caller, insight_id)
@@ -102,7 +105,8 @@ def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
 
 def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
     """Move an insight back to the review queue and make its memory private."""
-    # A rejection archives the memory, so it becomes active again. One that its owner has withdrawn stays archived.
+    # A rejection archives the memory, so the memory of a rejected insight becomes active again. The memory of a
+    # withdrawn insight stays archived.
     was_rejected = insight.state == InsightState.REJECTED
     insight.state, insight.changeset = InsightState.PENDING, None
     insight.reviewed_by, insight.reviewed_at, insight.review_notes = "", None, ""
@@ -121,7 +125,10 @@ def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
 
 
 def bind(insight_ids: Iterable[UUID], changeset: Changeset) -> None:
-    """Bind approved insights to a changeset, inside its transaction. Raises Conflict if one is no longer available."""
+    """Bind approved insights to a changeset. Raises Conflict if one of them can no longer be applied.
+
+    Call it inside the transaction that saves the changeset.
+    """
     ids = list(insight_ids)
     current = [Status.ACTIVE, Status.STALE]
     free = Insight.objects.filter(pk__in=ids, state=InsightState.APPROVED, changeset__isnull=True)
@@ -131,14 +138,14 @@ def bind(insight_ids: Iterable[UUID], changeset: Changeset) -> None:
 
 
 def unbind(changeset: Changeset) -> None:
-    """Unbind the insights of a changeset that wrote nothing. They stay approved."""
+    """Unbind the insights of a changeset that wrote nothing. The insights stay approved."""
     Insight.objects.filter(changeset=changeset, state=InsightState.APPROVED).update(changeset=None)
 
 
 def mark_applied(caller: Caller, changeset: Changeset) -> int:
     """Mark the insights of a changeset as applied and make their memories readable by everyone.
 
-    The memories that they replace are superseded. Returns the number of insights.
+    Active or stale memories that the insights replace are superseded. Returns the number of insights.
     """
     with transaction.atomic():
         bound = list(Insight.objects.select_for_update().filter(changeset=changeset, state=InsightState.APPROVED))
@@ -159,7 +166,7 @@ def mark_applied(caller: Caller, changeset: Changeset) -> int:
 def return_to_review(caller: Caller, changeset: Changeset) -> int:
     """Move the insights of a rolled-back changeset back to review.
 
-    The memories that they had superseded become active again. Returns the number of insights.
+    The memories that the insights had superseded become active again. Returns the number of insights.
     """
     with transaction.atomic():
         bound = list(Insight.objects.select_for_update().filter(changeset=changeset))

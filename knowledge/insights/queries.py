@@ -1,4 +1,4 @@
-"""Reads of insights and changesets that the caller may see, and the changes that synthesize proposes."""
+"""Queries for insights and changesets that the caller may see, and the changes that `synthesize` proposes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from memories.models import MemoryRecord, Status
 
 ENTITIES_SHOWN = 50
 LIVING = [Status.ACTIVE, Status.STALE]
-MAX_TITLE = 80  # characters of a proposed document's title
+MAX_TITLE = 80  # maximum number of characters of a proposed document's title
 
 
 def insight(caller: Caller, insight_id: UUID | str) -> Insight:
@@ -44,7 +44,7 @@ def may_curate(caller: Caller) -> bool:
 def waiting(caller: Caller) -> InsightQuerySet:
     """Return the review queue, oldest first: pending insights and edits of approved ones.
 
-    Withdrawn insights are left out, as are those with a question to their author (see awaiting_authors).
+    Withdrawn insights and pending insights with an open question to their author are left out (see awaiting_authors).
     """
     pending = Q(state=InsightState.PENDING, question_at__isnull=True)
     rows = Insight.objects.visible_to(caller).filter(pending | Q(edit_at__isnull=False))
@@ -52,7 +52,7 @@ def waiting(caller: Caller) -> InsightQuerySet:
 
 
 def awaiting_authors(caller: Caller) -> InsightQuerySet:
-    """Return insights with a curator's question that the author hasn't answered yet."""
+    """Return pending insights with a curator's question that the author hasn't answered yet."""
     rows = Insight.objects.visible_to(caller).filter(state=InsightState.PENDING, question_at__isnull=False)
     return rows.filter(record__status__in=LIVING).select_related("record")
 
@@ -69,7 +69,7 @@ def in_state(caller: Caller, state: str) -> InsightQuerySet:
 
 
 def insight_of(caller: Caller, record: MemoryRecord) -> Insight | None:
-    """Return the insight of a memory, or None if it wasn't proposed for the catalog."""
+    """Return the insight of a memory, or None if there is none that the caller may see."""
     return Insight.objects.visible_to(caller).filter(pk=record.pk).select_related("changeset").first()
 
 
@@ -85,7 +85,7 @@ def stamp_of_proposals(caller: Caller) -> str:
 
 
 def stamp_of_entity(caller: Caller, urn: str) -> str:
-    """Return a string that changes whenever the entity or the memories about it that the caller may read change."""
+    """Return a string that changes with the entity, and with the memories about it that the caller may read."""
     rows = MemoryRecord.objects.visible_to(caller).lasting().filter(entity_urns__contains=[urn])
     memories = rows.order_by().aggregate(at=Max("updated_at"), count=Count("pk"))
     versions = CatalogAspect.objects.filter(urn=urn, is_latest=True).order_by().aggregate(newest=Max("pk"))
@@ -108,7 +108,7 @@ def changesets(caller: Caller, urn: str = "") -> ChangesetQuerySet:
 
 @dataclass(frozen=True)
 class CuratedPrompt:
-    """A prompt made from an insight. `by` is the author, `curator` is who approved it."""
+    """A prompt made from an insight. `by` names the insight's authors, `curator` the curator who applied it."""
 
     name: str
     title: str
@@ -166,7 +166,10 @@ def overview(caller: Caller) -> dict[str, Any]:
 
 
 def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[list[dict[str, Any]], str]:
-    """Return the changes that approved insights propose, with current values, and a note on what is missing."""
+    """Return the changes that these insights propose, and a note on missing values or missing insights.
+
+    Changes of the entity's description include the current description.
+    """
     proposed = proposals(insights)
     note, current = "", ""
     if urn:

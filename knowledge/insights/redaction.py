@@ -16,9 +16,9 @@ from memories.writing.erasure import QUOTED_FROM
 
 
 def redact(record_id: UUID, texts: Sequence[str]) -> None:
-    """Remove the texts of a record, of its suggested actions and of its pending edit wherever they are quoted.
+    """Remove quotations of a record's texts, and of the suggested actions and the pending edit of its insight.
 
-    In changes and catalog aspects, a hash replaces each text. Error messages and notes that quote one are emptied.
+    In changes and catalog aspects, a hash replaces each text. Error messages and notes that quote a text are emptied.
     """
     insight = Insight.objects.filter(pk=record_id).first()
     suggested = [str(action.get("detail", "")) for action in insight.suggested_actions] if insight else []

@@ -14,12 +14,12 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.retrieval.near_duplicates import nearest_of
 
-MIN_COSINE = 0.5  # of a memory that is shown with an insight (the demo's pairs have 0.60 to 0.95)
+MIN_COSINE = 0.5  # minimum cosine of a memory shown with an insight (pairs in the demo have 0.60 to 0.95)
 
 
 @dataclass(frozen=True)
 class ClosestMemory:
-    """The closest existing memory. `conflict` names a number, date or negation that differs, or is empty."""
+    """The closest existing memory. `conflict` quotes numbers, dates or a negation that differ, or is empty."""
 
     record: MemoryRecord
     cosine: float

@@ -1,7 +1,7 @@
 """Insights from corrected SQL statements.
 
 If a statement fails and a similar one succeeds soon after on the same connection, both are proposed as a pending
-insight for a curator to review. Off by default (CAPTURE_FROM_FAILURE).
+insight for a curator to review. This is off by default (CAPTURE_FROM_FAILURE).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from memories.contract.tools import Call, ContextBlock
 from memories.identity.caller import Caller
 from memories.models import Category, Source
 
-WITHIN = timedelta(minutes=15)  # between the failure and the correction
-TOOLS = {"query_sql": "sql"}  # tool → the argument with the statement
+WITHIN = timedelta(minutes=15)  # maximum time between the failure and the correction
+TOOLS = {"query_sql": "sql"}  # tool → the argument that holds the statement
 STATEMENT_ERRORS = ("invalid", "upstream")  # codes of errors that the statement itself may have caused
-MIN_SIMILARITY = 0.5  # difflib ratio from which one statement is taken for a correction of the other
-MAX_STATEMENT = 1_500  # characters of a statement in the text of a correction
+MIN_SIMILARITY = 0.5  # minimum difflib ratio at which one statement is taken for a correction of the other
+MAX_STATEMENT = 1_500  # maximum number of characters of a statement in the text of a correction
 
 
 def on_call_failed(caller: Caller, call: Call, error: DomainError) -> None:
@@ -41,7 +41,7 @@ def on_call_failed(caller: Caller, call: Call, error: DomainError) -> None:
 
 
 def propose_correction(caller: Caller, call: Call) -> ContextBlock | None:
-    """Propose the correction of a failed statement, once, and return a note about it."""
+    """If the call corrects a failed statement, propose the correction once and return a note, otherwise None."""
     statement = _statement(call)
     if not settings.CAPTURE_FROM_FAILURE or not caller.connection or not statement:
         return None
@@ -52,7 +52,7 @@ def propose_correction(caller: Caller, call: Call) -> ContextBlock | None:
     with transaction.atomic():
         claimed, _ = FailedCall.objects.filter(connection=caller.connection, tool=call.tool).delete()
     if not claimed:
-        return None  # another call has just proposed it
+        return None  # another call has just proposed the correction
     captured = capture(
         Capture.read(
             {

@@ -16,7 +16,10 @@ from memories.identity.caller import Caller
 from memories.responses import SimilarResponse, similar_response
 
 MAX_QUESTIONS = 5
-HOW_TO_ANSWER = "call capture_insight with answers (this insight_id) and insight_text (the answer), or ask your person"
+HOW_TO_ANSWER = (
+    "call capture_insight with this insight_id as `answers` and the answer as `insight_text`; "
+    "if you do not know the answer, ask your user"
+)
 
 
 class AppealResponse(TypedDict):

@@ -149,7 +149,7 @@ def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewR
 
 
 def _decide_each(insight_ids: Sequence[str], decide: Callable[[str], Insight]) -> DecidedResponse:
-    """Decide on each insight, and report those that were refused in `errors`."""
+    """Call `decide` for each insight. The response lists refused decisions in `errors`."""
     updated, overturns = 0, []
     errors: list[RefusedResponse] = []
     for insight_id in dict.fromkeys(insight_ids):
@@ -160,7 +160,7 @@ def _decide_each(insight_ids: Sequence[str], decide: Callable[[str], Insight]) -
                 overturns.append(f"{insight_id} was approved by {last.overturns}, who is notified")
         except DomainError as error:
             errors.append(RefusedResponse(id=insight_id, error=error.message, code=error.code))
-    if not updated and len(errors) == 1:  # the only insight was refused, so the call itself fails
+    if not updated and len(errors) == 1:  # the decision on the only insight was refused, so the call itself fails
         raise _error_of(errors[0])
     response: DecidedResponse = {"updated": updated, "total": len(insight_ids), "errors": errors}
     if overturns:
@@ -242,14 +242,14 @@ def _apply(caller: Caller, operation: operations.Apply) -> AppliedResponse | Pre
         "entity_urn": preview.entity_urn,
         "changes_count": len(operation.changes),
         "preview": [responses.planned_response(planned, preview.entities) for planned in preview.planned],
-        "message": "nothing was written; repeat with confirm=true to write this",
+        "message": "nothing was written; to write this, repeat with confirm=true and without dry_run",
     }
 
 
 MESSAGES = {
     "applied": "applied",
-    "partial": "some changes were not written: resume continues, rollback reverts them",
-    "failed": "nothing was written; the insights stay approved and can be applied",
+    "partial": "some changes were not written: action resume continues, action rollback undoes the written changes",
+    "failed": "nothing was written; the insights stay approved and can be applied again",
 }
 
 
@@ -309,7 +309,7 @@ def _rollback_preview(caller: Caller, operation: operations.RollBack) -> Preview
         "confirmation_required": not operation.dry_run,
         "dry_run": operation.dry_run,
         "preview": changes,
-        "message": "nothing was written; repeat with confirm=true to roll this back",
+        "message": "nothing was written; to roll this back, repeat with confirm=true and without dry_run",
     }
 
 

@@ -8,7 +8,7 @@ from memories.models import MemoryRecord
 
 
 class EntityBaseline(models.Model):
-    """State of an entity when a memory about it was written or last verified. Differences make the memory stale."""
+    """State of an entity when a memory about it was written or last verified, compared with the current state later."""
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="baselines")
@@ -16,16 +16,18 @@ class EntityBaseline(models.Model):
     urn = models.CharField(max_length=500)
     existed = models.BooleanField()
     deprecated = models.BooleanField(default=False)
-    columns = models.JSONField(default=dict, help_text="The fingerprint: simple path → [native type, nullable].")
+    columns = models.JSONField(default=dict, help_text="The entity's columns: simple path → [native type, nullable].")
     mentioned = ArrayField(
         models.CharField(max_length=300), default=list, help_text="Columns named in the memory's text."
     )
     description_hash = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the entity's description.")
     taken_at = models.DateTimeField(default=timezone.now)
     checked_at = models.DateTimeField(default=timezone.now)
-    to_verify = models.TextField(blank=True, help_text="Changes near the memory's subject, which may leave it true.")
+    to_verify = models.TextField(
+        blank=True, help_text="Changes to columns that the memory does not refer to. It may still be true."
+    )
     hint = models.TextField(
-        blank=True, help_text="The changes to columns named in the text, shown wherever the memory is shown."
+        blank=True, help_text="Changes to columns that the memory's text mentions, shown in recall and review."
     )
 
     class Meta:
@@ -33,7 +35,7 @@ class EntityBaseline(models.Model):
         ordering = ["record_id", "urn"]
         constraints = [models.UniqueConstraint(fields=["record", "urn"], name="baseline_once_per_entity")]
         indexes = [
-            models.Index(fields=["checked_at"], name="baseline_check_next"),  # longest unchecked first
+            models.Index(fields=["checked_at"], name="baseline_check_next"),  # order by time of the last check
             models.Index(fields=["urn"], name="baseline_of_entity"),  # checks after events and applied changesets
             models.Index(fields=["record"], condition=~models.Q(hint=""), name="baseline_with_hint"),  # recall, review
         ]

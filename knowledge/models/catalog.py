@@ -54,7 +54,7 @@ class CatalogEntity(models.Model):
     platform = models.CharField(max_length=100, blank=True)
     removed = models.BooleanField(default=False)
     deprecated = models.BooleanField(default=False)
-    tail = models.GeneratedField(  # `orders` of fernhill.sales.orders, to look up table names of SQL statements
+    tail = models.GeneratedField(  # `orders` for fernhill.sales.orders; used to look up table names in SQL statements
         expression=Lower(Func(F("qualified_name"), Value("."), Value(-1), function="split_part")),
         output_field=models.TextField(),
         db_persist=True,
@@ -79,7 +79,7 @@ class CatalogEntity(models.Model):
 
 
 class CatalogText(models.Model):
-    """Search index row of a document or glossary term, with the state of its embedding. Derived."""
+    """Search index row of a document or glossary term, with the state of its embedding. Derived data."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     entity = models.OneToOneField(CatalogEntity, on_delete=models.CASCADE, related_name="prose")
@@ -94,9 +94,9 @@ class CatalogText(models.Model):
 
 
 class CatalogPassage(TextPassage):
-    """An embedded passage of a document or glossary term. Derived.
+    """An embedded passage of a document or glossary term. Derived data.
 
-    It has no vector index, because documents and terms are few enough to compare one by one.
+    The table has no vector index, because documents and terms are few enough to compare one by one.
     """
 
     text = models.ForeignKey(CatalogText, on_delete=models.CASCADE, related_name="passages")
@@ -109,7 +109,7 @@ class CatalogPassage(TextPassage):
 
 
 class LineageEdge(models.Model):
-    """A lineage edge: `downstream` is made from `upstream`, according to an aspect of the entity `said_by`. Derived."""
+    """A lineage edge, derived from an aspect of the entity `said_by`: `downstream` is made from `upstream`."""
 
     id = models.BigAutoField(primary_key=True)
     downstream = models.CharField(max_length=500)
@@ -131,7 +131,7 @@ class LineageEdge(models.Model):
 
 
 class CatalogCursor(models.Model):
-    """State of a catalog reader: offset in the event stream, time of the last full copy, note of the last check."""
+    """State of a job that reads the catalog: offset in the event stream, time of the last copy, or note of a check."""
 
     name = models.CharField(max_length=40, primary_key=True)
     value = models.CharField(max_length=500, blank=True)

@@ -12,32 +12,36 @@ from memories.identity.caller import Caller
 
 
 class ChangesetState(models.TextChoices):
-    PLANNED = "planned"  # saved; its writes are in progress or were interrupted
+    PLANNED = "planned"  # saved; no write has begun
     APPLIED = "applied"
-    PARTIAL = "partial"
+    PARTIAL = "partial"  # writes are in progress, or stopped after some may have succeeded
     FAILED = "failed"
     ROLLED_BACK = "rolled_back", "Rolled back"
 
 
 class ChangeOutcome(models.TextChoices):
     PLANNED = "planned"
-    SENDING = "sending"  # the write has begun; its result must be read from the catalog
+    SENDING = "sending"  # the write has begun; after a crash, its result must be read from the catalog
     LANDED = "landed"
     NOOP = "noop", "Nothing to change"
     FAILED = "failed"
-    CONFLICT = "conflict"  # others changed the value in between
+    CONFLICT = "conflict"  # others have changed the value, so it is left as it is
     REVERTING = "reverting"
     REVERTED = "reverted"
 
 
 class ChangesetQuerySet(models.QuerySet["Changeset"]):
     def visible_to(self, caller: Caller) -> ChangesetQuerySet:
-        """Filter to changesets of the caller's personas, on either side of a correction. Admins see all."""
+        """Filter to changesets that the caller may see.
+
+        An insight of the changeset, or a memory that such an insight replaces, must belong to a persona of the caller.
+        Admins see all changesets.
+        """
         return self if caller.is_admin else self.filter(personas__overlap=sorted(caller.personas))
 
 
 class Changeset(models.Model):
-    """Writes to the catalog that were made together for some insights, and can be rolled back together."""
+    """Writes to the catalog that were made together for one or more insights, and can be rolled back together."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(default=timezone.now)
@@ -46,7 +50,7 @@ class Changeset(models.Model):
     personas = ArrayField(
         models.CharField(max_length=60),
         default=list,
-        help_text="Shared by its insights and the memories that they replace.",
+        help_text="Personas of its insights and of the memories that they replace.",
     )
     catalog = models.CharField(max_length=20, help_text="The catalog that it was written to: local or datahub.")
     state = models.CharField(max_length=12, choices=ChangesetState.choices, default=ChangesetState.PLANNED)
@@ -96,7 +100,7 @@ class Change(models.Model):
     before = models.JSONField(null=True)
     written = models.JSONField(null=True)
     creates = models.BooleanField(
-        default=False, help_text="The change creates an entity. Rolling back soft-deletes it."
+        default=False, help_text="The change creates an entity. Rolling back removes or resolves it."
     )
     outcome = models.CharField(max_length=10, choices=ChangeOutcome.choices, default=ChangeOutcome.PLANNED)
     error = models.TextField(blank=True)

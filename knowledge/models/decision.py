@@ -19,7 +19,7 @@ class DecisionKind(models.TextChoices):
 
 
 class Decision(models.Model):
-    """One step in the review of an insight: decision, author and reason."""
+    """One step in the review of an insight: its kind, the person who took it, and the reason."""
 
     id = models.BigAutoField(primary_key=True)
     insight = models.ForeignKey(Insight, on_delete=models.CASCADE, related_name="decisions")
@@ -39,7 +39,7 @@ class Decision(models.Model):
             models.CheckConstraint(condition=models.Q(kind__in=DecisionKind.values), name="decision_kind_known")
         ]
         indexes = [
-            models.Index(  # decisions that overturned a person's own
+            models.Index(  # decisions that overturned a person's earlier decision
                 fields=["overturns", "-at"], condition=~models.Q(overturns=""), name="decision_overturns"
             )
         ]

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 
 class EntityState(models.Model):
-    """An entity's state at the last check. Derived. While its fingerprint is the same, memories are not compared."""
+    """State of an entity at the last check. The scheduled check compares memories only if the fingerprint changed."""
 
     id = models.BigAutoField(primary_key=True)
     catalog = models.CharField(max_length=200)

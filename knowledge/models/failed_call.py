@@ -5,7 +5,7 @@ from django.utils import timezone
 
 
 class FailedCall(models.Model):
-    """A failed tool call, kept for minutes until the same connection corrects it. Needs CAPTURE_FROM_FAILURE."""
+    """A failed SQL statement, stored to recognize its correction. Only written if CAPTURE_FROM_FAILURE is set."""
 
     id = models.BigAutoField(primary_key=True)
     connection = models.CharField(max_length=120)

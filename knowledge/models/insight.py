@@ -20,7 +20,7 @@ class InsightQuerySet(models.QuerySet["Insight"]):
     def visible_to(self, caller: Caller) -> InsightQuerySet:
         """Filter to insights whose memory the caller can see.
 
-        Curators also see those of their personas, and admins see all.
+        Curators also see the insights of their personas, and admins see all.
         """
         rule = readable_by(caller, "record__")
         if caller.is_curator and not caller.is_admin:  # an admin's rule is empty, and OR would narrow it
@@ -53,7 +53,7 @@ class Insight(models.Model):
     pending_edit = models.JSONField(
         default=dict,
         blank=True,
-        help_text="The owner's edit, waiting for approval. The approved version stays in force.",
+        help_text="An edit that waits for approval. The approved version stays in force.",
     )
     edit_by = models.CharField(max_length=254, blank=True)
     edit_at = models.DateTimeField(null=True, blank=True)
@@ -96,6 +96,6 @@ class Insight(models.Model):
 
     @property
     def is_withdrawn(self) -> bool:
-        """Return whether the owner archived or replaced the memory before the insight was applied."""
+        """Return whether the memory was archived or superseded before the insight was rejected or applied."""
         is_gone = self.record.status in (Status.ARCHIVED, Status.SUPERSEDED)
         return is_gone and self.state in (InsightState.PENDING, InsightState.APPROVED)

@@ -35,7 +35,7 @@ from memories.models import MemoryRecord, Status
 from memories.retrieval.near_duplicates import similar_records, vectors_of
 
 NEIGHBOURS = 6
-MAX_ALIKE = 20  # near-duplicates offered for the same decision
+MAX_ALIKE = 20  # maximum number of near-duplicates shown with an insight
 REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")  # preset reasons for a rejection
 QUESTIONS = (  # preset questions to the author
     "Since when?",
@@ -43,7 +43,7 @@ QUESTIONS = (  # preset questions to the author
     "Where does this come from?",
     "What should it say instead?",
 )
-MIN_SIMILARITY = 0.5  # minimum cosine similarity of neighbors, for an insight that names no entity
+MIN_SIMILARITY = 0.5  # minimum cosine similarity of the neighbors of an insight that names no entity
 
 
 def decided_today(caller: Caller) -> InsightQuerySet:
@@ -52,7 +52,7 @@ def decided_today(caller: Caller) -> InsightQuerySet:
 
 
 def also_waiting(caller: Caller, insight: Insight) -> InsightQuerySet:
-    """Return other pending insights about the same entities, so that a curator can decide them together."""
+    """Return other insights of the queue that share an entity with this one, to be decided together."""
     rows = queries.waiting(caller).filter(record__entity_urns__overlap=insight.record.entity_urns or [""])
     return rows.exclude(pk=insight.pk)
 
@@ -78,7 +78,7 @@ class Effect:
     changes: list[dict[str, Any]] = field(default_factory=list)
     readable: list[Readable] = field(default_factory=list)
     error: str = ""
-    refusal: DomainError | None = None  # the exception behind `error`; pages reword it for people
+    refusal: DomainError | None = None  # the exception behind `error`, if any; pages reword it
 
     @property
     def is_possible(self) -> bool:
@@ -94,8 +94,8 @@ class ReviewCase:
     hides_replaced: bool  # the insight replaces a memory that this curator may not see
     line: Sequence[MemoryRecord]  # the correction chain, oldest first
     neighbors: Sequence[MemoryRecord]
-    nearest: ClosestMemory | None  # the existing memory that is closest in meaning
-    alike: Sequence[Insight]  # pending near-duplicates
+    nearest: ClosestMemory | None  # the existing memory closest in meaning, if one is close enough
+    alike: Sequence[Insight]  # near-duplicates in the review queue
 
 
 def build_case(caller: Caller, insight: Insight) -> ReviewCase:
@@ -120,7 +120,7 @@ def build_case(caller: Caller, insight: Insight) -> ReviewCase:
 
 
 def effect_of(insight: Insight, catalog: Catalog) -> Effect:
-    """Plan the suggested actions against the current catalog, without writing anything."""
+    """Plan the changes that the insight suggests, without writing anything."""
     changes = queries.proposals([insight])
     urn = next(iter(insight.record.entity_urns), "")
     try:
@@ -148,7 +148,7 @@ def effect_of_draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[
 
 
 def problems_of(insight: Insight) -> list[str]:
-    """Return, for the author, an error line for each suggested action that can't be applied."""
+    """Return an error message for each suggested action that can't be applied. The author sees the messages."""
     urn, problems = next(iter(insight.record.entity_urns), ""), []
     catalog = Snapshot(get_readable_catalog())
     for index, action in enumerate(insight.suggested_actions):

@@ -1,4 +1,4 @@
-"""Clarification requests from a curator to an insight's author, and reassignment to another curator.
+"""Clarification requests from a curator to an insight's author, and reassignment of insights to other curators.
 
 While the author's answer is pending, the insight is not in the review queue.
 """
@@ -44,7 +44,7 @@ def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
     with transaction.atomic():
         insight = locked_insight(caller, operation.insight_id)
         if not caller.can_edit_for(insight.record.created_by):
-            raise Forbidden("belongs to another user: only its author can answer", field="insight_id")
+            raise Forbidden("belongs to another user: only its author or an admin can answer", field="insight_id")
         if insight.question_at is None:
             raise Conflict("has no open question", field="insight_id")
         insight.question_at = None
@@ -58,7 +58,8 @@ def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
 def reassign(*, caller: Caller, insight_id: UUID | str, to: str, notes: str = "") -> Insight:
     """Ask a colleague to decide. Other curators of the persona can still decide, too.
 
-    Raises NotFound if the colleague can't review insights of this persona.
+    Raises NotFound if the colleague can't review insights of this persona, and Conflict if the colleague is the author
+    and not an admin.
     """
     with under_review(caller, insight_id, notes) as insight:
         _require_pending(insight)
@@ -82,7 +83,7 @@ def open_questions(caller: Caller) -> QuerySet[Insight]:
 
 
 def conversation(decisions: Iterable[Decision]) -> list[Decision]:
-    """Return the decisions whose notes are messages between curators and the author."""
+    """Return the decisions whose notes are messages: questions, answers, handovers and appeals."""
     kinds = [DecisionKind.NEEDS_MORE, DecisionKind.ANSWERED, DecisionKind.HANDED_OVER, DecisionKind.APPEALED]
     return [decision for decision in decisions if decision.kind in kinds]
 
@@ -94,7 +95,10 @@ def question_of(insight: Insight) -> Decision | None:
 
 
 def colleagues(caller: Caller) -> QuerySet[Any]:
-    """Return the users to whom the caller may reassign an insight: curators of the same personas, and admins."""
+    """Return at most MAX_COLLEAGUES users to whom the caller may reassign an insight.
+
+    These are the admins, and the curators who share a persona with the caller. An admin may choose any curator.
+    """
     rights = Q(groups__permissions__codename=CURATE) | Q(user_permissions__codename=CURATE) | Q(is_superuser=True)
     rows = get_user_model().objects.filter(rights, is_active=True).exclude(email=caller.email).distinct()
     if not caller.is_admin:

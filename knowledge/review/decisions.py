@@ -1,7 +1,7 @@
 """Decisions on insights: approval, rejection, undo, appeal, and the review of edits to approved insights.
 
-Every decision is recorded. An edit of an approved memory is stored in `pending_edit`, and the approved version stays
-in effect until a curator approves the edit.
+Every decision is recorded. An edit of REVIEWED_FIELDS of an approved memory is stored in `pending_edit`, and the
+approved version stays in effect until a curator approves the edit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def approve(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insig
 def reject(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
     """Reject an insight, or only its pending edit if there is one.
 
-    The memory of a rejected insight is archived, which excludes it from recall.
+    The memory of a rejected insight becomes private and is archived, so that recall no longer finds it.
     """
     with under_review(caller, insight_id, notes) as insight:
         if insight.pending_edit:
@@ -65,9 +65,10 @@ def reject(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insigh
 
 
 def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
-    """Undo the last decision, unless the insight has been applied.
+    """Undo the approval or rejection of an insight, or only the approval of its edit if that was the last decision.
 
-    Raises Forbidden unless the caller made the decision or is an admin.
+    The approval of an insight can't be undone once a changeset applies it. Raises Forbidden unless the caller made the
+    decision or is an admin.
     """
     require_curator(caller)
     with transaction.atomic():
@@ -83,7 +84,7 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
         if insight.reviewed_by != caller.email and not caller.is_admin:
             raise Forbidden(_not_yours(insight.reviewed_by), field="insight_id")
         if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
-            raise Conflict("is archived", field="insight_id")
+            raise Conflict("belongs to a memory that is archived", field="insight_id")
         if insight.state == InsightState.REJECTED:
             _require_no_duplicate(insight)
         record_decision(caller, insight, DecisionKind.TAKEN_BACK, "")
@@ -92,11 +93,11 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
 
 
 def appeal(operation: Appeal, *, caller: Caller) -> Insight:
-    """Return a rejected insight to review, with its owner's reason. `operation.notes` is the reason."""
+    """Return a rejected insight to review. `operation.notes` is the owner's reason for the appeal."""
     with transaction.atomic():
         insight = locked_insight(caller, operation.insight_id)
         if not caller.can_edit_for(insight.record.created_by):
-            raise Forbidden("belongs to another user: only its owner can appeal", field="insight_id")
+            raise Forbidden("belongs to another user: only its owner or an admin can appeal", field="insight_id")
         if insight.state != InsightState.REJECTED:
             raise Conflict(f"is {insight.state}: only rejected insights can be appealed", field="insight_id")
         _require_no_duplicate(insight)
@@ -118,9 +119,9 @@ def overturned_approvals(caller: Caller) -> Any:
 
 
 def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
-    """Store an edit of an approved memory for review, and return a note about it.
+    """Store an edit of an approved memory for review, and return a message about it.
 
-    Returns "" if the edit needs no review.
+    Returns "" if the edit needs no review. Raises Conflict while the insight is being applied.
     """
     differs = {name: value for name, value in changes.items() if getattr(record, name) != value}
     if not REVIEWED_FIELDS & set(differs):
@@ -199,9 +200,10 @@ def _drop_edit(insight: Insight) -> None:
 
 @contextmanager
 def under_review(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator[Insight]:
-    """Yield the insight, locked, in the transaction of the decision.
+    """Lock the insight and yield it, inside the transaction of the decision.
 
-    Raises Forbidden or Conflict if the caller may not decide on it.
+    Raises Forbidden if the caller may not decide on it, and Conflict if its memory was archived or replaced
+    outside of the review.
     """
     require_curator(caller)
     validate(Reason, notes, "review_notes")
@@ -212,7 +214,7 @@ def under_review(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator
         if caller.email in authors and not caller.is_admin:
             raise Forbidden("is your own: another curator has to review it", field="insight_id")
         if insight.record.status not in (Status.ACTIVE, Status.STALE) and insight.state != InsightState.REJECTED:
-            raise Conflict(f"the memory is {insight.record.status}", field="insight_id")
+            raise Conflict(f"belongs to a memory that is {insight.record.status}", field="insight_id")
         yield insight
 
 

@@ -1,4 +1,4 @@
-"""Review events, announced to the registered extensions."""
+"""Announcement of review events to the registered extensions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from knowledge import extensions
 from knowledge.models import Decision, Insight
 
-APPLIED, ROLLED_BACK = "applied", "rolled_back"  # the other kinds are those of DecisionKind
+APPLIED, ROLLED_BACK = "applied", "rolled_back"  # kinds of events besides those of DecisionKind
 
 
 def announce_decision(insight: Insight, decision: Decision, *, to: Iterable[str]) -> None:
@@ -18,7 +18,11 @@ def announce_decision(insight: Insight, decision: Decision, *, to: Iterable[str]
 
 
 def announce(kind: str, insight: Insight, *, by: str, notes: str = "", to: Iterable[str]) -> None:
-    """Notify extensions of a review event. `to` lists the people it concerns; `by`, who acted, is removed from it."""
+    """Notify extensions of a review event.
+
+    `by` is the e-mail address of the person who acted. `to` are the addresses of the people concerned; empty
+    addresses and `by` are left out.
+    """
     people = sorted({email for email in to if email and email != by})
     for extension in extensions.registered():
         extension.insight_reviewed(kind, insight, by=by, notes=notes, people=people)

@@ -1,4 +1,4 @@
-"""Catalog evidence for reviewing an insight: the current metadata of its entities, and disagreements with its claim."""
+"""Catalog evidence for reviewing an insight: the current metadata of its entities, and what contradicts the insight."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ COLUMNS_SHOWN = 50
 def entity_evidence(
     catalog: Catalog, urn: str, *, lineage: bool = True, columns_from: int = 0, columns_most: int = COLUMNS_SHOWN
 ) -> dict[str, Any]:
-    """Return an entity's current metadata, a page of its columns, and its nearest lineage neighbors.
+    """Return an entity's current metadata, a page of its columns, and with `lineage` its direct neighbors.
 
-    Documents include their text.
+    The result for a document includes the document's text.
     """
     entity = entity_view.load_entity(catalog, urn)
     summary: dict[str, Any] = {
@@ -62,13 +62,16 @@ def _column(column: entity_view.Column) -> dict[str, Any]:
 
 
 def products_of(urn: str) -> list[str]:
-    """Return the URNs of data products that list the entity as an asset, from the embedded catalog or the mirror."""
+    """Return the URNs of data products that list the entity as an asset.
+
+    They are read from the embedded catalog, or from the copy of DataHub.
+    """
     rows = CatalogAspect.objects.filter(aspect="dataProductProperties", is_latest=True)
     return sorted(rows.filter(value__contains={"assets": [{"destinationUrn": urn}]}).values_list("urn", flat=True))
 
 
 def names_behind(catalog: Catalog, entity: Mapping[str, Any]) -> dict[str, str]:
-    """Return display names by URN for the terms, owners, tags and other entities that the entity refers to."""
+    """Return display names by URN of the terms, domains, owners, tags, products and properties of the entity."""
     keys = ("glossary_terms", "domains", "owners", "tags", "products", "structured_properties")
     urns = {urn for key in keys for urn in entity.get(key) or ()}
     urns |= {urn for column in entity["columns"] for key in ("tags", "terms") for urn in column[key]}
@@ -85,8 +88,8 @@ def names_behind(catalog: Catalog, entity: Mapping[str, Any]) -> dict[str, str]:
 def evidence_for(insight: Insight, *, catalog: Catalog | None = None) -> dict[str, Any]:
     """Return the metadata of the insight's entities, and how the catalog disagrees with the insight.
 
-    If the catalog is unavailable, the result has no entities and a note about the outage. Lineage is left out when a
-    `catalog` is given.
+    If the catalog can't be read, the result has no entities, but a note with the reason. If a `catalog` is given, the
+    result contains no lineage.
     """
     urns = urns_of(insight.record)
     lineage, catalog = catalog is None, catalog or get_readable_catalog()
@@ -117,7 +120,9 @@ def _disagreements(insight: Insight, entities: dict[str, dict[str, Any]]) -> lis
     hashes = dict(EntityBaseline.objects.filter(record=insight.pk).values_list("urn", "description_hash"))
     for urn, entity in entities.items():
         if entity["exists"] and urn in hashes and hashes[urn] != hash_of(entity["description"]):
-            disagreements.append(f"the description of {entity['name']} has changed since this was captured")
+            disagreements.append(
+                f"the description of {entity['name']} has changed since the memory was written or verified"
+            )
     for action in insight.suggested_actions:
         if action["action_type"] == "update_description" and not action["target"] and len(entities) == 1:
             (entity,) = entities.values()

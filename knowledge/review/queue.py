@@ -22,8 +22,8 @@ from memories.models import Category, Confidence
 from memories.queries import MAX_COUNT
 from memories.retrieval.near_duplicates import group_near_duplicates
 
-MAX_GROUPED = 1_000  # insights that are compared with each other to find near-duplicates
-AGES = {"1": "Today’s", "7": "Of the last seven days", "7+": "Older than a week", "30+": "Older than a month"}
+MAX_GROUPED = 1_000  # maximum number of insights that are compared with each other to find near-duplicates
+AGES = {"1": "Last 24 hours", "7": "Last seven days", "7+": "Older than a week", "30+": "Older than 30 days"}
 CONFIDENCE_RANK = Case(
     *(When(record__confidence=value, then=Value(rank)) for rank, value in enumerate(("high", "medium", "low"))),
     default=Value(3),
@@ -46,9 +46,9 @@ STATES: Mapping[str, tuple[str, Callable[[Caller], InsightQuerySet]]] = {
 
 @dataclass(frozen=True)
 class QueuePosition:
-    """An insight's position in the queue, counted from 1, with the insights before and after it.
+    """An insight's position in the queue, counted from 1, with the ids of the insights before and after it.
 
-    The insight after the last is the first.
+    The last insight is followed by the first. The first insight has no previous one.
     """
 
     number: int
@@ -129,16 +129,17 @@ class Queue:
         return list(self.rows.values_list("pk", flat=True)[:limit])
 
     def groups(self) -> list[list[UUID]]:
-        """Return the ids in order, with near-duplicates grouped at the position of the first.
+        """Return the ids in groups of near-duplicates, each group at the position of its first insight.
 
-        Only the first MAX_GROUPED insights are grouped.
+        Near-duplicates are only looked for among the first MAX_GROUPED insights. Every other insight is a
+        group of its own.
         """
         ids = self.ids()
         groups = group_near_duplicates(ids[:MAX_GROUPED], threshold=settings.NEAR_DUPLICATE_COSINE)
         return [*groups, *([pk] for pk in ids[MAX_GROUPED:])]
 
     def locate(self, insight: Insight | None = None) -> QueuePosition:
-        """Return the insight's position. An insight outside the queue has number 0, before the first."""
+        """Return the insight's position. Its number is 0 for None and for an insight that is not in the queue."""
         ids = self.ids()
         if insight is None or insight.pk not in ids:
             return QueuePosition(0, len(ids), next_id=ids[0] if ids else None)

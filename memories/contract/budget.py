@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 
-ENVELOPE = 1_000  # bytes reserved for the rest of the response, around the items
-TEXT_CUT = 2_000  # characters kept of each long text if shortening lists was not enough
+ENVELOPE = 1_000  # bytes reserved for the parts of a response other than its items
+TEXT_CUT = 2_000  # characters that are kept of a longer text if shortening the lists was not enough
 
 Item = TypeVar("Item")
 
@@ -19,9 +19,9 @@ def size(value: Any) -> int:
 
 
 def fit_items(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:
-    """Return the leading items whose JSON fits in `budget` bytes, and the number of items left out.
+    """Return the leading items whose JSON fits in `budget` bytes minus ENVELOPE, and the number of items left out.
 
-    The first item is always returned, even if it is too long. The default budget is ANSWER_BUDGET_BYTES.
+    The first item is always returned, even if it is too long. `budget` defaults to ANSWER_BUDGET_BYTES.
     """
     room = (settings.ANSWER_BUDGET_BYTES if budget is None else budget) - ENVELOPE
     fitting: list[Item] = []
@@ -36,7 +36,8 @@ def fit_items(items: Sequence[Item], budget: int | None = None) -> tuple[list[It
 def fit(answer: dict[str, Any]) -> dict[str, Any]:
     """Shorten a response to ANSWER_BUDGET_BYTES, and add the number of dropped items to its key `omitted`.
 
-    Drops the second half of the longest list until the response fits. If no list is left to shorten, cuts long texts.
+    Drops the second half of the list with the most bytes until the response fits. Once every list has at most one item,
+    texts are cut to TEXT_CUT characters instead.
     """
     budget = settings.ANSWER_BUDGET_BYTES
     if size(answer) <= budget:

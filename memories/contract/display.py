@@ -1,11 +1,12 @@
-"""Display of untrusted texts: invisible characters are replaced, because they can falsify how a text reads."""
+"""Display of untrusted texts. Invisible characters can disguise what a text says, so they are made visible."""
 
 from __future__ import annotations
 
 import re
 
 # Directional overrides and isolates (Unicode Bidirectional Algorithm, UAX #9), other invisible marks, and control
-# characters except tab and line feed. Joiners are not included: Persian, Indic scripts and emoji need them.
+# characters except tab and line feed. The zero-width joiner and non-joiner are not included, because Persian, Indic
+# scripts and emoji need them.
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 

@@ -1,4 +1,4 @@
-"""Errors of the domain. Every channel (portal, REST, MCP, command line) translates them in the same way."""
+"""Errors of the domain. Every channel (portal, REST, MCP, command line) shows their `message` to the caller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import DatabaseError, DataError
 class DomainError(Exception):
     """Base class of errors that callers may see.
 
-    `message` is safe to show: `field: what is wrong; allowed: …`. `code` is part of the contract with clients.
+    `message` is safe to show to the caller. Its form is `field: what is wrong; allowed: …`. Clients rely on `code`.
     """
 
     code = "invalid"
@@ -40,14 +40,14 @@ class NotFound(DomainError):
 
 
 class Forbidden(DomainError):
-    """The caller may not do this. An object that the caller may not even see is NotFound instead."""
+    """The caller may not do this. If the caller may not even see the object, NotFound is raised instead."""
 
     code = "forbidden"
     status = 403
 
 
 class Conflict(DomainError):
-    """The current state of an object rules out the operation, for example because another caller was quicker."""
+    """The object's current state rules out the operation, for example because another caller has changed the object."""
 
     code = "conflict"
     status = 409
@@ -61,7 +61,7 @@ class LimitReached(DomainError):
 
 
 class Degraded(DomainError):
-    """A component is unavailable and the operation has no fallback without it."""
+    """The operation needs a component that is unavailable."""
 
     code = "degraded"
     status = 503
@@ -96,7 +96,7 @@ TIMED_OUT, DISK_FULL = "57014", "53100"  # the SQLSTATE codes query_canceled and
 
 
 def from_database_error(error: Exception) -> DomainError | None:
-    """Translate a database error into a DomainError. Return None for any other error."""
+    """Translate a database error or a UnicodeError into a DomainError. Return None for any other error."""
     if isinstance(error, UnicodeError):  # psycopg can't encode half a surrogate pair
         return Invalid("contains characters that can't be stored", allowed="Unicode text without NUL")
     if not isinstance(error, DatabaseError):
@@ -109,4 +109,6 @@ def from_database_error(error: Exception) -> DomainError | None:
     if isinstance(error, DataError):
         return Invalid("a value is out of range, or contains characters that can't be stored")
     reason = getattr(error.__cause__, "message", "")  # set if the embedded server can't start
-    return Degraded(f"the database is unavailable: {reason}" if reason else "the database did not answer; try again")
+    if reason:
+        return Degraded(f"the database is unavailable: {reason}")
+    return Degraded("the database could not complete the request; try again")

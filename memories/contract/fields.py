@@ -37,18 +37,18 @@ URN_LENGTH = 500
 MAX_URNS = 10
 TAGS_MAX, TAG_LENGTH = 20, 80
 MAX_COLUMNS = 20
-CONTENT_MIN, CONTENT_MAX = 10, 4000  # characters; the memory-layer contract
+CONTENT_MIN, CONTENT_MAX = 10, 4000  # characters of a memory's text, as the memory-layer contract requires
 MAX_SUMMARY = 1000
 MAX_REASON = 1000
 ISO = "ISO 8601, for example 2026-03-31T12:00:00Z"
 METADATA_BYTES = 16_000
-METADATA_DEPTH = 20  # levels; the JSON parsers of clients have a nesting limit
+METADATA_DEPTH = 20  # maximum number of nesting levels, because clients' JSON parsers have a limit, too
 MAX_OFFSET = 1_000_000
-FORBID = ConfigDict(extra="forbid")  # for objects inside of fields: an unknown key is an error
+FORBID = ConfigDict(extra="forbid")  # for objects in fields: rejects unknown keys
 
 
 def validation_error(text: str, allowed: str = "", field: str = "") -> PydanticCustomError:
-    """Create the error that a validator raises. Pass `field` if the validator belongs to the whole operation."""
+    """Create the error that a validator raises. A validator of a whole operation names the faulty `field`."""
     return PydanticCustomError("refused", "{fault}", {"fault": text, "allowed": allowed, "field": field})
 
 
@@ -66,7 +66,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """Text of 1 to `high` characters that keeps its white space but may not consist of it alone."""
+    """Text of 1 to `high` characters that is not trimmed. It must contain more than white space."""
 
     high: int
 
@@ -97,7 +97,7 @@ def trimmed(value: Any) -> Any:
 
 
 class OneOf:
-    """A value from a fixed vocabulary. `values` may be a registry that apps fill later: it is read at validation."""
+    """A text that must be one of `values`. Apps may add values later, because each validation reads `values` again."""
 
     def __init__(self, values: Iterable[str]) -> None:
         self.values = values

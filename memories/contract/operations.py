@@ -30,14 +30,14 @@ class Operation(BaseModel):
     @classmethod
     @functools.cache
     def input_schema(cls, *, by_alias: bool = True) -> schemas.Schema:
-        """Return the lean JSON schema of the arguments. Without `by_alias`, they have the names of the fields."""
+        """Return the lean JSON schema of the arguments. `by_alias=False` uses field names instead of their aliases."""
         schema = schemas.lean(cls.model_json_schema(by_alias=by_alias))
         schema.pop("description", None)
         return schema
 
     @classmethod
     def rename(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace synonyms by the arguments' own names. Raise Invalid if an argument is passed under two names."""
+        """Replace synonyms by argument names. Raise Invalid if an argument is passed under both names."""
         for other_name, name in cls.synonyms.items():
             if other_name in arguments and name in arguments:
                 raise Invalid(f"means the same as {name}", field=other_name, allowed="one of the two")
@@ -45,7 +45,10 @@ class Operation(BaseModel):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any], *, by_alias: bool = True) -> Self:
-        """Create the operation from arguments. None counts as absent. Raise Invalid for the first error."""
+        """Create the operation from arguments, where None counts as absent. Raise Invalid if an argument is wrong.
+
+        `by_alias` only affects the argument names in the error message.
+        """
         present = cls.rename({name: value for name, value in arguments.items() if value is not None})
         try:
             return cls.model_validate(present)
@@ -54,11 +57,11 @@ class Operation(BaseModel):
             raise to_invalid(error, cls.input_schema(by_alias=by_alias), aliases=aliases) from None
 
     def values(self, *names: str) -> dict[str, Any]:
-        """Return the values of `names`, or of all fields."""
+        """Return the values of the fields `names`, or of all fields if no names are given."""
         return {name: getattr(self, name) for name in names or type(self).model_fields}
 
     def explicit_values(self, *names: str) -> dict[str, Any]:
-        """Return the values of those fields that the caller passed."""
+        """Like `values`, but return only fields that the caller passed."""
         return {name: value for name, value in self.values(*names).items() if name in self.model_fields_set}
 
     @classmethod
@@ -86,9 +89,9 @@ def validate(kind: Any, value: Any, field: str) -> Any:
 def to_invalid(
     error: ValidationError, schema: Mapping[str, Any], field: str = "", aliases: Mapping[str, str] | None = None
 ) -> Invalid:
-    """Convert the first error to Invalid. `aliases` maps the names of arguments in tools to field names."""
+    """Convert one of the validation errors to Invalid. `aliases` maps the names of tool arguments to field names."""
     errors = error.errors(include_url=False)
-    # An unknown argument comes first, because it may be the misspelled name of a missing one.
+    # An unknown argument is reported first, because it may be a missing argument with a misspelled name.
     first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
     path = [step for step in first["loc"] if isinstance(step, int) or step.isidentifier()]
     if aliases and path:
@@ -117,7 +120,7 @@ def to_invalid(
 
 
 def _path(field: str, steps: Sequence[str | int]) -> str:
-    path = field  # for example related_columns[0].urn
+    path = field  # becomes, for example, related_columns[0].urn
     for step in steps:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
     return path

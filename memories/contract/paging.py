@@ -1,4 +1,4 @@
-"""Keyset pagination: each page begins after the last row of the previous one, so that new rows don't shift it."""
+"""Keyset pagination. A page begins after the last row of the previous page, so new rows don't shift the pages."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class Page:
 def page(
     rows: QuerySet[Any], after: str = "", *, by: str = "created_at", newest: bool = True, size: int = SIZE
 ) -> Page:
-    """Return the page of rows after a cursor, ordered by the timestamp `by` and then by primary key.
+    """Return the page of rows after the cursor `after`, or the first page if `after` is empty.
 
-    The column `by` must not be nullable. Raise Invalid if the cursor is malformed.
+    The rows are ordered by the timestamp `by` (descending if `newest` is true) and then by primary key. The column `by`
+    must not be nullable. Raise Invalid if the cursor is malformed.
     """
     if after:
         timestamp, _, key = after.partition("~")

@@ -1,11 +1,12 @@
-"""Progress reports of long-running work to the channel that started it. The channel can end the work by raising."""
+"""Progress reports of long-running work to the channel that started the work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
 
-# Called with (completed, total or None, message). Raises an exception to end the work if the caller has disconnected.
+# Called with (completed, total or None, message). It may raise an exception to end the work, for example because the
+# client has disconnected.
 Report = Callable[[float, float | None, str], None]
 
 _report: ContextVar[Report | None] = ContextVar("report", default=None)

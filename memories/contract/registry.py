@@ -1,4 +1,4 @@
-"""Registries through which apps provide functions to the apps below them. Filled in AppConfig.ready."""
+"""Registries. Apps add entries in AppConfig.ready, so that the apps below them can use the entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lean JSON schemas for tools. Schemas take up the model's context, so nothing in them is repeated or empty."""
+"""Lean JSON schemas for tools. Schemas take up the model's context, so repeated and empty parts are removed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 Schema = dict[str, Any]
 ALLOWED = "x-allowed"  # text about allowed values for error messages; hidden from clients
 OBVIOUS = (("minLength", 1), ("minimum", 0), ("maximum", 1_000_000))  # limits that no caller exceeds by accident
-TOGETHER = 3  # if the same operations share this many properties, one sentence about all of them is shorter
+TOGETHER = 3  # minimum number of properties of the same operations that one sentence describes together
 EMPTY: tuple[Any, ...] = (None, "", False, [], {})  # defaults that only mean that the argument is optional
 
 
 def lean(schema: Mapping[str, Any]) -> Schema:
-    """Inline references, and remove titles, unions with null and empty defaults."""
+    """Inline references. Remove titles, unions with null, empty defaults and `additionalProperties`."""
     return _lean(schema, schema.get("$defs", {}))
 
 
@@ -52,8 +52,8 @@ def is_obvious(key: str, value: Any) -> bool:
 def flat(schemas: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]]) -> dict[str, Schema]:
     """Merge the properties of several operations. `schemas` maps the name of each choice to its operation's schema.
 
-    If not every operation takes a property, its description names those that do. This is left out if `groups` already
-    names the property, if only the default operation takes it, or if only the operation that it selects takes it.
+    A property's description says which choices take the property. This is left out in four cases: all choices take the
+    property, `groups` contains it, only the default choice takes it, or only the choice of the same name takes it.
     """
     properties = {}
     grouped = {name for names in groups.values() for name in names}
@@ -90,7 +90,7 @@ def _describe_takers(takers: Sequence[str], choices: Iterable[str]) -> str:
 
 
 def _widest(variants: Sequence[Mapping[str, Any]]) -> Schema:
-    """Return a schema that accepts every value that one of the variants accepts."""
+    """Return a schema that accepts every value that at least one of the variants accepts."""
     merged: Schema = dict(variants[0])
     for variant in variants[1:]:
         for key, value in list(merged.items()):

@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 def parse_timestamp(text: str) -> datetime | None:
     """Parse an ISO 8601 date or time. Return None if the text is neither.
 
-    A date means the end of that day. A time without a zone is in UTC.
+    A date means the end of that day. Dates, and times without a zone, are in the zone of the setting TIME_ZONE.
     """
     try:
         day = parse_date(text) if len(text) <= 10 else None

@@ -1,7 +1,7 @@
 """Declarations of MCP tools, independent of any server.
 
-A tool has one function that takes the caller and an operation and returns a response. Or it has several such functions,
-and an argument selects one of them.
+A tool has one or more functions. Each takes the caller and an operation, and returns a response. If a tool has several
+functions, an argument of the call selects one of them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class ToolResponse(Generic[Shape]):
     """The structured response of a tool, with options for its delivery."""
 
     data: Shape
-    text: str = ""  # shown instead of `data` as JSON
+    text: str = ""  # text for the client; if empty, the client gets `data` as JSON text
     context: Mapping[str, Any] | None = None  # sent to the client as `_meta.context`
     is_error: bool = False
-    unsigned: bool = False  # the audit log records the call without its caller, arguments and data
-    whole: bool = False  # not shortened to the response size limit
+    unsigned: bool = False  # if true, the audit log records neither the caller nor the arguments nor the data
+    whole: bool = False  # if true, the response is not shortened to the response size limit
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Hints:
 class Tool:
     """A tool that performs one of its `choices`.
 
-    With a `selector`, the value of that argument is the name of the choice. Without one, an argument with the name of a
-    choice selects it, and the choice "" is the default.
+    If the tool has a `selector`, the value of that argument names the choice. Otherwise, passing an argument with the
+    name of a choice selects that choice, and the choice "" is the default.
     """
 
     name: str
@@ -65,11 +65,11 @@ class Tool:
     choices: Mapping[str, Handler]
     selector: str = ""
     hints: Hints = field(default_factory=Hints)
-    needs_choice: bool = False  # a call without the selector is an error; otherwise it returns the choices
+    needs_choice: bool = False  # if false, a call without the selector returns the choices; if true, it is an error
     repeats_choice: bool = False  # the response names the choice
     is_available: Callable[[Caller], bool] | None = None  # returns False if the tool has no data to work on
     check_permission: Callable[[Caller], None] | None = None  # raises Forbidden if the caller may not use the tool
-    aliases: Sequence[str] = ()  # other names that clients may call but that are not listed
+    aliases: Sequence[str] = ()  # further names under which clients may call the tool; not listed
 
     def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Any:
         """Perform the call. Raise Invalid if an argument is wrong or not accepted."""
@@ -94,9 +94,9 @@ class Tool:
         return {self.selector: choice, **answer} if self.repeats_choice else answer
 
     def is_listed_for(self, caller: Caller) -> bool:
-        """Return whether to list the tool: the caller may use it and it has data to work on.
+        """Return whether the caller may use the tool and the tool has data to work on.
 
-        A listed tool takes up the model's context, so a useless one is left out.
+        Other tools are not listed, because each listed tool takes up the model's context.
         """
         try:
             if self.check_permission:
@@ -126,7 +126,7 @@ class Tool:
 
     @functools.cached_property
     def input_schema(self) -> schemas.Schema:
-        """Return one flat schema with the arguments of every operation. Descriptions name the operations."""
+        """Return one flat schema with the arguments of all operations. Descriptions say which operations take them."""
         parts = {choice: self.operation(choice).input_schema() for choice in self.choices}
         if len(parts) == 1:
             (only,) = parts.values()
@@ -149,7 +149,7 @@ class Tool:
 
     @functools.cached_property
     def output_schema(self) -> schemas.Schema:
-        """Return a schema of every response.
+        """Return a schema that covers every response of the tool.
 
         `required` holds the keys that all responses have. `anyOf` holds the required keys of each kind of response.
         """
@@ -225,16 +225,16 @@ def tool(*, toolset: str, title: str, hints: Hints | None = None) -> Callable[[H
 
 @dataclass(frozen=True)
 class Call:
-    """A completed tool call, as passed to hooks."""
+    """A tool call that succeeded or failed, as passed to hooks."""
 
     tool: str
     arguments: Mapping[str, Any]
-    data: Mapping[str, Any]  # of the response
+    data: Mapping[str, Any]  # data of the response
 
 
 @dataclass(frozen=True)
 class ContextBlock:
-    """Context attached to a response as a separate text block. `record_ids` are the memories that it quotes."""
+    """Context attached to a response as a separate text block. `record_ids` are the ids of the quoted memories."""
 
     data: Mapping[str, Any]
     record_ids: Sequence[UUID] = ()
@@ -243,7 +243,7 @@ class ContextBlock:
 def toolsets() -> dict[str, str]:
     """Return the dotted path of each toolset's list of tools, by the toolset's name.
 
-    An app declares them as `toolsets` of its AppConfig; they are imported only when a server offers them.
+    An app declares the paths as `toolsets` of its AppConfig. A list is imported only when `load_toolset` is called.
     """
     return {
         name: path

@@ -11,13 +11,14 @@ from dataclasses import replace
 from memories.contract.errors import Forbidden, Invalid
 from memories.identity.caller import ACT_FOR_USERS, Caller, require_user
 
-MAX_OWNER = 254  # characters of MemoryRecord.created_by
+MAX_OWNER = 254  # maximum length of MemoryRecord.created_by in characters
 
 
 def acting_as(caller: Caller, user_id: str) -> Caller:
-    """Return a caller for this user, who owns what is written and sees only the user's own rows.
+    """Return a caller that acts as this user, without rights and without personas. The user owns the rows it writes.
 
-    Raises Forbidden if `user_id` is not the caller's address and the token may not act for users.
+    Raises Forbidden if the connection has no user, or if `user_id` is not the caller's address and the token may not
+    act for users. Raises Invalid if `user_id` is too long.
     """
     require_user(caller)
     user = replace(caller, is_admin=False, rights=frozenset(), personas=frozenset())

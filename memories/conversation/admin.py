@@ -46,7 +46,7 @@ class ConversationMemoryAdmin(AdminsOnly):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ConversationMemory]:
         rows = ConversationMemory.objects.visible_to(admin_caller(request)).filter(tier__in=TIERS)
-        return rows.defer("search")  # type: ignore[return-value]  # the proxy's rows
+        return rows.defer("search")  # type: ignore[return-value]  # rows of the proxy model
 
     @admin.display(description="text")
     def text(self, record: ConversationMemory) -> str:

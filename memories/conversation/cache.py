@@ -1,7 +1,9 @@
 """The semantic cache: a user's stored answers, found by questions with a similar meaning until they expire.
 
-A hit has a cosine of at least CACHE_SIMILARITY_THRESHOLD and contains the same numbers and identifiers as the question,
-because "orders in 2024" and "orders in 2025" are similar but have different answers.
+A stored question matches a new one in two cases: if it is the same text, ignoring case, or if it has a similar vector
+and contains the same numbers and identifiers. Numbers and identifiers are compared, because "orders in 2024" and
+"orders in 2025" are similar but have different answers. Vectors are similar if their cosine is at least
+CACHE_SIMILARITY_THRESHOLD, or the threshold that the call gives instead.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from memories.conversation.operations import CheckCache, InvalidateCache, StoreC
 from memories.database.connections import async_commit
 from memories.identity.caller import Caller
 
-NEAREST = 10  # entries whose numbers and identifiers are compared
-EXACT = re.compile(r"\w*\d\w*|\w+(?:[._]\w+)+")  # numbers and identifiers
+NEAREST = 10  # maximum number of entries, nearest first, whose numbers and identifiers are compared
+EXACT = re.compile(r"\w*\d\w*|\w+(?:[._]\w+)+")  # words with a digit, and names with dots or underscores
 URN = re.compile(r"urn:li:[A-Za-z]\w*:(?:\([^()\s]*(?:\([^()\s]*\))?[^()\s]*\)|[^\s,;)\"']+)")
-EXPIRED_DAYS = 30  # daily counts are deleted after this
+EXPIRED_DAYS = 30  # days until the hits and misses of a day are deleted
 
 
 @dataclass(frozen=True)
 class CacheHit:
     entry: CachedAnswer
-    score: float  # cosine; 1 for the same words
+    score: float  # the cosine, or 1.0 if the stored question is the same text
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,9 @@ class CacheLookup:
 
 
 def check_cache(operation: CheckCache, *, caller: Caller) -> CacheLookup:
-    """Return the user's most similar unexpired entry, if it is similar enough.
+    """Return the user's unexpired entry that matches the question best, if there is one.
 
-    While the embedder is unavailable, only the same words hit.
+    While the embedder is unavailable, only an entry with the same text, ignoring case, is found.
     """
     user = acting_as(caller, operation.user_id)
     threshold = (
@@ -69,7 +71,10 @@ def check_cache(operation: CheckCache, *, caller: Caller) -> CacheLookup:
 
 
 def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer, str]:
-    """Store an answer, replacing an earlier one to the same words; return it with a note on what is degraded."""
+    """Store an answer and delete an earlier one to the same question, ignoring case.
+
+    Returns the entry, and a note if its question can't be embedded now.
+    """
     user = acting_as(caller, operation.user_id)
     vector, model, note = _vector(operation.query)
     urns = dict.fromkeys([*operation.entity_urns, *URN.findall(f"{operation.query} {operation.response}")])
@@ -89,7 +94,10 @@ def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer,
 
 
 def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
-    """Delete the user's entries that match, or all; return how many. Raises Invalid without a condition."""
+    """Delete the user's entries that match all given conditions, or every entry with `invalidate_all`; return how many.
+
+    Raises Invalid if there is no condition, or if the pattern is not a regular expression.
+    """
     user = acting_as(caller, operation.user_id)
     rows = CachedAnswer.objects.filter(created_by=user.email)
     if not operation.invalidate_all:
@@ -109,7 +117,7 @@ def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
 
 
 def delete_answers_about(urns: Sequence[str], names: Sequence[str] = ()) -> int:
-    """Delete the answers of all users about entities that changed in the catalog."""
+    """Delete the cached answers of all users that list one of these URNs or mention one of these names."""
     rule = Q(entity_urns__overlap=list(urns))
     for name in names:
         rule |= Q(query__icontains=name) | Q(response__icontains=name)
@@ -135,7 +143,7 @@ def _vector(text: str) -> tuple[list[float] | None, str, str]:
     try:
         vector, model = embedding.embed_one(text)
     except embedding.EmbedderUnavailable as error:
-        return None, "", f"{error}; only questions with the same words hit"
+        return None, "", f"{error}; only questions with the same words are found in the cache"
     return vector, model, ""
 
 

@@ -1,4 +1,7 @@
-"""Decisions of a user, stored under keys with their earlier values. A decision expires only if it has a lifetime."""
+"""Decisions of users. Each decision is stored under a key, and its earlier values are kept.
+
+A decision expires only if it was stored with a lifetime.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,16 @@ from memories.identity.caller import Caller
 
 
 def store_decision(operation: StoreDecision, *, caller: Caller) -> tuple[UserDecision, str]:
-    """Store a decision; return it and "created" or "updated". An expired decision counts as created again."""
+    """Store a decision; return it, and "created" or "updated".
+
+    If an earlier decision under the key has expired, the new one counts as created.
+    """
     user = acting_as(caller, operation.user_id)
     now = timezone.now()
     expiry = now + timedelta(days=operation.ttl_days) if operation.ttl_days else None
     with transaction.atomic():
         with connection.cursor() as cursor:
-            # Without this lock, two first calls for a key would both try to create the decision.
+            # Without this lock, two concurrent calls with a new key would both try to create the decision.
             lock_name = f"decision {user.email} {operation.key}"
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [lock_name])
         old = UserDecision.objects.filter(created_by=user.email, key=operation.key).first()

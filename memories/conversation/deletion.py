@@ -1,4 +1,7 @@
-"""Deletion of conversation memories: archived at once and restorable, purged after SOFT_DELETE_PURGE_DAYS."""
+"""Deletion of conversation memories.
+
+A deleted memory is archived at once and can be restored. It is purged after SOFT_DELETE_PURGE_DAYS.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,22 @@ from memories.writing.erasure import texts_of
 from memories.writing.revision import revised
 
 REASON = "deleted by delete_memory"
-BATCH = 500  # rows per statement or transaction
+BATCH = 500  # maximum number of rows per query or transaction
 
 
 @dataclass(frozen=True)
 class Deletion:
     count: int
-    copies: int  # turns and long-term memories with the same text, which are deleted too
+    copies: int  # long-term memories of deleted turns, and turns of deleted long-term memories: they are deleted too
     dry_run: bool
 
 
 def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
-    """Delete the user's own conversation memories by id, tags or time, and their copies.
+    """Delete the user's own conversation memories by id, tags or time, together with their copies.
 
-    Raises Invalid without a condition, or without `confirm` if the condition is not an id. Raises NotFound if the id is
-    not one of the user's.
+    With `dry_run`, they are only counted. Raises Invalid if there is no condition, if the conditions can't be combined,
+    or if memories would be deleted by tags or time without `confirm`. Raises NotFound if the id is not that of a
+    conversation memory of the user, or if the memory is already archived.
     """
     user = acting_as(caller, operation.user_id)
     rows = _selection(user, operation)
@@ -62,7 +66,7 @@ def _selection(user: Caller, operation: DeleteMemories) -> QuerySet[MemoryRecord
             raise Invalid(
                 "can't be combined with tags or time_range",
                 field="memory_id",
-                allowed="only one of memory_id, tags and time_range",
+                allowed="either memory_id alone, or tags and time_range",
             )
         if not rows.filter(pk=operation.memory_id).exists():
             raise NotFound("no such conversation memory of this user", field="memory_id")
@@ -85,7 +89,10 @@ def _within(start: datetime | None, end: datetime | None) -> Q:
 
 
 def _copies(user: Caller, rows: QuerySet[MemoryRecord]) -> QuerySet[MemoryRecord]:
-    """Return the long-term memories derived from these turns, and the turns of these long-term memories."""
+    """Return the long-term memories derived from these rows, and the turns from which these rows were derived.
+
+    Archived memories and the rows themselves are left out.
+    """
     ids = rows.values("pk")
     turns = rows.filter(derived_from__isnull=False).values("derived_from")
     candidates = MemoryRecord.objects.filter(created_by=user.email, tier__in=TIERS).exclude(status=Status.ARCHIVED)
@@ -102,7 +109,10 @@ def _archive(user: Caller, pks: Sequence[UUID]) -> None:
 
 
 def delete_expired() -> tuple[int, int]:
-    """Remove expired turns, and deleted memories with all copies after their purge date; return how many of each."""
+    """Remove expired memories, and archived memories whose purge date has passed; return how many of each.
+
+    A memory with a purge date is removed together with every copy of its texts.
+    """
     now = timezone.now()
     expired = MemoryRecord.objects.filter(expires_at__lte=now)
     return _remove(expired), _remove(MemoryRecord.objects.filter(purge_after__lte=now, status=Status.ARCHIVED))

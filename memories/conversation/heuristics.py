@@ -1,13 +1,15 @@
-"""Importance, summary, tags and type of a memory by rules, for installations without a language model.
+"""Rules that estimate the importance, summary, tags and type of a text without a language model.
 
-importance: 0.4 plus the following, limited to 0.05 to 0.95:
-    +.20 asks to be remembered, or contains always, never, must    +.15 a preference, decision or plan of the speaker
-    +.10 a number, date or identifier                              +.05 a capitalized name inside a sentence
-    −.15 is a question                                             −.10 is shorter than 40 characters
-    −.20 is only a greeting, thanks or agreement
-summary: the first sentence that is neither a greeting nor a question, at most SUMMARY_WORDS words.
-tags: identifiers and capitalized names, then the longest words, at most MAX_TAGS.
-memory_type: preference, relationship, event or entity, if the text has a phrase typical of it, otherwise knowledge.
+importance: 0.4 plus the following, limited to the range from 0.05 to 0.95:
+    +.20 if the text has a word like remember, always or must      +.15 if it mentions a preference, decision or plan
+    +.10 if it has a digit or an identifier                        +.05 if it has a capitalized name inside a sentence
+    −.15 if it ends with a question mark                           −.10 if it is shorter than SHORT characters
+    −.20 if it is shorter than SHORT characters and begins with a greeting, thanks, yes or no
+summary: the first sentence that is neither a greeting nor a question, otherwise the first sentence. It is cut after
+    SUMMARY_WORDS words.
+tags: identifiers and capitalized names, then the longest words; at most MAX_TAGS.
+memory_type: the first of preference, relationship, event and entity for which the text has a typical phrase, otherwise
+    knowledge.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from memories.models import Dimension
 
 SUMMARY_WORDS = 100
 MAX_TAGS = 5
-TAG_LETTERS = 5  # a word becomes a tag only if it is longer
+TAG_LETTERS = 5  # a word with more letters may become a tag
 SENTENCES = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
-SHORT = 40  # characters; shorter texts are less important
+SHORT = 40  # number of characters; a text with fewer is less important
 
 URGENT = (
     r"remember|don't forget|important|always|never|must|merk|wichtig|immer|niemals|recuerda|importante|siempre|nunca"

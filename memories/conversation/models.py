@@ -31,8 +31,8 @@ class CachedAnswer(models.Model):
         ordering = ["-created_at"]
         verbose_name = "cached answer"
         indexes = [
-            models.Index(fields=["created_by", "-created_at"], name="cache_of_user"),  # check_cache, lists
-            models.Index(fields=["expires_at"], name="cache_expiring"),  # the sweep
+            models.Index(fields=["created_by", "-created_at"], name="cache_of_user"),  # check_cache and lists
+            models.Index(fields=["expires_at"], name="cache_expiring"),  # deletion of expired answers
         ]
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class MergeState(models.TextChoices):
 
 
 class MergeProposal(models.Model):
-    """Two long-term memories that may say the same. A person decides whether to merge them."""
+    """A proposal to merge two similar long-term memories. Their owner decides about it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="merges")

@@ -15,21 +15,24 @@ from memories.models import MemoryRecord, Tier
 
 THREADS_SHOWN = 30
 TURNS_SHOWN = 500
-SHOWN = 200  # decisions or cached answers on a page
+SHOWN = 200  # maximum number of decisions or cached answers on a page
 
 
 @dataclass(frozen=True)
 class Thread:
     conversation_id: str
     turns: int
-    lasting: int  # long-term memories
+    lasting: int  # number of long-term memories
     last_at: datetime
-    expires_at: datetime | None  # of the first turn that expires
+    expires_at: datetime | None  # time when the first of its turns expires; None if none expires
 
 
 @dataclass(frozen=True)
 class Line:
-    """A turn with its long-term memory, or a long-term memory whose turn has expired."""
+    """A turn with the long-term memory derived from it, if there is one, or a long-term memory without a turn.
+
+    A long-term memory has no turn if the turn has expired or was deleted, or if the memory is a summary.
+    """
 
     turn: MemoryRecord | None
     lasting: MemoryRecord | None
@@ -60,7 +63,10 @@ def threads(caller: Caller, offset: int = 0) -> tuple[list[Thread], bool]:
 
 
 def lines(caller: Caller, conversation_id: str) -> list[Line]:
-    """Return the turns of one conversation in order, each with its long-term memory."""
+    """Return the turns and long-term memories of one conversation in order.
+
+    A long-term memory is on the line of the turn from which it was derived, if that turn still exists.
+    """
     rows = living(caller.email).filter(conversation_id=conversation_id).defer("search")
     records = list(rows.order_by("thread_position", "created_at", "tier")[: 2 * TURNS_SHOWN])
     turns = {record.pk for record in records if record.tier == Tier.SHORT_TERM}

@@ -1,13 +1,14 @@
 """Recall of conversations, ranked by recency, importance and relevance.
 
-    final = recency_weight · exp(−age / decay_days) + importance_weight · importance · min(1 + ln(1 + uses), 3) / 3
-            + relevance_weight · relevance
+    final_score = recency · exp(−age / decay_days) + importance · I · min(1 + ln(1 + uses), 3) / 3 + relevance · R
 
-The weights are settings.CONVERSATION_RECALL. Relevance is the score of memories.retrieval.recall, scaled to 0 for the
-lowest and 1 for the highest of its candidates, because different rankings have different ranges of scores.
+- recency, importance, relevance and decay_days are the keys of settings.CONVERSATION_RECALL.
+- The memory has an age in days, a number of uses (access_count), and the importance I.
+- R is the memory's score in memories.retrieval.recall, scaled so that the lowest score found is 0 and the highest is 1.
+  It is scaled, because different rankings have different ranges of scores.
 
-`hybrid_search` instead fuses recall's order and the order by words by reciprocal rank (Cormack, Clarke & Büttcher
-2009).
+The tool hybrid_search has another formula: it combines the ranking of memories.retrieval.recall and a ranking by words
+only, by reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ DAY_S = 86_400
 @dataclass(frozen=True)
 class RecalledMemory:
     record: MemoryRecord
-    score: float  # final or fused
+    score: float  # final_score, or the fused score of hybrid_search
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class RecallResult:
 def recall_conversations(operation: RecallConversations, *, caller: Caller) -> RecallResult:
     """Return the user's conversation memories, best first.
 
-    Of a turn and its long-term memory, only the one with the higher score is returned.
+    If neither tags nor a type are given, only the better of a turn and its long-term memory is returned.
     """
     user = acting_as(caller, operation.user_id)
     recalled = _recall(user, operation, "auto")
@@ -71,7 +72,7 @@ def recall_conversations(operation: RecallConversations, *, caller: Caller) -> R
 
 
 def search_hybrid(operation: SearchHybrid, *, caller: Caller) -> RecallResult:
-    """Return the user's conversation memories, ranked by reciprocal rank fusion of meaning and words."""
+    """Return the user's conversation memories, ranked by reciprocal rank fusion of recall and word search."""
     user = acting_as(caller, operation.user_id)
     arms = {"auto": settings.RRF_VECTOR_WEIGHT, "lexical": settings.RRF_TEXT_WEIGHT}
     recalled = {strategy: _recall(user, operation, strategy) for strategy in arms}
@@ -79,7 +80,7 @@ def search_hybrid(operation: SearchHybrid, *, caller: Caller) -> RecallResult:
     fused: dict[UUID, float] = {}
     for strategy, weight in arms.items():
         if recalled[strategy].ranking == "lexical" and strategy == "auto":
-            continue  # without vectors, both arms have the same order
+            continue  # without vectors, recall ranks by words too, so this ranking would count twice
         for rank, hit in enumerate(recalled[strategy].hits, start=1):
             records[hit.record.pk] = hit.record
             fused[hit.record.pk] = fused.get(hit.record.pk, 0.0) + weight / (settings.RRF_K + rank)
@@ -90,7 +91,7 @@ def search_hybrid(operation: SearchHybrid, *, caller: Caller) -> RecallResult:
 
 
 def calibrated(scores: Sequence[float]) -> list[float]:
-    """Scale the scores of one recall, so that the lowest is 0 and the highest is 1."""
+    """Scale the scores of one recall, so that the lowest is 0 and the highest is 1. Equal scores become 1."""
     lowest, highest = min(scores, default=0.0), max(scores, default=0.0)
     return [(score - lowest) / (highest - lowest) if highest > lowest else 1.0 for score in scores]
 
@@ -119,7 +120,10 @@ def _recall(user: Caller, operation: RecallConversations, strategy: str) -> Reca
 def _derived_memories(
     user: Caller, operation: RecallConversations, turns: Sequence[MemoryRecord]
 ) -> dict[UUID, list[MemoryRecord]]:
-    """Return the long-term memories of these turns, which recall left out, by the id of their turn."""
+    """Return the active long-term memories derived from these turns, by the id of the turn.
+
+    recall() leaves these memories out if its filters have `pairs_once`.
+    """
     pks = [turn.pk for turn in turns if turn.tier == Tier.SHORT_TERM]
     rows = MemoryRecord.objects.visible_to(user).filter(created_by=user.email, derived_from__in=pks)
     derived: dict[UUID, list[MemoryRecord]] = {}

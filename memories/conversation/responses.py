@@ -1,4 +1,4 @@
-"""Responses of the conversation tools. The keys are part of their contract."""
+"""Responses of the conversation tools. The keys are part of the tools' contract."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from memories.models import MemoryRecord, Status
 @dataclass(frozen=True)
 class CacheRate:
     entries: int
-    hits: int  # in the days for which counts are kept
-    misses: int
+    hits: int  # number of hits in the last EXPIRED_DAYS days (cache.py)
+    misses: int  # number of misses in the same days
 
     @property
     def share(self) -> float:

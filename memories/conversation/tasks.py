@@ -24,12 +24,12 @@ def enrich() -> str:
         completed, failed = completed + batch_completed, failed + batch_failed
         if not batch_completed and not batch_failed:
             break
-    return f"{completed} enriched, {failed} put back"
+    return f"{completed} enriched, {failed} put back or failed"
 
 
 def consolidate() -> str:
     result = summaries.consolidate()
-    # Expired turns are deleted last, after they were summarized or promoted.
+    # Expired turns are deleted last, so that they can be summarized or promoted before.
     expired, purged = deletion.delete_expired()
     return (
         f"{result.compressed} summarized, {result.promoted} promoted, {result.forgotten} forgotten; "

@@ -1,6 +1,7 @@
 """Storage of conversation turns.
 
-Each turn is a short-term memory. A longer message of a person is stored as a long-term memory too.
+`store_messages` stores each message as a turn: a short-term memory that expires. A human message of more than
+CANDIDATE_OVER characters is also stored as a long-term memory. `store_turns` imports turns that never expire.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
 from memories.writing.revision import save_many
 
-CANDIDATE_OVER = 30  # a human message with more characters also becomes long-term; set by the tool contract
+# Number of characters, set by the tool contract. A human message with more is also stored as a long-term memory.
+CANDIDATE_OVER = 30
 ENRICHMENT = "enrichment"  # IndexJob.source_kind of jobs that enrich long-term memories
-PENDING, COMPLETED = "pending", "completed"  # MemoryRecord.enrichment_status
+PENDING, COMPLETED = "pending", "completed"  # values of MemoryRecord.enrichment_status
 ROLE_NAMES = frozenset({"human", "ai", "user", "assistant", "agent", "bot", "system", "me", "you"})
 
 
@@ -45,13 +47,13 @@ class Turn:
 
 @dataclass(frozen=True)
 class Stored:
-    turns: list[MemoryRecord]  # in order
-    candidates: list[MemoryRecord] = field(default_factory=list)  # long-term memories
-    note: str = ""  # for the caller: what is degraded
+    turns: list[MemoryRecord]  # in the order of the messages
+    candidates: list[MemoryRecord] = field(default_factory=list)  # long-term memories derived from the turns
+    note: str = ""  # a message for the caller, if the texts could not be embedded
 
 
 def store_messages(operation: StoreMessages, *, caller: Caller) -> Stored:
-    """Store messages as turns that expire after STM_TTL_HOURS, and the longer human messages as long-term candidates.
+    """Store messages as turns that expire after STM_TTL_HOURS, and longer human messages as long-term memories too.
 
     Raises Forbidden if the caller may not act for the user.
     """
@@ -77,7 +79,10 @@ def store_turns(
     tier: str = Tier.SHORT_TERM,
     visibility: str = Visibility.PRIVATE,
 ) -> list[MemoryRecord]:
-    """Import turns of one conversation, in order. They never expire, and no long-term candidates are stored."""
+    """Import turns of one conversation, in order.
+
+    They never expire, and no long-term memories are derived from them.
+    """
     require_user(caller)
     conversation_id = validate(ConversationId, conversation_id, "conversation_id")
     check_choice("tier", tier, [Tier.SHORT_TERM, Tier.LONG_TERM])
@@ -118,30 +123,31 @@ def _store(
         stamps: list[Stamped | None] = [Stamped(part, model) for part in encoded]
         note = ""
     except embedding.EmbedderUnavailable as error:
-        stamps, note = [None] * len(records), f"{error}; only word search finds these until their vectors are computed"
+        stamps = [None] * len(records)
+        note = f"{error}; only word search finds these messages until their vectors are computed"
     with transaction.atomic():
         _assign_positions(user, conversation_id, records)
         stamped_turns = [*zip(records, stamps, strict=True)]
-        # A candidate has the same text as its turn, so it gets the same vectors.
-        stamped_candidates = [(_candidate(r), s) for r, s in stamped_turns if expiry and _is_worth_keeping(r)]
-        save_many([*stamped_turns, *stamped_candidates])
-        candidates = [record for record, _ in stamped_candidates]
-        jobs = [IndexJob(source_kind=ENRICHMENT, source_id=c.pk, trigger_kind=Trigger.WRITE) for c in candidates]
+        # A long-term memory has the same text as its turn, so it gets the same vectors.
+        stamped_derived = [(_long_term_memory(r), s) for r, s in stamped_turns if expiry and _is_worth_keeping(r)]
+        save_many([*stamped_turns, *stamped_derived])
+        derived = [record for record, _ in stamped_derived]
+        jobs = [IndexJob(source_kind=ENRICHMENT, source_id=d.pk, trigger_kind=Trigger.WRITE) for d in derived]
         IndexJob.objects.bulk_create(jobs, batch_size=500)
         if note:
-            indexing.enqueue("memory", [record.pk for record in [*records, *candidates]], Trigger.WRITE)
-    return Stored(records, candidates, note)
+            indexing.enqueue("memory", [record.pk for record in [*records, *derived]], Trigger.WRITE)
+    return Stored(records, derived, note)
 
 
 def _assign_positions(user: Caller, conversation_id: str, records: Sequence[MemoryRecord]) -> None:
-    """Give the next positions of the thread to records without one."""
+    """Give each record without a position the next one in the conversation."""
     with connection.cursor() as cursor:
         # Concurrent calls for the same conversation wait here, so that no position is assigned twice.
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"turns {user.email} {conversation_id}"]
         )
-    thread = MemoryRecord.objects.filter(created_by=user.email, conversation_id=conversation_id)
-    last = thread.aggregate(last=Max("thread_position"))["last"]
+    conversation = MemoryRecord.objects.filter(created_by=user.email, conversation_id=conversation_id)
+    last = conversation.aggregate(last=Max("thread_position"))["last"]
     next_position = 0 if last is None else last + 1
     for number, record in enumerate(records):
         if record.thread_position is None:
@@ -152,8 +158,8 @@ def _is_worth_keeping(turn: MemoryRecord) -> bool:
     return turn.role == "human" and len(turn.content) > CANDIDATE_OVER
 
 
-def _candidate(turn: MemoryRecord) -> MemoryRecord:
-    """Return a long-term memory of a turn. Enrichment sets its importance later."""
+def _long_term_memory(turn: MemoryRecord) -> MemoryRecord:
+    """Return an unsaved long-term memory derived from a turn. Enrichment sets its importance later."""
     return MemoryRecord(
         created_by=turn.created_by,
         persona=turn.persona,

@@ -18,11 +18,11 @@ from memories.outbox import bounded_http
 NO_KEY = "Web search service unavailable: Tavily API key not configured"
 ANSWER_BYTES = 2_000_000
 MAX_RESULTS = 10
-MAX_CONTENT = 2_000  # characters of one result
+MAX_CONTENT = 2_000  # maximum length, in characters, of the text of one result
 
 
 def search_web(operation: SearchWeb, *, caller: Caller) -> list[dict[str, str]]:
-    """Return title, URL and snippet of each result. Raises Upstream without an API key, or if the service fails."""
+    """Return title, URL and text of each result. Raises Upstream if there is no API key or if the service fails."""
     acting_as(caller, operation.user_id)
     if not settings.TAVILY_API_KEY:
         raise Upstream(NO_KEY)

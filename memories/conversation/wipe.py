@@ -1,8 +1,8 @@
-"""Permanent deletion of all data of a person, in every table.
+"""Permanent deletion of a user's data from every table.
 
-A token with the right `wipe` deletes at once. With any other token, a wipe request is prepared, and the person confirms
-it in the browser. Rows that others rely on (reviews, changesets, memories applied to the catalog) are kept under a
-pseudonym. The audit log keeps that calls happened, without the person and the arguments.
+A call with a token that has the right `wipe` deletes at once. A call with any other token prepares a wipe request, and
+the person confirms it in the browser. Rows that others rely on (such as reviews, changesets, and memories applied to
+the catalog) are kept under a pseudonym. The audit log keeps the user's calls, but neither the user nor the arguments.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ from memories.writing.erasure import erase
 
 NOT_CONFIRMED = "wipe_user_data requires confirm=true. This will permanently delete ALL user data."
 NAMES_IN_METADATA = (EDITED_BY, "legacy_created_by")
-BATCH = 500  # rows per statement
+BATCH = 500  # maximum number of rows per statement
 
 
 @dataclass(frozen=True)
 class Outcome:
-    counts: dict[str, int]  # rows by table, deleted or, if there is a request, to be deleted
-    request: WipeRequest | None = None  # that the person has to confirm
+    """The result of a call: the wiped data, or a request to wipe it."""
+
+    counts: dict[str, int]  # table → number of its rows that were wiped or, if there is a request, that name the user
+    request: WipeRequest | None = None  # the request that the person has to confirm; None if the data was wiped
 
 
 def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
-    """Wipe the user's data if the token may, otherwise prepare a request that the person confirms.
+    """Wipe the user's data if the token has the right `wipe`, otherwise prepare a request that the person confirms.
 
-    Raises Invalid without `confirm`. Raises Forbidden for a service's user if the token may not wipe, because such a
-    user can't sign in to confirm.
+    Raises Invalid without `confirm`. Raises Forbidden for a service's user if the token lacks the right, because
+    such a user can't sign in to confirm.
     """
     user = acting_as(caller, operation.user_id)
     if not operation.confirm:
@@ -67,7 +69,7 @@ def open_request(caller: Caller, request_id: uuid.UUID) -> WipeRequest:
     """Return the caller's own request if it can still be confirmed, otherwise raise NotFound."""
     row = WipeRequest.objects.filter(pk=request_id, created_by=caller.email, expires_at__gt=timezone.now()).first()
     if row is None:
-        raise NotFound("this request is not yours, was carried out, or has expired")
+        raise NotFound("this wipe request is not yours, has expired, or was already confirmed, withdrawn or replaced")
     return row
 
 
@@ -81,7 +83,7 @@ def withdraw(*, caller: Caller, request_id: uuid.UUID) -> None:
 
 
 def count(owner: str) -> dict[str, int]:
-    """Count the rows of each table that name this owner, including rows that are kept under a pseudonym."""
+    """Count the rows of each table that name this owner, including those that a wipe keeps under a pseudonym."""
     counts = {"memory_records": MemoryRecord.objects.filter(created_by=owner).count()}
     for personal in _personal_data():
         table, rows = personal.model._meta.db_table, personal.model._default_manager.filter(**{personal.column: owner})
@@ -112,7 +114,7 @@ def _wipe_memories(user: Caller, pseudonym: str) -> Mapping[str, int]:
         try:
             erase(Erase(record_id=pk, confirm=True), caller=user)
             count += 1
-        except Conflict:  # applied to the catalog, so it is kept under the pseudonym
+        except Conflict:  # the memory is applied to the catalog, so it is kept under the pseudonym
             owned.filter(pk=pk).update(created_by=pseudonym)
     for name in NAMES_IN_METADATA:
         for record in MemoryRecord.objects.filter(**{f"metadata__{name}": user.email}).defer("search"):
@@ -125,7 +127,7 @@ def _wipe_memories(user: Caller, pseudonym: str) -> Mapping[str, int]:
 def _wipe_conversations(user: Caller) -> int:
     """Delete the user's conversation memories; return how many.
 
-    Shared ones are erased one by one, because others may quote them. Private ones are deleted in batches.
+    Shared memories are erased one by one, because other users may quote them. Private ones are deleted in batches.
     """
     shared = MemoryRecord.objects.filter(created_by=user.email).exclude(tier=Tier.NONE).exclude(visibility="private")
     count = 0

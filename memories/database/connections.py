@@ -1,4 +1,4 @@
-"""The thread's database connection: release to the pool, statement timeout, and commit options."""
+"""The database connection of the current thread: release to the pool, statement timeout, and commit options."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from django.dispatch import receiver
 from memories.contract.errors import from_database_error
 
 _limit_s: ContextVar[float] = ContextVar("statement_limit_s", default=0.0)
-APPLIED = "commonplace_statement_ms"  # attribute of the driver's connection: the timeout that is set now
+APPLIED = "commonplace_statement_ms"  # attribute of psycopg's connection that holds the current timeout in milliseconds
 
 
 def close_if_pooled() -> None:
-    """Return the connection to the pool. Called before each wait for inference or for another system.
+    """Return the connection to the pool. Call this before waiting for inference or for another system.
 
     The next query takes a connection again. Does nothing without a pool, or inside a transaction, where such waits are
     not allowed anyway.
@@ -33,9 +33,10 @@ def _is_pooled() -> bool:
 
 
 def limit_statements(seconds: float) -> None:
-    """Set the statement timeout for the current context; 0 means no timeout. Channels call this before the first query.
+    """Set the statement timeout of connections that are opened from now on in the current context; 0 means no timeout.
 
-    `errors.from_database_error` translates the error of a statement that timed out.
+    Channels call this before the first query. `errors.from_database_error` translates the error of a statement that
+    timed out.
     """
     _limit_s.set(seconds)
 
@@ -53,7 +54,7 @@ def apply_limit(sender: object, connection: Any, **extra: Any) -> None:
 def session() -> Iterator[None]:
     """Give a worker thread a usable connection with the usual statement timeout, and release it at the end.
 
-    Database errors are re-raised as DomainError.
+    A DatabaseError is raised as the DomainError that `from_database_error` makes of it.
     """
     limit_statements(settings.STATEMENT_TIMEOUT_S)
     close_old_connections()
@@ -67,10 +68,10 @@ def session() -> Iterator[None]:
 
 @contextmanager
 def async_commit() -> Iterator[None]:
-    """Run a transaction whose commit does not wait for the disk. For rows whose loss does no harm, like access counts.
+    """Run a transaction whose commit does not wait for the disk. Use it for rows whose loss does no harm.
 
-    PostgreSQL writes the transaction out within three times its wal_writer_delay (0.6 s). A crash of this process loses
-    nothing. A crash of the database may lose the transactions of that time.
+    PostgreSQL writes the transaction to disk within three times its wal_writer_delay, by default within 0.6 s. A crash
+    of this process loses nothing. A crash of the database server may lose the transactions committed in this interval.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -81,8 +82,8 @@ def async_commit() -> Iterator[None]:
 def analyze_tables(*loaded: type[models.Model]) -> None:
     """Run ANALYZE on tables after a load, so that the next query is planned with current statistics.
 
-    PostgreSQL skips tables that the application's role may not analyze (before PostgreSQL 17, only the owner may).
-    Autovacuum analyzes them within a minute.
+    Does nothing inside a transaction. PostgreSQL skips tables that the application's role may not analyze (before
+    PostgreSQL 17, only the owner and superusers may). Autovacuum analyzes them later, usually within a minute.
     """
     if connection.in_atomic_block:
         return

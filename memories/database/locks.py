@@ -17,13 +17,13 @@ from django.db import connection
 
 from memories.contract.errors import DomainError
 
-SEED = 2  # of the hash; transaction-level locks use 0 and 1
+SEED = 2  # seed of the hash of a lock's name; advisory locks elsewhere use the seeds 0, 1 and 3
 ACQUIRE = "SELECT pg_try_advisory_lock(hashtextextended(%s, %s))"
 RELEASE = "SELECT pg_advisory_unlock(hashtextextended(%s, %s))"
 
 
 class _Holder:
-    """The connection that holds this process's locks. It is open only while there are any."""
+    """The connection that holds the locks of this process. It is open only while the process holds a lock."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()

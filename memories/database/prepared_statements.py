@@ -1,6 +1,6 @@
-"""Prepared statements, which each connection plans once.
+"""Prepared statements, which save planning, and functions that select and insert model instances with them.
 
-For frequent queries and inserts where planning, or the work of the ORM, takes longer than the statement itself.
+Use them for frequent queries and inserts for which planning, or the work of the ORM, takes longer than the statement.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from memories.lazy_numpy import np
 
 INSERT = "INSERT INTO {table} ({columns}) VALUES ({values})"
 INSERT_MISSING = f"{INSERT} ON CONFLICT DO NOTHING"
-# Opening a transaction, switching off the synchronous commit and committing would take three more statements.
+# Inserts with an asynchronous commit in one statement. Opening a transaction, switching off the synchronous commit and
+# committing would take three more statements.
 QUICK_INSERT = """
     WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
     INSERT INTO {table} ({columns}) SELECT {values} FROM quick"""
@@ -31,7 +32,7 @@ NATIVE_FIELDS = (models.CharField, models.TextField, models.UUIDField)
 
 
 class VectorDumper(Dumper):
-    """Dump an array (dimensions,) in pgvector's binary format. Text takes longer than the rest of the row.
+    """Dump an array (dimensions,) in pgvector's binary format. Writing it as text would take much longer.
 
     The format is the number of dimensions, two unused bytes, and each number as a big-endian float4.
     """
@@ -50,12 +51,12 @@ def rows(
 ) -> list[tuple[Any, ...]]:
     """Execute a statement and return its rows.
 
-    Values are sent separately, so each placeholder needs a type that PostgreSQL can infer. If one plan for all values
-    is more expensive, PostgreSQL keeps planning for each execution (plan_cache_mode).
+    Values are sent separately from the SQL, so PostgreSQL must be able to infer the type of each placeholder. If one
+    plan for all values would be more expensive, PostgreSQL plans each execution (plan_cache_mode=auto).
 
-    With `once`, the statement is not prepared. Neither is it if DATABASE_PREPARES is off, for connection poolers that
-    don't support prepared statements. With `binary`, rows are sent in binary format, which is quicker for large bytea
-    columns. The Python types are the same.
+    The statement is not prepared if `once` is set, or if DATABASE_PREPARES is off (for connection poolers that don't
+    support prepared statements). With `binary`, PostgreSQL sends the rows in binary format, which is quicker for large
+    bytea columns. The rows have the same Python types in both formats.
     """
     connection.ensure_connection()
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
@@ -93,7 +94,7 @@ def insert(objects: Sequence[models.Model], *, template: str = INSERT) -> None:
 
 
 def insert_missing(objects: Sequence[models.Model]) -> None:
-    """Insert new instances, except those that conflict with an existing row."""
+    """Insert new instances, except those that violate a unique constraint."""
     insert(objects, template=INSERT_MISSING)
 
 
@@ -104,7 +105,7 @@ def insert_quickly(instance: models.Model) -> None:
 
 @cache
 def _selection(model: type[models.Model], defer: tuple[str, ...]) -> tuple[str, list[str], list[tuple[int, Any]]]:
-    """Return the SELECT, the attributes of its columns, and converters to Python by column position."""
+    """Return the SELECT, the attribute of each column, and converters to Python values with their column positions."""
     fields = [field for field in model._meta.concrete_fields if field.name not in defer]
     columns = ", ".join(connection.ops.quote_name(str(field.column)) for field in fields)
     table = connection.ops.quote_name(model._meta.db_table)

@@ -1,6 +1,7 @@
 """Querysets as parts of one SQL statement, to save round trips.
 
-The ORM compiles each part, so that visibility rules are defined only once. Values are always sent as parameters.
+The ORM compiles each part, so visibility rules are defined only once, as querysets. Values are always sent as
+parameters.
 """
 
 from __future__ import annotations

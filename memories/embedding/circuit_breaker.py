@@ -1,16 +1,16 @@
-"""A circuit breaker: after several failures in a row, calls fail at once for a while instead of waiting."""
+"""A circuit breaker: after several failures in a row, calls fail immediately for a while instead of waiting."""
 
 from __future__ import annotations
 
 import threading
 import time
 
-FAILURES = 2  # in a row, before the breaker opens
-PAUSE_S = 15.0  # seconds before one call may try again
+FAILURES = 2  # number of failures in a row that open the breaker
+PAUSE_S = 15.0  # seconds after a failure or a trial until an open breaker allows another call
 
 
 class Breaker:
-    """While closed, allow all calls. While open, allow one call every PAUSE_S; its outcome may close the breaker."""
+    """A breaker allows all calls while closed, and one call every PAUSE_S seconds while open. A success closes it."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -24,7 +24,7 @@ class Breaker:
                 return True
             if time.monotonic() < self._try_at:
                 return False
-            self._try_at = time.monotonic() + PAUSE_S  # no other call until this one's outcome is known
+            self._try_at = time.monotonic() + PAUSE_S  # no other call for PAUSE_S, unless this one succeeds
             return True
 
     def succeed(self) -> None:

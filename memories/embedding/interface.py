@@ -38,7 +38,7 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str], *, timeout_s: float) -> Vectors:
         """Return float32 vectors of unit length, (len(texts), dimensions).
 
-        Raise EmbedderUnavailable on failure. A model on another system raises it after `timeout_s` at the latest.
+        Raise EmbedderUnavailable on failure. `timeout_s` limits the wait for a model on another system.
         """
         ...
 
@@ -56,7 +56,7 @@ def text_hash(text: str) -> bytes:
 
 
 class Waiting(Enum):
-    """The party that waits for vectors. A caller gets a short timeout, because recall also works without vectors."""
+    """The party that waits for vectors. A caller has a short timeout, because recall also works without vectors."""
 
     CALLER = "caller"
     BATCH = "batch"

@@ -22,11 +22,13 @@ from memories.embedding.interface import EmbedderUnavailable, Tokens, Vectors
 from memories.lazy_numpy import np
 
 NAME = "all-MiniLM-L6-v2"
-MAX_TOKENS = 256  # sentence_bert_config.json of the model
-BATCH = 32  # small batches of similar length are fastest on a CPU, because padding costs as much as text
+MAX_TOKENS = 256  # maximum number of word pieces of a text, from the model's sentence_bert_config.json
+# Maximum number of texts in a batch. Small batches of texts of similar length are fastest on a CPU, because padding
+# costs as much as text.
+BATCH = 32
 GRAPH_VERSION = "3"  # increase it with each change of write_graph
-OPSET = 17
-FUSED = "com.microsoft"  # ONNX Runtime's own operators, which fuse several standard ones
+OPSET = 17  # version of ONNX's standard operators
+FUSED = "com.microsoft"  # domain of ONNX Runtime's own operators, each of which fuses several standard operators
 
 
 def packaged_model() -> Path:
@@ -86,7 +88,7 @@ class MiniLM:
         words = _words(text, encoded)
         positions = [position for position, word in enumerate(words) if any(letter.isalnum() for letter in word)]
         ids = np.array([encoded.ids[position] for position in positions], dtype=np.int64)
-        # BERT's vocabulary is ordered by frequency. Its first thousand entries are not words.
+        # BERT's vocabulary is ordered by falling frequency. Its first thousand entries are not words.
         rarities = np.log((np.maximum(ids - 1000, 1) + 50) / 50).astype(np.float32)
         return Tokens([words[position].lower() for position in positions], states[positions], rarities)
 
@@ -115,7 +117,8 @@ def graph_file(model: Path, cache: Path) -> Path:
     """
     weights = model / "model.safetensors"
     stat = weights.stat()
-    # The pointer file is named after the size and time of the weights, so that most starts need not hash them.
+    # The pointer file is named after the size and modification time of the weights, so that most starts need not hash
+    # them.
     pointer = cache / f"{NAME}-{stat.st_size}-{int(stat.st_mtime)}-v{GRAPH_VERSION}.json"
     if pointer.exists():
         file = cache / str(json.loads(pointer.read_text())["file"])
@@ -168,7 +171,7 @@ class _Graph:
         return self("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
 
     def residual_norm(self, x: str, residual: str, dense: str, norm: str, epsilon: float) -> str:
-        """Add the dense layer to `x`, then its bias and the residual, then the layer norm."""
+        """Apply the dense layer to `x`, add the layer's bias and the residual, and apply the layer norm to the sum."""
         names = [f"{norm}.weight", f"{norm}.bias", f"{dense}.bias"]
         inputs = [self.product(x, dense), residual, *(self.weight(name) for name in names)]
         return self("SkipLayerNormalization", *inputs, epsilon=epsilon, domain=FUSED)

@@ -1,4 +1,4 @@
-"""The embedding model of this process, loaded at its first use.
+"""The embedding model of this process, which is loaded at its first use.
 
 A background thread loads the model, so that the server can respond meanwhile. Callers wait for the model for a limited
 time, after which EmbedderUnavailable is raised.
@@ -40,7 +40,7 @@ class _Slot:
             failed = self.future is not None and self.future.done() and self.future.exception() is not None
             if self.future is None or (failed and time.monotonic() - self.failed_at > RETRY_AFTER_S):
                 self.future = Future()
-                # Not a daemon thread: Python would abort if it exited while native code loads the model.
+                # A daemon thread would crash the process if Python exited while native code loads the model.
                 threading.Thread(target=self.load, args=[self.future], name="embedder").start()
             return self.future
 
@@ -69,7 +69,10 @@ def reset() -> None:
 
 
 def current(wait_s: float | None = None) -> Embedder:
-    """Return the model. Raise EmbedderUnavailable if it is not loaded after `wait_s` (default EMBEDDING_WAIT_S)."""
+    """Return the model, after a wait of at most `wait_s` seconds (default EMBEDDING_WAIT_S).
+
+    Raise EmbedderUnavailable if the model is still loading then, if loading failed, or if the provider is "none".
+    """
     if settings.EMBEDDING_PROVIDER == "none":
         raise EmbedderUnavailable("no embedding provider is configured (EMBEDDING_PROVIDER=none)")
     wait = settings.EMBEDDING_WAIT_S if wait_s is None else wait_s
@@ -88,8 +91,8 @@ def embed(
 ) -> tuple[Vectors, str]:
     """Return vectors (len(texts), EMBEDDING_DIMENSIONS) and the name of the model, which is stored with them.
 
-    Raise EmbedderUnavailable if the model fails or returns unusable vectors. After several failures in a row, raise it
-    at once.
+    Raise EmbedderUnavailable if the model is unavailable or returns unusable vectors. While the circuit breaker is open
+    after several failures in a row, raise it immediately.
     """
     with _guarded_model(wait_s, waiting) as model:
         return _checked(model, model.embed(texts, timeout_s=waiting.timeout_s), len(texts)), model.name
@@ -98,9 +101,9 @@ def embed(
 def embed_tokens(
     texts: Sequence[str], *, wait_s: float | None = None, waiting: Waiting = Waiting.CALLER
 ) -> tuple[Vectors, list[Tokens] | None, str]:
-    """Embed texts as `embed` does, and also return the word pieces of each, or None if the model doesn't provide them.
+    """Embed texts as `embed` does, and also return the word pieces of each text, or None if the model has none.
 
-    Both come from a single pass through the model.
+    Vectors and word pieces come from a single pass through the model.
     """
     with _guarded_model(wait_s, waiting) as model:
         if not isinstance(model, TokenEmbedder):
@@ -129,13 +132,13 @@ def _checked(model: Embedder, vectors: Vectors, count: int) -> Vectors:
     expected = (count, settings.EMBEDDING_DIMENSIONS)
     if vectors.shape != expected:
         raise EmbedderUnavailable(
-            f"{model.name} returns {vectors.shape[-1]} dimensions, EMBEDDING_DIMENSIONS is {expected[1]}: "
+            f"{model.name} returns {vectors.shape[-1]} dimensions, but EMBEDDING_DIMENSIONS is {expected[1]}: "
             f"set it to {vectors.shape[-1]} and run `manage.py embed --dimension {vectors.shape[-1]}`, "
             "or choose another model"
         )
     # A zero vector has no direction, so its cosine similarity with other vectors is undefined.
     if not np.isfinite(vectors).all() or (np.abs(vectors).sum(axis=1) == 0).any():
-        raise EmbedderUnavailable(f"{model.name} returned an empty vector")
+        raise EmbedderUnavailable(f"{model.name} returned a vector of zeros, or numbers that are not finite")
     return vectors
 
 
@@ -151,19 +154,22 @@ def state() -> dict[str, str]:
     if provider == "none":
         return {"provider": provider, "state": "off", "detail": "recall is lexical only"}
     if future is None:
-        return {"provider": provider, "state": "idle", "detail": "loads at first use"}
+        return {"provider": provider, "state": "idle", "detail": "the model is loaded at its first use"}
     if not future.done():
         return {"provider": provider, "state": "loading", "detail": ""}
     if error := future.exception():
         return {"provider": provider, "state": "failed", "detail": f"{type(error).__name__}: {error}"}
     for waiting, breaker in _slot.breakers.items():
         if breaker.reason:
-            return {"provider": provider, "state": "away", "detail": f"{breaker.reason} (for a {waiting.value})"}
+            return {"provider": provider, "state": "away", "detail": f"{breaker.reason} (as a {waiting.value} waited)"}
     return {"provider": provider, "state": "ready", "detail": future.result().name}
 
 
 def make_embedder() -> Embedder:
-    """Load the configured provider. Raises EmbedderUnavailable if the provider is unknown."""
+    """Load the model of the configured provider.
+
+    Raises EmbedderUnavailable if the provider is unknown, or if its model is not named or not installed.
+    """
     match settings.EMBEDDING_PROVIDER:
         case "minilm":
             return MiniLM.load(settings.COMMONPLACE_HOME / "models")

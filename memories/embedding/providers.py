@@ -14,12 +14,12 @@ from memories.embedding.interface import EmbedderUnavailable, Tokens, Vectors
 from memories.lazy_numpy import np
 from memories.outbox import bounded_http
 
-BATCH = 32
-ANSWER_BYTES = 20_000_000  # limit of a response; 32 vectors of 2,000 dimensions take about 1.5 MB as JSON
+BATCH = 32  # maximum number of texts in one request
+ANSWER_BYTES = 20_000_000  # maximum number of bytes of a response; 32 vectors of 2,000 dimensions take about 1.5 MB
 
 
 class SentenceTransformers:
-    """A sentence-transformers model, by name or path. Needs torch."""
+    """A sentence-transformers model, chosen by name or path. It needs torch."""
 
     def __init__(self, model: str) -> None:
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - torch takes seconds to import
@@ -71,7 +71,9 @@ class OpenAICompatible:
             rows = sorted(json.loads(content)["data"], key=lambda row: row["index"])
             vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
         except (httpx.HTTPError, bounded_http.AnswerTooLarge) as error:
-            raise EmbedderUnavailable(f"{self._address} did not answer: {type(error).__name__}: {error}") from error
+            raise EmbedderUnavailable(
+                f"the request to {self._address} failed: {type(error).__name__}: {error}"
+            ) from error
         except (KeyError, TypeError, ValueError) as error:
             raise EmbedderUnavailable(f"{self._address} returned something other than embeddings") from error
         if vectors.ndim != 2 or len(vectors) != len(texts):
@@ -80,9 +82,10 @@ class OpenAICompatible:
 
 
 class Deterministic:
-    """Sums of fixed random vectors, one for each word, so that texts with common words are similar.
+    """A substitute for a model, for tests and trials.
 
-    For tests and trials without a model.
+    The vector of a text is the sum of fixed random vectors, one for each of its words, scaled to unit length. So two
+    texts are similar if they share words.
     """
 
     def __init__(self, dimensions: int) -> None:

@@ -1,7 +1,7 @@
 """The authenticated caller of a request.
 
-The channel (portal, REST, MCP, command line) builds the Caller from the credentials of the connection. Arguments of a
-request can't change it.
+The channel (portal, REST, MCP, command line) builds the Caller from the credentials of the connection, not from
+arguments of the request. Only a service with the right ACT_FOR_USERS may name the user for whom it calls.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from memories.contract.errors import Forbidden
 
 # Rights of callers
-CURATE = "curate"  # review what others propose; granted by Django's permission knowledge.curate
-ACT_FOR_USERS = "act_for_users"  # for the token of a service: act for its end users
-WIPE = "wipe"  # for a token: wipe its user's data without a confirmation in the browser
+CURATE = "curate"  # review the proposals of others; granted by Django's permission knowledge.curate
+ACT_FOR_USERS = "act_for_users"  # for a service's token: act for the service's end users
+WIPE = "wipe"  # for a user's token: wipe the user's data without a confirmation in the browser
 OPERATE = "operate"  # run the installation, without access to memories; granted by memory_project.operate
 
 
@@ -33,17 +33,17 @@ class Caller:
 
     email: str
     persona: str  # the active persona: new memories belong to it, and its tool patterns apply
-    personas: frozenset[str]  # all personas of the person, whose shared memories are readable
+    personas: frozenset[str]  # all personas that the person holds; their shared memories are readable
     rights: frozenset[str] = frozenset()
     is_admin: bool = False
     channel: str = "python"
     session: str = ""
     connection: str = ""  # identifies the client: a token, or one process on stdio
-    wants_context: bool = True  # attach memories to tool responses; a setting of the active persona
+    wants_context: bool = True  # whether to attach memories to tool responses; a setting of the active persona
     tools_allow: tuple[str, ...] = field(default=("*",), repr=False)
     tools_deny: tuple[str, ...] = field(default=(), repr=False)
     limits: tuple[Limit, ...] = field(default=(), repr=False)
-    graph: str = ""  # the persona whose knowledge graph this connection uses; "" is the person's own graph
+    graph: str = ""  # persona whose knowledge graph this connection uses; "" means the person's own graph
 
     def may_use(self, tool: str) -> bool:
         if any(fnmatchcase(tool, pattern) for pattern in self.tools_deny):  # a denial always wins
@@ -66,11 +66,14 @@ class Caller:
 
 
 def require_user(caller: Caller) -> None:
-    """Raise Forbidden if the connection has no user, because nothing could be owned."""
+    """Raise Forbidden if the connection has no user, because every memory needs an owner."""
     if not caller.email:
         raise Forbidden("not authenticated: this connection is not tied to a user")
 
 
 def system_caller() -> Caller:
-    """Return the caller of management commands and tasks: an admin, because the operator controls the machine."""
+    """Return the caller for management commands and tasks.
+
+    It is an admin, because whoever starts commands and workers controls the machine.
+    """
     return Caller(email="operator", persona="", personas=frozenset(), is_admin=True, channel="command")

@@ -1,7 +1,7 @@
 """A person's account status, permissions and personas, and the Caller built from them.
 
-Every request needs them, so one prepared statement loads them all. Nothing is cached between requests: revoking a
-permission takes effect on the next call.
+Every request needs these data, so one prepared statement loads all of them. Nothing is cached between requests:
+revoking a permission takes effect on the next call.
 """
 
 from __future__ import annotations
@@ -65,13 +65,16 @@ class UserAccess:
     email: str
     is_active: bool
     is_superuser: bool
-    rights: frozenset[str]  # code names of the requested permissions that the person has
+    rights: frozenset[str]  # code names of the requested permissions that were granted to the person
     personas: dict[str, Persona]  # by name; never empty
     default_persona: str
 
 
 def load_user_access(person_id: int, permissions: Iterable[str]) -> UserAccess | None:
-    """Load a person's access, or return None if the account was deleted. `permissions` are "app.codename"."""
+    """Load a person's access, or return None if the account was deleted.
+
+    `permissions` are the Django permissions to check, each as "app.codename".
+    """
     rows = prepared_statements.rows(_statement(), {"id": person_id, "rights": list(permissions)})
     if not rows:
         return None
@@ -116,10 +119,10 @@ def build_caller(
     limits: tuple[Limit, ...] = (),
     graph: str = "",
 ) -> Caller:
-    """Build the Caller for a person, with `persona` or the person's default persona active.
+    """Build the Caller for a person. The active persona is `persona`, or the person's default persona if it is empty.
 
     The account is loaded from the database, because `person` may be out of date. Raise Forbidden if the account is
-    inactive or deleted, or if the person does not hold the persona.
+    inactive or deleted, or if the person may not use the persona. Admins may use every persona.
     """
     access = load_user_access(person.pk, PERMISSIONS)
     if access is None or not access.is_active:
@@ -143,7 +146,7 @@ def build_caller(
 
 
 def _load_persona_not_held(access: UserAccess, name: str) -> Persona:
-    """Return a persona for an admin, who may use any. Raise Forbidden for others, or if the persona doesn't exist."""
+    """Return the persona. Raise Forbidden if the person is not an admin or the persona doesn't exist."""
     if not access.is_superuser:
         raise Forbidden(f"you do not hold the persona {name!r}", allowed=", ".join(sorted(access.personas)))
     try:
@@ -155,13 +158,13 @@ def _load_persona_not_held(access: UserAccess, name: str) -> Persona:
 def caller_from_request(request: HttpRequest, *, channel: str) -> Caller:
     """Return the caller of a signed-in browser request or an authenticated REST request.
 
-    The caller is built once per request. Raise Forbidden if the user is not signed in.
+    The caller is built once per user and request. Raise Forbidden if the user is not signed in, and as `build_caller`.
     """
     user: AbstractBaseUser | AnonymousUser = request.user
     if not user.is_authenticated:
         raise Forbidden("sign in first")
     cached: tuple[int, Caller] | None = getattr(request, "_caller", None)
-    if cached and cached[0] == user.pk:  # the user may have signed in during the request
+    if cached and cached[0] == user.pk:  # they differ if the user has signed in during the request
         return replace(cached[1], channel=channel)
     token: Token | None = getattr(request, "auth", None)
     caller = build_caller(

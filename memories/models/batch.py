@@ -17,7 +17,7 @@ class Batch(models.Model):
     act = models.CharField(max_length=40)
     note = models.TextField(blank=True)
     choice = models.TextField(
-        blank=True, help_text="The choice made for the action: a colleague, a persona or a visibility."
+        blank=True, help_text="The choice made for the action: a colleague, a persona, a visibility or a text."
     )
     unit_ids = ArrayField(models.UUIDField())
     outcomes = models.JSONField(default=list, help_text="In the order of unit_ids: '' if done, otherwise the error.")

@@ -12,7 +12,7 @@ class Verdict(models.TextChoices):
 
 
 class Feedback(models.Model):
-    """A reader's latest verdict on a recalled memory."""
+    """A reader's latest verdict on a memory."""
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="feedback")

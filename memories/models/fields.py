@@ -1,8 +1,8 @@
-"""Columns whose exact type depends on settings, and is not part of the migrations' state.
+"""Columns whose exact type depends on settings and is not part of the migrations' state.
 
-Each installation chooses the dimension of vectors and the text-search configuration. Migrations create the columns for
-the settings at that time. `manage.py embed --dimension` and `manage.py rebuild_search` change them later. In both cases
-`makemigrations --check` reports no changes.
+Each installation chooses the dimensions of vectors and the text-search configuration. Migrations create the columns by
+the settings in force when they run. `manage.py embed --dimension` and `manage.py rebuild_search` change the columns
+later. Neither makes `makemigrations --check` report changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class EmbeddingField(VectorField):
         return f"vector({int(settings.EMBEDDING_DIMENSIONS)})"
 
 
-# Characters of scripts without spaces between words: kana, CJK ideographs, hangul.
+# Characters that are searched by pairs, because spaces don't separate all words: kana, CJK ideographs, hangul.
 UNSPACED = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
 # ISO 639-1 code → text-search configuration of PostgreSQL, with stemmer and stop words.
 CONFIGURATIONS = {
@@ -36,10 +36,10 @@ CONFIGURATIONS = {
 
 
 class SearchText(Func):
-    """The text-search vector of some text columns: their words, and the parts of identifiers.
+    """The text-search vector of text columns, with their words and the parts of identifiers.
 
-    `orders` finds `sales_2024.orders`, and `total` finds `orderTotal`. All SQL functions in it are immutable, as a
-    generated column requires.
+    A search for `orders` finds `sales_2024.orders`, and a search for `total` finds `orderTotal`. All SQL functions in
+    the expression are immutable, as a generated column requires.
     """
 
     output_field = SearchVectorField()
@@ -58,9 +58,10 @@ class SearchText(Func):
 
 
 class LanguageSearchText(SearchText):
-    """A SearchText with the text-search configuration of the row's own language.
+    """A SearchText with the text-search configuration of the row's own language, if that is one of RECALL_LANGUAGES.
 
-    Rows in another language than the installation's also get their unstemmed words, for questions in any language.
+    Any other row gets the installation's configuration. A row with a configuration other than the installation's also
+    gets its unstemmed words, so that questions in any language can find them.
     """
 
     def vector_sql(self, text: str) -> str:
@@ -75,8 +76,8 @@ class LanguageSearchText(SearchText):
 def search_vector_sql(text: str, configuration: str = "") -> str:
     """Return SQL for the text-search vector of an SQL text expression. The expression must not have parameters.
 
-    Texts in scripts without spaces are split into pairs of characters. Queries use the same SQL, so that they are split
-    in the same way.
+    Runs of UNSPACED characters are split into overlapping pairs. Queries use the same SQL, and so they are split in the
+    same way.
     """
     spaced = f"regexp_replace({text}, '[{UNSPACED}]{{3,}}', ' ', 'g')"
     parts = rf"regexp_replace({spaced}, '([a-z0-9])([A-Z])|[^[:alnum:]]+', '\1 \2', 'g')"
@@ -88,7 +89,7 @@ def search_vector_sql(text: str, configuration: str = "") -> str:
 
 
 def other_configurations() -> dict[str, str]:
-    """Return the text-search configurations of RECALL_LANGUAGES other than the installation's own, by language."""
+    """Return the text-search configurations of RECALL_LANGUAGES, by language, without the installation's own."""
     installation = text_search_config()
     languages = {code: CONFIGURATIONS[code] for code in settings.RECALL_LANGUAGES if code in CONFIGURATIONS}
     return {code: name for code, name in languages.items() if name != installation}
@@ -102,7 +103,7 @@ def text_search_config() -> str:
 
 
 class ContentKey(Func):
-    """A hash that is equal for texts that differ only in case and white space."""
+    """A hash that is equal for texts that differ only in case and in the white space between words."""
 
     template = r"md5(lower(regexp_replace(btrim(%(expressions)s), '\s+', ' ', 'g')))"
     output_field = models.CharField(max_length=32)

@@ -7,7 +7,7 @@ from memories.models.record import MemoryRecord
 
 
 class Impression(models.Model):
-    """A record that a memory was attached to the response of a tool call."""
+    """One memory that was attached to the response of one tool call."""
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="impressions")
@@ -27,4 +27,4 @@ class Impression(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.record_id} beside {self.tool}"
+        return f"{self.record_id} attached to {self.tool}"

@@ -21,10 +21,15 @@ class Trigger(models.TextChoices):
 
 
 class IndexJob(models.Model):
-    """A job to embed one unit. A unit has at most one open job. Failed jobs are kept with their cause."""
+    """A worker's job for one row, its unit: to embed the row's text, or to enrich a conversation memory.
+
+    A unit has at most one open job of a kind. Failed jobs are kept, with their cause, at least until they are resolved.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    source_kind = models.CharField(max_length=40, help_text="The kind of row that is embedded, for example memory.")
+    source_kind = models.CharField(
+        max_length=40, help_text="The kind of row that the job works on, for example memory."
+    )
     source_id = models.UUIDField()
     trigger_kind = models.CharField(max_length=20, choices=Trigger.choices)
     status = models.CharField(max_length=10, choices=JobStatus.choices, default=JobStatus.PENDING)
@@ -55,7 +60,7 @@ class IndexJob(models.Model):
         ]
         indexes = [
             models.Index(fields=["next_run_at"], condition=Q(status=JobStatus.PENDING), name="index_job_next"),  # claim
-            models.Index(  # reap
+            models.Index(  # reap: expired leases
                 fields=["lease_expires_at"], condition=Q(status=JobStatus.RUNNING), name="index_job_leases"
             ),
             models.Index(fields=["source_kind", "source_id", "-created_at"], name="index_job_unit"),
@@ -66,14 +71,14 @@ class IndexJob(models.Model):
 
 
 class Lexeme(models.Model):
-    """The number of memories that contain a search term, for idf. Derived; a task refreshes it with ts_stat."""
+    """Numbers of memories that contain a search term. They are derived data (retrieval/term_statistics.py)."""
 
     lexeme = models.TextField(primary_key=True)
     documents = models.PositiveIntegerField(
-        help_text="Memories that contain the term. Decides which terms find candidates."
+        help_text="Memories, except archived ones, that contain the term. Decides which terms find candidates."
     )
     shared = models.PositiveIntegerField(
-        default=0, help_text="Memories that are not private and contain the term. Used in scores."
+        default=0, help_text="Shared memories that contain the term, rounded to a power of two. Used in scores."
     )
 
     class Meta:

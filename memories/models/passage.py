@@ -7,7 +7,7 @@ from memories.models.record import MemoryRecord
 
 
 class Passage(models.Model):
-    """A window of a memory's text, from character `start` to `stop`, with its vector. A short text is one passage.
+    """A window of a memory's embedded text, from character `start` to `stop`, with its vector. A short text has one.
 
     Passages are derived from memories. The table is narrow, so that an exact scan reads little more than the vectors,
     which are stored inline. No migration creates the vector index, because it is trained on the rows
@@ -36,7 +36,7 @@ class Passage(models.Model):
 
 
 class TextPassage(models.Model):
-    """Base class of passages of other texts. A subclass has its own table and refers to the row with the text."""
+    """Base class for passages of texts other than memories. Each subclass refers to the row with the text."""
 
     id = models.BigAutoField(primary_key=True)
     start = models.PositiveIntegerField()

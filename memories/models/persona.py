@@ -11,7 +11,7 @@ def all_tools() -> list[str]:
 
 
 class Persona(models.Model):
-    """A role under which people work and share memories. It determines the visible memories and the allowed tools."""
+    """A role that people hold. They share memories under it, and it limits the tools they may call."""
 
     name = models.CharField(
         max_length=60,
@@ -61,7 +61,7 @@ class Persona(models.Model):
     @classmethod
     def default(cls) -> Persona:
         """Return the persona of users without any other persona."""
-        # A migration creates it, and no code can delete it.
+        # A migration creates the default persona, and the admin does not allow deleting it.
         return cls.objects.get(is_default=True)
 
 

@@ -1,4 +1,4 @@
-"""Proxy models for the memories that have lists of their own in the admin."""
+"""Proxy models for the kinds of memories that have their own list in the admin."""
 
 from __future__ import annotations
 

@@ -72,7 +72,11 @@ class Tier(models.TextChoices):
 
 
 def readable_by(caller: Caller, prefix: str = "") -> Q:
-    """Return the visibility rule as a condition: own rows, rows of a persona the caller holds, rows for everyone."""
+    """Return the condition for rows that the caller may read.
+
+    These are the caller's own rows, rows shared with a persona that the caller holds, and rows for everyone. Admins may
+    read all rows.
+    """
     if caller.is_admin:
         return Q()
     shared = Q(**{f"{prefix}visibility": Visibility.PERSONA, f"{prefix}persona__in": sorted(caller.personas)})
@@ -80,7 +84,7 @@ def readable_by(caller: Caller, prefix: str = "") -> Q:
     return Q(**{f"{prefix}created_by": caller.email}) | shared | everyone
 
 
-# MemoryRecord.spoken as an SQL expression
+# The SQL expression of MemoryRecord.spoken
 SPOKEN = Case(
     When(author="", then=F("content")),
     default=Concat("author", Value(": "), "content", output_field=models.TextField()),
@@ -130,7 +134,7 @@ class MemoryRecord(models.Model):
     related_columns = models.JSONField(default=list, blank=True)
     metadata = models.JSONField(default=dict, blank=True)
 
-    # Derived; rebuilt by `manage.py embed` and `manage.py rebuild_search`.
+    # Derived columns. `manage.py embed` rebuilds the embedding columns, `manage.py rebuild_search` rebuilds `search`.
     content_key = models.GeneratedField(
         expression=ContentKey("content"), output_field=models.CharField(max_length=32), db_persist=True
     )
@@ -145,14 +149,14 @@ class MemoryRecord(models.Model):
     stale_at = models.DateTimeField(null=True, blank=True)
     last_verified_at = models.DateTimeField(null=True, blank=True)
 
-    # The correction chain. `supersedes` is authoritative. It is only set at insert, so that no cycle can arise.
+    # The correction chain. `supersedes` is authoritative. It is set only at insert, so that no cycle can arise.
     supersedes = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="successors", db_index=False
     )
     superseded_by = models.UUIDField(null=True, blank=True, editable=False)
     superseded_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    # Conversation memories.
+    # Only conversation memories have these values.
     tier = models.CharField(max_length=3, choices=Tier.choices, default=Tier.NONE, blank=True)
     conversation_id = models.CharField(max_length=200, blank=True, default="")
     role = models.CharField(max_length=60, blank=True, default="", help_text="The speaker of a turn: human or ai.")
@@ -170,7 +174,7 @@ class MemoryRecord(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     purge_after = models.DateTimeField(null=True, blank=True)
 
-    pending_message = ""  # not a column: a message, set on this instance if its edit waits for a curator's approval
+    pending_message = ""  # not a column: the message for the caller if the edit waits for a curator's approval
 
     objects = MemoryRecordQuerySet.as_manager()
 
@@ -215,9 +219,9 @@ class MemoryRecord(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["created_by", "-created_at"], name="memory_owner_newest"),  # lists, exact scans
-            models.Index(fields=["persona", "visibility", "-created_at"], name="memory_persona_newest"),  # the same
-            models.Index(  # the third condition of readable_by
+            models.Index(fields=["created_by", "-created_at"], name="memory_owner_newest"),  # lists and exact scans
+            models.Index(fields=["persona", "visibility", "-created_at"], name="memory_persona_newest"),  # lists, scans
+            models.Index(  # the part of readable_by about rows for everyone
                 fields=["-created_at"],
                 condition=Q(visibility=Visibility.EVERYONE),
                 name="memory_everyone_newest",
@@ -225,20 +229,20 @@ class MemoryRecord(models.Model):
             models.Index(fields=["-created_at", "id"], name="memory_newest"),  # an admin's list
             models.Index(fields=["created_by", "persona", "content_key"], name="memory_same_text"),  # exact duplicates
             models.Index(fields=["stale_at"], condition=Q(status=Status.STALE), name="memory_stale"),  # review_stale
-            models.Index(  # counts shown with the filters; small, because most rows are active
+            models.Index(  # counts shown with the filters; the index is small, because most rows are active
                 fields=["status", "-created_at"], condition=~Q(status=Status.ACTIVE), name="memory_not_active"
             ),
-            models.Index(  # active memories that were not verified for a long time
+            models.Index(  # active memories that have not been verified for a long time
                 F("last_verified_at").asc(nulls_first=True),
                 condition=Q(status=Status.ACTIVE),
                 name="memory_verify_next",
             ),
-            models.Index(  # the reconciler: memories without vectors of their current text
+            models.Index(  # for the reconciler: memories without vectors of their current text
                 fields=["id"],
                 condition=Q(embedding_text_hash__isnull=True) & ~Q(status=Status.ARCHIVED),
                 name="memory_no_vector",
             ),
-            models.Index(fields=["embedding_model"], name="memory_vector_model"),  # the reconciler: outdated vectors
+            models.Index(fields=["embedding_model"], name="memory_vector_model"),  # for the reconciler: other models
             models.Index(  # a conversation, in order
                 fields=["conversation_id", "thread_position"],
                 condition=~Q(conversation_id=""),

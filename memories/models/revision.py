@@ -11,7 +11,7 @@ from memories.models.record import MemoryRecord, Visibility, readable_by
 
 class MemoryRevisionQuerySet(models.QuerySet["MemoryRevision"]):
     def visible_to(self, caller: Caller) -> MemoryRevisionQuerySet:
-        """Filter to states that the caller could read then, of records that the caller may read now."""
+        """Filter to states that the caller could read while in force, of records that the caller may read now."""
         rows = self.filter(readable_by(caller, "record__"))
         if caller.is_admin:
             return rows
@@ -46,7 +46,7 @@ class MemoryRevision(models.Model):
 
 
 class Tombstone(models.Model):
-    """A record that a memory was erased, by whom and when, without its content."""
+    """The trace of an erased memory: its id, owner and persona, who erased it, and when. The content is not kept."""
 
     record_id = models.UUIDField(primary_key=True)
     created_by = models.CharField(max_length=254)
@@ -63,6 +63,6 @@ class Tombstone(models.Model):
 
 
 def value_of(name: str, json_value: Any) -> Any:
-    """Convert a value in a revision's `details` to the Python value of the column."""
+    """Convert a JSON value in a revision's `details` to the Python value of the column `name`."""
     field = next(field for field in MemoryRecord._meta.concrete_fields if field.name == name)
     return None if json_value is None else field.to_python(json_value)

@@ -1,4 +1,4 @@
-"""Reading of HTTP responses with a limit on decompressed size and on time."""
+"""Reading of HTTP responses with limits on the decompressed size and on the time."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import httpx
 
-ENCODINGS = {"", "identity", "gzip", "deflate"}  # those that expand a chunk at most a thousandfold
+ENCODINGS = {"", "identity", "gzip", "deflate"}  # content encodings that expand a chunk at most a thousandfold
 
 
 class AnswerTooLarge(Exception):
-    """The response is too large, or has an encoding that could expand without limit."""
+    """The response is too large, or its content encoding is not one of ENCODINGS."""
 
 
 def read(response: httpx.Response, most_bytes: int, deadline: float = float("inf")) -> bytes:
     """Return the decompressed body of a streamed response.
 
-    Raise AnswerTooLarge, or httpx.ReadTimeout after `deadline` (in seconds of time.monotonic). httpx's own timeout
-    limits only the time between two chunks.
+    Raise AnswerTooLarge for more than `most_bytes` bytes or an unsupported encoding. Raise httpx.ReadTimeout if a chunk
+    arrives after `deadline`, a time of time.monotonic(). httpx's own timeout limits only the time between two chunks.
     """
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ENCODINGS:

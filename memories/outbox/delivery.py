@@ -1,9 +1,9 @@
 """Crash-safe delivery of writes to other systems.
 
 An item is marked BEGUN before its request is sent, and gets its final status as soon as the outcome is known. After a
-crash, an item that is still BEGUN is compared with the other system before it is sent again, so no write is lost or
-sent twice. Items are rows of the app that owns them. The queue knows only their outcome, error and order. While a
-request to the other system runs, no transaction is open and the database is not used.
+crash, an item that is still BEGUN is compared with the other system before it is sent again. So no write is lost, and a
+write that has arrived is not sent again. Items are rows of the app that owns them. The queue uses only their outcome,
+their error and their order. A thread that sends a request to the other system has no open transaction.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Phase(Enum):
 
 
 class RemoteState(Enum):
-    """The value in the other system: the one to write, the one from before, or another one."""
+    """The current value in the other system: the value to write, the value from before the write, or a third value."""
 
     AS_ASKED = "as asked"
     AS_BEFORE = "as before"
@@ -42,11 +42,11 @@ class RemoteState(Enum):
 class DeliveryStatus(Enum):
     """The status of an item."""
 
-    PLANNED = "planned"  # nothing was sent
-    BEGUN = "begun"  # it may have been sent, so the other system is checked before it is sent again
+    PLANNED = "planned"  # the request is to be sent, for the first time or after a failure
+    BEGUN = "begun"  # the request may have been sent, so the other system is checked before it is sent again
     LANDED = "landed"  # the write succeeded
     UNCHANGED = "unchanged"  # nothing was sent, because the value was already there
-    MOVED = "moved"  # nothing was sent, because others have changed the value since the item was planned
+    MOVED = "moved"  # others have changed the value since the item was planned, and their value is kept
     FAILED = "failed"  # the write was refused or never sent
     UNKNOWN = "unknown"  # the outcome can't be determined; a person has to check
 
@@ -59,34 +59,34 @@ class Result:
 
 
 class Delivery(Protocol[Contra]):
-    """One kind of write to another system.
+    """One kind of write to another system, implemented by the app that owns the items.
 
     `check_remote`, `send` and `status_of_error` may run in threads, where they must not use the database.
     """
 
     @property
     def checks_remote_first(self) -> bool:
-        """Return whether to check the other system before every item, not only before those that were begun."""
+        """Return whether to check the other system before sending any item. Items that are BEGUN are always checked."""
         ...
 
     def check_remote(self, item: Contra, was_begun: bool) -> tuple[RemoteState, str]:
-        """Compare the other system with the item. For OTHERWISE, also return a message about the difference."""
+        """Compare the other system with the item. If the state is OTHERWISE, the text describes the difference."""
         ...
 
     def send(self, item: Contra) -> Result: ...
 
     def status_of_error(self, item: Contra, error: Exception, stage: Phase) -> Result:
-        """Return the item's status after an error of `check_remote` or `send`."""
+        """Return the item's result after an exception of `check_remote` or `send`."""
         ...
 
     def note(self, item: Contra, result: Result) -> None:
-        """Save the result and what follows from it."""
+        """Save the result of an item, and update rows that depend on it."""
         ...
 
 
 @dataclass(frozen=True)
 class DeliveryQueue:
-    """The items of one piece of work. `names` maps each status to its name in the table."""
+    """The items to deliver. `names` maps the statuses that occur to the values of the column `outcome`."""
 
     rows: QuerySet[Any]
     order: str
@@ -99,7 +99,7 @@ class DeliveryQueue:
         ).order_by(self.order)
 
     def retry(self) -> None:
-        """Set failed items to PLANNED, and unknown ones to BEGUN, so that they are checked before they are sent."""
+        """Reopen items: FAILED becomes PLANNED. UNKNOWN becomes BEGUN, so the other system is checked first."""
         self.rows.filter(outcome=self.names[DeliveryStatus.FAILED]).update(
             outcome=self.names[DeliveryStatus.PLANNED], error=""
         )
@@ -118,14 +118,15 @@ class DeliveryQueue:
 def deliver(queue: DeliveryQueue, delivery: Delivery[Any], *, batch: int = 50, at_once: int = 1) -> Iterator[Any]:
     """Deliver the open items in order, and yield each one when its result is saved.
 
-    If `at_once` is more than 1, all items of a batch are marked BEGUN before they are sent. If the consumer stops
-    iterating, requests that are running are completed and the other items get their earlier status back.
+    At most `at_once` requests run at the same time. If `at_once` is more than 1, all items of a batch are marked BEGUN
+    before the first is sent. If the consumer then stops iterating, requests that are running are completed, and items
+    that were not sent get their earlier status back.
     """
     if at_once == 1:
         yield from _deliver_one_by_one(queue, delivery, list(queue.open))
         return
     with ThreadPoolExecutor(at_once) as pool:
-        # Deliveries that run concurrently must settle every item, or this loop would not end.
+        # Deliveries with `at_once` above 1 must give every item a final status, or this loop would not end.
         while items := list(queue.open[:batch]):
             yield from _deliver_concurrently(queue, delivery, items, pool)
 
@@ -153,7 +154,7 @@ def _deliver_concurrently(
             delivery.note(item, future.result())
             yield item
     finally:
-        for item, future in pending:  # left over if the consumer stopped iterating or an error occurred
+        for item, future in pending:  # not empty if the consumer stopped iterating or an error occurred
             if future.cancel():
                 queue.mark([item], DeliveryStatus.BEGUN if item.pk in begun_ids else DeliveryStatus.PLANNED)
             else:
@@ -163,7 +164,7 @@ def _deliver_concurrently(
 def attempt(delivery: Delivery[Any], item: Any, was_begun: bool, begin: Callable[[], None]) -> Result:
     """Deliver one item: check the other system if necessary, mark the item with `begin`, and send it.
 
-    Only `delivery.status_of_error` may raise.
+    An exception is passed to `delivery.status_of_error`, which returns the result or raises.
     """
     stage = Phase.LOOKING_AGAIN if was_begun else Phase.LOOKING
     try:

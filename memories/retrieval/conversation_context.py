@@ -1,21 +1,23 @@
 """The second stage of recall: rank the turns of a conversation together with the turns around them.
 
-The seeds are the best candidates of the first stage (ranking.py). The neighbors of each seed in its thread are ranked
-too, if the reader may see them, because a neighbor may answer the question better than the seed. Evidence is a term of
-the question that occurs in a turn, or a word piece similar to one of the question's. The evidence of a turn also counts
-for the turns around it, less with every turn of distance. A record without a thread has only its own evidence.
+The seeds are the best candidates of the first stage (ranking.py). The neighbors of a seed are the turns next to it in
+its conversation. Neighbors in the search scope are ranked too, because a neighbor may answer the question better than
+the seed. The evidence of a turn is that it contains terms of the question, or word pieces similar to those of the
+question. This evidence also counts for the turns around that turn, less with every turn of distance. A memory that is
+not part of a conversation has only its own evidence. The score is the sum below, plus the bonus of the first stage for
+named and related entities:
 
     with token bits     Σ w·ctx(sim) + .4·cosA + .2·Σ share·ctx(hit) + .15 speaker + .3 date + .05 when − .02 asks
     without token bits  .6·cosA + .45·Σ share·ctx(hit) + .2 speaker + .4 date + .05 when − .02 asks
     without vectors     the same as without token bits, with cosA = 0
 
-    ctx(x)  the best x of the turn and the turns that reach it, each multiplied by the decay for its distance
+    ctx(x)  the best x of the turn itself and the turns around it, each multiplied by the decay for its distance
     sim, w  similarity of a turn to a word piece of the question, and the weight of that piece
-    hit     1 if a turn contains a term of the question; share is the term's part of the sum of idf
-    cosA    (cosine + ½ previous turn's + ½ next turn's) / 2
+    hit     1 if a turn contains a term of the question; share is the term's idf divided by the sum of all terms' idf
+    cosA    (turn's cosine + ½ previous turn's cosine + ½ next turn's cosine) / 2
 
-speaker, date, when and asks are explained in question_features.py. The weights are settings.RECALL_CONTEXT, chosen with
-bench/recall_quality.py.
+speaker, date, when and asks are explained in question_features.py. The formulas show the defaults of
+settings.RECALL_CONTEXT, which were chosen with bench/recall_quality.py.
 """
 
 from __future__ import annotations
@@ -35,13 +37,13 @@ from memories.retrieval import term_statistics, token_similarity
 from memories.retrieval.question_features import asks
 from memories.retrieval.ranking import Candidate, Question, Ranked, order, plain_score
 
-SEEDS = 40
-NEIGHBORS = 2  # turns fetched on either side of a seed
-BEFORE, AFTER = 5, 2  # earlier and later turns whose evidence reaches a turn
-DECAY_BEFORE, DECAY_AFTER = 0.9, 0.7  # factor per turn of distance
+SEEDS = 40  # maximum number of candidates of the first stage that are seeds
+NEIGHBORS = 2  # number of turns fetched on either side of a seed
+BEFORE, AFTER = 5, 2  # number of earlier turns, and of later turns, whose evidence counts for a turn
+DECAY_BEFORE, DECAY_AFTER = 0.9, 0.7  # factors on the evidence of earlier and of later turns, per turn of distance
 
-# The seeds and their neighbors. The neighbors' ids are an array, and OFFSET 0 looks up each seed's neighbors
-# separately, because with a join the planner scans the whole table.
+# Selects the seeds and their neighbors. The ids of the neighbors are collected in an array, and OFFSET 0 makes
+# PostgreSQL look them up separately for each seed, because with a join the planner would scan the whole table.
 AROUND = """
     SELECT memory_records.id, CASE WHEN conversation_id <> '' THEN created_by || ' ' || conversation_id ELSE '' END,
            thread_position, created_at, lower(author), content,
@@ -65,18 +67,19 @@ class Turn:
     """A seed or one of its neighbors, with its evidence."""
 
     id: UUID
-    thread: str  # owner and conversation, because clients name conversations and two users may choose the same name
+    # Owner and conversation id, because two users may choose the same conversation id. Empty outside of conversations.
+    thread: str
     position: int
     at: datetime
     speaker: str
     text: str
     cosine: float | None
-    hits: list[bool]  # by term of the question
-    bits: bytes  # token bits of all its passages
+    hits: list[bool]  # for each term of the question, whether the turn contains it
+    bits: bytes  # concatenated token bits of all passages of the turn
 
 
 def load_turns(scope: Condition, question: Question, seeds: Sequence[Candidate]) -> list[Turn]:
-    """Return the seeds and their neighbors in the scope."""
+    """Return the seeds, and those of their neighbors that are in the scope."""
     numbers = range(len(question.terms))
     sql = AROUND.format(
         cosine=COSINE if question.vector is not None else "NULL::float8",
@@ -109,7 +112,8 @@ def rank_in_context(
 ) -> tuple[list[Ranked], str]:
     """Return the seeds and their neighbors, best first, and the name of the formula.
 
-    `idfs` belong to `question.terms`, `tokens` are the word pieces of the question.
+    `idfs` has one number for each of `question.terms`. `tokens` has the word pieces of the question, or is None without
+    them.
     """
     turns = load_turns(scope, question, seeds)
     idf_of = {term.lexeme: idf for term, idf in zip(question.terms, idfs, strict=True)}
@@ -137,7 +141,7 @@ def score_turns(
 ) -> tuple[dict[UUID, float], str]:
     """Return the score of each turn and the name of the formula.
 
-    `idfs` belong to `question.terms`, `weights` to the word pieces in `tokens`.
+    `idfs` has one number for each of `question.terms`, and `weights` one for each word piece in `tokens`.
     """
     links = _links(turns)
     constants = settings.RECALL_CONTEXT
@@ -172,9 +176,10 @@ def score_turns(
 
 
 def _links(turns: Sequence[Turn]) -> Vectors:
-    """Return a matrix (turns, turns): the factor with which the column's evidence counts for the row's turn.
+    """Return a matrix (turns, turns) of the factor with which the evidence of the column's turn counts for the row's.
 
-    The factor is 1 on the diagonal and 0 between threads and across a pause of THREAD_PAUSE_S.
+    The factor is 1 on the diagonal. It is 0 between different conversations, between turns more than THREAD_PAUSE_S
+    apart, and beyond BEFORE and AFTER.
     """
     links = np.eye(len(turns), dtype=np.float32)
     pause = timedelta(seconds=settings.THREAD_PAUSE_S)
@@ -197,12 +202,18 @@ def _links(turns: Sequence[Turn]) -> Vectors:
 
 
 def _best_in_reach(evidence: Vectors, links: Vectors) -> Vectors:
-    """Return, for each kind of evidence and turn, the best decayed evidence that reaches the turn: (kinds, turns)."""
+    """Return a matrix of the best evidence for each turn, after decay.
+
+    The result and `evidence` have a row for each term or word piece of the question, and a column for each turn.
+    """
     return np.asarray(np.max(evidence[:, None, :] * links[None, :, :], axis=2), dtype=np.float32)
 
 
 def _averaged(cosines: Vectors, turns: Sequence[Turn]) -> Vectors:
-    """Return (cosine + ½ previous + ½ next) / 2 for each turn; a turn's own cosine replaces a missing neighbor's."""
+    """Return (turn's cosine + ½ previous turn's cosine + ½ next turn's cosine) / 2 for each turn.
+
+    A turn's own cosine replaces that of an adjacent turn that is not among `turns` or more than THREAD_PAUSE_S away.
+    """
     row_of = {(turn.thread, turn.position): n for n, turn in enumerate(turns) if turn.thread}
     pause = timedelta(seconds=settings.THREAD_PAUSE_S)
     averaged = np.empty(len(turns), dtype=np.float32)
@@ -216,7 +227,7 @@ def _averaged(cosines: Vectors, turns: Sequence[Turn]) -> Vectors:
 def _cues(question: Question, turns: Sequence[Turn]) -> dict[str, Vectors]:
     names = set(question.cues.names)
     speakers = {turn.speaker for turn in turns if turn.speaker in names}
-    # A question that names several speakers says nothing about which of them it asks for.
+    # If the question names several speakers, it is unknown which of them it asks about.
     speaker = next(iter(speakers)) if len(speakers) == 1 else None
     columns = {
         "speaker": [turn.speaker == speaker for turn in turns],

@@ -1,8 +1,12 @@
 """Facet counts for the filters of a memory list, computed in one query.
 
-Each facet is counted under all filters except its own. A facet without a chosen value counts the rows that the filters
-find. A facet with a chosen value takes the newest rows without any facet filter and counts those that match the other
-facets' values, so the widest scope is read once, however many filters are set.
+Each facet is counted under all filters except its own. The widest scope is the rows that match all filters that are not
+facets. It is read at most once, and only its newest rows are read:
+
+- If the filters set a value for a facet, the facet counts those rows of the widest scope that match the values of the
+  other facets.
+- Any other facet counts the rows that match all filters, at most MAX_COUNT + 1. If the filters set no value for any
+  facet, these rows are the widest scope.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from memories.models import Status
 from memories.queries import MAX_COUNT, MAX_FACET
 from memories.retrieval.scope import Filters, in_scope
 
-# Facet → the field of Filters that it sets, the condition on a row, the expression of its value, and a join for it.
+# Facet → the field of Filters that it sets, the condition on a row, the SQL expression of its value, and a join that
+# the expression needs.
 FACETS: dict[str, tuple[str, str, str, str]] = {
     "dimension": ("dimension", "dimension = %s", "dimension", ""),
     "category": ("category", "category = %s", "category", ""),
@@ -26,7 +31,9 @@ FACETS: dict[str, tuple[str, str, str, str]] = {
 }
 UNFILTERED: dict[str, Any] = {"dimension": "", "category": "", "persona": "", "tags": (), "entity": ""}
 READ = ("dimension", "category", "persona", "tags", "entity_urns")
-MAX_ROWS = 4_000  # read from the widest scope; keeps the statement under 100 ms with 100,000 memories (bench/pages.py)
+# Maximum number of rows read from the widest scope. It keeps the statement under 100 ms with 100,000 memories
+# (bench/pages.py).
+MAX_ROWS = 4_000
 
 VALUES = "(SELECT {name}, {value}::text, count(*) FROM {scope} WHERE {rule} GROUP BY 2 ORDER BY 3 DESC, 2 LIMIT {most})"
 NUMBER = "SELECT {name}, {value}, count(*) FROM {scope}"
@@ -35,10 +42,11 @@ Counts = dict[str, list[tuple[str, int]]]
 
 
 def counts(caller: Caller, filters: Filters) -> Counts:
-    """Return facet → its most frequent values with their counts.
+    """Return the most frequent values of each facet with their counts, by facet.
 
-    `status` and `owner` have all their values, each counted up to MAX_COUNT + 1. The values of `owner` are "" (all
-    owners) and "me". `least` holds the facets whose rows were not all counted, so that their counts are lower bounds.
+    The keys `status` and `owner` have all their values, each counted up to MAX_COUNT + 1. The values of `owner` are ""
+    (all owners) and "me". The key `least` has the facets whose counts may be lower bounds, because a limit on the rows
+    was reached, each with the number of rows counted.
     """
     scopes = Scopes(caller)
     widest = replace(filters, **UNFILTERED)
@@ -75,7 +83,7 @@ def _value(filters: Filters, field: str) -> Any:
 
 
 class Scopes:
-    """The tables of one statement, each with the rows under some filters. Equal tables are read once."""
+    """The tables of one statement, each with the rows that match some filters. Equal tables are read once."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -85,7 +93,7 @@ class Scopes:
     def read(self, filters: Filters) -> str:
         """Return the name of a table with the columns of facets.
 
-        It has all rows under the filters, or only the newest if no facet filter is set.
+        It has the rows that match the filters: at most MAX_COUNT + 1, or the MAX_ROWS newest if no facet filter is set.
         """
         rows = in_scope(self.caller, filters).values(*READ)
         if all(getattr(filters, field) == empty for field, empty in UNFILTERED.items()):
@@ -93,7 +101,7 @@ class Scopes:
         return self._table(filters, rows.order_by()[: MAX_COUNT + 1], counts=True)
 
     def count(self, filters: Filters) -> str:
-        """Return the name of a table with only primary keys, enough to count the rows under the filters."""
+        """Return the name of a table with the primary keys of the matching rows, at most MAX_COUNT + 1."""
         rows = in_scope(self.caller, filters).order_by().values("pk")
         return self._table(filters, rows[: MAX_COUNT + 1], counts=True)
 

@@ -1,6 +1,6 @@
 """Impressions: which memories were attached to the tool responses of a connection.
 
-An unchanged memory is attached at most once an hour per connection. Its owner sees how often it was attached.
+An unchanged memory is attached at most once an hour per connection. Pages show how often a memory was attached.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from memories.database.connections import async_commit
 from memories.identity.caller import Caller
 from memories.models import Feedback, Impression, MemoryRecord, Verdict
 
-AGAIN_AFTER = timedelta(hours=1)  # until an unchanged memory is attached again on the same connection
-KEPT_DAYS = 30
-MAX_IMPRESSIONS = 500  # newest impressions read for one connection
+AGAIN_AFTER = timedelta(hours=1)  # time until an unchanged memory may be attached again on the same connection
+KEPT_DAYS = 30  # days until an impression is deleted
+MAX_IMPRESSIONS = 500  # maximum number of impressions read for one connection, the newest
 
 
 @dataclass(frozen=True)
 class Usage:
-    impressions: int  # in the last KEPT_DAYS days
-    people: int  # who got these impressions
-    useful: int  # readers who marked it useful
+    impressions: int  # number of impressions in the last KEPT_DAYS days
+    people: int  # number of people whose tool calls these impressions belong to
+    useful: int  # number of readers who marked the memory useful, at any time
 
 
 def recent_versions(caller: Caller) -> dict[UUID, str]:
-    """Return the memories attached on the caller's connection within AGAIN_AFTER, with the version attached last."""
+    """Return the memories attached on the caller's connection within AGAIN_AFTER: record id → version attached last."""
     if not caller.connection:
         return {}
     rows = Impression.objects.filter(connection=caller.connection, at__gt=timezone.now() - AGAIN_AFTER).order_by(
@@ -57,6 +57,6 @@ def usage_of(record: MemoryRecord) -> Usage:
 
 
 def impression_counts(record_ids: Sequence[UUID]) -> dict[UUID, int]:
-    """Return how often each of these memories was attached in the last KEPT_DAYS days; unused ones are missing."""
+    """Return how often each memory was attached in the last KEPT_DAYS days. Memories never attached are missing."""
     rows = Impression.objects.filter(record__in=record_ids, at__gt=timezone.now() - timedelta(days=KEPT_DAYS))
     return dict(rows.order_by().values_list("record_id").annotate(n=Count("pk")))

@@ -40,7 +40,7 @@ class Coverage:
 
     @property
     def good(self) -> int:
-        """Number of rows with a vector that no open job is about to replace."""
+        """The smaller of two numbers: rows with a current vector, and rows without an open job. At least 0."""
         return max(min(self.indexed, self.expected - self.open_jobs), 0)
 
     @property
@@ -49,7 +49,7 @@ class Coverage:
 
 
 def coverage(model: str) -> list[Coverage]:
-    """Return, for each kind, how many rows should have a vector and how many have one of this model."""
+    """Return the coverage of each kind of row: how many should have a vector, and how many have one of this model."""
     jobs = {
         row["source_kind"]: row
         for row in IndexJob.objects.filter(OPEN | UNRESOLVED)
@@ -76,7 +76,10 @@ def _row_counts(kind: str, source: VectorSource, model: str) -> Any:
 
 
 def model() -> str:
-    """Return the name of the loaded embedding model, or of the newest vector's model while none is loaded."""
+    """Return the name of the embedding model.
+
+    While no model is ready, return the one that embedded the newest embedded memory, or "" if no memory is embedded.
+    """
     state = embedding.state()
     if state["state"] == "ready":
         return state["detail"]
@@ -85,9 +88,10 @@ def model() -> str:
 
 
 def throughput(minutes: int = 60) -> tuple[list[tuple[Any, int]], dict[str, Any]]:
-    """Return the number of jobs that succeeded in each of the last minutes, and average durations in seconds.
+    """Return the number of jobs that succeeded in each of the last `minutes` minutes, and average durations in s.
 
-    The durations are `worked`, from start to end of a job, and `waited`, from its creation to its start.
+    The durations are `worked`, from start to end of a job, and `waited`, from its creation to its start. Both are None
+    if no job succeeded.
     """
     since = timezone.now() - timedelta(minutes=minutes)
     jobs = IndexJob.objects.filter(status=JobStatus.SUCCEEDED, completed_at__gte=since).order_by()
@@ -101,13 +105,13 @@ def throughput(minutes: int = 60) -> tuple[list[tuple[Any, int]], dict[str, Any]
 
 
 def causes() -> list[dict[str, Any]]:
-    """Return unresolved failures by kind and cause, the most frequent first."""
+    """Count unresolved failures by kind and cause. Return the CAUSES_SHOWN most frequent, the most frequent first."""
     failed = IndexJob.objects.filter(UNRESOLVED).order_by().values("source_kind", "last_error")
     grouped = failed.annotate(n=Count("pk"), first=Min("completed_at"), last=Max("completed_at"))
     return [dict(row) for row in grouped.order_by("-n", "last_error")[:CAUSES_SHOWN]]
 
 
-# -- admin actions -------------------------------------------------------------------------------------------
+# -- actions of operators ------------------------------------------------------------------------------------
 
 
 def retry(*, caller: Caller, kind: str, cause: str) -> int:
@@ -119,7 +123,7 @@ def retry(*, caller: Caller, kind: str, cause: str) -> int:
 
 
 def dismiss(*, caller: Caller, kind: str, cause: str) -> int:
-    """Mark the failures with this cause as resolved, without a retry."""
+    """Mark the failures of this kind with this cause as resolved, without a retry; return how many."""
     dismissed: int = _failed(caller, kind, cause).update(resolved_at=timezone.now())
     return dismissed
 
@@ -131,7 +135,7 @@ def reindex(*, caller: Caller, kind: str) -> int:
 
 
 def check_reindex(*, caller: Caller, kind: str) -> None:
-    """Raise what `reindex` would raise, so that a page can refuse before it hands the work to a worker."""
+    """Check permission and kind as `reindex` does, so that a page can do so before it queues the work for a worker."""
     _require_operator(caller)
     check_choice("kind", kind, SOURCES)
 

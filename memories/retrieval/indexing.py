@@ -1,8 +1,8 @@
 """The vector index: the tables that have vectors, the gaps in them, and the jobs that fill the gaps.
 
-A gap is a row without a vector, with the vector of another model, or with the vector of an earlier text. A write embeds
-its text immediately. If that fails, the reconciler finds the gap and queues a job, and a worker runs it. Vectors are
-derived from texts, so all of this may be repeated at any time.
+A gap is a row without a vector, with the vector of another model, or with the vector of an earlier text. Most writes
+embed their text immediately. If that fails, the write or the reconciler queues a job for the row, which is then called
+a unit, and a worker runs the job. Vectors are derived from texts, so all of this may be repeated at any time.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from memories.models.index_job import JobStatus, Trigger
 from memories.models.record import SPOKEN
 from memories.retrieval import passages
 
-BATCH = 32
-BACKOFF_BASE_S = 5  # 5 s · 2^attempts
-RETENTION = timedelta(days=14)  # closed jobs are deleted after this
-FAILED_PAUSE = timedelta(minutes=15)  # before the reconciler queues a unit again whose job failed for good
+BATCH = 32  # maximum number of jobs claimed at once
+BACKOFF_BASE_S = 5  # a job is retried after BACKOFF_BASE_S · 2^attempts seconds
+RETENTION = timedelta(days=14)  # time until a closed job is deleted, except an unresolved failure
+FAILED_PAUSE = timedelta(minutes=15)  # time after which the reconciler queues a unit again whose job has failed
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class VectorSource:
     """
 
     kind: str
-    rows: Callable[[], QuerySet[Any]]  # that should have a vector
-    text: Expression | F  # the text of a row that is embedded
+    rows: Callable[[], QuerySet[Any]]  # returns the rows that should have a vector
+    text: Expression | F  # the text to embed, as an expression on a row
     vectors: type[models.Model]
     vector_column: str
     missing: Q  # true for a row without vectors
@@ -73,11 +73,12 @@ def index(
 ) -> dict[UUID, Vectors]:
     """Embed the texts of these units and save the vectors; return the vectors of each unit, (passages, dimensions).
 
-    The vectors of a unit whose text has changed meanwhile are not saved. Raises EmbedderUnavailable.
+    The vectors of a unit whose text has changed meanwhile are not saved. Raises EmbedderUnavailable, also if the vector
+    column has other dimensions.
     """
     try:
         return SOURCES[kind].index(texts, waiting)
-    except DataError as error:  # the column's dimensions differ from EMBEDDING_DIMENSIONS
+    except DataError as error:  # most likely the column's dimensions differ from EMBEDDING_DIMENSIONS
         raise embedding.EmbedderUnavailable(dimension_problem() or str(error)) from error
 
 
@@ -100,7 +101,7 @@ def passage_source(
             for pk, content in texts.items():
                 row = rows().alias(content_now=text).filter(pk=pk, content_now=content)
                 if not row.update(**passages.stamp_of(content, model)):
-                    del units[pk]  # the text has changed meanwhile, or the row was deleted
+                    del units[pk]  # meanwhile the text has changed, or the row no longer needs a vector
             table._default_manager.filter(**{f"{owner}__in": list(units)}).delete()
             prepared_statements.insert(passages.rows_of(table, owner, units))
         return {pk: part.vectors for pk, part in units.items()}
@@ -121,7 +122,7 @@ MEMORIES = VectorSource(
 
 
 def column_dimensions() -> dict[str, int]:
-    """Return table → dimensions of its vector column, for the tables that exist."""
+    """Return the dimensions of each table's vector column, by table, for the tables that exist."""
     columns = [(source.vectors._meta.db_table, source.vector_column) for source in SOURCES.values()]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -142,7 +143,7 @@ def dimension_problem() -> str:
     columns = ", ".join(f"{table} {dimensions}" for table, dimensions in sorted(wrong.items()))
     expected = settings.EMBEDDING_DIMENSIONS
     return (
-        f"EMBEDDING_DIMENSIONS is {expected}, the vector columns hold: {columns}. "
+        f"EMBEDDING_DIMENSIONS is {expected}, but tables have vectors with other dimensions: {columns}. "
         f"Run `manage.py embed --dimension {expected}`, or set EMBEDDING_DIMENSIONS back."
     )
 
@@ -151,7 +152,7 @@ def dimension_problem() -> str:
 
 
 def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
-    """Open a job for each unit without an open one; return the number of units."""
+    """Open a job for each unit that has no open job; return the number of units, with and without one."""
     jobs = [IndexJob(source_kind=kind, source_id=unit, trigger_kind=trigger) for unit in units]
     prepared_statements.insert_missing(jobs)
     return len(jobs)
@@ -161,7 +162,10 @@ def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
 
 
 def reconcile(model: str, *, limit: int = 10_000) -> int:
-    """Open jobs for gaps that have no open job, at most `limit` of each kind; return how many. Run periodically."""
+    """Open jobs for gaps without an open job, at most `limit` of each kind; return how many.
+
+    Gaps whose job failed within FAILED_PAUSE are skipped. A worker calls this periodically.
+    """
     opened = 0
     for source in SOURCES.values():
         has_open_job = IndexJob.objects.filter(
@@ -185,9 +189,9 @@ def worker_name() -> str:
 
 
 def reap() -> int:
-    """Release the jobs of dead workers; return how many.
+    """Release running jobs that their workers have abandoned; return how many.
 
-    A worker is dead if its lease has expired or if its process on this machine has ended.
+    A job is abandoned if its lease has expired, or if its worker was a process on this machine that has ended.
     """
     running = IndexJob.objects.filter(status=JobStatus.RUNNING)
     host = socket.gethostname()
@@ -208,13 +212,16 @@ def _is_running(pid: int) -> bool:
 
 
 def due_jobs(kinds: Iterable[str] = ()) -> QuerySet[IndexJob]:
-    """Return the jobs that may run now and that no worker has claimed. `kinds` defaults to all vector sources."""
+    """Return the jobs that may run now and that no worker has claimed.
+
+    Without `kinds`, return jobs of all vector sources.
+    """
     due = IndexJob.objects.filter(status=JobStatus.PENDING, next_run_at__lte=timezone.now())
     return due.filter(source_kind__in=list(kinds) or list(SOURCES))
 
 
 def claim(worker: str, size: int = BATCH, kinds: Iterable[str] = ()) -> list[IndexJob]:
-    """Claim up to `size` due jobs for this worker. `kinds` defaults to all vector sources.
+    """Claim up to `size` due jobs for this worker. Without `kinds`, claim jobs of all vector sources.
 
     Jobs that another worker is claiming at the same moment are skipped.
     """
@@ -267,7 +274,7 @@ def close(worker: str, jobs: list[IndexJob]) -> None:
     IndexJob.objects.filter(pk__in=[job.pk for job in jobs], worker_id=worker).update(
         status=JobStatus.SUCCEEDED, completed_at=now, lease_expires_at=None, last_error=""
     )
-    # A success also resolves the earlier failures of the same unit.
+    # A success also resolves earlier failures of the same unit.
     IndexJob.objects.filter(
         source_id__in=[job.source_id for job in jobs], status=JobStatus.FAILED, resolved_at__isnull=True
     ).update(resolved_at=now)
@@ -276,7 +283,8 @@ def close(worker: str, jobs: list[IndexJob]) -> None:
 def put_back(worker: str, jobs: Iterable[IndexJob], error: str, attempts: int | None = None) -> None:
     """Reschedule jobs after an error, with a pause that doubles each time, or mark them as failed.
 
-    A job fails after `attempts`, or INDEX_MAX_ATTEMPTS unless given.
+    A job has failed after `attempts` attempts (default INDEX_MAX_ATTEMPTS). Jobs that another worker has taken over are
+    left alone.
     """
     now = timezone.now()
     for job in jobs:
@@ -295,7 +303,7 @@ def put_back(worker: str, jobs: Iterable[IndexJob], error: str, attempts: int | 
 
 
 def delete_closed_jobs() -> int:
-    """Delete closed jobs after RETENTION, except unresolved failures; return how many."""
+    """Delete the jobs that were closed more than RETENTION ago, except unresolved failures; return how many."""
     old = IndexJob.objects.filter(completed_at__lt=timezone.now() - RETENTION)
     is_resolved = Q(status=JobStatus.SUCCEEDED) | Q(status=JobStatus.FAILED, resolved_at__isnull=False)
     return old.filter(is_resolved).delete()[0]

@@ -1,8 +1,8 @@
 """Language detection, so that the words of a text are stemmed by the rules of its language.
 
-A text in a script without spaces is recognized by its characters. Any other text is classified by py3langid among
-RECALL_LANGUAGES. If the text is short or the classifier unsure, the text gets no language, and the installation's
-text-search configuration applies.
+A text with two adjacent Chinese, Japanese or Korean characters is recognized by its characters. For any other text,
+py3langid chooses one of RECALL_LANGUAGES. If the text is short or the classifier is unsure, the text gets no language,
+and the installation's text-search configuration applies.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from memories.models.fields import CONFIGURATIONS, UNSPACED, text_search_config
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-MIN_PROBABILITY = 0.95  # at this value none of 6,200 English turns and facts was taken for another language
-MIN_LETTERS = 12  # of a text that is classified
+# Minimum probability of a language. At this value none of 6,200 English turns and facts was taken for another language.
+MIN_PROBABILITY = 0.95
+MIN_LETTERS = 12  # minimum number of letters of a text that is classified
 IDENTIFIERS = re.compile(r"\S*[\d_./:@#]\S*")  # removed before classification, because they have no language
 KANA, HANGUL = re.compile("[\u3040-\u30ff]"), re.compile("[\uac00-\ud7a3]")
 RUN = re.compile(f"[{UNSPACED}]{{2}}")
@@ -32,7 +33,7 @@ def language_of(text: str) -> str:
 
 
 def configuration_of(code: str) -> str:
-    """Return the text-search configuration of a language, or the installation's if the language has none."""
+    """Return the text-search configuration of a language, or the installation's if the language has none or is ""."""
     return CONFIGURATIONS.get(code) or text_search_config()
 
 

@@ -18,9 +18,9 @@ from memories.models import MemoryRecord, Passage, Status
 from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
 
-MAX_SIMILAR = 5  # similar memories returned for a memory
-ROUNDING = 1e-4  # difference between the cosines of PostgreSQL and of numpy
-LOOKED_AT = 20  # nearest records whose whole texts are compared
+MAX_SIMILAR = 5  # maximum number of similar memories returned for a memory
+ROUNDING = 1e-4  # tolerance for the difference between cosines computed by PostgreSQL and by numpy
+LOOKED_AT = 20  # maximum number of nearest records whose whole texts are compared
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,18 @@ class Similar:
 
 
 def whole_cosine(first: Vectors, second: Vectors) -> float:
-    """Return the similarity of two whole texts from their passages, (n, dimensions) and (m, dimensions), unit length.
+    """Return the similarity of two whole texts. Each argument has the unit vectors of a text's passages, as rows.
 
-    Each passage of a text is matched with the most similar passage of the other text. The result is the mean of these
-    cosines, for the text whose mean is lower: a text is not a duplicate of one that only contains it. For two short
-    texts, of one passage each, it is their cosine.
+    Each passage of one text is matched with the most similar passage of the other text, and the mean of these cosines
+    is computed. This is done in both directions, and the lower mean is returned, so that a text is not a duplicate of a
+    longer text that contains it. If each text has only one passage, the result is the cosine of the two passages.
     """
     cosines = first @ second.T
     return float(min(cosines.max(axis=1).mean(), cosines.max(axis=0).mean()))
 
 
 def vectors_of(ids: Sequence[UUID]) -> dict[UUID, Vectors]:
-    """Return the vectors of each record's passages, (passages, dimensions), of the records that have some."""
+    """Return the vectors of each record's passages, (passages, dimensions). Records without passages are missing."""
     rows = Passage.objects.filter(record__in=ids).order_by("record", "start").values_list("record_id", "vector")
     by_record: dict[UUID, list[Vectors]] = {}
     for pk, vector in rows:
@@ -49,7 +49,7 @@ def vectors_of(ids: Sequence[UUID]) -> dict[UUID, Vectors]:
     return {pk: np.stack(vectors) for pk, vectors in by_record.items()}
 
 
-# The records nearest to any of the vectors, nearest first.
+# Selects the records nearest to any of the vectors, nearest first.
 NEAREST = """
     SELECT record_id, distance FROM (
         SELECT p.record_id, min(p.vector <=> wanted.vector) AS distance
@@ -65,9 +65,11 @@ NEAREST = """
 def nearest_records(
     scope: Condition, vectors: Vectors, *, besides: Sequence[UUID] = (), exact: bool | None = None
 ) -> dict[UUID, float]:
-    """Return the records of the scope nearest to any of these passages, with the distance of their nearest passage.
+    """Return the distances of the records of the scope that are nearest to any of these passages, nearest first.
 
-    The nearest record is first. Short-term turns are left out.
+    The distance of a record is the least between one of its passages and one of these. At most LOOKED_AT records are
+    returned. Short-term turns and the records in `besides` are left out. With `exact`, the vector index is not used; by
+    default, the size of the scope decides.
     """
     is_exact = is_small(scope) if exact is None else exact
     distance = _distance("passage.vector", "wanted.vector", exact=is_exact)
@@ -83,9 +85,10 @@ def _distance(first: str, second: str, *, exact: bool) -> str:
 def similar_to(
     caller: Caller, vectors: Vectors, *, threshold: float, besides: MemoryRecord | None = None
 ) -> list[Similar]:
-    """Return the memories most similar to these passages, at most MAX_SIMILAR, the most similar first.
+    """Return the memories with cosine ≥ threshold with these passages, at most MAX_SIMILAR, the most similar first.
 
-    Only active and stale facts that the caller may see are searched, without `besides` and the memory it corrects.
+    Only active and stale facts that the caller may see are searched. The memory `besides` and the one that it corrects
+    are left out.
     """
     excluded = [besides.pk, *filter(None, [besides.supersedes_id])] if besides else []
     return similar_records(_current_facts(caller), vectors, threshold, besides=excluded)[:MAX_SIMILAR]
@@ -101,7 +104,7 @@ def similar_records(
 ) -> list[Similar]:
     """Return the records of the scope whose whole text has cosine ≥ threshold with these passages, most similar first.
 
-    Short-term turns are left out.
+    Only the LOOKED_AT nearest records are compared. Short-term turns and the records in `besides` are left out.
     """
     distances = nearest_records(scope, vectors, besides=besides)
     # A whole text is never more similar than its most similar passage.
@@ -113,7 +116,7 @@ def similar_records(
     return [Similar(records[pk], cosines[pk]) for pk in similar if pk in records]
 
 
-# For each passage of the given records, the two nearest records of the scope.
+# Selects, for each passage of the given records, the records of the two nearest passages in the scope.
 NEAREST_OF = """
     SELECT subject.record_id, near.record_id
     FROM memory_passages subject {subject_record} CROSS JOIN LATERAL (
@@ -131,7 +134,8 @@ def nearest_of(
 ) -> dict[UUID, Similar]:
     """Return, for each of these records, the most similar record of the scope if its cosine ≥ threshold.
 
-    With `same_entities`, only records that share an entity are compared, which saves most distances in a large scope.
+    Only the records of the passages nearest to each passage are compared. Short-term turns are left out. With
+    `same_entities`, records must share an entity to be compared, so that in a large scope few distances are computed.
     """
     sql = NEAREST_OF.format(
         scope=scope.sql,
@@ -159,8 +163,8 @@ def nearest_of(
 def group_near_duplicates(ids: Sequence[UUID], *, threshold: float) -> list[list[UUID]]:
     """Return these records in groups of near-duplicates, in the given order.
 
-    Each record of a group has cosine ≥ threshold with some other record of it. A record without a vector or without a
-    near-duplicate is a group of one.
+    In a group of several records, each has cosine ≥ threshold with at least one other. A record without a vector or
+    without a near-duplicate is a group of one.
     """
     vectors = vectors_of(ids)
     group_of: dict[UUID, list[UUID]] = {pk: [pk] for pk in ids}

@@ -1,8 +1,9 @@
 """Passages: the windows of a memory's text that are embedded, so that every sentence of a long text can be found.
 
 The packaged model reads at most 256 word pieces, and the vector of a long text represents none of its sentences well. A
-short text is one passage. A longer text is cut between sentences, and adjacent passages overlap by one sentence. A
-passage stores offsets into the text, not the text itself.
+short text is one passage. A longer text is cut between sentences, and a very long sentence is cut too. Adjacent
+passages overlap by one sentence, unless the first of them has only one sentence. A passage stores offsets into the
+text, not the text itself.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from memories.models import MemoryRecord, Passage, Tier
 from memories.models.record import SPOKEN
 from memories.retrieval.token_similarity import bits_of
 
-MAX_WHOLE = 600  # characters; a longer text is cut into passages
-MAX_PASSAGE = 200  # characters of such a passage: two or three sentences (bench/long_texts.py)
+MAX_WHOLE = 600  # maximum number of characters of a text that is not cut
+# Maximum number of characters of a passage of a longer text. This is two or three sentences (bench/long_texts.py).
+MAX_PASSAGE = 200
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
 
 
@@ -70,7 +72,7 @@ def _sentences(text: str) -> list[Window]:
     sentences: list[Window] = []
     start = 0
     for stop in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
-        while stop - start > MAX_PASSAGE:  # cut a long sentence at a space, if it has one
+        while stop - start > MAX_PASSAGE:  # cut a long sentence, if possible at a space
             space = text.rfind(" ", start + MAX_PASSAGE // 2, start + MAX_PASSAGE)
             cut = space + 1 if space > 0 else start + MAX_PASSAGE
             sentences.append(Window(start, cut))
@@ -95,14 +97,14 @@ def encode(texts: Sequence[str], *, waiting: embedding.Waiting = embedding.Waiti
 
 
 def nearest_passages(ids: Sequence[UUID], vector: Sequence[float]) -> dict[UUID, tuple[int, int]]:
-    """Return, for each record, the start and stop of its passage nearest to the question's vector."""
+    """Return the start and stop of each record's passage that is nearest to the question's vector, by record id."""
     distance = CosineDistance("vector", list(vector))
     rows = Passage.objects.filter(record__in=ids).order_by("record_id", distance, "start").distinct("record_id")
     return {pk: (start, stop) for pk, start, stop in rows.values_list("record_id", "start", "stop")}
 
 
 def rows_of(kind: type[Model], owner: str, units: Mapping[UUID, Encoded]) -> list[Model]:
-    """Return unsaved rows of a table of passages. `owner` is its column that refers to the row with the text."""
+    """Return unsaved rows of a table of passages. Its column `owner` refers to the row with the text."""
     return [
         kind(**{owner: pk, "start": window.start, "stop": window.stop, "vector": encoded.vectors[n]})
         for pk, encoded in units.items()
@@ -118,7 +120,7 @@ def stamp_of(text: str, model: str) -> dict[str, Any]:
 def keep(units: Mapping[UUID, Encoded], turns: Collection[UUID] = ()) -> None:
     """Insert the passages of records that have none. `turns` are the short-term records among them.
 
-    Runs inside the caller's transaction.
+    The caller opens the transaction.
     """
     prepared_statements.insert(
         [p for pk, encoded in units.items() for p in _passages(pk, encoded, short_term=pk in turns)]
@@ -126,7 +128,7 @@ def keep(units: Mapping[UUID, Encoded], turns: Collection[UUID] = ()) -> None:
 
 
 def store(units: Mapping[UUID, tuple[str, Encoded]], model: str) -> set[UUID]:
-    """Replace the passages of these records, except where the text has changed meanwhile; return the updated ids."""
+    """Replace the passages of these records, except those whose text has changed meanwhile; return the replaced ids."""
     with transaction.atomic():
         updated = {pk for pk, (text, _) in units.items() if _stamp_if_unchanged(pk, text, model)}
         Passage.objects.filter(record__in=updated).delete()

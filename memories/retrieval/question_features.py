@@ -1,9 +1,9 @@
-"""Speaker and date cues in a question, as ranking features between 0 and 1 for turns of conversations.
+"""Cues in a question and in a turn of a conversation, as ranking features between 0 and 1.
 
-speaker  1 if the question names exactly one speaker of the candidates, and that speaker said this turn
+speaker  1 if the question names exactly one of the candidates' speakers, and this speaker said the turn
 date     the weighted share of the month, day and year named in the question that match the turn's time
-when     1 if the question asks for a time and the text contains a word about time
-asks     1 if the text is itself a question
+when     1 if the question asks for a time and the turn contains a word about time
+asks     1 if the turn ends with a question mark
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIME_WORDS = re.compile(
     r"|september|october|november|december|since|\d{4}|\d{1,2}(st|nd|rd|th)|years?|months?|weeks?|days?|recently|soon)\b",
     re.I,
 )
-MAX_NAME_WORDS = 3
+MAX_NAME_WORDS = 3  # maximum number of words in a speaker's name
 
 COLUMNS = """,
     CASE WHEN lower(author) = ANY(%(names)s) THEN lower(author) END AS speaker,
@@ -42,9 +42,9 @@ DATE_PART = (
 @dataclass(frozen=True)
 class Cues:
     names: tuple[str, ...] = ()  # possible speaker names: all runs of one to three words, in lower case
-    month: int = 0  # 0 if the question names none
-    day: int = 0
-    year: int = 0
+    month: int = 0  # 0 if the question names no month
+    day: int = 0  # 0 if the question names no day
+    year: int = 0  # 0 if the question names no year
     asks_when: bool = False
 
     @classmethod
@@ -61,12 +61,12 @@ class Cues:
 
     @property
     def date_shares(self) -> dict[str, float]:
-        """The parts of a date that the question names, with their weights, which sum to 1."""
+        """The parts of a date that the question names, with weights that sum to 1. Empty if it names none."""
         parts = {part: weight for part, weight in WEIGHT_OF_PART.items() if getattr(self, part)}
         return {part: weight / sum(parts.values()) for part, weight in parts.items()}
 
     def sql(self) -> tuple[str, str, dict[str, Any]]:
-        """Return SQL for the weighted speaker and date, the columns of `scored` that it needs, and its parameters."""
+        """Return SQL for the weighted sum of the speaker and date cues, SQL for its columns, and the parameters."""
         if not self.names:
             return "0::float8", "", {}
         shares = self.date_shares
@@ -79,7 +79,7 @@ class Cues:
         return CUE, COLUMNS.format(date=date), params
 
     def date(self, moment: Any) -> float:
-        """Return the weighted share of the named date that matches `moment`."""
+        """Return the weighted share of the date named in the question that matches `moment`."""
         return sum(share for part, share in self.date_shares.items() if getattr(moment, part) == getattr(self, part))
 
     def time(self, text: str) -> bool:

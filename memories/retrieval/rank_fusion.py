@@ -11,9 +11,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def fuse(arms: Iterable[Iterable[Key]]) -> dict[Key, float]:
-    """Return, for each key, the sum of 1 / (RRF_K + rank) over the lists. Each list is best first, ranks start at 1.
+    """Return, for each key, the sum of 1 / (RRF_K + rank) over the lists that contain it.
 
-    Keys are in the order of their first occurrence.
+    Each list has its best key first, with rank 1. The keys of the result are in the order of their first occurrence.
     """
     fused: dict[Key, float] = {}
     for arm in arms:

@@ -2,14 +2,15 @@
 
     score = w_semantic · cosine + w_lexical · coverage + bonus for named and related entities + speaker and date cues
 
-Coverage is the share of the question's idf that the words in a record account for. The cues count only for turns of
-conversations. Candidates come from three searches, called arms: the 50 records with the highest cosine, the 50 with the
-highest coverage, and the 50 newest about the named and related entities.
+Coverage is the idf of the question's words that a record contains, divided by the idf of all the question's words. The
+cues count only for conversation memories. Candidates come from three searches, called arms: the 50 records with the
+highest cosine, the 50 with the highest coverage, and the 50 newest about the named and related entities.
 
 A small scope is scanned, so word frequencies in it are exact. In a large scope the arms use the indexes: the rarest
-words find rows, and the frequencies of the other words are estimated from these rows. All frequencies are counted among
-rows that the reader may see, so that no score reveals a word of a hidden memory. If all words are common, their
-frequencies come from a table that reveals no such word either (see term_statistics.py).
+words find rows, and the frequencies of the other words are estimated from these rows. In both cases frequencies are
+counted only among rows that the reader may see, so that no score reveals a word of a hidden memory. If all words of the
+question are frequent in a large scope, their idf comes from a table that reveals no such word either
+(term_statistics.py).
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ from memories.lazy_numpy import np
 from memories.retrieval import term_statistics, vector_index
 from memories.retrieval.question_features import Cues
 
-CANDIDATES = 50  # per arm
-PASSAGES_PER_CANDIDATE = 4  # nearest passages read per candidate, because a long text has several among them
-ROWS_KEY, ROWS_KEPT_S = "memory-rows", 60  # cache key prefix and lifetime of row counts
-ROWS_AT_EXACT_SCAN = 45_000  # in a larger table, scopes of more than RECALL_EXACT_SCAN_ROWS are scanned too
-ENTITY_BONUS = 1.0  # at distance 0, falling as 1 / (1 + distance): a named entity outweighs a fair match of words
+CANDIDATES = 50  # maximum number of candidates from each arm
+# Number of nearest passages read for each candidate. It is above 1, because several of them may be of one long text.
+PASSAGES_PER_CANDIDATE = 4
+ROWS_KEY, ROWS_KEPT_S = "memory-rows", 60  # prefix of the cache keys of row counts, and seconds until they expire
+ROWS_AT_EXACT_SCAN = 45_000  # number of memories above which larger scopes than RECALL_EXACT_SCAN_ROWS are scanned
+ENTITY_BONUS = 1.0  # bonus of a memory about a named entity; for a related entity it is divided by 1 + its distance
 
 
 @dataclass(frozen=True)
@@ -47,15 +49,16 @@ class Question:
     terms: Sequence[term_statistics.Term] = ()
     distances: dict[str, int] = field(default_factory=dict)  # URN of a named or related entity → distance in steps
     cues: Cues = field(default_factory=Cues)
-    turns: bool = False  # the scope has short-term turns, which are not in the vector index, so it is scanned
+    turns: bool = False  # the scope may have short-term turns, which are not in the vector index, so it is scanned
 
 
-# scope: the rows to search, with a bit mask of the question's words in each. All rows of a small scope, or those that
-#   the index finds by the rarest words in a large one.
-# masks: how many rows have each combination of words.
-# counts: the number of rows, and of rows with each word.
-# weights, shares: the idf of each word, and its share of their sum.
-# coverages: the sum of the shares of each combination.
+# scope: the rows to search, with a bit mask of the question's words in each row. Of a small scope these are all rows.
+#   Of a large scope they are the rows that the index finds by the rarest words.
+# masks: the number of rows with each combination of words.
+# counts: the number of all rows, and the number of rows with each word.
+# weights: the idf of each word.
+# shares: the idf of each word, divided by the sum of all.
+# coverages: the sum of the shares of the words in each combination.
 SCOPE = """
     scope AS MATERIALIZED (SELECT id, {mask} AS mask FROM memory_records WHERE {scope}{found}),
     masks AS MATERIALIZED (SELECT mask, count(*) AS rows FROM scope GROUP BY mask),
@@ -66,21 +69,21 @@ SCOPE = """
 MASK = "CASE WHEN search @@ %(words)s::tsquery THEN {bits} ELSE 0::bigint END"
 COVERAGE = "CASE WHEN mask & {bit} <> 0 THEN s{n} ELSE 0 END"
 COUNT = "coalesce(sum(rows) FILTER (WHERE mask & {bit} <> 0), 0)"
-# If a question has only common words, many rows contain all of them, and any 2,000 of them will do.
+# The limit matters if all words of a question are frequent: then many rows match, and any 2,000 of them are enough.
 FOUND = " AND search @@ %(selective)s::tsquery LIMIT 2000"
 FOUND_TOTAL = "greatest(%(rows)s, sum(rows))"
 # The frequency of a word that was not used to find rows, estimated by its share of the rows found (Laplace's rule of
 # succession).
 FOUND_COUNT = "%(rows)s * (" + COUNT + " + 1) / (coalesce(sum(rows), 0) + 2)"
 GIVEN_IDF = "%(idf{n})s::float8 AS i{n}"
-IDF = "ln(1 + (total - n{n} + 0.5) / (n{n} + 0.5)) AS i{n}"  # the same as term_statistics.idf
+IDF = "ln(1 + (total - n{n} + 0.5) / (n{n} + 0.5)) AS i{n}"  # the formula of term_statistics.idf
 # The arms: SEMANTIC_… by nearest vectors, LEXICAL by coverage, NEAR by named and related entities.
 SEMANTIC_SCANNED = """
     SELECT record_id FROM (
         SELECT p.record_id, p.vector <=> (SELECT vector FROM question) AS distance
         FROM memory_passages p JOIN scope ON scope.id = p.record_id ORDER BY distance LIMIT %(passages)s
     ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
-# Takes word combinations by falling coverage until they have enough rows, so that most rows are never sorted.
+# Takes combinations of words in order of falling coverage until they have enough rows, so that few rows are sorted.
 LEXICAL = """
     SELECT id FROM (
         SELECT id FROM scope JOIN coverages USING (mask) WHERE mask = ANY(ARRAY(
@@ -104,7 +107,7 @@ NEAR = """
     ) near"""
 COSINE = """(SELECT 1 - min(p.vector <=> (SELECT vector FROM question)) FROM memory_passages p
     WHERE p.record_id = memory_records.id)"""
-# Scores the candidates of all arms. Their ids are an array, because with a join the planner scans the whole table.
+# Scores the candidates of all arms. Their ids are an array, because with a join the planner would scan the whole table.
 RANKED = """
     WITH question AS MATERIALIZED (SELECT %(vector)s::vector AS vector),{tables}
     candidates AS MATERIALIZED (SELECT DISTINCT record_id AS id FROM ({arms}) arms(record_id)),
@@ -122,10 +125,11 @@ BONUS = "CASE WHEN entity_urns && %(urns{0})s::varchar[] THEN %(bonus{0})s ELSE 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A row of the first stage.
+    """A memory found in the first stage.
 
-    The statement orders rows by the weights `seed_…` of RECALL_CONTEXT, to choose seeds for the second stage. `score`
-    is computed with RECALL_SEMANTIC_WEIGHT and RECALL_LEXICAL_WEIGHT, in which words count less.
+    The SQL statement scores and orders rows with the weights `seed_…` of RECALL_CONTEXT, to choose seeds for the second
+    stage. The property `score` differs from that: it is computed without cues, with RECALL_SEMANTIC_WEIGHT and
+    RECALL_LEXICAL_WEIGHT, so that by default words count less.
     """
 
     id: UUID
@@ -149,7 +153,7 @@ class Ranked:
     cosine: float | None
     coverage: float
     bonus: float
-    plain_score: float  # in the first stage
+    plain_score: float  # the score by the formula of Candidate.score
 
     @classmethod
     def of(cls, row: Candidate) -> Ranked:
@@ -157,7 +161,7 @@ class Ranked:
 
 
 def order(row: Ranked) -> tuple[float, float, UUID]:
-    """Sort key: best first. Ties are broken by age and id, so that results are reproducible."""
+    """Return a sort key: the highest score first, then the newest, then the lowest id, so that results are stable."""
     return -row.score, -row.created_at.timestamp(), row.id
 
 
@@ -166,7 +170,10 @@ def plain_score(cosine: float | None, coverage: float) -> float:
 
 
 def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[Candidate], list[float]]:
-    """Return the best rows of a scope of memory_records for this question, and the idf of each of its terms."""
+    """Return the `limit` best rows of a scope for this question, and the idf of each of the question's terms.
+
+    Without rows, the list of idfs is empty too.
+    """
     sql, values = statement(scope, question, limit)
     rows = prepared_statements.rows(sql, values, once=True, binary=True)  # once: the plan depends on the words
     return [Candidate(*row[:7]) for row in rows], list(rows[0][8]) if rows else []
@@ -175,9 +182,10 @@ def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[C
 def is_small(scope: Condition) -> bool:
     """Return whether to scan the whole scope, which misses nothing, instead of using the indexes.
 
-    The limit is about where both take equally long (measured with bench/recall_speed.py). The time of a scan is
-    proportional to the rows of the scope. The time of the vector index is proportional to all rows / rows of the scope,
-    because it passes over the rows outside of the scope. So the limit grows with the square root of all rows.
+    The limit is the size of a scope for which a scan takes about as long as a search of the vector index (measured with
+    bench/recall_speed.py). The time of a scan is proportional to the rows of the scope. The time of an index search is
+    proportional to the rows of the table divided by those of the scope, because it passes over the rows outside of the
+    scope. So the limit grows with the square root of the rows of the table.
     """
     rows = _estimated_rows()
     limit = int(settings.RECALL_EXACT_SCAN_ROWS * max(1.0, math.sqrt(rows / ROWS_AT_EXACT_SCAN)))
@@ -185,7 +193,7 @@ def is_small(scope: Condition) -> bool:
 
 
 def _rows_up_to(scope: Condition, limit: int) -> int:
-    """Return the number of rows of the scope, or `limit` + 1 if there are more. Cached."""
+    """Return the number of rows of the scope, or `limit` + 1 if there are more. Counts are cached for ROWS_KEPT_S."""
     key = f"{ROWS_KEY}-{limit}-{hashlib.blake2b(repr(scope).encode(), digest_size=16).hexdigest()}"
     count = cache.get(key)
     if count is None:
@@ -206,10 +214,10 @@ def _estimated_rows() -> float:
 
 
 def statement(scope: Condition, question: Question, limit: int) -> tuple[str, dict[str, Any]]:
-    """Return the SQL for this scope and its parameters.
+    """Return the SQL statement for this scope and its parameters.
 
-    All values are parameters. Only fragments of this module and the scope's condition, compiled by the ORM, are
-    formatted into the text.
+    Values are always parameters. Only SQL fragments from the code, and the scope's condition as compiled by the ORM,
+    are formatted into the statement.
     """
     searches_text = question.terms or question.vector is not None
     exact = not searches_text or question.turns or is_small(scope)
@@ -247,7 +255,7 @@ class _Parts:
 
     arms: list[str]
     coverage: str = "0::float8"
-    mask: str = ""  # a column of the candidates: the bit mask of their words
+    mask: str = ""  # SQL of a column of the candidates with the bit mask of the question's words in each
     idf_list: str = "ARRAY[]::float8[]"
     tables: str = ""
     joins: str = ""
@@ -294,7 +302,7 @@ def _parts(question: Question, scope_sql: str, *, exact: bool) -> _Parts:
 
 
 def _bonus_sql(distances: dict[str, int]) -> tuple[str, dict[str, Any]]:
-    """Return SQL for the bonus of the record's entity at the least distance, and its parameters."""
+    """Return SQL for the bonus of a record, which depends on the least distance of its entities, and its parameters."""
     params: dict[str, Any] = {}
     cases = ""
     for distance in sorted(set(distances.values())):

@@ -1,7 +1,7 @@
 """Recall: find the memories that answer a query best, among those that the caller may see.
 
 One statement finds and scores candidates (ranking.py). If some of them are turns of conversations, the turns around
-them are ranked too (conversation_context.py). Ties are broken by age and id, so results are reproducible.
+them are ranked too (conversation_context.py). Ties are broken by age and id, so that results are stable.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from memories.retrieval.question_features import Cues
 from memories.retrieval.ranking import CANDIDATES, Question, Ranked, candidates, order
 from memories.retrieval.scope import NO_FILTERS, Filters, compiled_scope, compiled_visibility
 
-URNS_PER_QUERY = 200  # named and related entities together
-# The condition and the order match the partial index memory_not_active, which is mostly empty.
+URNS_PER_QUERY = 200  # maximum number of named and related entities together
+# The condition and the order match the partial index memory_not_active, which has few rows.
 ANY_HIDDEN = """
     SELECT id FROM memory_records WHERE {scope} AND NOT status = 'active' ORDER BY status, created_at DESC LIMIT 1"""
 STATUSES = "SELECT status FROM memory_records WHERE id = ANY(%s)"
@@ -42,7 +42,7 @@ NO_LINEAGE_NOTE = "the lineage can't be read, so only the named entities themsel
 
 @dataclass(frozen=True)
 class Hit:
-    """One recalled memory. `content` and `status` are those of the time `as_of`, or current ones."""
+    """One recalled memory. With `as_of`, `content` and `status` are those of that time, otherwise the current ones."""
 
     record: MemoryRecord
     score: float
@@ -51,7 +51,7 @@ class Hit:
     bonus: float
     content: str
     status: str
-    passage: tuple[int, int] | None = None  # start and stop of the best passage of a long text
+    passage: tuple[int, int] | None = None  # start and stop of the best passage in `content`, for a long text
 
     @property
     def quotation(self) -> str:
@@ -62,19 +62,19 @@ class Hit:
 class Recall:
     hits: list[Hit]
     strategy: str
-    ranking: str  # hybrid, context with tokens, context, lexical, entity or graph
+    ranking: str  # hybrid, context with tokens, context, lexical, entity or graph; with ", reranked" after reranking
     degraded: bool = False
     note: str = ""
-    left_out: dict[str, int] = field(default_factory=dict)  # status → number of matches left out because of it
+    left_out: dict[str, int] = field(default_factory=dict)  # status → number of matches left out because of this status
     hints: dict[UUID, str] = field(default_factory=dict)  # record id → why the memory should be verified
 
 
 def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_FILTERS) -> Recall:
-    """Return the memories that answer best.
+    """Return the memories that answer the query best.
 
     Raises Invalid if the strategy lacks its input: semantic and lexical need `query`, entity and graph need
-    `entity_urns`, auto needs either. While the embedder is unavailable, results are found by words only and `note` says
-    so.
+    `entity_urns`, and auto needs at least one of them. While the embedder is unavailable, texts are searched by words
+    only, and `note` mentions it.
     """
     _check_inputs(operation)
     as_of, limit = operation.as_of, operation.limit
@@ -83,7 +83,7 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
     scope = compiled_scope(caller, filters, exclude_marked_wrong=True)
     min_score = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
-    # With as_of more candidates are needed, because those hidden at that time are dropped afterwards.
+    # With as_of more candidates are needed, because memories that were hidden at that time are dropped afterwards.
     found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
     found = [candidate for candidate in found if candidate.score > min_score]
     if as_of:
@@ -153,7 +153,10 @@ def _in_content(hit: Hit, passage: tuple[int, int] | None) -> tuple[int, int] | 
 
 
 def _left_out(caller: Caller, filters: Filters, question: Question, lowest: float) -> dict[str, int]:
-    """Count, by status, the stale and superseded memories that match better than the lowest score of the hits."""
+    """Count, by status, the stale and superseded memories left out although they score higher than `lowest`.
+
+    The result is empty unless the filters choose the status active, or active and stale.
+    """
     hidden = tuple(status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses)
     if filters.statuses not in ((Status.ACTIVE,), (Status.ACTIVE, Status.STALE)):
         return {}
@@ -188,7 +191,7 @@ def _apply_operation(filters: Filters, operation: RecallMemories) -> Filters:
     if operation.include_stale:
         statuses = (*statuses, Status.STALE)
     if operation.as_of:
-        statuses = tuple(Status.values)  # the status at that time is checked afterwards
+        statuses = tuple(Status.values)  # the status at the time `as_of` is checked afterwards
     return replace(
         filters,
         dimension=validate(DimensionName, dimension, "dimension") if dimension else "",
@@ -201,7 +204,7 @@ def _apply_operation(filters: Filters, operation: RecallMemories) -> Filters:
 
 def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tuple[Question, Recall, Tokens | None]:
     """Return the prepared question, a result without hits, and the word pieces of the query."""
-    # Embedding comes first, while no database connection is held.
+    # The query is embedded first, while no database connection is held.
     vector, tokens, problem = _embed(query) if query and strategy != "lexical" else (None, None, "")
     distances, result = _distances(caller, strategy, urns)
     question = Question(vector=vector, distances=distances)
@@ -217,7 +220,7 @@ def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tupl
 
 
 def _embed(query: str) -> tuple[Sequence[float] | None, Tokens | None, str]:
-    """Return the vector and word pieces of the query, or why it can't be embedded."""
+    """Return the vector and word pieces of the query, and why it can't be embedded ("" if it can)."""
     try:
         vectors, tokens, _ = embedding.embed_tokens([query])
     except embedding.EmbedderUnavailable as error:
@@ -228,7 +231,7 @@ def _embed(query: str) -> tuple[Sequence[float] | None, Tokens | None, str]:
 def _distances(caller: Caller, strategy: str, urns: list[str]) -> tuple[dict[str, int], Recall]:
     """Return the distances of the named entities and, for the strategies auto and graph, of related entities.
 
-    The second value is a result without hits that notes what is degraded.
+    The second value is a result without hits. It is degraded, with a note, if an extension reported a problem.
     """
     result = Recall(hits=[], strategy=strategy, ranking=strategy)
     distances = dict.fromkeys(urns, 0)
@@ -241,7 +244,7 @@ def _distances(caller: Caller, strategy: str, urns: list[str]) -> tuple[dict[str
 
 
 def _related_entities(caller: Caller, urns: list[str]) -> tuple[dict[str, int], list[str]]:
-    """Return the related entities of all extensions, each at its least distance, and notes on what is degraded."""
+    """Return the related entities from all extensions, each at its least distance, and notes on degraded results."""
     distances: dict[str, int] = {}
     notes = []
     for extension in extensions.registered():
@@ -256,7 +259,10 @@ def _related_entities(caller: Caller, urns: list[str]) -> tuple[dict[str, int], 
 
 
 def _hits_as_of(caller: Caller, hits: list[Hit], moment: datetime, allowed: set[Status]) -> list[Hit]:
-    """Return the hits in their state at `moment`, without those hidden from the caller or in another status then."""
+    """Return the hits in their state at `moment`.
+
+    Hits that the caller could not read at that time, or whose status then is not in `allowed`, are dropped.
+    """
     states = states_at(caller, [hit.record for hit in hits], moment)
     past_hits = []
     for hit in hits:

@@ -1,7 +1,7 @@
 """Reranking of the best hits with a cross-encoder, which reads the question and each text together.
 
-Off by default. The provider is sentence-transformers or an endpoint with the API of Cohere, Jina and vLLM
-(`POST {url}/rerank`). If the provider fails, the order stays unchanged and the response notes it.
+Reranking is off by default. The provider is sentence-transformers or an endpoint with the API of Cohere, Jina and vLLM
+(`POST {url}/rerank`). If the provider fails, the hits keep their order, and the response has a note about it.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from memories.database import connections
 from memories.embedding.circuit_breaker import Breaker
 from memories.outbox import bounded_http
 
-LOOKED_AT = 20  # best hits that are reranked
-ANSWER_BYTES = 1_000_000
+LOOKED_AT = 20  # maximum number of hits that are reranked, the best ones
+ANSWER_BYTES = 1_000_000  # maximum number of bytes of a response
 
 _breaker = Breaker()
 _threads = ThreadPoolExecutor(4, thread_name_prefix="rerank")
 
 
 class RerankerUnavailable(Exception):
-    """The hits can't be reranked now. The message gives the reason to a person."""
+    """The hits can't be reranked now. The message gives the reason for users and operators."""
 
 
 def relevances(query: str, texts: Sequence[str]) -> list[float]:
-    """Return a score of each text for the query, the higher the better.
+    """Return a score for each text. A higher score means that the text answers the query better.
 
-    Raises RerankerUnavailable after RERANK_TIMEOUT_S, or immediately while the circuit breaker is open after repeated
-    failures.
+    Raise RerankerUnavailable if the provider fails or takes longer than RERANK_TIMEOUT_S. After repeated failures the
+    circuit breaker is open, and RerankerUnavailable is raised immediately.
     """
     if not _breaker.allows():
         raise RerankerUnavailable(_breaker.reason)
@@ -44,7 +44,7 @@ def relevances(query: str, texts: Sequence[str]) -> list[float]:
     try:
         scores = _threads.submit(score, query, list(texts)).result(timeout=settings.RERANK_TIMEOUT_S)
     except NotYet:
-        problem = f"took longer than {settings.RERANK_TIMEOUT_S:g} s"
+        problem = f"the reranker took longer than {settings.RERANK_TIMEOUT_S:g} s"
         _breaker.fail(problem)
         raise RerankerUnavailable(problem) from None
     except Exception as error:
@@ -77,5 +77,5 @@ def _over_http(query: str, texts: list[str]) -> list[float]:
         results = json.loads(bounded_http.read(response, ANSWER_BYTES, deadline))["results"]
     scores = {int(result["index"]): float(result["relevance_score"]) for result in results}
     if set(scores) != set(range(len(texts))):
-        raise ValueError(f"{len(scores)} scores for {len(texts)} texts")
+        raise ValueError(f"the reranker returned {len(scores)} scores for {len(texts)} texts")
     return [scores[n] for n in range(len(texts))]

@@ -15,7 +15,7 @@ from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict
 from memories.models.record import MemoryRecordQuerySet
 
-SCOPES_KEPT = 1_000  # compiled scopes in the cache, a few kilobytes each
+SCOPES_KEPT = 1_000  # maximum number of compiled scopes in each cache; a scope takes a few kilobytes
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,17 @@ class Filters:
     statuses: Sequence[str] = (Status.ACTIVE,)
     owner: str = ""
     conversation_id: str = ""
-    tiers: Sequence[str] = ()  # if empty: all tiers of `conversation_id`, or everything except short-term turns
-    pairs_once: bool = False  # leave out long-term memories whose turn is in the scope too
-    created_before: datetime | None = None
+    tiers: Sequence[str] = ()  # if empty: all tiers with a `conversation_id`, all except short-term turns without one
+    # Leave out long-term memories derived from a turn that has one of `statuses` and has not expired.
+    pairs_once: bool = False
+    created_before: datetime | None = None  # memories created at this time are included
 
 
 NO_FILTERS = Filters()
 
 
 def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
-    """Return the memories that the caller may see, have not expired, and meet the filters."""
+    """Return the memories that the caller may see, that have not expired, and that meet the filters."""
     rows = MemoryRecord.objects.visible_to(caller).filter(status__in=list(filters.statuses))
     turns = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
     turns = turns.filter(status__in=list(filters.statuses))
@@ -73,7 +74,7 @@ def compiled_scope(caller: Caller, filters: Filters, *, exclude_marked_wrong: bo
     """Compile `in_scope` to SQL, optionally without the memories that the caller has marked as wrong."""
     rows = in_scope(caller, filters)
     if exclude_marked_wrong:
-        # A subquery with IN is read once. With EXISTS, PostgreSQL may run it for each row of the scope.
+        # PostgreSQL runs a subquery with IN once. With EXISTS, it may run the subquery for each row of the scope.
         marked = Feedback.objects.filter(by=caller.email, verdict=Verdict.WRONG)
         rows = rows.exclude(pk__in=marked.values("record"))
     return condition(rows)

@@ -3,12 +3,14 @@
 PostgreSQL's ts_rank does not use document frequencies, and counting them for a query takes 30 ms at 100,000 records. So
 they are kept in the table memory_lexemes, which is derived and refreshed by a task. It has two counts per lexeme:
 
-documents  among all memories. It decides only which terms find rows.
-shared     the frequency from which idf is computed if all terms of a query are common. Otherwise idf is computed from
-           the rows that the reader may see (ranking.py).
+documents  the number of all memories that contain the lexeme, except archived ones. It decides which terms find rows
+           and which words are taken for typos. It is never part of a score.
+shared     a rough number of memories with the lexeme that are not private. The idf is computed from it if all terms of
+           a query are frequent and the scope is large. Otherwise the idf is computed from the rows that the reader may
+           see (ranking.py).
 
 Scores must not reveal whether a word occurs in another user's private memory or in another persona. So `shared` ignores
-private texts and lexemes used by fewer than MIN_OWNERS people, and it is rounded to powers of two.
+private texts, is 0 for lexemes used by fewer than MIN_OWNERS people, and is rounded to powers of two.
 """
 
 from __future__ import annotations
@@ -25,20 +27,20 @@ from memories.database import prepared_statements
 from memories.models.fields import search_vector_sql, text_search_config
 from memories.retrieval.language import configuration_of, language_of
 
-MIN_TYPO = 5  # letters; typos are corrected only in words at least this long
-MAX_TYPOS = 4  # words of a query in which typos are corrected
-MAX_ALTERNATIVES = 5  # per term
+MIN_TYPO = 5  # minimum number of letters of a word in which typos are corrected
+MAX_TYPOS = 4  # maximum number of words of a query in which typos are corrected
+MAX_ALTERNATIVES = 5  # maximum number of corrections of a word
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzäöüßéèàçñ")
 IDENTIFIER = re.compile(r"[^\W_]+(?:[._][^\W_]+)+")
-MAX_IDENTIFIERS = 5  # of a query that are also searched as a whole
+MAX_IDENTIFIERS = 5  # maximum number of identifiers of a query that are also searched as a whole
 PHRASES = """
     SELECT name, phraseto_tsquery(config, words)::text, tsvector_to_array(to_tsvector(config, words))
     FROM unnest(%s::text[]) AS name, regexp_replace(name, '[._]+', ' ', 'g') AS words,
     (SELECT %s::regconfig AS config) AS installation"""
 KNOWN_LEXEMES = "SELECT lexeme, documents FROM memory_lexemes WHERE lexeme = ANY(%s)"
-MAX_TERMS = 32  # a longer query is cut to its rarest terms
-CANDIDATE_ROWS = 1_000  # about how many rows the lexical arm may touch in a large scope
-MIN_OWNERS = 3  # people who must use a lexeme before its frequency is shared
+MAX_TERMS = 32  # maximum number of terms of a query; a longer query is cut to its rarest terms
+CANDIDATE_ROWS = 1_000  # approximate maximum number of rows that the words of a query find in a large scope
+MIN_OWNERS = 3  # minimum number of people who use a lexeme before its frequency is shared
 TOTAL = ""  # key of the row of memory_lexemes that holds the number of documents; no lexeme is empty
 
 QUERY_TERMS = """
@@ -48,7 +50,8 @@ QUERY_TERMS = """
     LEFT JOIN memory_lexemes AS known ON known.lexeme = term.lexeme
     LEFT JOIN memory_lexemes AS total ON total.lexeme = ''
 """
-# Lexemes at the same position of the query, by the installation's configuration and without stemming.
+# Selects the other lexemes at the same position of the query: those by the installation's configuration and the
+# unstemmed words.
 SAME_PLACE = """ARRAY(
     SELECT DISTINCT other.lexeme FROM (
         SELECT (unnest({installation})).* UNION ALL SELECT (unnest({simple})).*
@@ -73,10 +76,10 @@ REFRESH = """
 @dataclass(frozen=True)
 class Term:
     lexeme: str
-    documents: int  # that contain the lexeme or one of its alternatives
+    documents: int  # number of memories with the lexeme, plus the number of memories with each alternative
     idf: float
     alternatives: tuple[str, ...] = ()  # lexemes of another stemming, or one edit away from an unknown lexeme
-    phrase: str = ""  # tsquery that matches an identifier as a whole
+    phrase: str = ""  # tsquery that matches an identifier as a whole; empty for a term that is a single word
 
     @property
     def tsquery(self) -> str:
@@ -98,7 +101,10 @@ def idf(documents: int, total: int) -> float:
 
 
 def query_terms(query: str) -> list[Term]:
-    """Return the query's distinct terms, rarest first. A lexeme missing from the table counts as the rarest."""
+    """Return the query's distinct terms, rarest first, at most MAX_TERMS.
+
+    A lexeme that is missing from memory_lexemes has frequency 0.
+    """
     rows = prepared_statements.rows(_query_terms_sql(language_of(query)), [query])
     terms = [
         Term(lexeme, documents, idf(shared, total or shared), tuple(sorted(alternatives)))
@@ -113,8 +119,8 @@ def query_terms(query: str) -> list[Term]:
 def _query_terms_sql(language: str) -> str:
     """Return SQL for the lexemes of a query by the rules of its language.
 
-    The lexemes by the installation's rules are alternatives, because a memory may be in either language. Stop words of
-    the query's language have no lexeme.
+    If the installation has other rules, its lexemes and the unstemmed words are alternatives, because a memory may be
+    in either language. Stop words of the query's language have no lexeme.
     """
     name = configuration_of(language)
     alternatives, documents = "ARRAY[]::text[]", "0"
@@ -126,10 +132,10 @@ def _query_terms_sql(language: str) -> str:
 
 
 def _with_corrected_typos(terms: Sequence[Term]) -> list[Term]:
-    """Add known lexemes one edit away to each unknown term, which may be a misspelled rare name.
+    """Add known lexemes one edit away to unknown terms, because an unknown term may be misspelled.
 
-    The lexemes of all memories are compared. Rows are searched only in the reader's scope, so a reader does not learn
-    of a word that only hidden memories contain.
+    At most MAX_TYPOS terms are corrected. The lexemes of all memories are compared. Rows are searched only in the
+    reader's scope, so a reader does not learn of a word that only hidden memories contain.
     """
     unknown = [term for term in terms if not term.documents and not term.alternatives and len(term.lexeme) >= MIN_TYPO]
     if not unknown:
@@ -147,7 +153,10 @@ def _with_alternatives(term: Term, alternatives: tuple[str, ...], documents: Map
 
 
 def one_edit_away(word: str) -> set[str]:
-    """Return all words one deletion, insertion, substitution or transposition away (Damerau 1964)."""
+    """Return the words one deletion, insertion, substitution or transposition away (Damerau 1964).
+
+    Only LETTERS and the letters of the word are inserted and substituted.
+    """
     parts = [(word[:n], word[n:]) for n in range(len(word) + 1)]
     letters = set(word) | LETTERS
     edits = {a + b[1:] for a, b in parts if b} | {a + b[1] + b[0] + b[2:] for a, b in parts if len(b) > 1}
@@ -191,8 +200,8 @@ def any_of(terms: Sequence[Term]) -> str:
 class Selection:
     """The condition that finds candidates in a large scope.
 
-    `tsquery` finds every row with any of the first `terms` terms of a question. If `terms` is 0, all terms are common,
-    and it finds the rows that contain several of them.
+    `tsquery` finds every row with any of the first `terms` terms of a question. If `terms` is 0, even the rarest term
+    is too frequent for that, and `tsquery` finds the rows that contain several terms together.
     """
 
     tsquery: str
@@ -200,10 +209,11 @@ class Selection:
 
 
 def selective(terms: Sequence[Term]) -> Selection:
-    """Choose a selection that finds about CANDIDATE_ROWS rows at most. `terms` are sorted by frequency, rarest first.
+    """Return a condition that finds about CANDIDATE_ROWS rows at most. `terms` are sorted by frequency, rarest first.
 
-    The selection is any of the rarest terms, as many as fit. If even the rarest term is too common, it is the rarest
-    terms together, so many that the product of their frequencies fits, as if they were independent.
+    The condition is an OR of as many of the rarest terms as the limit allows. If even the rarest term occurs in more
+    rows, the condition is an AND of the rarest terms. Terms are added until the expected number of rows is within the
+    limit, assuming that terms occur independently of each other.
     """
     total = max(2 * terms[-1].documents, 1)  # estimate of all documents: a term is rarely in more than half of them
     first = terms[0]
@@ -221,7 +231,10 @@ def selective(terms: Sequence[Term]) -> Selection:
 
 
 def refresh() -> int:
-    """Recount all lexemes; return how many there are. Concurrent queries use the old counts until this commits."""
+    """Recount all lexemes; return the new number of rows of memory_lexemes, which includes the row of the total.
+
+    Concurrent queries use the old counts until this transaction commits.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('memory_lexemes'))")
         cursor.execute("DELETE FROM memory_lexemes")

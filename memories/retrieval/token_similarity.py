@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from memories.embedding import Tokens, Vectors
 from memories.lazy_numpy import np
 
-STOP_WORD_IDF = 0.6  # for pieces of words without an idf, in the weights of a question's pieces
-STATIC_SHARE = 0.5  # share of the language's word frequencies in these weights; the rest is the idf
-# Words without a subject of their own: they occur in most texts and are similar to everything.
+STOP_WORD_IDF = 0.6  # assumed idf of a word without one, such as a stop word
+STATIC_SHARE = 0.5  # the part of a piece's weight that comes from its rarity in the language, not from the idf
+# English stop words. No bits are stored for them, because they occur in most texts and are similar to all other words.
 COMMON = """
     a about above after again all also am an and any are as at be because been before being below between both
     but by can could did do does doing down during each few for from further had has have having he her here
@@ -36,7 +36,8 @@ def bits_of(tokens: Tokens) -> bytes:
 def weights_of(tokens: Tokens, idf_of: Mapping[str, float]) -> Vectors:
     """Return the weight of each piece of a question; the weights sum to 1.
 
-    Half of a weight is the rarity of the piece in the language, half is the idf of its word.
+    STATIC_SHARE of the weights comes from the rarity of the pieces in the language, and the remainder from the idf of
+    their words.
     """
     if not tokens.words:
         return np.zeros(0, dtype=np.float32)
@@ -49,7 +50,7 @@ def weights_of(tokens: Tokens, idf_of: Mapping[str, float]) -> Vectors:
 def similarities(tokens: Tokens, bits: Sequence[bytes | None]) -> Vectors:
     """Return a matrix (pieces of the question, memories) of the best similarity with any piece of the memory.
 
-    Values are at least 0. A memory without bits has only zeros.
+    Negative similarities are replaced by 0. A memory without bits has only zeros.
     """
     dimensions = tokens.states.shape[1]
     size = (dimensions + 7) // 8

@@ -1,8 +1,9 @@
 """The vector index for large scopes: IVFFlat over half-precision vectors.
 
-The index is derived data and not part of the migrations, because its quality depends on the rows on which its lists
-were trained. A worker builds it when there are enough rows and rebuilds it when their number has about tripled. Without
-the index the same statements scan the table and find the same rows or more.
+The index is derived data. No migration creates it, because its quality depends on the rows on which its lists are
+trained. A worker builds it when there are enough rows, and rebuilds it when their number has about tripled and a new
+index would have at least twice as many lists. Without the index, PostgreSQL scans the table for the same statements and
+finds the same rows or more.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from memories.database.locks import exclusive
 from memories.database.owner import as_owner
 
 NAME, NEXT = "passage_vectors", "passage_vectors_next"
-TRAINED_FROM = 5_000  # passages; fewer are scanned as quickly
-# A search compares the vectors of RECALL_PROBES lists, 80: most of 10,000 vectors, a fifth of 100,000, 1 in 25 of a
-# million. With fewer lists it takes longer, with more it misses more (bench/recall_speed.py).
-MAX_LISTS = 2_000  # the memory for training grows with their square: 0.9 GB for 2,000
-LISTS_AT_RETRAINING = 2  # rebuild when this many times the lists are due, which means 2.8 times the rows
-SAMPLES_PER_LIST = 50  # as in pgvector's k-means
-IN_A_WORKER = 3_000_000  # passages; indexing more takes longer than a worker's task may
+TRAINED_FROM = 5_000  # minimum number of passages for an index; fewer are scanned as quickly
+# A search compares the vectors of RECALL_PROBES lists, by default 80. These are most of 10,000 vectors, a fifth of
+# 100,000 vectors, or 1 in 25 of a million. If the index had fewer lists, a search would take longer. If it had more
+# lists, a search would miss more rows (bench/recall_speed.py).
+MAX_LISTS = 2_000  # maximum number of lists; memory for training grows with their square, to about 1 GB for 2,000
+LISTS_AT_RETRAINING = 2  # factor by which the number of lists must grow before a rebuild: with 2.8 times the rows
+SAMPLES_PER_LIST = 50  # number of vectors per list that training samples, as in pgvector's k-means
+IN_A_WORKER = 3_000_000  # maximum number of passages that a worker indexes; more would take too long for its task
 
 STATE = """
     SELECT (SELECT count(*) FROM memory_passages WHERE NOT short_term), coalesce((
@@ -39,7 +41,7 @@ def distance(first: str, second: str) -> str:
 
 
 def train(*, in_worker: bool = False) -> str:
-    """Build the index if it is missing or was trained on about a third of the current rows; return its state as text.
+    """Build the index if there are enough rows and it is missing or has too few lists; return its state as text.
 
     Writes and searches continue during the build.
     """
@@ -87,7 +89,7 @@ def _build(lists: int) -> None:
 
 
 def _megabytes(lists: int) -> int:
-    # k-means keeps its samples, and a bound of the distance from each sample to each center.
+    # k-means keeps in memory its samples, and a bound of the distance from each sample to each center.
     samples = max(SAMPLES_PER_LIST * lists, 10_000)
     vectors = (samples + 2 * lists) * (4 * settings.EMBEDDING_DIMENSIONS + 16)
     bounds = 4 * (samples * lists + lists * lists)

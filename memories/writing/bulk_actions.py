@@ -1,8 +1,8 @@
-"""Bulk actions: one action on many rows, run in slices and undone as a whole.
+"""Bulk actions: one action on many rows, run in slices. Most of them can be undone as a whole.
 
-Each row is changed by the same service call as a single row. A row that the service refuses keeps the error message as
-its outcome, and the other rows are changed. Slices let a page show the progress; a worker continues when the page is
-closed.
+A bulk action calls the service for a single row once per row. If the service refuses a row, the outcome of the row is
+the error message, and the other rows are changed nevertheless. A page can show the progress after each slice. A worker
+finishes the batch even if the page is closed.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from memories.models import Batch
 from memories.operations import Forget, Reassign, Restore, Share, Supersede, Verify
 from memories.writing.undo import undo as undo_change
 
-MAX_UNITS = 5_000
-AT_ONCE = 20  # rows in one transaction
+MAX_UNITS = 5_000  # maximum number of rows in a batch
+AT_ONCE = 20  # number of rows changed in one transaction
 DEADLOCK = "40P01"  # PostgreSQL's SQLSTATE deadlock_detected
-PAUSE_S = 0.2  # before looking again at a batch that another process works on
-SLICE_S = 0.8  # seconds that one request works before it shows the progress
+PAUSE_S = 0.2  # seconds to wait while another process works on the batch
+SLICE_S = 0.8  # seconds after which a slice ends, so that the page can show the progress
 
 
 @dataclass(frozen=True)
 class ActionInput:
-    note: str = ""  # the reason
+    note: str = ""  # reason for the action
     choice: str = ""  # for example a visibility, a persona or a corrected text, if the action needs one
 
 
 @dataclass(frozen=True)
 class BulkAction:
-    label: str  # label of the outcome
+    label: str  # name of what was done, for example Forgotten
     do: Callable[[Caller, UUID, ActionInput], object]  # changes one row
     inverse: str = ""  # name of the action that undoes this one
     kind: str = "memory"  # kind of the rows: memory, insight, …
@@ -109,7 +109,7 @@ def start(
     choice: str = "",
     back_to: str = "",
 ) -> Batch:
-    """Save a batch, run its first slice, and let a worker run the rest."""
+    """Save a batch, run its first slice, and let a worker run the remaining slices."""
     check_choice("act", act, BULK_ACTIONS)
     note = validate(Reason, note, "note")
     ids = sorted(
@@ -156,7 +156,10 @@ def owned_by(caller: Caller) -> QuerySet[Batch]:
 
 
 def finish(batch_id: UUID | str) -> None:
-    """Run the rest of a batch in a worker, as the user who started it and with their current permissions."""
+    """Run the remaining slices of a batch as the user who started it, with the user's current permissions.
+
+    Called in a worker. Does nothing if the batch is finished or the account was deleted.
+    """
     batch = Batch.objects.filter(pk=validate(Id, batch_id, "batch_id"), finished_at=None).first()
     person = batch and get_user_model().objects.filter(email=batch.created_by).first()
     if batch is None or person is None:
@@ -167,9 +170,10 @@ def finish(batch_id: UUID | str) -> None:
 
 
 def resume(*, caller: Caller, batch_id: UUID | str) -> Batch:
-    """Run the next slice.
+    """Run the next slice: process rows for about SLICE_S seconds, and return the batch.
 
-    Except for slow actions, rows and their outcomes are saved in one transaction, so a crash loses or repeats nothing.
+    Except for slow actions, rows and their outcomes are saved in one transaction, so a crash neither loses nor repeats
+    a row.
     """
     batch = get_batch(caller=caller, batch_id=batch_id)
     deadline = time.monotonic() + SLICE_S
@@ -177,7 +181,7 @@ def resume(*, caller: Caller, batch_id: UUID | str) -> Batch:
         try:
             batch = _run_slow_row(caller, batch) if BULK_ACTIONS[batch.act].is_slow else _run_slice(caller, batch)
         except OperationalError as error:
-            # PostgreSQL resolves a deadlock by cancelling one transaction. The slice was rolled back and is repeated.
+            # PostgreSQL has resolved a deadlock by rolling back this transaction. Its rows are processed again.
             if getattr(error.__cause__, "sqlstate", "") != DEADLOCK:
                 raise
     return batch
@@ -197,8 +201,8 @@ def _run_slice(caller: Caller, batch: Batch) -> Batch:
 def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
     """Run a slow action on the next row, outside of a transaction.
 
-    If the process ends before the outcome is saved, the row is repeated. That is harmless: an applied insight may be
-    applied again, and other actions refuse the repetition.
+    If the process ends before the outcome is saved, the action is repeated on the row. If the action had completed, the
+    repetition changes nothing or is refused, except that a correction that needs approval is proposed a second time.
     """
     try:
         with exclusive("batch", batch.pk, Conflict("is being processed elsewhere", field="batch_id")):

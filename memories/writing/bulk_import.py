@@ -21,16 +21,17 @@ from memories.retrieval.passages import Stamped
 from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import save_many
 
-BATCH = 200  # memories per transaction
-AHEAD = 2  # batches that are encoded in advance
+BATCH = 200  # number of memories saved in one transaction
+AHEAD = 2  # number of batches that are encoded in advance
 
 
 def remember_many(*, caller: Caller, facts: Sequence[Mapping[str, Any]]) -> list[tuple[MemoryRecord, bool]]:
-    """Store facts, each with the fields of `remember`; return the record of each, and whether it already existed.
+    """Store facts, each with the fields of the operation Remember.
 
-    All facts are checked before the first is stored; Invalid names the field as `facts[n].field`. Near-duplicates are
-    not searched. If the embedder is unavailable, jobs are queued. Batches stored before a crash stay, and a repeated
-    import skips them as duplicates.
+    Return for each fact its record, and whether the same text was already stored. All facts are checked before the
+    first is stored. An Invalid error names the field as `facts[n].field`. Near-duplicates are not searched for. If the
+    embedder is unavailable, jobs are queued. Batches stored before a crash remain, and a repeated import recognizes
+    their facts as duplicates.
     """
     require_user(caller)
     operations = [_read(number, fact) for number, fact in enumerate(facts)]

@@ -1,7 +1,6 @@
 """Correction chains: the links between a memory and its corrections.
 
-A memory has at most one correction that is not archived, so a chain is a line. The older record of a link is always
-locked before the newer one, which prevents deadlocks.
+A memory has at most one correction that is not archived, so a chain has no branches.
 """
 
 from __future__ import annotations
@@ -18,7 +17,10 @@ from memories.writing.revision import locked, revised
 
 
 def locked_with_predecessor(caller: Caller, record_id: UUID | str) -> tuple[MemoryRecord, MemoryRecord | None]:
-    """Lock a record and the memory that it corrects, if any, and return both."""
+    """Lock a record and the memory that it corrects, if any, and return both.
+
+    The older memory is locked first, which prevents deadlocks between concurrent calls.
+    """
     pk = validate(Id, record_id, "id")
     predecessor_id = MemoryRecord.objects.filter(successors=pk).values("pk")
     predecessor = MemoryRecord.objects.select_for_update().filter(pk__in=predecessor_id).first()
@@ -26,7 +28,10 @@ def locked_with_predecessor(caller: Caller, record_id: UUID | str) -> tuple[Memo
 
 
 def active_correction(record: MemoryRecord) -> MemoryRecord | None:
-    """Return the current correction of a record, skipping archived corrections, or None."""
+    """Return the nearest correction of a record that is not archived, or None.
+
+    The corrections of an archived correction are searched as well.
+    """
     ids, visited_ids = [record.pk], {record.pk}
     while ids:
         successors = list(MemoryRecord.objects.filter(supersedes__in=ids).defer("search"))
@@ -50,7 +55,8 @@ def mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
 def relink_neighbors(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
     """Link the predecessor of a record that is about to be erased to the record's correction.
 
-    Without a correction, the predecessor is archived, not reactivated, because it was found to be wrong.
+    If the record has no correction, the predecessor is archived. It is not reactivated, because it was found to be
+    wrong.
     """
     successor = (
         MemoryRecord.objects.select_for_update().filter(supersedes=record).exclude(status=Status.ARCHIVED).first()
@@ -60,7 +66,7 @@ def relink_neighbors(caller: Caller, record: MemoryRecord, old: MemoryRecord | N
     if old is None or old.superseded_by != record.pk:
         return
     with revised(caller, old, "erase", "its correction was erased"):
-        if successor:  # it moves toward the start of the chain, so no cycle can result
+        if successor:  # no cycle can result, because the successor moves toward the start of the chain
             MemoryRecord.objects.filter(pk=successor.pk).update(supersedes=old)
             old.superseded_by = successor.pk
         else:
@@ -70,9 +76,9 @@ def relink_neighbors(caller: Caller, record: MemoryRecord, old: MemoryRecord | N
 def supersede_with(*, caller: Caller, record: MemoryRecord, predecessor_id: UUID) -> bool:
     """Make the locked `record` the correction of another memory.
 
-    Return False if that memory is neither active nor stale any more, or if `record` already corrects a memory.
+    Return False if the other memory is no longer active or stale, or if `record` already corrects a memory.
     """
-    # No cycle can result, because an active or stale predecessor has no correction yet.
+    # An active or stale memory has no correction in force, so the chain gets no branch.
     old = MemoryRecord.objects.select_for_update().filter(pk=predecessor_id).first()
     if old is None or old.status not in (Status.ACTIVE, Status.STALE) or record.supersedes_id:
         return False
@@ -84,7 +90,7 @@ def supersede_with(*, caller: Caller, record: MemoryRecord, predecessor_id: UUID
 
 
 def reactivate_predecessor(*, caller: Caller, record: MemoryRecord) -> None:
-    """Undo `supersede_with`: activate the predecessor of the locked record and unlink it."""
+    """Undo `supersede_with`: activate the predecessor of the locked record and remove the link between the two."""
     old = record.supersedes_id and MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
     if not old or old.superseded_by != record.pk:
         return

@@ -1,4 +1,7 @@
-"""Exact duplicates: the same text of the same owner and persona is stored once."""
+"""Exact duplicates: an owner's active and stale facts in a persona with the same text.
+
+Texts that differ only in case and white space count as the same.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ LOCKS = """
     SELECT pg_advisory_xact_lock(h) FROM (
         SELECT DISTINCT hashtextextended(t, 0) AS h FROM unnest(%(turnstiles)s::text[]) AS t ORDER BY h
     ) locks"""
-# The active and stale facts of an owner in a persona with one of the texts, the oldest of each text last.
+# An owner's active and stale facts in a persona with one of the texts. The oldest fact of each text comes last.
 DUPLICATES_SQL = f"""
     created_by = %(owner)s AND persona = %(persona)s AND tier = '' AND status IN ('active', 'stale')
     AND content_key = ANY(ARRAY(
@@ -26,7 +29,7 @@ def normalized_key(text: str) -> str:
 
 
 def lock_duplicates(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRecord]:
-    """Return the caller's active and stale facts with one of these texts, by normalized key.
+    """Return the caller's active and stale facts in the active persona with one of these texts, by normalized key.
 
     The texts stay locked until the end of the transaction, so that concurrent calls can't store the same text twice.
     """

@@ -1,4 +1,4 @@
-"""Permanent erasure of a memory, including its revisions, vectors and all copies of its texts."""
+"""Permanent erasure of a memory, its revisions and vectors, and copies and quotations of its texts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from memories.models import Batch, Feedback, IndexJob, MemoryRecord, MemoryRevis
 from memories.operations import Erase
 from memories.writing.correction_chains import locked_with_predecessor, relink_neighbors
 
-QUOTED_FROM = 10  # characters; a shorter text may occur elsewhere by chance, so it is not searched for in other rows
+# Minimum number of characters of a text whose quotations are erased. A shorter text may occur elsewhere by chance.
+QUOTED_FROM = 10
 
 
 def erase(operation: Erase, *, caller: Caller) -> Tombstone:
-    """Erase a memory and every copy and quotation of its texts. Only a tombstone remains.
+    """Erase a memory, its copies, and quotations of its texts. A tombstone remains.
 
-    The memory's predecessor and correction are linked to each other. Raises Invalid without `confirm`, and Conflict if
-    an extension refuses, for example because the memory is applied to the catalog.
+    The memory's predecessor and correction are linked to each other. Raises Invalid without `confirm`, Forbidden if the
+    caller is neither the owner nor an admin, and Conflict if an extension refuses, for example because the memory is
+    applied to the catalog.
     """
     if not operation.confirm:
         raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
@@ -42,9 +44,10 @@ def erase(operation: Erase, *, caller: Caller) -> Tombstone:
 
 
 def texts_of(record: MemoryRecord) -> list[str]:
-    """Return all current and earlier texts of a record, longest first.
+    """Return the current and earlier texts and summaries of a record, longest first.
 
-    Quotations are replaced in this order, so that no rest of a longer text remains when a shorter one is part of it.
+    Texts shorter than QUOTED_FROM characters are left out. Extensions replace quotations in this order, so that a text
+    that contains another text is replaced as a whole.
     """
     revisions = MemoryRevision.objects.filter(record=record).values_list("content", "details")
     earlier = [text for content, details in revisions for text in (content, str(details.get("summary") or ""))]
@@ -53,9 +56,9 @@ def texts_of(record: MemoryRecord) -> list[str]:
 
 
 def _erase_quotations(record: MemoryRecord, old: MemoryRecord | None, texts: list[str]) -> None:
-    """Clear notes and reasons of changes to this record, and all others that quote one of its texts."""
+    """Clear notes of batches with this record, and notes and reasons of other rows that quote one of its texts."""
     Batch.objects.filter(unit_ids__contains=[record.pk]).update(note="")
-    if old is not None:  # the reason of the correction may repeat the correction's text
+    if old is not None:  # the reason for superseding it may repeat the text of the erased correction
         MemoryRevision.objects.filter(record=old, change="supersede").update(reason="")
     for text in texts:
         Batch.objects.filter(note__contains=text).update(note="")

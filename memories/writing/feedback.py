@@ -1,7 +1,8 @@
 """Readers' feedback on recalled memories.
 
-A memory marked as wrong is no longer recalled for that reader. It becomes stale for everyone, and enters the stale
-review, if the reader owns it or curates its persona, or if a second reader marks it as wrong.
+A memory that a reader has marked as wrong is no longer recalled for that reader. It becomes stale for everyone, and
+enters the stale review, if the reader is its owner, a curator of its persona or an admin, or if a second reader marks
+it as wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from memories.writing.revision import revised
 
 
 def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
-    """Mark a memory as `useful` or `wrong`. Every reader of the memory may do so; a new mark replaces the old one."""
+    """Mark a memory as `useful` or `wrong`. Every reader may do this. A new mark replaces the reader's earlier mark."""
     verdict, note = operation.verdict, operation.note
     with transaction.atomic():
         record = _readable(caller, operation.record_id)
@@ -44,7 +45,7 @@ def withdraw(*, caller: Caller, record_id: UUID | str) -> None:
 
 
 def feedback_for(caller: Caller, record: MemoryRecord) -> tuple[list[Feedback], Feedback | None]:
-    """Return the newest feedback on a memory that the caller may see, and the caller's own mark."""
+    """Return the 50 newest marks of a memory, and the caller's own mark if it is among them."""
     marks = list(record.feedback.all()[:50])
     return marks, next((mark for mark in marks if mark.by == caller.email), None)
 

@@ -1,4 +1,4 @@
-"""Language detection for memories that were stored before languages were detected."""
+"""Language detection for stored memories without a language."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.db import transaction
 from memories.models import MemoryRecord
 from memories.retrieval.language import language_of
 
-BATCH = 500  # memories saved in one statement
+BATCH = 500  # number of memories saved in one transaction
 
 
 def backfill_languages() -> int:

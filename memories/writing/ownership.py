@@ -1,4 +1,4 @@
-"""Ownership transfer, after an identity change or when a person leaves."""
+"""Transfer of ownership after a person's identity has changed or when a person leaves."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from memories.models import MemoryRecord
 
 
 def move_ownership(*, caller: Caller, old: str, new: str) -> int:
-    """Move all memories of `old` to `new`; return how many were moved.
+    """Move all memories of `old` to `new`, and return the number of moved memories.
 
-    The original owner is kept in metadata.legacy_created_by, until the memory is moved back. Raises Forbidden if the
-    caller is not an admin, and Invalid if `old` and `new` are the same or `new` is not an address.
+    If `old` has memories that once belonged to `new`, only those are moved back. The original owner is kept in
+    metadata.legacy_created_by until the memory is moved back. Raises Forbidden if the caller is not an admin, and
+    Invalid if one of the two is empty, if both are the same, or if `new` is not an e-mail address.
     """
     if not caller.is_admin:
         raise Forbidden("only admins can transfer ownership")
     old, new = old.strip(), new.strip().lower()
     if not old or not new or old == new:
-        raise Invalid("must be two different identities", field="new", allowed="an e-mail address")
+        raise Invalid("old and new owner must be given and must differ", field="new", allowed="an e-mail address")
     if len(new) > 254 or "@" not in new:
         raise Invalid(f"{new[:60]!r} is not an e-mail address", field="new", allowed="an e-mail address")
     owned = MemoryRecord.objects.filter(created_by=old)
     returning = owned.filter(metadata__legacy_created_by=new)
     with transaction.atomic():
-        # To undo an earlier move, only the memories moved then are returned, not those that `old` wrote.
+        # An earlier move is undone: only its memories are moved back, not those that `old` wrote.
         rows = list((returning if returning.exists() else owned).select_for_update())
         for record in rows:
             original_owner = record.metadata.get("legacy_created_by", old)

@@ -18,15 +18,16 @@ from memories.models import Feedback, MemoryRecord, Passage, Source, Status, Ver
 from memories.operations import PruneNotes
 from memories.writing.revision import revised
 
-MAX_NOTES = 5_000  # of a user, examined in one call
-EXAMPLES = 5
+MAX_NOTES = 5_000  # maximum number of a user's notes that one call examines
+EXAMPLES = 5  # maximum number of pruned notes named in the response
 REASON = "pruned"
 
 
 def prune(operation: PruneNotes, *, caller: Caller) -> list[MemoryRecord]:
-    """Archive the caller's notes that are due and return them. With dry_run, return them only.
+    """Archive the caller's notes that match the operation, and return them. With `dry_run`, archive nothing.
 
-    Insights, members of correction chains, and notes that are shared, verified or marked as useful are kept.
+    These notes are kept: notes that wait for review or are applied to the catalog, members of correction chains, and
+    notes that are shared, verified or marked as useful.
     """
     with transaction.atomic():
         due = _due(caller, operation)
@@ -60,7 +61,7 @@ def _due(caller: Caller, operation: PruneNotes) -> list[MemoryRecord]:
 
 def _is_prunable(note: MemoryRecord) -> bool:
     try:
-        # Extensions refuse for notes that were proposed for review or applied to the catalog.
+        # Extensions raise a DomainError for notes that wait for review or are applied to the catalog.
         for extension in extensions.registered():
             extension.check_share(note)
             extension.check_erase(note)

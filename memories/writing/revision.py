@@ -1,4 +1,4 @@
-"""Steps shared by the verbs of memories/services.py: check permission, lock, save, keep the earlier state."""
+"""Steps shared by the functions that change memories: check permission, lock, save, keep the earlier state."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ DETAILS = (
     "related_columns", "metadata", "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at",
     "purge_after",
 )  # fmt: skip
-STATEMENT_FIELDS = {"content", "entity_urns", "related_columns"}  # the statement of a memory and its subjects
-CONFIRMING_CHANGES = {"restore", "verify"}  # a person has confirmed the memory
-READER_FIELDS = {"visibility", "persona", "created_by"}  # they decide who may read the memory
+STATEMENT_FIELDS = {"content", "entity_urns", "related_columns"}  # the text of a memory, and what it is about
+CONFIRMING_CHANGES = {"restore", "verify"}  # changes by which a person confirms the memory
+READER_FIELDS = {"visibility", "persona", "created_by"}  # fields that decide who may read the memory
 WIDTH: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.PERSONA: 1, Visibility.EVERYONE: 2}
 
 
 def can_review(caller: Caller, record: MemoryRecord) -> bool:
     """Return whether the caller may decide about a memory.
 
-    Its owner and admins always may. Curators of its persona may if it is stale and not private.
+    Its owner and admins always may. Curators of its persona may if the memory is stale and not private.
     """
     if caller.can_edit_for(record.created_by):
         return True
@@ -63,8 +63,9 @@ def revised(
 ) -> Iterator[None]:
     """Save the changes that the block makes to the locked record, and keep the earlier state as a revision.
 
-    If the block changes nothing, nothing is written. A changed text loses its passages and vectors. Extensions are
-    notified if the statement was changed or confirmed, if the record became stale, and if readers may have lost access.
+    If the block changes nothing, nothing is written. If the text changes, its passages and vectors are deleted.
+    Extensions are notified if one of STATEMENT_FIELDS was changed, if the memory was confirmed, if it became stale, and
+    if readers may have lost access.
     """
     reason = validate(Reason, reason, "reason")
     columns = [f for f in record._meta.concrete_fields if not f.generated]
@@ -107,7 +108,7 @@ def revised(
 def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryRecord:
     """Save a new record, with its passages if they are already encoded, and notify the extensions.
 
-    Every new record is saved by this function or by `save_many`, so that extensions see all of them.
+    Every new record is saved by this function or by `save_many`, so that extensions are notified of all new records.
     """
     for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
         setattr(record, name, value)

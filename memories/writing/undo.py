@@ -1,4 +1,4 @@
-"""Undo of the last change of a memory. It restores the exact earlier state from the revision."""
+"""Undo of the last change of a memory. The revision contains the values to restore."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ RESTORED_FIELDS = (
 def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
     """Undo the last change of a memory, if it was `change`.
 
-    Raises Conflict if the memory was changed since, and Forbidden if another user made the change and the caller is not
-    an admin.
+    Raises Conflict if the last change is another one or not in UNDOABLE, or if another memory has taken the place of
+    this one. Raises Forbidden if another user made the change and the caller is not an admin.
     """
     pk = validate(Id, record_id, "id")
     with transaction.atomic():
@@ -65,7 +65,8 @@ def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -
 
 
 def _restore_predecessor(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
-    # Only restoring a correction changes its predecessor: it supersedes it again.
+    # Of the UNDOABLE changes, only `restore` also changes the predecessor, which a restored correction supersedes
+    # again.
     if last.change != "restore" or not record.supersedes_id:
         return
     old = MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
@@ -79,7 +80,7 @@ def _restore_predecessor(caller: Caller, record: MemoryRecord, last: MemoryRevis
 
 
 def _check_no_replacement(record: MemoryRecord, last: MemoryRevision) -> None:
-    """Raise Conflict if the same text or another correction was stored after the record was forgotten or moved."""
+    """Raise Conflict if another memory has the same text now, or if the predecessor has another correction."""
     if last.status not in (Status.ACTIVE, Status.STALE):
         return
     other_records = MemoryRecord.objects.exclude(pk=record.pk)

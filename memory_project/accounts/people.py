@@ -30,7 +30,7 @@ from memory_project.models import User
 from memory_project.notifications import mail
 
 CURATORS, OPERATORS = "Curators", "Operators"
-GROUPS = {"curator": CURATORS, "operator": OPERATORS}  # right → Django group; members may use the admin
+GROUPS = {"curator": CURATORS, "operator": OPERATORS}  # right → Django group whose members have it
 
 
 def invite(
@@ -64,7 +64,7 @@ def invite(
 
 
 def set_personas(user: User, personas: Sequence[Persona]) -> None:
-    """Replace a user's personas. The default stays if it is among them, otherwise the first becomes the default."""
+    """Replace a user's personas. The first becomes the default, unless the current default is among them."""
     current = PersonaMembership.objects.filter(user=user, is_default=True, persona__in=personas).first()
     default = current.persona_id if current else next((persona.pk for persona in personas), None)
     PersonaMembership.objects.filter(user=user).exclude(persona__in=personas).delete()
@@ -145,7 +145,7 @@ def list_transfers(person: User) -> list[tuple[str, int]]:
 
 
 def undo_offboarding(*, caller: Caller, person: User) -> int:
-    """Transfer the user's memories back and reactivate the account. The revoked tokens stay revoked.
+    """Transfer a user's memories back and reactivate the account. The user's revoked tokens stay revoked.
 
     Returns the number of memories transferred back.
     """

@@ -13,8 +13,8 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memory_project.models import SavedView, User
 
-MAX_VIEWS = 12  # per person
-POSITION_PARAMETERS = ("after", "page", "as_of")  # the position in the list, which is not part of a view
+MAX_VIEWS = 12  # maximum number of views per person
+POSITION_PARAMETERS = ("after", "page", "as_of")  # query parameters that are not saved in a view
 
 
 def save(*, caller: Caller, name: str, page: str, query: str) -> SavedView:

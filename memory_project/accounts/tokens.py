@@ -23,9 +23,9 @@ from memory_project.models import ApiToken, User
 
 PREFIX = "cpl_"
 RIGHTS = (ACT_FOR_USERS, WIPE)
-LIFETIMES = {30: "30 days", 90: "90 days", 365: "a year"}  # in days; the choices on the Connect page
+LIFETIMES = {30: "30 days", 90: "90 days", 365: "a year"}  # days → label; the choices on the Connect page
 DEFAULT_DAYS = 90
-LAST_USED_STEP = timedelta(minutes=1)  # `last_used_at` is updated at most this often, not at every call
+LAST_USED_STEP = timedelta(minutes=1)  # minimum time between two updates of `last_used_at`
 
 
 def create_token(
@@ -43,6 +43,7 @@ def create_token(
     """Create a token for `user` and return it with its text, which is not stored.
 
     Raises Forbidden if the caller is neither this user nor an admin, or gives the token rights without being an admin.
+    Also raises Forbidden if the user may not use the persona.
     """
     if not caller.can_edit_for(user.email):
         raise Forbidden("only admins can create tokens for other people")
@@ -50,7 +51,7 @@ def create_token(
         raise Forbidden("only admins can give rights to a token", field="rights")
     for right in rights:
         check_choice("rights", right, RIGHTS)
-    build_caller(user, channel="token", persona=persona)  # raises Forbidden unless the user holds the persona
+    build_caller(user, channel="token", persona=persona)  # raises Forbidden if the user may not use it
     if graph:
         build_caller(user, channel="token", persona=graph)
     if expires_at and expires_at <= timezone.now():
@@ -94,7 +95,7 @@ def revoke_all(*, caller: Caller, user: User) -> int:
 
 
 def find_token(text: str) -> ApiToken | None:
-    """Return the valid token with this text, or None, and record that it was used."""
+    """Return the token with this text and record its use, or return None if no valid token has this text."""
     if not text.startswith(PREFIX):
         return None
     token = ApiToken.objects.select_related("user").filter(digest=digest(text)).first()

@@ -16,19 +16,22 @@ from memories.identity.caller import Caller
 from memory_project.models import AuditEvent
 
 MAX_TEXT = 200  # characters; a longer text is replaced by its length
-# Arguments with what people or agents wrote. They are never stored, because erasing a memory must leave no copy of it,
-# not even in the event of a failed call.
+# Names of arguments that contain texts written by people or agents. Only the length of such a text is stored. Otherwise
+# the audit event of a failed call could keep a copy of an erased memory.
 CONTENT_KEYS = frozenset(
     {"content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response"}
 )
 SECRET = re.compile(r"pass(word|wd)?|secret|token|api_?key|authorization|credential", re.IGNORECASE)
 ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID_KEYS = ("id", "ids", "insight_id", "insight_ids", "record_id")
-MAX_DEPTH = 6
+MAX_DEPTH = 6  # maximum nesting of stored arguments; deeper values are replaced by "…"
 
 
 def redacted(value: Any, depth: int = 0) -> Any:
-    """Return the value with secrets masked and long texts replaced by their length, cut to MAX_DEPTH and 50 items."""
+    """Return the value with secrets masked and long texts replaced by their length.
+
+    Values nested deeper than MAX_DEPTH and all but the first 50 items of a list or object are left out.
+    """
     if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, Mapping):
@@ -57,7 +60,7 @@ def _clean(text: str) -> str:
 
 
 def named_records(*values: Any) -> list[UUID]:
-    """Return the ids of the memories named in a call or its response. Erasing a memory finds its events by them."""
+    """Return the ids of the memories named in a call or its response. Erasing a memory uses them to find its events."""
     ids: set[UUID] = set()
     for value in values:
         if isinstance(value, Mapping):
@@ -88,8 +91,9 @@ def record(
 ) -> None:
     """Store an audit event.
 
-    `channel` and `email` describe a call that has no caller, such as a sign-in. The event of a call that `only_read` is
-    committed asynchronously: a crash may lose it, but the call need not wait for the disk.
+    `channel` takes precedence over the caller's channel. `email` is used if there is no caller, such as at sign-in.
+    With `only_read`, the event is committed asynchronously: the call does not wait for the disk, but a crash of the
+    database may lose the event.
     """
     event = AuditEvent(
         email=caller.email if caller else email[:254],

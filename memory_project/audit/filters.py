@@ -1,4 +1,4 @@
-"""Filters of the pages Activity and Audit, from their query string."""
+"""Filters of the pages Activity and Audit, read from the query string."""
 
 from __future__ import annotations
 

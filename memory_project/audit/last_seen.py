@@ -13,11 +13,11 @@ from memory_project.models import AuditEvent
 
 PAUSE = timedelta(minutes=30)  # a visit ends after this time without a call
 SEARCH_SPAN = timedelta(days=30)  # how far back the audit log is searched
-FIRST_VISIT = timedelta(days=7)  # how far back news goes for a user without a visit in SEARCH_SPAN
+FIRST_VISIT = timedelta(days=7)  # how far back news goes for a user without an earlier visit in SEARCH_SPAN
 
 
 def last_visit(caller: Caller) -> datetime:
-    """Return the time of the last call before the current visit."""
+    """Return the time of the last call before the current visit, or FIRST_VISIT ago if there is none in SEARCH_SPAN."""
     now = timezone.now()
     calls = AuditEvent.objects.filter(email=caller.email, at__gt=now - SEARCH_SPAN).order_by()
     following = Coalesce(Window(Lead("at"), order_by=F("at").asc()), Now())

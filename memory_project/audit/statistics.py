@@ -23,7 +23,11 @@ class Percentile(Aggregate):
 
 
 def by_tool(rows: QuerySet[AuditEvent]) -> list[dict[str, Any]]:
-    """Return calls, failures, share of failures, and median and 95th percentile of the duration in ms, by tool."""
+    """Return statistics of the 50 tools that are called most.
+
+    Each row has the numbers of calls and failures, the share of failures, and the median and 95th percentile of the
+    duration in milliseconds.
+    """
     counted = rows.order_by().values("tool").annotate(calls=Count("pk"), failed=Count("pk", filter=FAILED), **times())
     return [{**row, "share": row["failed"] / row["calls"]} for row in counted.order_by("-calls", "tool")[:50]]
 
@@ -38,7 +42,10 @@ def times() -> dict[str, Percentile]:
 
 
 def timeline(call_filter: CallFilter) -> list[tuple[datetime, int, int]]:
-    """Return (start, calls, failures) of each hour or day of the span, without gaps, oldest first."""
+    """Return (start, calls, failures) of each hour, or of each day if the span is longer than a day, oldest first.
+
+    Hours and days without calls are included.
+    """
     hourly = SPANS[call_filter.span] <= timedelta(days=1)
     step = timedelta(hours=1) if hourly else timedelta(days=1)
     trunc = TruncHour if hourly else TruncDay

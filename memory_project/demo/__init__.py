@@ -1,6 +1,6 @@
-"""Demo content: a fictional retailer, its people, and their memories of seven months.
+"""Demo content: a fictional retailer, its people, and their memories from seven months.
 
-It is created through the services, so that it looks like real content. Loading it again adds only what is missing.
+The content is created by the services of the apps, as real content is. Loading it again adds only what is missing.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ FINDINGS: list[dict[str, Any]] = [
     {"finding": "Preferences are hardly ever remembered; plain knowledge is three quarters of all.", "category": "gap"},
     {"finding": "What goes stale first are notes about data quality that name a column.", "category": "quality_issue"},
 ]
-UNREAD_NOTIFICATIONS = 2  # per person
-MARK = "demo"  # metadata key of demo memories; its value is the line number in memories.jsonl
+UNREAD_NOTIFICATIONS = 2  # maximum number of notifications per person that stay unread
+MARK = "demo"  # metadata key of demo memories; its value is the line number in memories.jsonl, counted from 0
 
 
 def address(login: str) -> str:
@@ -90,7 +90,7 @@ def make_people() -> dict[str, User]:
 
 
 def make_memories(people: dict[str, User]) -> Iterator[bool]:
-    """Create the memories of memories.jsonl one by one, yielding for each whether it is new."""
+    """Create those memories of memories.jsonl that are missing. Yields, for each memory, whether it was created now."""
     callers = {login: build_caller(user, channel="demo") for login, user in people.items()}
     rows = [json.loads(line) for line in (FOLDER / "memories.jsonl").read_text().splitlines()]
     records = {
@@ -153,7 +153,7 @@ def make_insights(people: dict[str, User]) -> int:
 
 
 def mark_old_notifications_read(people: dict[str, User]) -> None:
-    """Leave only the newest notifications of each person unread, as if the older ones were months old."""
+    """Mark all notifications of each person as read, except the newest ones."""
     for user in people.values():
         caller = build_caller(user, channel="demo")
         for pk in user.notifications.order_by("-at", "-pk").values_list("pk", flat=True)[UNREAD_NOTIFICATIONS:]:

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from analysis.models import DeclaredSource
 
-FILE = "fernhill.duckdb"  # DuckDB names the catalog after the file: fernhill.sales.orders
+FILE = "fernhill.duckdb"  # DuckDB names the database after the file, so full table names begin with `fernhill.`
 ROWS = 400
 FIRST_DAY = date(2026, 1, 1)
 SOURCE = f"""kind = "sql"
@@ -30,7 +30,7 @@ CHOICES = {
 
 
 def tables(catalog: Path) -> dict[str, list[tuple[str, str]]]:
-    """Return (name, DuckDB type) of the columns of each Snowflake table in the demo catalog."""
+    """Return the columns of each Snowflake table in the demo catalog, as (name, DuckDB type), by table name."""
     columns: dict[str, list[tuple[str, str]]] = {}
     for row in json.loads(catalog.read_text()):
         if row["aspectName"] == "schemaMetadata" and "snowflake" in row["entityUrn"]:
@@ -42,7 +42,7 @@ def tables(catalog: Path) -> dict[str, list[tuple[str, str]]]:
 
 
 def make(catalog: Path) -> bool:
-    """Create the file and declare it as a source. Returns False if the file already existed."""
+    """Create the file and declare it as a source. Does nothing and returns False if the file already exists."""
     import duckdb  # noqa: PLC0415 - only used for the demo
 
     folder = Path(settings.ANALYSIS_FILES)

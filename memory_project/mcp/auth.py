@@ -21,11 +21,14 @@ from memory_project.accounts.tokens import bearer, find_token
 from memory_project.mcp.toolsets import DENIED_KEY
 
 SCOPE_KEY = "commonplace.caller"
-MAX_SESSION = 120  # characters of an MCP session id
+MAX_SESSION = 120  # maximum number of characters of an MCP session id that are stored
 
 
 class RequireToken:
-    """ASGI middleware that puts the Caller into the scope, or responds with status 401 and a JSON error."""
+    """ASGI middleware that puts the Caller into the scope, or responds with a JSON error.
+
+    The status is 401, or that of the database error if the token can't be looked up.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -39,7 +42,7 @@ class RequireToken:
             caller = await sync_to_async(caller_for_token, thread_sensitive=False)(text, session)
         except Forbidden as error:
             return await self._refuse(error.message, scope, receive, send)
-        except DomainError as error:  # the database is unavailable
+        except DomainError as error:  # a database error
             body = {"error": error.message, "code": error.code}
             return await JSONResponse(body, status_code=error.status)(scope, receive, send)
         if caller is None:
@@ -57,7 +60,9 @@ class RequireToken:
 
 
 def caller_for_token(text: str, session: str = "") -> Caller | None:
-    """Return the Caller for a token, or None if the token is not valid. Raises Forbidden if its user has no access.
+    """Return the Caller for a token, or None if the token is not valid.
+
+    Raises Forbidden if the token's user may not use its persona, or has just been deactivated.
 
     `session` is the MCP session id sent by the client, if any. Memories written by the caller store it.
     """

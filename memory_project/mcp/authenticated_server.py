@@ -28,10 +28,11 @@ Identify = Callable[[Any], Caller | None]
 
 
 class IdentifiedServer(MCPServer[Any]):
-    """The SDK's server, extended by a Caller for each request.
+    """The SDK's server, with a Caller for each request.
 
-    `identify` takes the HTTP request, or None on stdio, and returns its Caller. Without it the server is a stateless
-    HTTP server: RequireToken identifies the caller of each request, and no state is kept between requests.
+    On stdio, `identify` returns the Caller; its argument, the HTTP request, is None there. If `identify` is None, this
+    is a stateless HTTP server: RequireToken identifies the caller of each request, and the server keeps no state
+    between requests.
     """
 
     def __init__(self, identify: Identify | None, **options: Any) -> None:
@@ -48,7 +49,10 @@ class IdentifiedServer(MCPServer[Any]):
         return caller
 
     async def caller(self, request: Any) -> Caller:
-        """Return the caller of a request. Raises Forbidden, or Degraded if the database is unavailable."""
+        """Return the caller of a request.
+
+        Raises Forbidden if the request has no caller, and Degraded if the database is unavailable.
+        """
         if self.is_stateless:
             return self._caller(request)  # reads the scope only, so no thread is needed
         return await to_thread.run_sync(self._identified, request)
@@ -60,13 +64,14 @@ class IdentifiedServer(MCPServer[Any]):
     async def in_turn(self, request: Any, work: Callable[..., Result], *arguments: Any, running: Running) -> Result:
         """Wait for the caller's turn, then run `work(caller, *arguments)` in a worker thread.
 
-        Raises LimitReached, Forbidden, or Degraded if the database is unavailable.
+        Raises LimitReached if too many calls of the caller are waiting, Forbidden if the request has no caller, and the
+        errors of `work`, where database errors become DomainErrors.
         """
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(settings.CALLS_IN_ALL)
         person = self._caller(request).email if self.is_stateless else ""  # stdio serves one person
         async with self._gate.turn(person):
-            # the same thread identifies the caller, because a second thread takes as long as a query
+            # the same thread identifies the caller, because switching to a second thread takes as long as a query
             return await in_thread(self._for_caller, request, work, *arguments, running=running, limiter=self._threads)
 
     def _for_caller(self, request: Any, work: Callable[..., Result], *arguments: Any) -> Result:

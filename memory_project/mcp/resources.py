@@ -31,8 +31,8 @@ SCHEME = "commonplace://"
 GRAPH = "memory://knowledge-graph"
 MIME = "application/json"
 MINE = f"{SCHEME}insights/mine"
-MAX_COMPLETIONS = 20
-MAX_LISTED = 20  # memories in the list of resources
+MAX_COMPLETIONS = 20  # maximum number of suggested values for an argument
+MAX_LISTED = 20  # maximum number of memories in the list of resources
 
 
 def resources_of(caller: Caller, tools: Collection[str]) -> list[Resource]:
@@ -88,17 +88,17 @@ TEMPLATES = [
 def read(caller: Caller, uri: str, tools: Collection[str]) -> dict[str, Any]:
     """Return the content of a resource.
 
-    Raises NotFound if it does not exist or the caller may not see it, and Forbidden if the caller may not use the tool
-    that returns the same data.
+    Raises NotFound if it does not exist or the caller may not see it. Raises Forbidden if the server does not offer the
+    tool that returns the same data, or if the caller may not use this tool.
     """
     kind, key = _kind_of(uri)
     if not kind.is_open(caller, tools):
-        raise Forbidden(f"{uri[:200]} requires the tool {kind.tool}, which the persona {caller.persona!r} may not use")
+        raise Forbidden(f"{uri[:200]} requires the tool {kind.tool}, which this connection may not use")
     return kind.read(caller, key)
 
 
 def fingerprint(caller: Caller, uri: str, tools: Collection[str]) -> str:
-    """Return a string that differs once the resource may have changed for this caller, or "" if they can't read it."""
+    """Return a string that changes whenever the resource may have changed, or "" if the caller can't read it."""
     try:
         kind, key = _kind_of(uri)
         return kind.stamp(caller, key) if kind.is_open(caller, tools) else ""
@@ -168,9 +168,12 @@ def _stamp_of_graph(caller: Caller, key: str) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of resource. `read` and `stamp` take the caller and the key in the URI, and raise NotFound."""
+    """A kind of resource.
 
-    tool: str  # returns the same data; a caller who may use it may read the resource
+    `read` and `stamp` take the caller and the key in the URI. They may raise NotFound, as read() in this module does.
+    """
+
+    tool: str  # name of the tool that returns the same data; callers who may use it may read the resource
     read: Callable[[Caller, str], dict[str, Any]]
     stamp: Callable[[Caller, str], str]  # see fingerprint()
 

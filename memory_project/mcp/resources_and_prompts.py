@@ -45,7 +45,7 @@ from memory_project.mcp.workers import Running
 
 Result = TypeVar("Result")
 
-MAX_STREAMS = 8  # open subscription streams per person
+MAX_STREAMS = 8  # maximum number of open subscription streams per person, in each process
 
 
 class ReadingServer(IdentifiedServer):
@@ -53,7 +53,7 @@ class ReadingServer(IdentifiedServer):
 
     def __init__(self, identify: Identify | None, **options: Any) -> None:
         self._streams: Counter[str] = Counter()
-        # for clients of the protocol before 2026-07-28: sessions and last known stamps, by subscribed URI
+        # for clients with a protocol version before 2026-07-28: sessions and last known stamps, by subscribed URI
         self._sessions: dict[str, Any] = {}
         self._stamps: dict[str, str] = {}
         super().__init__(identify, subscriptions=False, lifespan=_notify_subscribers, **options)
@@ -114,7 +114,8 @@ class ReadingServer(IdentifiedServer):
 
     def _read_stamps(self, request: Any, uris: Iterable[str]) -> subscriptions.Stamps:
         with connections.session():
-            caller = self._caller(request)  # with the permissions that the caller has now
+            # on stdio with the current permissions, over HTTP with those at the start of the stream
+            caller = self._caller(request)
             stamp_of = partial(resources.fingerprint, caller, tools=self.offered)
             return {subscriptions.LIST: resources.list_fingerprint(caller, self.offered)} | {
                 uri: stamp_of(uri) for uri in uris
@@ -125,7 +126,7 @@ class ReadingServer(IdentifiedServer):
         uris = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
         if len(uris) > subscriptions.MAX_RESOURCES:
             raise MCPError(
-                INVALID_REQUEST, f"{len(uris)} resources; at most {subscriptions.MAX_RESOURCES} on one stream"
+                INVALID_REQUEST, f"{len(uris)} are too many resources; at most {subscriptions.MAX_RESOURCES} a stream"
             )
         if self._streams[caller.email] >= MAX_STREAMS:
             raise MCPError(INVALID_REQUEST, f"you already have {MAX_STREAMS} open streams; close one of them")
@@ -137,7 +138,7 @@ class ReadingServer(IdentifiedServer):
 
     async def _subscribe(self, ctx: Any, params: SubscribeRequestParams) -> EmptyResult:
         if len(self._sessions) >= subscriptions.MAX_RESOURCES:
-            raise MCPError(INVALID_REQUEST, f"at most {subscriptions.MAX_RESOURCES} resources; unsubscribe from one")
+            raise MCPError(INVALID_REQUEST, f"at most {subscriptions.MAX_RESOURCES} subscriptions: end one of them")
         uri = str(params.uri)
         self._stamps.update(await to_thread.run_sync(self._read_stamps, ctx.request, [uri]))
         self._sessions[uri] = ctx.session
@@ -148,7 +149,7 @@ class ReadingServer(IdentifiedServer):
         return EmptyResult()
 
     async def notify_subscribers(self) -> None:
-        """Notify clients of the protocol before 2026-07-28 about changed resources. Never returns."""
+        """Notify clients with a protocol version before 2026-07-28 about changed resources. Never returns."""
 
         async def notify(event: ServerEvent) -> None:
             if isinstance(event, ResourceUpdated) and (session := self._sessions.get(event.uri)):
@@ -183,7 +184,7 @@ def _with_connection(work: Callable[[], Result]) -> Result:
 
 @asynccontextmanager
 async def _notify_subscribers(server: MCPServer[Any]) -> AsyncIterator[dict[str, Any]]:
-    """Lifespan of the server: notify subscribers in the background while it runs."""
+    """Notify subscribers in the background while a stdio server runs. Passed to the SDK as the server's lifespan."""
     if not isinstance(server, ReadingServer) or server.is_stateless:
         yield {}
         return

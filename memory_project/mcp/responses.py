@@ -23,7 +23,7 @@ from memory_project.models import AuditEvent
 
 log = logging.getLogger(__name__)
 
-CONTEXT_KEY = "commonplace/memory_context"  # in a call's `_meta`; false turns attached context off
+CONTEXT_KEY = "commonplace/memory_context"  # key in a call's `_meta`; the value false turns attached context off
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def attached_content(caller: Caller, call: Call) -> AttachedContent:
         try:
             blocks.extend(extension.after_call(caller, call))
         except Exception:
-            log.exception("%s could not add to the response of %s", type(extension).__name__, call.tool)
+            log.exception("%s could not attach context to the response of %s", type(extension).__name__, call.tool)
     texts = [json.dumps(block.data, ensure_ascii=False) for block in blocks]
     record_ids = [pk for block in blocks for pk in block.record_ids]
     return AttachedContent(texts, record_ids, (time.perf_counter() - started) * 1000)
@@ -66,10 +66,10 @@ def asks_for_context(context: Context[Any, Any] | None) -> bool:
 def as_result(
     answer: ToolResponse[Any], *, structured: bool, attached: AttachedContent = AttachedContent()
 ) -> CallToolResult:
-    """Build the result of a call, shortened to ANSWER_BUDGET_BYTES.
+    """Build the result of a call. Unless `answer.whole`, the response is shortened to ANSWER_BUDGET_BYTES.
 
-    It contains the response as text and, if `structured`, as data. Attached context becomes separate text blocks, so
-    that the data conform to the tool's output schema.
+    The result contains the response as text and, if `structured`, as data. Attached context is in separate text blocks,
+    so that the data conform to the tool's output schema. Without `structured`, the result is an error.
     """
     data = dict(answer.data) if answer.whole else fit(dict(answer.data))
     text = answer.text if answer.whole else fit_text(answer.text)
@@ -82,7 +82,7 @@ def as_result(
 
 
 def report_progress(context: Context[Any, Any], completed: float, total: float | None, message: str) -> None:
-    """Send progress to the client, from the worker thread. Raises to end the work if the client has cancelled."""
+    """Send progress to the client, from the worker thread. Raises if the client has cancelled, which ends the work."""
     from_thread.check_cancelled()
     from_thread.run(context.report_progress, completed, total, message)
 

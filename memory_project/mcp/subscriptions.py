@@ -1,8 +1,8 @@
 """Notifications of changed resources, for clients that have subscribed.
 
-Since protocol version 2026-07-28 a client opens a stream for them, over stdio and HTTP. With earlier versions it
-subscribes to single resources, which needs a lasting connection and therefore works over stdio only. Changes are found
-by polling the database every RESOURCE_POLL_S seconds, because they may come from another process.
+Since protocol version 2026-07-28, a client opens a stream of notifications, over stdio or HTTP. With earlier versions,
+a client subscribes to single resources, which needs a lasting connection and therefore works over stdio only. Changes
+are found by polling the database every RESOURCE_POLL_S seconds, because they may come from another process.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from memories.contract.errors import DomainError
 
 log = logging.getLogger(__name__)
 
-MAX_RESOURCES = 100  # subscribed resources per client
-LISTEN_FOR_S = 600  # then the stream is closed, and the client authenticates anew to open another one
-LIST = ""  # key of the list of resources in Stamps
+MAX_RESOURCES = 100  # maximum number of subscribed resources per stream, or per stdio client without a stream
+LISTEN_FOR_S = 600  # seconds until a stream is closed; the client must authenticate again to open another one
+LIST = ""  # key in Stamps that stands for the list of resources
 
 Stamps = Mapping[str, str]  # fingerprints by URI
 ReadStamps = Callable[[], Stamps]
@@ -38,7 +38,7 @@ ReadStamps = Callable[[], Stamps]
 async def listen(
     ctx: Any, params: SubscriptionsListenRequestParams, read_stamps: ReadStamps
 ) -> SubscriptionsListenResult:
-    """Serve one stream. `read_stamps` returns the current stamps of the subscribed resources."""
+    """Serve one stream. `read_stamps` returns the current stamps of the subscribed resources and of the list."""
     bus = InMemorySubscriptionBus()
     handler = ListenHandler(bus)
     last_stamps = dict(await to_thread.run_sync(read_stamps))

@@ -1,7 +1,7 @@
-"""Cache of the tools in their MCP form.
+"""Cache of the tool definitions that MCP clients get.
 
-Generating their schemas takes a third of a second, and each stdio client runs its own process. The schemas are
-therefore cached in COMMONPLACE_HOME/offers until the code changes. The folder may be emptied at any time.
+Generating the schemas of all tools takes a third of a second, and each stdio client runs its own process. The schemas
+are therefore cached in COMMONPLACE_HOME/offers until the code changes. The folder may be emptied at any time.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def advertise(tool: Tool) -> OfferedTool:
 
 
 def _fingerprint() -> str:
-    """Return a hash that changes with any source file of an installed app, because each may change a schema."""
+    """Return a hash that changes with any source file of our apps, because any of them may change a schema."""
     folders = {config.path for config in apps.get_app_configs() if not config.name.startswith(LIBRARIES)}
     files = sorted(
         {f"{folder}/{file}" for folder in folders for file in glob("**/*.py", root_dir=folder, recursive=True)}
     )
-    stats = [(file, os.stat(file)) for file in files]  # takes half as long as pathlib
+    stats = [(file, os.stat(file)) for file in files]  # os.stat() takes half as long as pathlib
     parts = [__version__, *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
@@ -74,7 +74,7 @@ def _save(file: Path, entries: Sequence[OfferedTool]) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         for old in file.parent.glob("*.json"):
-            # remove files of other versions of the code, and keep those of other toolsets
+            # remove files of other versions of the code, but keep those of other selections of tools
             if not old.name.startswith(file.name.partition("-")[0]):
                 old.unlink(missing_ok=True)
         descriptor, draft = tempfile.mkstemp(dir=file.parent, suffix=".draft")

@@ -26,7 +26,7 @@ class Running:
     def __init__(self) -> None:
         self.is_stopped = False
         self._has_ended = False
-        # without the lock, the statement of the next user of the connection could be cancelled
+        # without the lock, a statement of the next call on the same connection could be cancelled
         self._ending = threading.Lock()
         self._wrapper: Any = None
 
@@ -66,7 +66,7 @@ class Running:
 async def in_thread(
     work: Callable[..., Result], *arguments: Any, running: Running, limiter: anyio.CapacityLimiter
 ) -> Result:
-    # passed through lists, because a task group would wrap the exception in an ExceptionGroup
+    # The result and the error are passed in lists, because a task group would wrap an exception in an ExceptionGroup.
     results: list[Result] = []
     errors: list[Exception] = []
     async with anyio.create_task_group() as tasks:

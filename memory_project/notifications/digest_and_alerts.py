@@ -1,4 +1,4 @@
-"""E-mails about reviews: the weekly digest, the alert about old reviews, overturned approvals."""
+"""E-mails: the weekly digest, the alert about insights that have waited too long, and overturned approvals."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from memory_project.notifications import inbox, mail
 
 # names of audit events, which also record when a mail was last sent
 DIGEST, ALERT = "mail.digest", "mail.review_alert"
-NEW_SHOWN = 5
+NEW_SHOWN = 5  # maximum number of new memories listed in a digest
 
 
 def send_digest() -> str:
-    """Send the weekly digest on Mondays, at most once per person."""
+    """Send the weekly digest to each active person with news who has not turned it off, once each Monday."""
     if not mail.is_configured() or not settings.DIGEST:
         return "off"
     now = timezone.localtime()
@@ -84,7 +84,10 @@ def alert_about_reviews() -> str:
 
 
 def notify_overturned(insight: Insight, decision: Decision) -> int:
-    """Mail the author of an insight and the curator whose approval was overturned. Returns how many mails were sent."""
+    """Mail the author of an insight and the curator whose approval was overturned. Returns how many mails were sent.
+
+    The curator who overturned it gets none.
+    """
     people = {decision.overturns, insight.record.created_by} - {decision.by}
     context = {"insight": insight, "decision": decision}
     subject = "An approved insight was rejected"

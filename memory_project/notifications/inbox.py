@@ -26,17 +26,18 @@ from memory_project.models import Notification, User
 from memory_project.notifications import mail
 from memory_project.notifications.mentions import people_mentioned
 
-KEPT_DAYS = 90
-MAX_UNREAD = 20  # unread notifications of one kind from one sender; further ones are dropped
+KEPT_DAYS = 90  # days until a notification is deleted
+# maximum number of unread notifications of one kind that a person may have from one sender; more are not created
+MAX_UNREAD = 20
 DIGEST = "digest"  # the key of the weekly mail in User.notify; it is not a kind of notification
 CHOICES = {"portal": "In the portal", "mail": "In the portal and by mail", "none": "Not at all"}
 
 
 @dataclass(frozen=True)
 class Kind:
-    title: str  # in the settings of the account
+    title: str  # label in the account's settings
     verb: str  # the verb phrase after the sender's name
-    page: str = "memory"  # the kind of page that it links to, see url_for()
+    page: str = "memory"  # kind of the page that the notification links to; see url_for()
 
 
 KINDS: Mapping[str, Kind] = {
@@ -59,7 +60,10 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Notice:
-    """A notification as shown to its recipient. `text` and `link` are empty if the recipient may no longer read it."""
+    """A notification as shown to its recipient.
+
+    `text` and `link` are empty if the recipient may no longer read the memory or insight.
+    """
 
     pk: int
     at: object
@@ -73,7 +77,8 @@ class Notice:
 def notify(kind: str, people: Iterable[str], *, record_id: UUID, by: str) -> None:
     """Create a notification for each of `people` (e-mail addresses) except the sender `by`.
 
-    A person gets none if they have turned this kind off, or have an unread one of this kind about the same record.
+    A person gets none if they have turned this kind off, or already have an unread notification of this kind about the
+    same record, or MAX_UNREAD of them from this sender.
     """
     for person in User.objects.filter(email__in=set(people) - {by}, is_active=True):
         preference = person.notify.get(kind, "portal")

@@ -12,7 +12,7 @@ from memories.identity.permissions import build_caller
 from memory_project.models import User
 
 MENTION = re.compile(r"(?<![\w@.])@([\w.+-]{1,64}(?:@[\w-]{1,60}(?:\.[\w-]{1,60}){1,4})?)")
-MAX_NAMES = 10  # in one text
+MAX_NAMES = 10  # maximum number of names that are looked up for one text
 
 
 def people_mentioned(text: str) -> list[tuple[str, Caller]]:

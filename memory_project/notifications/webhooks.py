@@ -1,4 +1,6 @@
-"""Webhooks that post the number of waiting reviews to a chat channel, such as Slack. Each persona may have one.
+"""Webhooks that post the numbers of waiting insights and stale memories to a chat channel, for example in Slack.
+
+Each persona may have one.
 
 No text of a memory is ever sent. To prevent server-side request forgery, a webhook may only call hosts listed in
 WEBHOOK_HOSTS, at public addresses and without redirects.
@@ -32,7 +34,7 @@ INTERVAL = timedelta(hours=20)  # once a day, with some slack because the task r
 
 
 def check_url(url: str) -> str:
-    """Return the URL without surrounding spaces. Raises Invalid unless it is https on a host of WEBHOOK_HOSTS."""
+    """Return the URL without surrounding spaces. Raises Invalid unless it is an allowed https URL."""
     hosts = settings.WEBHOOK_HOSTS
     allowed = f"https:// on {', '.join(hosts)}" if hosts else "none until WEBHOOK_HOSTS is set"
     try:
@@ -41,14 +43,14 @@ def check_url(url: str) -> str:
     except ValueError:
         raise Invalid("is not a URL", field="url", allowed=allowed) from None
     if parts.scheme != "https" or not parts.hostname or parts.username or parts.password or port not in (None, 443):
-        raise Invalid("is not an https URL without credentials or a port", field="url", allowed=allowed)
+        raise Invalid("must be an https URL without credentials and port", field="url", allowed=allowed)
     if parts.hostname.lower() not in hosts:
         raise Invalid(f"{parts.hostname!r} is not an allowed host", field="url", allowed=allowed)
     return url.strip()
 
 
 def public_address(host: str) -> str:
-    """Resolve the host to an IP address. Raises Invalid if any of its addresses is private."""
+    """Resolve the host to an IP address. Raises Invalid if there is none, or any of them is private."""
     try:
         entries = socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
     except OSError as error:

@@ -19,7 +19,7 @@ def get_server(home: Path) -> EmbeddedPostgres:
 
 
 class EmbeddedPostgresAway(psycopg.OperationalError):
-    """The embedded server could not be started. `says` is a message for users and operators."""
+    """The embedded server could not be started. `message` is meant for users and operators."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -28,8 +28,8 @@ class EmbeddedPostgresAway(psycopg.OperationalError):
 
 class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        # Checking the socket takes only some 50 µs, so each connection does it. Any process can therefore start or
-        # repair the server, and none has to be started first.
+        # Checking that the server runs takes only some 50 µs, so it is done before each connection. Any process can
+        # therefore start the server, and processes may be started in any order.
         try:
             get_server(settings.COMMONPLACE_HOME).ensure_running()
         except EmbeddedPostgresError as error:

@@ -19,9 +19,9 @@ MAINTAIN_SINCE = 170000  # PostgreSQL version with the MAINTAIN privilege: VACUU
 
 
 def grant(role: str) -> None:
-    """Grant privileges to the application's role. The owner runs this after each migration.
+    """Grant privileges to the application's role. The command `migrate` calls this as the owner of the tables.
 
-    Does nothing if the role is the owner itself.
+    Does nothing if the application's role is the owner.
     """
     if role == settings.DATABASE_OWNER["USER"]:
         return

@@ -35,14 +35,16 @@ DATABASE = "commonplace"
 SUPERUSER = "commonplace"  # creates roles, database and extension
 OWNER = "commonplace_owner"  # owns the tables
 APPLICATION = "commonplace_app"  # reads and writes rows only
-SYSTEM_USER = "commonplace"  # runs the server if we are root, because PostgreSQL refuses to run as root
+SYSTEM_USER = "commonplace"  # runs the server if this process runs as root, because PostgreSQL refuses that
 SOCKET_NAME = ".s.PGSQL.5432"
-SOCKET_PATH_LIMIT = 100  # bytes; the kernel allows 107 (sun_path), and ".lock" is appended for the lock file
+# maximum length of a socket's path in bytes; the kernel allows 107 (sun_path), and the lock file's path adds ".lock"
+SOCKET_PATH_LIMIT = 100
 START_TIMEOUT_S = 60
-SETTLING_S = 15  # time for the child processes of a killed server to release its shared memory
-LOCK_TIMEOUT_S = 10  # time to wait for another process that starts or stops the server
-FAILURE_VALID_S = 5  # time after a failed start in which no other process tries again
-SHARED_ROOT = Path("/var/lib/commonplace")  # for root, if SYSTEM_USER can't enter the project's folder
+SETTLING_S = 15  # seconds that the child processes of a killed server have to release its shared memory
+LOCK_TIMEOUT_S = 10  # maximum number of seconds to wait for another process that starts or stops the server
+FAILURE_VALID_S = 5  # seconds after a failed start in which no process tries again
+# folder of data and binaries if SYSTEM_USER runs the server but can't enter the home or the installed package
+SHARED_ROOT = Path("/var/lib/commonplace")
 
 # Memory and connections for a workstation. Durability settings keep their safe defaults.
 SERVER_OPTIONS = {
@@ -51,7 +53,7 @@ SERVER_OPTIONS = {
     "max_connections": "100",
     "jit": "off",  # compiling our short queries takes longer than running them
     "listen_addresses": "",
-    # A failed statement contains the text of a memory and its vector, which must not end up in a log.
+    # A failed statement may contain the text of a memory and its vector, which must not get into a log.
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
     "unix_socket_permissions": "0700",
@@ -62,7 +64,7 @@ OWNERSHIP = """
     ALTER SCHEMA public OWNER TO {owner};
     CREATE EXTENSION IF NOT EXISTS vector;
 """
-# Tables of another owner. A sequence changes its owner with its table.
+# Selects the tables that another role owns. Sequences are not listed: a sequence changes its owner with its table.
 FOREIGN_TABLES = """
     SELECT relname FROM pg_class
     WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND pg_get_userbyid(relowner) <> %s
@@ -106,7 +108,7 @@ class EmbeddedPostgres:
         command = [useradd, "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
         process = subprocess.run(command, capture_output=True, text=True)
         try:
-            return pwd.getpwnam(SYSTEM_USER)  # also if another process created it at the same time
+            return pwd.getpwnam(SYSTEM_USER)  # succeeds also if another process has just created it
         except KeyError:
             raise EmbeddedPostgresError(
                 f"could not create the user {SYSTEM_USER!r}: {process.stderr.strip()}"
@@ -158,7 +160,7 @@ class EmbeddedPostgres:
         return True
 
     def _refuse_foreign_socket(self) -> None:
-        """Raise EmbeddedPostgresError if another account has placed its own server in our socket folder below /tmp."""
+        """Raise EmbeddedPostgresError if another account owns our socket folder in /tmp and may run a server there."""
         folder = self.socket_dir
         if folder.parent == Path(tempfile.gettempdir()) and (folder.is_symlink() or folder.exists()):
             self._require_owned(folder)
@@ -196,7 +198,7 @@ class EmbeddedPostgres:
     def ensure_running(self) -> bool:
         """Start the server if it is not running. Returns whether this call started it.
 
-        Raises EmbeddedPostgresError.
+        Raises EmbeddedPostgresError if the server can't be started.
         """
         # Every new connection calls this. A probe of the socket makes the server fork a process, so once it has
         # succeeded, later calls only check that the server's process is alive.
@@ -257,7 +259,7 @@ class EmbeddedPostgres:
                     break
                 except BlockingIOError:
                     if time.monotonic() > deadline:
-                        raise EmbeddedPostgresError("PostgreSQL is being started: try again in a moment") from None
+                        raise EmbeddedPostgresError("PostgreSQL is being started or stopped: try again") from None
                     time.sleep(0.05)
             yield
 

@@ -13,9 +13,9 @@ from memories.contract.errors import DomainError, Invalid, LimitReached, from_da
 
 
 def handle_exception(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Return the response {"error", "code"}, which is also the shape of errors of MCP tools.
+    """Return a response with the keys "error" and "code", which the errors of MCP tools have too.
 
-    Returns None for an exception that Django itself should handle, as a server error.
+    Returns None for an unexpected exception, which Django then reports as a server error.
     """
     if isinstance(error, DatabaseError):
         error = from_database_error(error) or error

@@ -1,4 +1,4 @@
-"""REST endpoints for memories. They take the tokens of MCP and call the same operations and services."""
+"""REST endpoints for memories. They accept the same tokens as MCP and use the same operations and services."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def caller_for_tool(request: Request, tool: str) -> Caller:
 
 
 def read_operation(operation: type[OperationType], request: Request, **fields: object) -> OperationType:
-    """Read the operation from the query string of a GET, or else from the JSON body. `fields` are from the URL."""
+    """Read the operation from the query string of a GET request, or from the JSON body. `fields` come from the path."""
     data = request.query_params.dict() if request.method == "GET" else request.data
     if not isinstance(data, dict):
         raise Invalid("the body is not a JSON object")

@@ -20,7 +20,7 @@ ERRORS = {400: "invalid", 401: "no valid token", 403: "forbidden", 404: "not_fou
 
 
 def request_body(operation: type[Operation], exclude: str = "") -> dict[str, Any]:
-    """Return the schema of a JSON body, without the field that is part of the URL."""
+    """Return the schema of a JSON body without the field `exclude`, which is part of the URL."""
     schema = schemas.public(operation.input_schema(by_alias=False))
     properties = {name: value for name, value in schema["properties"].items() if name != exclude}
     required = [name for name in schema.get("required", []) if name != exclude]
@@ -39,7 +39,7 @@ def query_parameters(operation: type[Operation]) -> list[OpenApiParameter]:
 
 
 def response_schemas(response: Any, *statuses: int) -> dict[int, Any]:
-    """Return schemas by HTTP status: `response` for each of `statuses` (default: 200), and every possible error."""
+    """Return schemas by HTTP status: `response` for each of `statuses` (default: 200), and the error for ERRORS."""
     schema = inline_references(TypeAdapter(response).json_schema(mode="serialization"))
     errors = {status: OpenApiResponse(ERROR, description) for status, description in ERRORS.items()}
     return {**dict.fromkeys(statuses or (200,), schema), **errors}

@@ -1,7 +1,7 @@
 """Limits on how many calls of one person run at the same time.
 
-CALLS_AT_ONCE calls run, up to CALLS_WAITING further ones wait in order, and more are refused. This prevents one person
-from occupying all the threads and database connections that everyone shares.
+CALLS_AT_ONCE calls run, up to CALLS_WAITING further calls wait, and any more are refused. This prevents one person from
+occupying all the threads and database connections that everyone shares.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ToolGate:
 
 
 class RequestGate:
-    """Queues for pages and the REST API, where each request has its own thread."""
+    """Queues for pages and the REST API, where each waiting request occupies its own thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -86,5 +86,5 @@ class RequestGate:
 
     def _decrement(self, counts: defaultdict[str, int], person: str) -> None:
         counts[person] -= 1
-        if not counts[person]:  # keeps the dictionary as small as the number of active people
+        if not counts[person]:  # so that the dictionary contains only active people
             del counts[person]

@@ -16,12 +16,15 @@ WATCHER = "SELECT value FROM catalog_cursors WHERE name = 'watcher'"
 
 @require_safe
 def health(request: HttpRequest) -> JsonResponse:
-    """Return 503 if the database does not respond. Degraded embeddings or catalog are named, but return 200."""
+    """Respond with status 503 if the database is unavailable, otherwise with 200.
+
+    The body also contains the state of the embedding model and of the catalog.
+    """
     state = embedding.state()
     body = {"status": "ok", "embeddings": state["state"], "catalog": "ok"}
     parameters = {k: v for k, v in connection.get_connection_params().items() if k in DIRECT}
     try:
-        # not from the pool, which running calls may have exhausted
+        # connect directly, because running calls may have exhausted the pool
         with psycopg.connect(
             **parameters, connect_timeout=CONNECT_TIMEOUT_S, options="-c statement_timeout=2000"
         ) as direct:

@@ -1,6 +1,7 @@
 """Dates, times and numbers in the user's time zone and locale.
 
-The time zone is the account's, or else the browser's. The locale is the browser's. Pages themselves are in English.
+The time zone is the one chosen in the account, otherwise the browser's, otherwise TIME_ZONE. The locale is the
+browser's. The words on pages are always English.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from django.utils.translation.trans_real import parse_accept_lang_header
 
 ZONE_COOKIE = "zone"  # the browser's time zone, set by static/js/palette.js
 DEFAULT = Locale("en", "GB")
-# (count, unit): so many of the unit make one of the next unit
+# (count, unit): `count` of this unit make one of the next unit; after months come years
 STEPS = ((60, "min"), (24, "h"), (7, "d"), (5, "w"), (12, "mo"))
 
 _locale: ContextVar[Locale] = ContextVar("locale", default=DEFAULT)

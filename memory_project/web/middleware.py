@@ -24,13 +24,15 @@ from memory_project.portal.error_labels import message_with_label
 from memory_project.web.fair_queue import RequestGate
 from memory_project.web.request_limits import is_for_programs
 
-# Pages show texts that agents wrote. The policy forbids inline scripts and any request to another host.
+# Pages show texts that agents wrote. The policy forbids inline scripts, and pages may load
+# content only from this host and send forms only to it.
 POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
     "frame-ancestors 'none'; form-action 'self'"
 )
 
-# These URLs take a POST because a text does not belong in a URL. They change nothing and are not audited.
+# Names of URLs that only read, but take POST requests, because the texts sent to them do not belong in a URL. They are
+# not audited.
 READ_ONLY_POSTS = ("diff-memory", "propose-preview")
 
 log = logging.getLogger(__name__)
@@ -60,7 +62,7 @@ def in_turn(get_response: GetResponse) -> GetResponse:
             return get_response(request)
         try:
             user = request.user
-            is_signed_in = user.is_authenticated  # queries the database
+            is_signed_in = user.is_authenticated  # this queries the database
         except DatabaseError as error:
             unavailable = from_database_error(error) or Degraded("the database did not answer; try again")
             return error_response(request, unavailable.message, unavailable.code, unavailable.status)
@@ -80,8 +82,9 @@ def in_turn(get_response: GetResponse) -> GetResponse:
 def sign_in_again(get_response: GetResponse) -> GetResponse:
     """Adapt the redirect to the sign-in page, for requests made after the session has ended.
 
-    An htmx request redirects the whole page, because htmx would otherwise show the sign-in page inside the fragment. A
-    form redirects back to the page that contains it after sign-in, because its own URL accepts only POST.
+    After an htmx request, the browser is told to open the sign-in page as a whole page, because htmx would show it
+    inside the requested fragment. After a form was submitted, signing in leads back to the page with the form, because
+    the URL that the form was sent to accepts only POST.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
@@ -111,7 +114,7 @@ def local_path(url: str) -> str:
 
 
 def audited(get_response: GetResponse) -> GetResponse:
-    """Record each change and download in the browser, and each REST request, in the audit log."""
+    """Record each change and download of a signed-in user, and each REST request, in the audit log."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         started = time.perf_counter()
@@ -134,7 +137,7 @@ def audited(get_response: GetResponse) -> GetResponse:
 
 def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) -> None:
     match, is_api = request.resolver_match, request.path.startswith("/api/")
-    assert match is not None  # checked by the caller
+    assert match is not None  # the calling function has checked it
     channel = "rest" if is_api else "admin" if match.app_name == "admin" else "portal"
     verb = (request.method or "").lower() if is_api else str(match.kwargs.get("act", ""))
     answer = getattr(response, "data", None) if is_api else None
@@ -169,14 +172,14 @@ def _arguments(request: HttpRequest, response: HttpResponse, url_arguments: Mapp
     rest = getattr(response, "renderer_context", {}).get("request")
     if rest is not None:
         arguments |= request.GET.dict()
-        body = getattr(rest, "_full_data", None)  # the body as DRF has parsed it; it can't be read twice
+        body = getattr(rest, "_full_data", None)  # the body as DRF has parsed it; the request can't be read twice
         if isinstance(body, Mapping):
             arguments |= dict(body)
     return arguments
 
 
 def _ids(answer: Any) -> dict[str, Any]:
-    """Return the ids of the memories in a REST response. Erasing a memory finds its audit events by them."""
+    """Return the ids of the memories in a REST response. Erasing a memory uses them to find its audit events."""
     if not isinstance(answer, Mapping):
         return {}
     memories = [answer.get("memory"), *(answer.get("memories") or []), *(answer.get("records") or [])]
@@ -185,7 +188,10 @@ def _ids(answer: Any) -> dict[str, Any]:
 
 
 class domain_errors:
-    """Middleware that shows a DomainError as an error page, or as a message on the page given in the form's `next`."""
+    """Middleware that responds to a DomainError with an error page, or with JSON for API clients.
+
+    If a form names a page in its field `next`, this page is shown with an error message instead.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -201,7 +207,7 @@ class domain_errors:
         if url_has_allowed_host_and_scheme(page, allowed_hosts=None):
             messages.error(request, message_with_label(error))
             return HttpResponseRedirect(page)
-        if error.status == 503 or is_for_programs(request.path):  # navigation would query the database again
+        if error.status == 503 or is_for_programs(request.path):  # the navigation of error.html queries the database
             return error_response(request, error.message, error.code, error.status)
         response = TemplateResponse(
             request, "error.html", {"error": error, "message": message_with_label(error)}, status=error.status

@@ -1,4 +1,7 @@
-"""Limits on the size and duration of requests, which protect the web server from slow and oversized clients."""
+"""Limits on the size of requests and on the time they take to arrive.
+
+They protect the web server from clients that send too much or too slowly.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ from django.template.loader import render_to_string
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEADERS_WITHIN_S = 10.0  # from the first byte of a request to the end of its headers
-BODY_WITHIN_S = 60.0
+# seconds within which all headers of a request must arrive, from the start of the connection or, for a later request on
+# the same connection, from its first byte
+HEADERS_WITHIN_S = 10.0
+BODY_WITHIN_S = 60.0  # seconds within which the body of a request must arrive after its headers
 
 
 class HeadersInTime(H11Protocol):
-    """uvicorn's HTTP protocol, closing connections whose headers do not arrive in time."""
+    """uvicorn's HTTP protocol, extended to close a connection if the headers of a request do not arrive in time."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -68,7 +73,7 @@ class LimitBody:
 
         async def watched(message: Message) -> None:
             nonlocal started
-            if body.refused and not started:  # drop the application's response to the refusal: ours is sent below
+            if body.refused and not started:  # drop the application's response, because the refusal is sent below
                 return
             started = True
             await send(message)
@@ -101,7 +106,7 @@ class _Body:
         return self.refused
 
     async def receive(self) -> Message:
-        if self._is_complete:  # only the disconnect message can follow, at any time
+        if self._is_complete:  # only the disconnect message can still follow; it has no time limit
             return await self._receive()
         try:
             async with asyncio.timeout_at(self._deadline):
@@ -124,7 +129,8 @@ async def send_refusal(refused: _Refused, scope: Scope, send: Send) -> None:
         kind, text = b"application/json", json.dumps({"error": refused.message, "code": "limit"})
     else:
         kind = b"text/html; charset=utf-8"
-        text = render_to_string("fault.html", {"title": "Too large", "message": refused.message})
+        title = "Request too slow" if refused.status == 408 else "Request too large"
+        text = render_to_string("fault.html", {"title": title, "message": refused.message})
     # the connection is closed because the rest of the body is not read
     headers = [(b"content-type", kind), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
@@ -145,4 +151,4 @@ def uvicorn_options() -> dict[str, Any]:
     }
 
 
-GRACE_S = 10  # time for running calls to finish when the server stops
+GRACE_S = 10  # seconds that running calls have to finish when the server stops

@@ -52,7 +52,7 @@ def test_without_embedder_words_find_them_and_it_says_so(alice: Caller, settings
     settings.EMBEDDING_PROVIDER = "none"
     embedding.reset()
     _, note = findings.store(StoreFindings.read({"analysis_id": "audit", "findings": [ONE, TWO]}), caller=alice)
-    assert "until its vector is computed" in note
+    assert "until their vectors are computed" in note
     result = findings.search(sessions.get_session(alice, "audit"), "outliers")
     assert (result.degraded, result.ranking, len(result.hits)) == (True, "lexical", 1)
     assert IndexJob.objects.filter(source_kind="finding").count() == 2

@@ -49,7 +49,7 @@ def test_create_then_correct(sign_in: SignIn) -> None:
     page.click("text=Save correction")
     page.wait_for_selector(".timeline del")
     assert "two" in page.inner_text(".timeline del").lower()
-    page.click("text=Show earlier states")
+    page.click("text=Show what the memory said")
     page.fill("#at", "0")
     page.wait_for_url(re.compile(r"\?at=0"))
     page.wait_for_selector("text=Memory at that time")
@@ -190,7 +190,7 @@ def test_an_analysis_and_its_finding(sign_in: SignIn) -> None:
     page.goto("/analyses/")
     page.click("text=what-we-know-2026")
     page.click("summary:has-text('Clear')")
-    page.click("text=Delete its records and findings")
+    page.click("text=Delete this analysis with its records and findings")
     page.wait_for_selector("text=Cleared")
 
 

@@ -132,7 +132,7 @@ def test_a_changeset_reads_as_a_diff_with_its_sources(
     assert "<ins>The net amount.</ins> (landed)" in page
     assert reverse("changeset", args=[applied.changeset.pk]) in page
     assert str(source.record) in page
-    assert "<details" in page.partition("As it is stored")[0].rpartition("<fieldset")[2]
+    assert "<details" in page.partition("Stored values")[0].rpartition("<fieldset")[2]
 
 
 def test_memories_show_their_chain_and_are_forgotten_with_a_reason(
@@ -190,7 +190,7 @@ def test_a_correction_of_what_the_reader_may_not_see_does_not_tell_it(
 
 def test_a_page_says_what_becomes_of_the_rows(cora_user: User, alice: Caller, cora: Caller, insight: Insight) -> None:
     client = browser(cora_user)
-    assert "readable by persona once applied" in act(client, "approve", insight.pk).content.decode()
+    assert "visibility once approved: persona" in act(client, "approve", insight.pk).content.decode()
     none_yet = act(client, "apply", insight.pk).content.decode()
     assert "This action doesn’t apply to any of the selected rows." in none_yet
     act(client, "approve", insight.pk, confirm="1")

@@ -237,7 +237,8 @@ def test_records_that_can_not_be_used_are_counted(db: None, tmp_path: Path, caps
     (tmp_path / "file.json").write_text(json.dumps(records))
     call_command("load_catalog", str(tmp_path / "file.json"), verbosity=0)
     assert "1 aspects written" in (output := capsys.readouterr().out)
-    assert "5 left out: change type DELETE 1, neither MCE nor MCP 1, no readable aspect 1, no usable URN 1" in output
+    reasons = "change type DELETE 1, neither MCE nor MCP 1, no readable aspect 1, no usable URN 1"
+    assert f"5 records skipped: {reasons}" in output
 
 
 # -- parts ------------------------------------------------------------------------------------------------

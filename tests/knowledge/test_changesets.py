@@ -122,7 +122,7 @@ def test_applying_twice_is_refused(small_catalog: None, alice: Caller, cora: Cal
     with pytest.raises(Conflict):
         resume(caller=cora, changeset_id=result.changeset.pk)
     rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
-    with pytest.raises(Conflict, match="rolled back already"):
+    with pytest.raises(Conflict, match="is rolled back: there is nothing"):
         rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
 
 

@@ -158,7 +158,7 @@ def test_a_rejection_is_appealed_and_not_undone_by_its_owner(alice: Caller, bob:
     decisions.reject(caller=cora, insight_id=insight.pk, notes="not true")
     with pytest.raises(Conflict, match="appeal"):
         services.restore(Restore.read({"record_id": insight.pk}), caller=alice)
-    with pytest.raises(Forbidden, match="only its owner can appeal"):
+    with pytest.raises(Forbidden, match="only its owner or an admin can appeal"):
         decisions.appeal(Appeal.read({"insight_id": insight.pk, "notes": "no"}), caller=cora)
     appealed = decisions.appeal(Appeal(insight_id=insight.pk, notes="The till says so."), caller=alice)
     assert (appealed.state, appealed.record.status) == ("pending", "active")

@@ -144,7 +144,7 @@ def test_a_memory_shows_its_chain_word_by_word(alice: Caller, alice_user: User, 
     page = text(browser(alice_user), reverse("memory", args=[new.pk]))
     assert '<del><span class="sr">removed </span>excludes</del>' in page
     assert '<ins><span class="sr">added </span>includes</ins>' in page
-    assert "view the current memory" in text(browser(alice_user), reverse("memory", args=[fact.pk]))
+    assert ">a correction</a>" in text(browser(alice_user), reverse("memory", args=[fact.pk]))
 
 
 def test_an_outsider_gets_not_found_and_a_colleague_no_buttons(
@@ -271,7 +271,7 @@ def test_the_admin_shows_a_memory_and_changes_it_by_services(ada_user: User, fac
 def test_the_admin_leads_to_the_memory_s_page_and_says_what_is_degraded(ada_user: User, fact: MemoryRecord) -> None:
     comparison.report("DataHub did not answer")
     page = text(browser(ada_user), f"/admin/memories/memoryrecord/{fact.pk}/change/")
-    assert "not compared with the catalog: DataHub did not answer" in page
+    assert "with the catalog was limited: DataHub did not answer" in page
     link = re.search(r'href="(/admin/r/[^"]+)"', page)
     assert link
     answer = browser(ada_user).get(link[1])

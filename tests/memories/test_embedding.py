@@ -76,7 +76,7 @@ def test_vectors_of_another_length_than_the_column_are_refused(settings: Any) ->
     settings.EMBEDDING_DIMENSIONS = 64
     embedding.current()
     settings.EMBEDDING_DIMENSIONS = 384
-    with pytest.raises(EmbedderUnavailable, match="64 dimensions, EMBEDDING_DIMENSIONS is 384"):
+    with pytest.raises(EmbedderUnavailable, match="64 dimensions, but EMBEDDING_DIMENSIONS is 384"):
         embedding.embed_one("x")
 
 
@@ -129,7 +129,7 @@ def test_the_http_provider_away_or_broken_is_unavailable(server: str) -> None:
     Stub.status = 500
     with pytest.raises(EmbedderUnavailable, match="500"):
         client(server).embed(["text"])
-    with pytest.raises(EmbedderUnavailable, match="did not answer"):
+    with pytest.raises(EmbedderUnavailable, match=r"the request to .* failed"):
         client("http://127.0.0.1:9/v1").embed(["text"])
 
 
@@ -137,5 +137,5 @@ def test_a_zero_vector_is_never_kept(server: str, settings: Any) -> None:
     Stub.vector = [0.0, 0.0]
     settings.EMBEDDING_PROVIDER, settings.EMBEDDING_MODEL = "openai", "nomic"
     settings.EMBEDDING_URL, settings.EMBEDDING_DIMENSIONS = server, 2
-    with pytest.raises(EmbedderUnavailable, match="empty vector"):
+    with pytest.raises(EmbedderUnavailable, match="vector of zeros"):
         embedding.embed_one("text")

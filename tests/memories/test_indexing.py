@@ -118,7 +118,7 @@ def test_another_models_vectors_do_not_count_as_indexed(fact: MemoryRecord) -> N
 
 def test_the_task_finds_and_closes_gaps(gap: MemoryRecord) -> None:
     IndexJob.objects.all().delete()
-    assert tasks.close_gaps() == "1 gaps found, 1 closed, 0 put back"
+    assert tasks.close_gaps() == "1 jobs opened, 1 closed, 0 put back or failed"
 
 
 def test_the_task_of_every_minute_does_what_is_due(gap: MemoryRecord) -> None:
@@ -126,7 +126,7 @@ def test_the_task_of_every_minute_does_what_is_due(gap: MemoryRecord) -> None:
     assert tasks.run_index_jobs() == "nothing is due"
     indexing.enqueue("memory", [gap.pk, gap.pk], Trigger.WRITE)
     assert IndexJob.objects.count() == 1
-    assert tasks.run_index_jobs() == "1 closed, 0 put back"
+    assert tasks.run_index_jobs() == "1 closed, 0 put back or failed"
 
 
 def test_old_settled_jobs_are_removed_and_open_failures_kept(gap: MemoryRecord) -> None:

@@ -71,7 +71,7 @@ def test_a_file_is_looked_at_line_by_line_before_anything_is_kept(alice_user: Us
         ("text\nA fact without its column.", "no column “content”"),
         ("content;colour\nA fact of a colour.;red", "unknown column"),
         (b"\xff\xfe\x00content", "not encoded in UTF-8"),
-        ("content\n" + "A fact that is repeated.\n" * 501, "more than 500 lines"),
+        ("content\n" + "A fact that is repeated.\n" * 501, "more than 500 rows"),
         (b"content\n" + b"x" * 2_000_001, "at most 2,000,000 bytes"),
     ],
 )

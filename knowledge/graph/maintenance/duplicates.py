@@ -1,4 +1,8 @@
-"""Near-duplicate observations of one entity, found by cosine or because one contains the words of the other."""
+"""Near-duplicate observations of one entity.
+
+Two observations are near-duplicates if the cosine of their embeddings is high, or if one is much longer than the other
+and contains most of its words.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from memories.contract.errors import Degraded
 from memories.identity.caller import Caller
 from memories.lazy_numpy import np
 
-MAX_COMPARED = 500  # observations of an entity, each compared with every other
+MAX_COMPARED = 500  # maximum number of observations of an entity that are compared with one another
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Pair:
 @dataclass(frozen=True)
 class Duplicates:
     entity: Entity
-    total: int
+    total: int  # number of compared observations
     pairs: list[Pair]
 
     @property

@@ -1,6 +1,6 @@
 """Proposals to split an entity or to end a near-duplicate observation, for admins to decide.
 
-A proposal that was decided is not made again. The graph tools leave out what was dismissed.
+A proposal that was decided is not made again. The tools that find splits and duplicates leave out dismissed proposals.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from memories.contract.errors import Conflict, Degraded, Forbidden, NotFound
 from memories.identity.caller import Caller
 from memories.writing.bulk_actions import BulkAction
 
-ENTITIES_AT_ONCE = 500  # a larger graph is checked by a worker, so that the admin doesn't wait
+# Maximum number of entities of a graph that is checked while the admin waits. A worker checks larger graphs.
+ENTITIES_AT_ONCE = 500
 
 
 def check_graph(*, caller: Caller, graph: Graph) -> int | None:
@@ -36,7 +37,7 @@ def check_graph(*, caller: Caller, graph: Graph) -> int | None:
 def create_proposals(graph: Graph, since: datetime | None = None) -> int:
     """Make the proposals that don't exist yet and return their number.
 
-    With `since`, only entities that changed after it are searched for near-duplicates.
+    With `since`, only entities that changed since then are searched for near-duplicates.
     """
     rows = [
         UpkeepProposal(entity=analysis.entity, kind=UpkeepKind.SPLIT, score=analysis.score)
@@ -54,7 +55,7 @@ def create_proposals(graph: Graph, since: datetime | None = None) -> int:
 def _pairs(entity: Entity) -> list[Pair]:
     try:
         return pairs_of(entity).pairs
-    except Degraded:  # embeddings are missing; the next run tries again
+    except Degraded:  # embeddings are missing and can't be computed now; a later check of the entity tries again
         return []
 
 

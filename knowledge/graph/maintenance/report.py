@@ -1,7 +1,7 @@
 """Consolidation report of a graph (read-only).
 
-Entities that weren't accessed for long are called idle. Only the tool's keys (`stale_days`, `stale_entities`) call them
-stale, because elsewhere that word means a memory whose subject has changed.
+The code calls entities idle if they weren't accessed for long. Only the names that the tool's contract fixes, such as
+`stale_days` and `stale_entities`, call them stale. Elsewhere, stale is a status of memories.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from knowledge.graph.models import Entity, Observation
 from knowledge.graph.operations import Report
 from memories.identity.caller import Caller
 
-MAX_LISTED = 100  # entries of each list in the response
-MAX_USES = 2  # accesses of an entity that still counts as idle
+MAX_LISTED = 100  # maximum number of entries in each list of the response
+MAX_USES = 2  # maximum access_count of an idle entity
 DONE = ("archived", "archivado")  # statuses of entities that are never reported as idle
 
 
@@ -30,8 +30,8 @@ class Findings:
     observations: int = 0
     splits: list[Analysis] = field(default_factory=list)
     flagged: list[Observation] = field(default_factory=list)
-    idle: list[Entity] = field(default_factory=list)  # annotated with observation_count, as are the large ones
-    large: list[Entity] = field(default_factory=list)
+    idle: list[Entity] = field(default_factory=list)  # annotated with observation_count
+    large: list[Entity] = field(default_factory=list)  # annotated with observation_count
 
 
 def report(operation: Report, *, caller: Caller) -> Findings:

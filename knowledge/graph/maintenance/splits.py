@@ -1,9 +1,11 @@
-"""Splitting of entities that contain several topics, in any language.
+"""Splitting of entities whose observations are about several topics. The observations may be in any language.
 
-Topics are average-linkage clusters of the observations' embeddings, cut at a cosine distance of 0.5. If an embedding is
-missing, the words of the observations are compared instead.
+Topics are average-linkage clusters of the observations' embeddings, cut at the cosine distance CUT. If an embedding is
+missing, the words of the observations are compared instead of the embeddings.
 
-A topic is named after the two words with the highest weight: count / total · ln(1 + topics / topics with the word).
+A topic is named after its two words with the highest weight: n / total · ln(1 + topics / topics_with), where n is the
+number of occurrences of the word in the topic, total is the number of all words in the topic, topics is the number of
+topics, and topics_with is the number of topics that contain the word. Words shorter than MIN_WORD_LENGTH don't count.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ from memories.identity.caller import Caller
 from memories.lazy_numpy import np
 
 CUT = 0.5  # cosine distance from which clusters stay apart
-MIN_WORD_LENGTH = 4  # of the words that name a topic
-MAX_CLUSTERED = 400  # observations of one entity; further ones join the largest topic
+MIN_WORD_LENGTH = 4  # minimum length, in characters, of words that name a topic
+MAX_CLUSTERED = 400  # maximum number of observations to cluster; further ones join the largest topic
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ def analysis_of(entity: Entity) -> Analysis:
 def execute(operation: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
     """Move the approved observations to new entities, all or nothing.
 
-    Raises Invalid for a text that the entity doesn't have, Conflict for a name that is taken.
+    Raises NotFound if the entity or its new parent doesn't exist, Invalid for a text that the entity doesn't have, and
+    Conflict if an entity with the name of a new one exists.
     """
     with graphs.locked_graph(caller) as graph:
         entity = live(graph).filter(name=operation.entity_name, is_placeholder=False).first()
@@ -158,7 +161,7 @@ def split(graph: Graph, entity: Entity, parent: Entity, parts: Sequence[Mapping[
 
 
 def relate_both(graph: Graph, parent: Entity, child: Entity) -> int:
-    """Relate a part to its parent in both directions. Returns the number of new relations."""
+    """Relate the parent to a part, and create the inverse relation if the type has one. Return how many are new."""
     before = parent.outgoing.count() + child.outgoing.count()
     relate(graph, [(parent, child, settings.GRAPH_SPLIT_RELATION, "")])
     return parent.outgoing.count() + child.outgoing.count() - before
@@ -176,8 +179,8 @@ def _split_off(graph: Graph, entity: Entity, part: Mapping[str, Any], number: in
             allowed="exact texts, each in one split only",
         )
     child = put_entity(graph, part["name"], part["entity_type"])
-    # The rows are moved rather than copied, to keep their dates and kinds. Clearing the hash has them embedded again,
-    # because the embedded text begins with the entity's name.
+    # The rows are moved rather than copied, to keep their dates and kinds. The hash is cleared, so that they are
+    # embedded again: the embedded text begins with the entity's name.
     rows.update(entity=child, embedding_text_hash=None)
     return child
 
@@ -186,7 +189,7 @@ def _split_off(graph: Graph, entity: Entity, part: Mapping[str, Any], number: in
 
 
 def topics_of(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
-    """Return the observations of each topic by its name, largest topic first."""
+    """Return the observations of each topic by the topic's name, largest topic first."""
     clustered = list(observations[:MAX_CLUSTERED])
     labels = _clusters(_distances(clustered))
     groups: dict[int, list[Observation]] = {}

@@ -1,6 +1,6 @@
 """Access counts of entities and of pairs of entities.
 
-A worker updates them, so that reads don't wait for it.
+A worker updates the counts, so that reads don't wait for the update.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django_q.tasks import async_task
 from knowledge.graph.models import AccessDay, Entity
 from memories.database.connections import async_commit
 
-MAX_COUNTED = 50  # entities of one response
+MAX_COUNTED = 50  # maximum number of entities of one response that are counted
 COUNT_DAY = """
     INSERT INTO graph_access_days (entity_id, day, count) SELECT id, %s, 1 FROM unnest(%s::uuid[]) AS id
     ON CONFLICT (entity_id, day) DO UPDATE SET count = graph_access_days.count + 1"""

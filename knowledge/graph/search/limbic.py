@@ -1,14 +1,19 @@
-"""The limbic score: entities that are accessed often, recently and together rank higher.
+"""The limbic score of entities. Entities that are accessed often, recently, and together with others rank higher.
 
-score = base · (1 + importance_weight · importance) · temporal · (1 + pairs_weight · pairs) · status and kind factors
-base = max(0, cosine), or .2 + .6 · rrf for entities found by words only
-importance = log2(1 + uses) / log2(1 + most uses) · (1 + degree_weight · min(degree, 15) / 15) · (1 + days_weight · C)
-C = log2(1 + days) / log2(1 + most days) if most days > 1, else 0
-temporal = max(least, exp(−decay · hours since the last access, or since creation if there was no access))
-pairs = Σ over the other candidates: log2(1 + times together) · temporal of the last time
+    score = base · (1 + importance · I) · T · (1 + pairs · P) · status factor · metadata factor
+    I = log2(1 + uses) / log2(1 + most uses) · (1 + degree · min(relations, degree_most) / degree_most) · (1 + days · D)
+    D = log2(1 + access days) / log2(1 + most access days), or 0 if no candidate has more than one access day
+    T = decay(hours since the last access, or since creation if there was no access)
+    P = Σ over the other candidates: log2(1 + responses with both) · decay(hours since the last such response)
+    decay(hours) = max(least_decay, exp(−decay_per_hour · hours))
 
-Uses are accesses, and days are the days with an access. The constants are in settings.GRAPH_LIMBIC. Maxima are taken
-over all candidates.
+- importance, degree, degree_most, days, pairs, decay_per_hour and least_decay are the keys of settings.GRAPH_LIMBIC.
+- The base is the relevance from semantic.py: max(0, cosine), or 0.2 + 0.6 · rrf / best rrf for an entity that was
+  found by words only. The rrf is the score of reciprocal rank fusion.
+- Uses are accesses, and access days are days with at least one access. Maxima are taken over all candidates.
+- The status factor is the value of settings.GRAPH_STATUS_FACTORS for the entity's status, or 1 if there is none.
+- The metadata factor is settings.GRAPH_METADATA_FACTOR if more than half of the entity's observations have the kind
+  metadata, otherwise 1.
 """
 
 from __future__ import annotations
@@ -36,9 +41,10 @@ class Limbic:
 def scores(
     bases: Mapping[UUID, float], entities: Sequence[Entity], metadata_shares: Mapping[UUID, float]
 ) -> dict[UUID, Limbic]:
-    """Return the score of each candidate.
+    """Return the score of each candidate, by entity id.
 
-    `bases` are the relevances, and `metadata_shares` the shares of observations of the kind metadata, both from 0 to 1.
+    `bases` has the relevance of each candidate, from 0 to 1. `metadata_shares` has the share of its observations that
+    have the kind metadata, from 0 to 1.
     """
     constants, now = settings.GRAPH_LIMBIC, timezone.now()
     most_uses = max((entity.access_count for entity in entities), default=0)

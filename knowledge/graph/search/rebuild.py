@@ -21,7 +21,7 @@ def rebuild() -> str:
 
 
 def entity_text(name: str, entity_type: str) -> str:
-    """Return the text in which a literal search looks for the entity itself."""
+    """Return the case-folded text of an entity's name and type, which a literal search compares with the query."""
     return folded(f"{name}\n{entity_type}")
 
 

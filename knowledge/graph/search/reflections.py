@@ -24,7 +24,7 @@ from memories.retrieval import indexing
 from memories.retrieval.rank_fusion import fuse
 
 KIND = "reflection"
-CANDIDATES = 3  # per list, as a multiple of the limit
+CANDIDATES = 3  # number of candidates from each ranked list, as a multiple of the limit
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Match:
 def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
     """Store a reflection.
 
-    Raises Invalid if the target doesn't fit the target type, NotFound if it doesn't exist.
+    Raises Invalid if the target type, author or mood is unknown, or if the target doesn't fit its type. Raises NotFound
+    if the target doesn't exist.
     """
     check_choice("target_type", operation.target_type, TARGETS)
     author = operation.author or settings.GRAPH_AUTHORS[0]

@@ -1,7 +1,7 @@
 """Semantic search for entities.
 
-Two lists, by nearest observations and by words of the query, are merged by reciprocal rank fusion. The limbic score
-ranks the result.
+The candidates are the entities with the nearest observations and the entities that contain words of the query. Both
+lists are merged by reciprocal rank fusion. The limbic score then ranks the candidates.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from memories import embedding
 from memories.identity.caller import Caller
 from memories.retrieval.rank_fusion import fuse
 
-CANDIDATES = 3  # per list, as a multiple of the limit
-PASSAGES = 4  # nearest passages read per candidate, since one entity may have several
+CANDIDATES = 3  # number of candidates from each list, as a multiple of the limit
+PASSAGES = 4  # number of nearest passages read per candidate, because one entity may have several
 
 
 @dataclass(frozen=True)
 class Match:
     node: queries.Node
     score: limbic.Limbic
-    distance: float | None
-    rrf: float | None
+    distance: float | None  # cosine distance; None if the entity was found by words only
+    rrf: float | None  # None unless both lists have entries
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def search_semantic(operation: SearchSemantic, *, caller: Caller) -> SearchResul
 
 
 def nearest_entities(graph: Graph, vector: list[float], limit: int) -> dict[UUID, float]:
-    """Return the cosine distance of each entity's nearest observation, nearest entities first."""
+    """Return up to `limit` entities with the cosine distance of their nearest observation, nearest first."""
     rows = ObservationPassage.objects.filter(
         observation__graph=graph, observation__ended_at=None, observation__entity__deleted_at=None
     )
@@ -79,7 +79,7 @@ def nearest_entities(graph: Graph, vector: list[float], limit: int) -> dict[UUID
 
 def by_words(graph: Graph, query: str, limit: int) -> list[UUID]:
     """Return entities that contain words of the query, those with the most words first."""
-    words = [word for word in dict.fromkeys(words_of(query)) if len(word) >= GRAM]  # shorter ones have no trigram
+    words = [word for word in dict.fromkeys(words_of(query)) if len(word) >= GRAM]  # shorter words have no trigram
     counts: dict[UUID, int] = {}
     for word in words[:16]:
         rule = Q(graph=graph, grams__contains=query_grams(word), folded__contains=word)

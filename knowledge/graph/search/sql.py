@@ -1,6 +1,6 @@
 """SQL statements that read a graph.
 
-They are written by hand, because the ORM takes longer to build them than PostgreSQL to run them (bench/graph.py).
+They are written by hand, because the ORM takes longer to build them than PostgreSQL takes to run them (bench/graph.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memories.database import prepared_statements
 
 IN_FORCE = """(%(as_of)s::timestamptz IS NULL AND {end} IS NULL
                OR {row}.created_at <= %(as_of)s AND ({end} IS NULL OR {end} > %(as_of)s))"""
-# Entities whose name, type or observations contain a text.
+# Condition for entities whose name, type or observations contain a text.
 HOLDING = """
     AND entity.id = ANY (ARRAY(
         SELECT named.id FROM graph_entities named
@@ -39,7 +39,7 @@ OBSERVATIONS = """
     WHERE entity_id = ANY(%(entities)s) AND (%(kinds)s::varchar[] = '{{}}' OR kind = ANY(%(kinds)s::varchar[]))
       AND ({in_force} OR %(superseded)s AND superseded_at IS NOT NULL)
     ORDER BY number"""
-# Texts that entities have already.
+# Query for the given texts that entities already have.
 PRESENT = """
     SELECT entity_id, text FROM graph_observations
     WHERE entity_id = ANY(%(entities)s) AND ended_at IS NULL AND text = ANY(%(texts)s)"""
@@ -85,7 +85,7 @@ def page(graph: str, holding: str, names: Sequence[str] | None) -> tuple[str, di
 def observations(
     entities: Sequence[UUID], as_of: datetime | None = None, kinds: Sequence[str] = (), *, superseded: bool = False
 ) -> list[Observation]:
-    """Return the observations of these entities, in order. With `superseded`, superseded ones are included."""
+    """Return the observations of these entities, in order of creation. With `superseded`, include superseded ones."""
     if not entities:
         return []
     values = {"entities": list(entities), "as_of": as_of, "kinds": list(kinds), "superseded": superseded}
@@ -94,14 +94,14 @@ def observations(
 
 
 def present(entities: Collection[UUID], texts: Collection[str]) -> set[tuple[UUID, str]]:
-    """Return (entity, text) for each of these texts that one of the entities already has."""
+    """Return pairs of an entity's id and a text, for these texts that the entity already has."""
     if not entities or not texts:
         return set()
     return set(prepared_statements.rows(PRESENT, {"entities": list(entities), "texts": list(texts)}))
 
 
 def relations(entities: Sequence[UUID], as_of: datetime | None = None) -> list[Relation]:
-    """Return the relations that start or end at one of these entities, in order.
+    """Return the relations that start or end at one of these entities, in order of creation.
 
     Only the id and name of both ends are loaded.
     """

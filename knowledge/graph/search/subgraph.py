@@ -38,7 +38,7 @@ def subgraph(
     """Return entities of the caller's graph with their texts, and the relations that start or end at one of them.
 
     `holding` and `names` select entities as in sql.entities(). With `dangling`, all relations of the graph are
-    returned, including those that name hidden placeholders.
+    returned, including those between two hidden placeholders.
     """
     lookup, key = graphs.lookup(caller)
     page, values = sql.page("(SELECT id FROM mine)", holding, names)

@@ -9,7 +9,7 @@ import re
 
 GRAM = 3
 WORD = re.compile(r"\w+")
-MAX_QUERY_GRAMS = 64  # enough to leave few rows, whose full texts are then compared
+MAX_QUERY_GRAMS = 64  # maximum number of trigrams that select rows; the full texts of these rows are then compared
 
 
 def folded(text: str) -> str:

@@ -23,7 +23,7 @@ EMBEDDED_TEXT = Concat("entity__name", Value(": "), "text", output_field=TextFie
 
 @dataclass(frozen=True)
 class Encodings:
-    """Encoded passages by embedded text. Empty if the embedder was unavailable."""
+    """Encoded passages by embedded text. There are none if the embedder was unavailable."""
 
     by_text: Mapping[str, passages.Encoded]
     model: str = ""
@@ -45,7 +45,7 @@ def encode(texts: Iterable[str]) -> Encodings:
 
 
 def save(rows: Sequence[Observation], encodings: Encodings) -> None:
-    """Insert new observations and their passages. Observations without passages are queued for a worker."""
+    """Insert new observations and their passages. Queue the observations without encoded passages for a worker."""
     parts = {row.pk: encodings.by_text.get(embedded_text(row.entity.name, row.text)) for row in rows}
     for row in rows:
         if parts[row.pk]:
@@ -60,7 +60,7 @@ def save(rows: Sequence[Observation], encodings: Encodings) -> None:
 def index_missing(entities: Iterable[Entity]) -> None:
     """Embed the observations of these entities that have no embedding.
 
-    If the embedder is unavailable, they are queued for a worker.
+    If the embedder is unavailable, these observations are queued for a worker.
     """
     rows = Observation.objects.filter(entity__in=[e.pk for e in entities], ended_at=None, embedding_text_hash=None)
     texts = dict(rows.values_list("pk", EMBEDDED_TEXT))
@@ -108,7 +108,7 @@ def flag(rows: Sequence[Observation], encodings: Encodings) -> None:
 
 
 def nearest_observation(pks: Any, vector: list[float]) -> tuple[Observation, float] | None:
-    """Return the observation nearest to the vector, and its cosine."""
+    """Return the observation nearest to the vector and its cosine, or None if none of them has a passage."""
     from pgvector.django import CosineDistance  # noqa: PLC0415 - it imports numpy, which few calls need
 
     rows = ObservationPassage.objects.filter(observation__in=pks).annotate(

@@ -22,7 +22,7 @@ class Command(BaseCommand):
 
     def handle(self, *, files: list[Path], known_only: bool, rebuild: bool, verbosity: int = 1, **options: Any) -> None:
         if not files and not rebuild:
-            raise CommandError("Name at least one file of DataHub metadata, or --rebuild.")
+            raise CommandError("Specify at least one file of DataHub metadata, or --rebuild.")
         for file in files:
             try:
                 records = read_file(file)
@@ -37,9 +37,9 @@ class Command(BaseCommand):
             if count.stale:
                 self.stdout.write(f"  {count.stale} memories became stale")
             self._write_counts(
-                "skipped as unknown" if known_only else "kept, though the product does not read them", count.unknown
+                f"writes to aspects that the product does not read {'skipped' if known_only else 'kept'}", count.unknown
             )
-            self._write_counts("left out", count.skipped)
+            self._write_counts("records skipped", count.skipped)
 
         if rebuild:
             total = max(projections.rebuild(), default=0)

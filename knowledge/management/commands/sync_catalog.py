@@ -13,7 +13,7 @@ from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Copy DataHub's entities into our tables, for reading while DataHub is unavailable. Can be run repeatedly."
+    help = "Copy DataHub's entities into local tables, for reading while DataHub is unavailable. Can be run repeatedly."
 
     def handle(self, *, verbosity: int = 1, **options: Any) -> None:
         if not settings.DATAHUB_GMS_URL:
@@ -25,7 +25,7 @@ class Command(BaseCommand):
                     bar.update(progress.entities - count.entities)
                     count = progress
             except DomainError as error:
-                copied = f"{count.entities} entities were copied before that and are kept. Run the command again"
+                copied = f"{count.entities} entities were copied before the error and are kept. Run the command again"
                 raise CommandError(f"{error.message}; {copied}") from None
         self.stdout.write(
             f"{count.entities} entities, {count.writes} aspects new or changed, {count.removals} entities removed"

@@ -11,7 +11,7 @@ from django.db import DatabaseError, close_old_connections
 from knowledge.freshness.catalog_events import follow_once
 from memories.contract.errors import DomainError
 
-PAUSES_S = (1, 2, 5, 10, 30, 60)  # after consecutive failures
+PAUSES_S = (1, 2, 5, 10, 30, 60)  # seconds to wait after the first, second, third … consecutive failure
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         if not settings.DATAHUB_GMS_URL:
             raise CommandError(
-                "DATAHUB_GMS_URL is not set: the embedded catalog has no events, and the scheduled check covers it."
+                "DATAHUB_GMS_URL is not set: the embedded catalog has no events; the scheduled check finds its changes."
             )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop)

@@ -27,7 +27,7 @@ INSTRUCTIONS = (
 
 
 class ReaderUnavailable(Exception):
-    """The language model gave no usable answer. The message gives the reason to a person."""
+    """The language model gave no usable answer. The message states the reason."""
 
 
 def read(text: str) -> Reading:
@@ -57,7 +57,7 @@ def _request(text: str) -> str:
 def _reading(values: dict[str, Any], text: str) -> Reading:
     importance = float(values["importance"])
     if 1 < importance <= 10:
-        importance /= 10  # some models use a scale to ten
+        importance /= 10  # some models use a scale from 0 to 10
     if not 0 <= importance <= 1:
         raise ValueError("importance")
     fallback = heuristics.read(text)

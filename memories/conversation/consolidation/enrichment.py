@@ -1,7 +1,10 @@
-"""Enrichment of new long-term memories: importance, summary, tags, type, and their effect on a similar older memory.
+"""Enrichment of new long-term memories with importance, summary, tags, type and the catalog entities they mention.
+
+If a new memory is similar to an older one, the older one becomes more important, or a merge of the two is proposed.
 
 A worker claims jobs and classifies the memories outside of any transaction. All changes for one memory and the end of
-its job are saved in one transaction. If a worker is killed, its memory is classified again, and nothing counts twice.
+its job are saved in one transaction. If a worker is killed, its unfinished memories are classified again later. No
+change is made twice.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from memories.retrieval import indexing
 FAILED = "failed"
 BATCH = 50
 REINFORCEMENT = 1.1  # factor on the importance of a memory that is repeated
-MAX_SIMILAR_PASSAGES = 5  # nearest passages whose memories are considered
+MAX_SIMILAR_PASSAGES = 5  # maximum number of nearest passages whose memories are considered
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class SimilarMemory:
 
 
 def enrich_batch(worker: str) -> tuple[int, int]:
-    """Claim and run one batch of jobs; return how many memories were enriched, and how many were put back or failed."""
+    """Claim and run one batch of jobs; return how many were completed, and how many were put back or failed."""
     jobs = indexing.claim(worker, BATCH, [ENRICHMENT])
     records = MemoryRecord.objects.filter(pk__in=[job.source_id for job in jobs]).defer("search").in_bulk()
     completed = failed = 0
@@ -64,7 +67,10 @@ def mentioned_entities(text: str) -> list[str]:
 
 
 def reopen() -> int:
-    """Open jobs for pending memories without a job, because it was lost or is to be retried; return how many."""
+    """Open jobs for memories that wait for enrichment and have neither an open job nor an unresolved failed one.
+
+    Returns the number of these memories. One call handles at most 1,000.
+    """
     pending = MemoryRecord.objects.filter(tier=Tier.LONG_TERM, enrichment_status=PENDING).exclude(
         pk__in=IndexJob.objects.filter(source_kind=ENRICHMENT)
         .filter(Q(status__in=[JobStatus.PENDING, JobStatus.RUNNING]) | Q(status=JobStatus.FAILED, resolved_at=None))
@@ -74,7 +80,7 @@ def reopen() -> int:
 
 
 def _save_result(worker: str, job: IndexJob, result: Reading | None, urns: Sequence[str]) -> bool:
-    """Save the result, unless another worker has taken over the job."""
+    """Save the result and close the job. Return False if another worker has taken over the job."""
     with transaction.atomic():
         row = IndexJob.objects.select_for_update().filter(pk=job.pk, worker_id=worker, status=JobStatus.RUNNING)
         if not row.first():
@@ -102,7 +108,11 @@ def _save(record: MemoryRecord, result: Reading, urns: Sequence[str]) -> None:
 
 
 def _reinforce_or_propose_merge(record: MemoryRecord) -> None:
-    """Raise the importance of the owner's most similar older memory, or propose to merge the record with it."""
+    """Compare the record with its owner's most similar older memory.
+
+    If the older memory says nearly the same, its importance is raised. If it is less similar and shares enough words,
+    a merge is proposed.
+    """
     similar = next(iter(similar_older_memories(record)), None)
     if similar is None or similar.cosine < settings.MERGE_COSINE:
         return
@@ -119,7 +129,7 @@ def _reinforce_or_propose_merge(record: MemoryRecord) -> None:
 
 
 def similar_older_memories(record: MemoryRecord) -> list[SimilarMemory]:
-    """Return long-term memories of the same owner that were stored before this one, the most similar first."""
+    """Return active long-term memories of the same owner that were last changed before this one, most similar first."""
     vectors = list(Passage.objects.filter(record=record).order_by("start").values_list("vector", flat=True)[:1])
     if not vectors:
         return []
@@ -142,7 +152,11 @@ def similar_older_memories(record: MemoryRecord) -> list[SimilarMemory]:
 
 
 def common_words(one_text: str, other_text: str) -> float:
-    """Return the share of the words of the text with fewer words that the other text contains too, 0 to 1."""
+    """Return how much the words of two texts overlap, from 0 to 1.
+
+    This is the number of distinct words in both texts, divided by the number of distinct words in the text that has
+    fewer. Words of one or two characters are ignored.
+    """
     words = [{word.lower() for word in WORD.findall(text) if len(word) > 2} for text in (one_text, other_text)]
     return len(words[0] & words[1]) / (min(len(words[0]), len(words[1])) or 1)
 

@@ -25,7 +25,10 @@ def waiting(caller: Caller) -> list[MergeProposal]:
 
 
 def accept(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
-    """Correct the older memory to the merged text and archive the newer one. Both can be restored."""
+    """Replace the older memory by a correction with the merged text, and archive the newer one.
+
+    The older memory is kept as it is if it already has the merged text. Both memories can be restored later.
+    """
     with transaction.atomic():
         proposal = _decide(_open_proposal(caller, proposal_id), MergeState.ACCEPTED)
         text = proposal.text[:4_000]
@@ -38,7 +41,7 @@ def accept(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
 
 
 def dismiss(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
-    """Keep both memories as they are. They are not proposed again."""
+    """Keep both memories as they are. Their merge is not proposed again."""
     return _decide(_open_proposal(caller, proposal_id), MergeState.DISMISSED)
 
 

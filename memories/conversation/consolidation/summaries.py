@@ -1,11 +1,13 @@
 """Consolidation of conversation memories before turns expire.
 
-compress  A conversation with turns that expire within CONSOLIDATE_BEFORE_HOURS gets a long-term summary of its most
-          important sentences, in their order.
-promote   A turn of at least PROMOTE_IMPORTANCE that was used PROMOTE_USES times and is PROMOTE_AGE_MIN old becomes
-          long-term, unless it already has a long-term memory.
-forget    A long-term memory below FORGET_IMPORTANCE that was never used, shared, verified or corrected is archived, and
-          purged later.
+compress  A conversation gets a long-term summary if some of its turns expire within CONSOLIDATE_BEFORE_HOURS and at
+          least MIN_TURNS turns are not summarized yet. The summary has the most important sentences of these turns, in
+          their original order.
+promote   A turn becomes a long-term memory if its importance is at least PROMOTE_IMPORTANCE, it was used at least
+          PROMOTE_USES times, and it was last changed at least PROMOTE_AGE_MIN minutes ago. A turn from which a
+          long-term memory was derived stays a turn, unless that memory is archived.
+forget    An enriched long-term memory is archived if its importance is below FORGET_IMPORTANCE and it was never used,
+          changed, shared, verified or corrected. It is purged after SOFT_DELETE_PURGE_DAYS.
 """
 
 from __future__ import annotations
@@ -30,10 +32,10 @@ from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
 from memories.writing.revision import revised, save_many
 
-COMPRESSED = "compressed"  # enrichment_status of a turn after its conversation was summarized
-MIN_TURNS = 4  # a conversation with fewer turns gets no summary
-MAX_SUMMARY = 1_000  # characters
-MAX_CONVERSATIONS = 200  # summarized in one run
+COMPRESSED = "compressed"  # enrichment_status of turns that compress() has handled, with or without a summary
+MIN_TURNS = 4  # minimum number of turns that are summarized
+MAX_SUMMARY = 1_000  # maximum length of a summary in characters
+MAX_CONVERSATIONS = 200  # maximum number of conversations that one run summarizes
 REASON = "forgotten: of little importance, and never used"
 
 
@@ -99,8 +101,8 @@ def forget() -> int:
 def _compress(owner: str, conversation_id: str) -> bool:
     """Summarize one conversation; return whether a summary was saved.
 
-    The summary is encoded outside of the transaction. If another process has summarized the conversation meanwhile,
-    nothing is saved.
+    The summary is embedded before the transaction begins. If some turns are deleted, or summarized by another process,
+    in the meantime, nothing is saved.
     """
     rows = MemoryRecord.objects.filter(
         created_by=owner, conversation_id=conversation_id, tier=Tier.SHORT_TERM, enrichment_status=""
@@ -121,7 +123,7 @@ def _compress(owner: str, conversation_id: str) -> bool:
             )
         marked = rows.filter(pk__in=[turn.pk for turn in turns]).update(enrichment_status=COMPRESSED)
         if summary is None or marked < len(turns):
-            # If some turns were deleted or summarized meanwhile, the next run tries again.
+            # If some turns were deleted or summarized in the meantime, undo the update. The next run tries again.
             transaction.set_rollback(marked < len(turns))
             return False
         save_many([(summary, stamp)])

@@ -15,13 +15,13 @@ from memories.retrieval import indexing, term_statistics, vector_index
 
 
 class Command(BaseCommand):
-    help = "Computes missing vectors in the foreground, or all vectors after a change of the model or the dimension."
+    help = "Computes missing and outdated vectors in the foreground, for example after a change of the model."
     requires_system_checks = ()  # this command repairs a wrong dimension, which the checks report
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--dimension", type=int, help="first change the vector columns to this dimension")
-        parser.add_argument("--all", action="store_true", help="recompute all vectors, not only missing ones")
-        parser.add_argument("--quiet", action="store_true", help="no progress bar")
+        parser.add_argument("--all", action="store_true", help="recompute all vectors, also up-to-date ones")
+        parser.add_argument("--quiet", action="store_true", help="show no progress bar")
 
     def handle(self, *, dimension: int | None, all: bool, quiet: bool, **options: Any) -> None:
         if dimension is not None:
@@ -40,7 +40,7 @@ class Command(BaseCommand):
         vector_index.train()
         remaining = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
         if remaining:
-            raise CommandError(f"{completed} of {pending} embedded with {model}; {remaining} left: run it again")
+            raise CommandError(f"{completed} of {pending} embedded with {model}; {remaining} left: run embed again")
         self.stdout.write(f"{completed} embedded with {model}; none left")
 
     def embed_pending(self, model: str, pending: int, quiet: bool) -> int:
@@ -66,15 +66,15 @@ class Command(BaseCommand):
         return None
 
     def change_dimension(self, dimension: int) -> None:
-        """Alter every vector column, outside of the migrations. The old vectors are deleted."""
+        """Change the dimension of every vector column and delete the old vectors. No migration does this."""
         if dimension != settings.EMBEDDING_DIMENSIONS:
-            raise CommandError(f"Set EMBEDDING_DIMENSIONS={dimension} first: every process reads it when it starts.")
+            raise CommandError(f"Set EMBEDDING_DIMENSIONS={dimension} first: every process reads it at its start.")
         with as_owner(), connection.schema_editor() as editor:
             vector_index.drop()
             for source in indexing.SOURCES.values():
                 self.alter(editor, source)
         tables = ", ".join(source.vectors._meta.db_table for source in indexing.SOURCES.values())
-        self.stdout.write(f"the vector columns hold {dimension} dimensions now: {tables}")
+        self.stdout.write(f"the vector columns of these tables have {dimension} dimensions now: {tables}")
 
     def alter(self, editor: Any, source: indexing.VectorSource) -> None:
         model, name = source.vectors, source.vector_column

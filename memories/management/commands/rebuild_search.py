@@ -17,8 +17,8 @@ from memories.writing.language_backfill import backfill_languages
 
 class Command(BaseCommand):
     help = (
-        "Rebuilds the text-search columns with the current settings, detects the languages of memories, counts the"
-        " terms, and trains the vector index."
+        "Rebuilds the text-search columns with the current settings, detects missing languages of memories, counts the"
+        " terms, trains the vector index if necessary, and rebuilds the search data of other apps."
     )
 
     def handle(self, **options: Any) -> None:
@@ -31,7 +31,7 @@ class Command(BaseCommand):
                 editor.add_index(model, index)
         detected = backfill_languages()
         row_count = term_statistics.refresh()
-        term_count = max(row_count - 1, 0)  # without the row for the total
+        term_count = max(row_count - 1, 0)  # the row for the total is not a term
         self.stdout.write(
             f"text search uses “{text_search_config()}”: {term_count} terms;"
             f" detected the language of {detected} more memories"

@@ -11,7 +11,7 @@ from memories.writing.ownership import move_ownership
 
 
 class Command(BaseCommand):
-    help = "Moves all memories from OLD to NEW after a person's identity has changed. Swap the arguments to undo."
+    help = "Moves all memories from OLD to NEW after a person's identity has changed. Swap OLD and NEW to undo this."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("old", help="the current owner of the memories")

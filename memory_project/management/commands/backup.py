@@ -23,6 +23,6 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         erased_list = backups.erased_list(file).name
         self.stdout.write(
-            f"{file}: {filesizeformat(size)}. Texts erased from now on will be listed in {erased_list}: keep the two "
-            "files together, so that restore can erase those texts again."
+            f"{file}: {filesizeformat(size)}. Memories erased from now on will be listed in {erased_list}: keep both "
+            "files together, so that restore can erase those memories again."
         )

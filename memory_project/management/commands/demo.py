@@ -26,7 +26,7 @@ class Command(BaseCommand):
         warehouse.make(demo.FOLDER / "catalog.json")
         if proposed:
             demo.mark_old_notifications_read(people)
-        self.stdout.write(f"{len(people)} people, {new} memories, {proposed} insights added. Sign in as:")
+        self.stdout.write(f"{new} memories and {proposed} insights added for {len(people)} people. Sign in as:")
         for login, (name, _, part) in demo.PEOPLE.items():
             self.stdout.write(f"  {demo.address(login):<24} {name}, {part}")
         self.stdout.write(f"  password of all four: {demo.PASSWORD}")

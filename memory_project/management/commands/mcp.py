@@ -21,7 +21,7 @@ from memory_project.arguments import port
 from memory_project.models import User
 
 PACKAGES = ("memory_project", "memories", "knowledge", "analysis")
-WARM_UP_AFTER_S = 1.0  # the client's first requests are served before the embedding model is loaded
+WARM_UP_AFTER_S = 1.0  # seconds before the embedding model is loaded, in which the client's first requests are served
 
 
 class Command(BaseCommand):
@@ -34,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("--persona", default="", help="stdio: the active persona; default: the person's default")
         parser.add_argument("--graph", default="", help="stdio: use the knowledge graph of this persona")
         parser.add_argument(
-            "--profile", default="", choices=["", "anthropic"], help="offer exactly the tools of another MCP server"
+            "--profile", default="", choices=["", "anthropic"], help="offer exactly the tools of the named MCP server"
         )
         parser.add_argument("--toolsets", default="", help="comma-separated toolsets, or all; default: MCP_TOOLSETS")
         parser.add_argument("--host", default=settings.COMMONPLACE_HOST, help="http: address to listen on")

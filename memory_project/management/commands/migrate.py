@@ -37,7 +37,7 @@ class Command(migrate.Command):
             raise CommandError(f"This version can't migrate this database: {error}") from None
         except CommandError:
             raise
-        except Exception as error:  # any error of a migration, which PostgreSQL has rolled back
+        except Exception as error:  # any error; if a migration failed, PostgreSQL has rolled it back
             first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
             is_unreachable = isinstance(error, OperationalError)
             problem = "database does not answer" if is_unreachable else "migration failed and was rolled back"

@@ -22,7 +22,7 @@ from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresErr
 
 
 class Command(BaseCommand):
-    help = "Restore a backup into an empty home or database, and erase texts again that were erased after the backup."
+    help = "Restore a backup into an empty home or database. Memories erased after the backup are erased again."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         except (backups.BackupFailed, EmbeddedPostgresError, OSError) as error:
             raise CommandError(str(error)) from None
         except DatabaseError as error:
-            raise CommandError(f"The database refused: {str(error).strip().splitlines()[0]}") from None
+            raise CommandError(f"The database reports: {str(error).strip().splitlines()[0]}") from None
         call_command("migrate", verbosity=0, interactive=False)
         self.stdout.write(f"Restored the backup of {manifest['created_at']}.")
         self.erase_again(erased)
@@ -58,14 +58,14 @@ class Command(BaseCommand):
             try:
                 self.erase(record_id)
             except NotFound:
-                continue  # it was created after the backup
+                continue  # the memory was created after the backup, so the backup does not contain it
             except DomainError as error:
                 failures.append(f"{record_id.hex}: {error.message}")
         if erased:
             self.stdout.write(f"Erased again: {len(erased) - len(failures)} of {len(erased)}.")
         if failures:
             raise CommandError(
-                "These memories, erased after the backup, are back. Erase them yourself:\n" + "\n".join(failures)
+                "These memories were erased after the backup but are back. Erase them yourself:\n" + "\n".join(failures)
             )
 
     def erase(self, record_id: UUID) -> None:

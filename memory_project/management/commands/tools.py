@@ -12,7 +12,7 @@ from memory_project.mcp.server import enabled_tools
 
 
 class Command(BaseCommand):
-    help = "List the MCP tools with the number of characters each adds to a model's context, or print their reference."
+    help = "List the MCP tools with the number of characters that each adds to a model's context, or print a reference."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--reference", action="store_true", help="print the reference for docs/mcp.md")

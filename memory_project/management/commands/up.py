@@ -28,8 +28,8 @@ from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 READY_WITHIN_S = 90
-STOP_WITHIN_S = 20  # longer than GRACE_S, which the web server gives running calls
-MAX_PAUSE_S = 30  # between restarts of a process that keeps dying
+STOP_WITHIN_S = 20  # must be longer than GRACE_S, which the web server gives running calls
+MAX_PAUSE_S = 30  # maximum number of seconds between restarts of a process that keeps ending
 
 
 class Command(BaseCommand):
@@ -46,7 +46,7 @@ class Command(BaseCommand):
             state = settings.COMMONPLACE_HOME / "up.json"
             owns_database = self.end_leftovers(state)
             refuse_taken_port(host, port)
-            # A signal now raises SystemExit, so that `finally` runs.
+            # From here on, a signal raises SystemExit, so that `finally` runs.
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, exit_on_signal)
             server = None if settings.DATABASE_URL else EmbeddedPostgres(settings.COMMONPLACE_HOME)
@@ -63,7 +63,7 @@ class Command(BaseCommand):
                 raise CommandError(str(error)) from None
             finally:
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                    signal.signal(number, signal.SIG_IGN)  # already stopping
+                    signal.signal(number, signal.SIG_IGN)  # ignore signals while stopping
                 run.stop()
                 self.stdout.write("stopped")
 
@@ -167,7 +167,7 @@ class ProcessGroup:
         if self.server and self.owns_database:
             from django.db import connections  # noqa: PLC0415 - only needed here
 
-            # open connections of this process would count as clients below
+            # the server must not count open connections of this process as clients
             connections.close_all()
             connections["default"].close_pool()  # type: ignore[attr-defined]  # exists for PostgreSQL
             self.server.stop(only_if_unused=True)

@@ -20,7 +20,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", help="path of the file; with --export, - is standard output")
         parser.add_argument("--as", dest="email", required=True, help="e-mail address of the user whose graph is used")
-        parser.add_argument("--graph", default="", help="persona whose graph is used instead")
+        parser.add_argument("--graph", default="", help="persona whose graph is used instead of the user's own")
         parser.add_argument("--export", action="store_true", help="write the graph to the file")
 
     def handle(self, *, file: str, email: str, graph: str, export: bool, **options: Any) -> None:
