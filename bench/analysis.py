@@ -1,11 +1,11 @@
-"""How fast an analysis is at 100,000 records: into the table, and the queries.
+"""Measure an analysis of 100,000 records: storing them, and each kind of query.
 
     python bench/analysis.py [--rows 100000] [--rounds 5]
 
-Makes a database of its own and prints rows per second of storing pages of 50 and of 1,000 rows, and the median of
-each query in ms. A stratified sample, and an exact match that few rows have, are the two to watch: both are also run
-the naive way in the same run (ranking whole rows with a count of groups; a match without the index), so that the
-ratio does not depend on the machine.
+Creates its own database and prints the rows stored per second, with pages of 50 and of 1,000 rows, and the median of
+each query in ms. Watch the stratified sample and the exact match that few rows satisfy. Both are also run in a naive
+form in the same run (ranking whole rows and counting the groups; matching without the index), so that the ratio does
+not depend on the machine.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def main() -> None:
 
 def fill(count: int) -> Any:
     from django.db import connection  # noqa: PLC0415 - after setup()
-    from django.utils import timezone  # noqa: PLC0415 - the same
+    from django.utils import timezone  # noqa: PLC0415 - after setup()
 
-    from analysis import records, sessions  # noqa: PLC0415 - the same
-    from analysis.models import Session  # noqa: PLC0415 - the same
+    from analysis import records, sessions  # noqa: PLC0415 - after setup()
+    from analysis.models import Session  # noqa: PLC0415 - after setup()
 
     now = timezone.now()
     for size, share in ((50, 0.2), (1_000, 1.0)):
@@ -76,7 +76,7 @@ def fill(count: int) -> Any:
 
 def measure(session: Any, rounds: int) -> None:
     from analysis.querying import description, query, sampling  # noqa: PLC0415 - after setup()
-    from analysis.querying.query import run, scope  # noqa: PLC0415 - the same
+    from analysis.querying.query import run, scope  # noqa: PLC0415 - after setup()
 
     def select(conditions: dict[str, Any] | None = None) -> Any:
         return scope(session, "deal", conditions)
@@ -99,7 +99,7 @@ def measure(session: Any, rounds: int) -> None:
         "filter, exact and range": lambda: query.filtered(select({"status": "lost", "amount": {"$gte": 900}})),
         "sample": lambda: sampling.sample(select(), size=9),
         "sample, stratified": lambda: sampling.sample(select(), size=9, stratify_by="status"),
-        "  the naive way": lambda: run(NAIVE_SAMPLE, [key, key]),
+        "  naive, ranking whole rows": lambda: run(NAIVE_SAMPLE, [key, key]),
         "sample, all three": lambda: sampling.sample(
             select({"amount": {"$gte": 100}}), size=12, stratify_by="status", proximity=near
         ),

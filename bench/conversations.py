@@ -1,10 +1,11 @@
-"""What recall_memory finds of conversations that came in through store_memory.
+"""Measure the recall of conversations that were stored with store_memory.
 
     python bench/conversations.py DIR [--enrich]
 
-DIR holds records.jsonl (turns with scope, author, ts and text) and qa.jsonl (questions with their relevant turns).
-Each conversation is one user's, stored by an MCP client of the conversation toolset; each question is asked with
-recall_memory, and with hybrid_search. A long-term memory counts as its turn. Printed are recall at 5 and 10.
+DIR holds records.jsonl (turns with scope, author, ts and text) and qa.jsonl (questions with their relevant turns). Each
+conversation belongs to its own user and is stored by an MCP client of the conversation toolset. Each question is asked
+with recall_memory and with hybrid_search. A long-term memory counts as the turn that it was derived from. Prints recall
+at 5 and at 10.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from typing import Any
 import scratch
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
-AT_ONCE = 100  # messages of one call
+AT_ONCE = 100  # messages per call
 SERVICE = "service@bench.example"
 
 
 async def store(client: Any, records: list[dict[str, Any]]) -> dict[str, str]:
-    """Each conversation under its own user; returns the data set's id of each turn."""
+    """Store each conversation under its own user. Return the data set's turn id for each short-term memory id."""
     by_scope = defaultdict(list)
     for record in records:
         by_scope[record["scope"]].append(record)
-    names: dict[str, str] = {}
+    turn_ids: dict[str, str] = {}
     for scope, turns in by_scope.items():
         for start in range(0, len(turns), AT_ONCE):
             part = turns[start : start + AT_ONCE]
@@ -45,32 +46,32 @@ async def store(client: Any, records: list[dict[str, Any]]) -> dict[str, str]:
                 for turn in part
             ]
             arguments = {"user_id": scope, "conversation_id": scope, "messages": messages}
-            answer = await client.call_tool("store_memory", arguments)
-            names |= dict(zip(answer.structured_content["stm_ids"], (turn["id"] for turn in part), strict=True))
-    return names
+            response = await client.call_tool("store_memory", arguments)
+            turn_ids |= dict(zip(response.structured_content["stm_ids"], (turn["id"] for turn in part), strict=True))
+    return turn_ids
 
 
-def evolved() -> str:
-    """How many memories were said again, and how many merges were proposed."""
+def enrichment_summary() -> str:
+    """Report how often a memory was repeated, and how many merges are proposed."""
     from django.db.models import Sum  # noqa: PLC0415 - after setup()
 
-    from memories.conversation.models import MergeProposal  # noqa: PLC0415 - the same
-    from memories.models import MemoryRecord  # noqa: PLC0415 - the same
+    from memories.conversation.models import MergeProposal  # noqa: PLC0415 - after setup()
+    from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
 
     strengthened = MemoryRecord.objects.filter(tier="ltm").aggregate(n=Sum("access_count"))["n"]
-    return f"{strengthened} said again and strengthened, {MergeProposal.objects.count()} merges proposed"
+    return f"{strengthened} repetitions that strengthened a memory, {MergeProposal.objects.count()} merges proposed"
 
 
-async def operation(client: Any, tool: str, questions: list[dict[str, Any]], names: dict[str, str]) -> None:
+async def ask_questions(client: Any, tool: str, questions: list[dict[str, Any]], turn_ids: dict[str, str]) -> None:
     results: dict[str, list[tuple[float, float]]] = defaultdict(list)
     times = []
     for question in questions:
         started = time.perf_counter()
         arguments = {"user_id": question["scope"], "query": question["text"], "limit": 10}
-        answer = await client.call_tool(tool, arguments)
+        response = await client.call_tool(tool, arguments)
         times.append((time.perf_counter() - started) * 1000)
-        hits = answer.structured_content["results"]
-        ranked = [names.get(hit["_id"]) or names.get(hit.get("derived_from", ""), "") for hit in hits]
+        hits = response.structured_content["results"]
+        ranked = [turn_ids.get(hit["_id"]) or turn_ids.get(hit.get("derived_from", ""), "") for hit in hits]
         relevant = set(question["relevant"])
         five, ten = (len(relevant & set(ranked[:k])) / len(relevant) for k in (5, 10))
         results[f"{question['category']} {CATEGORIES[question['category']]}"].append((five, ten))
@@ -84,9 +85,9 @@ async def operation(client: Any, tool: str, questions: list[dict[str, Any]], nam
 async def measure(directory: Path, *, enrich: bool) -> None:
     from mcp import Client  # noqa: PLC0415 - after setup()
 
-    from memories.conversation import tasks  # noqa: PLC0415 - the same
-    from memories.identity.caller import ACT_FOR_USERS, Caller  # noqa: PLC0415 - the same
-    from memory_project.mcp.server import build_server  # noqa: PLC0415 - the same
+    from memories.conversation import tasks  # noqa: PLC0415 - after setup()
+    from memories.identity.caller import ACT_FOR_USERS, Caller  # noqa: PLC0415 - after setup()
+    from memory_project.mcp.server import build_server  # noqa: PLC0415 - after setup()
 
     records = [json.loads(line) for line in (directory / "records.jsonl").open()]
     questions = [json.loads(line) for line in (directory / "qa.jsonl").open()]
@@ -96,19 +97,21 @@ async def measure(directory: Path, *, enrich: bool) -> None:
     )
     async with Client(build_server(toolsets=["conversation"], identify=lambda _: caller)) as client:
         started = time.perf_counter()
-        names = await store(client, records)
-        print(f"{len(names)} turns stored in {time.perf_counter() - started:.0f} s")
+        turn_ids = await store(client, records)
+        print(f"{len(turn_ids)} turns stored in {time.perf_counter() - started:.0f} s")
         if enrich:
             print(await asyncio.to_thread(tasks.enrich))
-            print(await asyncio.to_thread(evolved))
+            print(await asyncio.to_thread(enrichment_summary))
         for tool in ("recall_memory", "hybrid_search"):
-            await operation(client, tool, questions, names)
+            await ask_questions(client, tool, questions, turn_ids)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=Path)
-    parser.add_argument("--enrich", action="store_true", help="let a worker enrich them before they are asked for")
+    parser.add_argument(
+        "--enrich", action="store_true", help="enrich the memories, as a worker would, before asking the questions"
+    )
     options = parser.parse_args()
     scratch.setup()
     with scratch.database():

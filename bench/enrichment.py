@@ -1,9 +1,9 @@
-"""What memories that come along cost a catalog call: without them, with them, with 10,000 on one entity.
+"""Measure what attaching memories adds to a catalog call: none, 20 and 10,000 memories about the entity.
 
     python bench/enrichment.py [--memories 10000] [--calls 200]
 
-Fills a database of its own and calls catalog_entity through the server, in one process; prints p50 and p95 in ms, and
-the ratio to the call without. Each call is on a connection of its own, so that the memories come every time.
+Fills its own database, calls catalog_entity through the server in one process, and prints p50 and p95 in ms and the
+ratio to a call without memory context. Each call uses a new connection, so that memories are attached every time.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def main() -> None:
         print(f"{'call':44} {'p50':>7} {'p95':>7} {'ratio':>6}")
         base = None
         for title, number, is_on in (
-            ("without", 0, False),
-            ("with, 20 memories about the entity", 0, True),
-            (f"with, {options.memories:,} memories about the entity", 1, True),
+            ("without memory context", 0, False),
+            ("with 20 memories about the entity", 0, True),
+            (f"with {options.memories:,} memories about the entity", 1, True),
         ):
             times = measure(caller, urn(number), is_on, options.calls)
             p50, p95 = statistics.median(times), statistics.quantiles(times, n=20)[-1]
@@ -49,11 +49,11 @@ def main() -> None:
 def fill(count: int) -> Any:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - the same
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - the same
-    from memories.models import MemoryRecord, Persona, PersonaMembership  # noqa: PLC0415 - the same
-    from memories.retrieval import term_statistics  # noqa: PLC0415 - the same
-    from memory_project.models import User  # noqa: PLC0415 - the same
+    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
+    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from memories.models import MemoryRecord, Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
+    from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     persona = Persona.objects.create(name="bench")
     people = [User.objects.create_user(f"person{n}@bench.example", None) for n in range(2)]
@@ -87,20 +87,20 @@ def fill(count: int) -> Any:
 
 
 def measure(caller: Any, entity: str, is_on: bool, calls: int) -> list[float]:
-    """Milliseconds of each call, as the server's worker thread sees them."""
+    """Return the milliseconds of each call, as measured in the server's worker thread."""
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
-    from memory_project.mcp.server import build_server  # noqa: PLC0415 - the same
-    from memory_project.mcp.workers import Running  # noqa: PLC0415 - the same
+    from memory_project.mcp.server import build_server  # noqa: PLC0415 - after setup()
+    from memory_project.mcp.workers import Running  # noqa: PLC0415 - after setup()
 
     settings.MEMORY_CONTEXT = is_on
     server = build_server(toolsets=["all"], identify=lambda request: caller)
     arguments = {"urn": entity}
     times = []
     for number in range(calls + 10):
-        asking = replace(caller, connection=f"bench {entity} {number}")
+        new_connection = replace(caller, connection=f"bench {entity} {number}")
         started = time.perf_counter()
-        server._answer("catalog_entity", arguments, asking, Running(), True)
+        server._answer("catalog_entity", arguments, new_connection, Running(), True)
         times.append(1000 * (time.perf_counter() - started))
     return times[10:]
 

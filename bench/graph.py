@@ -1,11 +1,12 @@
-"""The knowledge graph beside Anthropic's memory server, as both grow.
+"""Compare the knowledge graph with Anthropic's memory server as both grow.
 
     python bench/graph.py [--sizes 200,1000,3000,30000] [--peer-most 3000] [--peer PATH]
 
-Both are stdio servers asked by one client in one run: @modelcontextprotocol/server-memory from npm (PATH is its
-index.js; without it npx fetches it), and ours with --profile anthropic. Five observations of some hundred characters an
-entity. Printed are p50 and p95 in ms of a search with one hit, a search without, one added observation, and one opened
-node, and at the end the ratios. The peer is not asked beyond --peer-most: it writes its whole file at every change.
+One client calls both stdio servers in one run: @modelcontextprotocol/server-memory from npm (PATH is its index.js;
+without it, npx fetches the package), and ours with --profile anthropic. Each entity has five observations of about a
+hundred characters. Prints p50 and p95 in ms of a search with one hit, a search without hits, adding an observation and
+opening a node, and finally the ratios. The peer is not measured beyond --peer-most entities, because it rewrites its
+whole file at every change.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ import scratch
 VOCABULARY = "invoice ledger harbour violin seagull paper mill depot pallet voucher orchard tram chapel lantern"
 WORDS = VOCABULARY.split()
 REPETITIONS = 60
-BEFORE = 5  # calls that are not counted
-TOGETHER = 50
+WARM_UP = 5  # warm-up calls that are not counted
+BATCH = 50
 OBSERVATIONS = 5
 EMAIL = "graph@bench.example"
 
@@ -39,34 +40,34 @@ def entity(number: int) -> dict[str, Any]:
 
 
 async def fill(client: Any, low: int, high: int) -> None:
-    for start in range(low, high, TOGETHER):
-        batch = [entity(number) for number in range(start, min(start + TOGETHER, high))]
+    for start in range(low, high, BATCH):
+        batch = [entity(number) for number in range(start, min(start + BATCH, high))]
         await client.call_tool("create_entities", {"entities": batch})
 
 
 async def measure(client: Any, size: int) -> dict[str, list[float]]:
-    """ms of each kind of call, in turns."""
+    """Return the milliseconds of each kind of call. The kinds take turns."""
     dice = random.Random(size)
     times: dict[str, list[float]] = {"search, 1 hit": [], "search, none": [], "add one": [], "open one": []}
-    for turn in range(REPETITIONS + BEFORE):
+    for turn in range(REPETITIONS + WARM_UP):
         name = f"entity {dice.randrange(size):06d}"
-        asks = {
+        calls = {
             "search, 1 hit": ("search_nodes", {"query": name}),
             "search, none": ("search_nodes", {"query": f"nothing {turn}"}),
             "add one": ("add_observations", {"observations": [{"entityName": name, "contents": [f"More {turn}."]}]}),
             "open one": ("open_nodes", {"names": [name]}),
         }
-        for kind, (tool, arguments) in asks.items():
+        for kind, (tool, arguments) in calls.items():
             started = time.perf_counter()
-            answer = await client.call_tool(tool, arguments)
-            assert not answer.is_error, answer.content[0].text
+            response = await client.call_tool(tool, arguments)
+            assert not response.is_error, response.content[0].text
             times[kind].append((time.perf_counter() - started) * 1000)
-    return {kind: values[BEFORE:] for kind, values in times.items()}
+    return {kind: values[WARM_UP:] for kind, values in times.items()}
 
 
 def servers(folder: str, peer: str) -> dict[str, Any]:
     from django.conf import settings  # noqa: PLC0415 - after setup()
-    from mcp.client.stdio import StdioServerParameters  # noqa: PLC0415 - the same
+    from mcp.client.stdio import StdioServerParameters  # noqa: PLC0415 - after setup()
 
     database = settings.DATABASES["default"]
     url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
@@ -81,12 +82,12 @@ def servers(folder: str, peer: str) -> dict[str, Any]:
 
 
 def fill_ours(low: int, high: int) -> None:
-    """What fill() does, as an import, and without vectors, at which neither search nor add looks."""
+    """Import the entities that fill() would create. Skips embedding, because neither search nor add uses vectors."""
     from django.test import override_settings  # noqa: PLC0415 - after setup()
 
-    from knowledge.graph import jsonl  # noqa: PLC0415 - the same
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - the same
-    from memory_project.models import User  # noqa: PLC0415 - the same
+    from knowledge.graph import jsonl  # noqa: PLC0415 - after setup()
+    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     caller = build_caller(User.objects.get(email=EMAIL), channel="bench")
     with override_settings(EMBEDDING_PROVIDER="none"):
@@ -95,7 +96,7 @@ def fill_ours(low: int, high: int) -> None:
 
 async def grow(name: str, parameters: Any, sizes: list[int], limit: int) -> dict[int, dict[str, float]]:
     from mcp import Client  # noqa: PLC0415 - after setup()
-    from mcp.client.stdio import stdio_client  # noqa: PLC0415 - the same
+    from mcp.client.stdio import stdio_client  # noqa: PLC0415 - after setup()
 
     medians: dict[int, dict[str, float]] = {}
     async with Client(stdio_client(parameters)) as client:
@@ -120,13 +121,13 @@ def compare(medians: dict[str, dict[int, dict[str, float]]]) -> None:
             peer = medians.get("theirs", {}).get(size, {}).get(kind)
             ratio = f"{median / peer:.2f} x theirs" if peer else ""
             growth = median / medians["ours"][min(medians["ours"])][kind]
-            print(f"{size:>8}  {kind:<16}{ratio:>16}   {growth:.2f} x our least size")
+            print(f"{size:>8}  {kind:<16}{ratio:>16}   {growth:.2f} x our smallest size")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="200,1000,3000,30000")
-    parser.add_argument("--peer-most", type=int, default=3_000)
+    parser.add_argument("--peer-most", type=int, default=3_000, help="largest size at which the peer is measured")
     parser.add_argument("--peer", default="", help="path of the peer's index.js")
     options = parser.parse_args()
     sizes = sorted(int(size) for size in options.sizes.split(","))

@@ -1,4 +1,4 @@
-"""How fast metadata files are loaded into the embedded catalog, against writing one aspect at a time.
+"""Compare loading metadata files into the embedded catalog with writing one aspect at a time.
 
 python bench/load.py [--aspects 10000]
 """
@@ -13,7 +13,7 @@ import scratch
 
 
 def records(count: int) -> list[dict[str, Any]]:
-    """Two aspects of each table: what it is, and ten columns."""
+    """Return two aspects for each table: its properties, and a schema of ten columns."""
     proposals = []
     for number in range(count // 2):
         urn = f"urn:li:dataset:(urn:li:dataPlatform:snowflake,load.table_{number},PROD)"
@@ -35,7 +35,7 @@ def main() -> None:
     scratch.setup()
     with scratch.database():
         from knowledge.catalog import metadata_files  # noqa: PLC0415 - after setup()
-        from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - the same
+        from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
 
         proposals = records(options.aspects)
         single, catalog = proposals[:200], LocalCatalog()
@@ -46,7 +46,9 @@ def main() -> None:
         began = time.perf_counter()
         *_, totals = metadata_files.load(proposals[200:])
         bulk = totals.writes / (time.perf_counter() - began)
-        print(f"one at a time  {alone:8.0f} aspects/s\nin bulk        {bulk:8.0f} aspects/s, {bulk / alone:.0f} times")
+        print(
+            f"one at a time  {alone:8.0f} aspects/s\nin bulk        {bulk:8.0f} aspects/s, {bulk / alone:.0f} x as fast"
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Whether a sentence in a long text is found by meaning, wherever it stands.
+"""Measure whether semantic search finds a sentence at any position of a long text.
 
     python bench/long_texts.py [--documents]
 
-Ten memories, or documents of the catalog, of 4,000 characters each hold one fact among sentences about other things, at
-the start, in the middle or at the end; each fact is asked for in words that it does not use. Printed is for how many of
-the ten the memory or document is among the first five, and the first.
+Ten memories, or catalog documents, of 4,000 characters each contain one fact among unrelated sentences: at the start,
+in the middle or at the end. Each question asks for a fact in other words. Prints for how many of the ten facts the
+right memory or document is ranked first, and among the first five.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def text(fact: str, location: str, dice: random.Random) -> str:
 
 def ranks_of_documents(location: str) -> list[int]:
     from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
-    from knowledge.catalog.search import search  # noqa: PLC0415 - the same
-    from memories.retrieval import indexing  # noqa: PLC0415 - the same
+    from knowledge.catalog.search import search  # noqa: PLC0415 - after setup()
+    from memories.retrieval import indexing  # noqa: PLC0415 - after setup()
 
     dice, catalog = random.Random(3), LocalCatalog()
     urns = [f"urn:li:document:{location}-{number}" for number in range(len(FACTS))]
@@ -54,39 +54,39 @@ def ranks_of_documents(location: str) -> list[int]:
         catalog.put(urn, "documentInfo", value, {})
     while indexing.run_batch("bench") != (0, 0):
         pass
-    answer = []
+    ranks_found = []
     for urn, (_, question) in zip(urns, FACTS, strict=True):
         names = [entity.urn for entity in search(catalog, question).entities]
-        answer.append(names.index(urn) + 1 if urn in names else 99)
-    for urn in urns:  # everybody sees a document: the next ten are asked for among themselves
+        ranks_found.append(names.index(urn) + 1 if urn in names else 99)
+    for urn in urns:  # Everyone can read documents, so remove these before the next location is measured.
         catalog.put(urn, "status", {"removed": True}, {})
-    return answer
+    return ranks_found
 
 
 def ranks(location: str) -> list[int]:
     from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
-    from memories.operations import RecallMemories  # noqa: PLC0415 - the same
-    from memories.retrieval.recall import recall  # noqa: PLC0415 - the same
-    from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - the same
+    from memories.operations import RecallMemories  # noqa: PLC0415 - after setup()
+    from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
+    from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
 
     dice = random.Random(3)
     caller: Any = Caller(email=f"{location}@bench.example", persona="bench", personas=frozenset({"bench"}))
     facts = [{"content": text(fact, location, dice), "visibility": "private"} for fact, _ in FACTS]
     records = [record for record, _ in remember_many(caller=caller, facts=facts)]
-    answer = []
+    ranks_found = []
     for record, (_, question) in zip(records, FACTS, strict=True):
         hits = [hit.record.pk for hit in recall(RecallMemories(query=question), caller=caller).hits]
-        answer.append(hits.index(record.pk) + 1 if record.pk in hits else 99)
-    return answer
+        ranks_found.append(hits.index(record.pk) + 1 if record.pk in hits else 99)
+    return ranks_found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--documents", action="store_true", help="of the catalog, instead of memories")
+    parser.add_argument("--documents", action="store_true", help="search catalog documents instead of memories")
     options = parser.parse_args()
     scratch.setup()
     with scratch.database():
-        print(f"{'the fact stands at':<22}{'first':>8}{'in five':>8}   of {len(FACTS)}")
+        print(f"{'position of the fact':<22}{'first':>8}{'top 5':>8}   of {len(FACTS)}")
         for location in ("start", "middle", "end"):
             order = ranks_of_documents(location) if options.documents else ranks(location)
             print(f"{location:<22}{sum(p == 1 for p in order):>8}{sum(p <= 5 for p in order):>8}")

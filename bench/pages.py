@@ -1,11 +1,11 @@
-"""How many queries each page makes and how long it takes, with 100,000 memories and 5,000 insights.
+"""Measure the queries and the time of each page with 100,000 memories and 5,000 insights.
 
     python bench/pages.py [--records 100000] [--insights 5000] [--rounds 5]
 
-Fills a database of its own with records of 100 owners in 5 personas, a small catalog, insights in every state,
-stale memories with baselines, corrections, and 100,000 audited calls. Then asks for every page as an analyst, as a
-curator and as an admin, through Django's whole middleware, and prints queries, the median and the slowest server
-time in ms, and the size of the answer. Vectors are random: pages don't look at them.
+Fills its own database with records of 100 owners in 5 personas, a small catalog, insights in every state, stale
+memories with baselines, corrections, and 100,000 audited calls. Then requests every page as an analyst, as a curator
+and as an admin, through the complete Django middleware, and prints the number of queries, the median and the slowest
+server time in ms, and the size of the response. Vectors are random because pages don't use them.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def main() -> None:
         report(people, options.rounds, options.show)
 
 
-# -- filling -------------------------------------------------------------------------------------------------
+# -- test data -----------------------------------------------------------------------------------------------
 
 
 def fill(records: int, insights: int) -> dict[str, Any]:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memories.retrieval import term_statistics  # noqa: PLC0415 - the same
+    from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
 
     people = make_people()
     make_catalog()
@@ -68,8 +68,8 @@ def fill(records: int, insights: int) -> dict[str, Any]:
 def make_people() -> dict[str, Any]:
     from django.contrib.auth.models import Group  # noqa: PLC0415 - after setup()
 
-    from memories.models import Persona, PersonaMembership  # noqa: PLC0415 - the same
-    from memory_project.models import User  # noqa: PLC0415 - the same
+    from memories.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     personas = [Persona.objects.create(name=f"persona{n}") for n in range(PERSONAS)]
     users = [User(email=f"owner{n}@bench.example", password="!") for n in range(OWNERS)]
@@ -107,9 +107,9 @@ def make_catalog() -> None:
 def make_records(count: int) -> list[Any]:
     from django.utils import timezone  # noqa: PLC0415 - after setup()
 
-    from memories import embedding  # noqa: PLC0415 - the same
-    from memories.models import Category, Dimension, MemoryRecord, Passage  # noqa: PLC0415 - the same
-    from memories.retrieval import vector_index  # noqa: PLC0415 - the same
+    from memories import embedding  # noqa: PLC0415 - after setup()
+    from memories.models import Category, Dimension, MemoryRecord, Passage  # noqa: PLC0415 - after setup()
+    from memories.retrieval import vector_index  # noqa: PLC0415 - after setup()
 
     dice, space = random.Random(7), np.random.default_rng(7)
     now = timezone.now()
@@ -133,7 +133,7 @@ def make_records(count: int) -> list[Any]:
         if number % 100 == 7:
             row.status, row.stale_at = "stale", now - timedelta(hours=number % 900)
             row.stale_reason = f"bench.table_{number % TABLES:02d}: the column column_{number % 3} was removed"
-        if number % 50 == 3 and number > 100:  # corrects the one a hundred before, which has the same owner
+        if number % 50 == 3 and number > 100:  # corrects the record 100 rows earlier, which has the same owner
             row.supersedes = rows[-100]
             old = rows[-100]
             old.status, old.superseded_by, old.superseded_at = "superseded", row.pk, now
@@ -151,8 +151,8 @@ def make_records(count: int) -> list[Any]:
 def make_insights(rows: list[Any]) -> None:
     from django.utils import timezone  # noqa: PLC0415 - after setup()
 
-    from knowledge.models import Change, Changeset, Insight  # noqa: PLC0415 - the same
-    from memories.models import MemoryRecord  # noqa: PLC0415 - the same
+    from knowledge.models import Change, Changeset, Insight  # noqa: PLC0415 - after setup()
+    from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
 
     now, insights, changesets, changes = timezone.now(), [], [], []
     for number, row in enumerate(rows):
@@ -199,9 +199,9 @@ def make_insights(rows: list[Any]) -> None:
 
 def make_baselines(rows: list[Any]) -> None:
     from knowledge.models import EntityBaseline  # noqa: PLC0415 - after setup()
-    from memories.models import MemoryRecord  # noqa: PLC0415 - the same
+    from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
 
-    columns = {f"column_{c}": ["VARCHAR", True] for c in range(22)}  # two more than there are now
+    columns = {f"column_{c}": ["VARCHAR", True] for c in range(22)}  # two columns more than the tables have now
     stale = MemoryRecord.objects.filter(status="stale").only("pk", "entity_urns")
     EntityBaseline.objects.bulk_create(
         EntityBaseline(record=row, urn=row.entity_urns[0], existed=True, columns=columns) for row in stale
@@ -211,7 +211,7 @@ def make_baselines(rows: list[Any]) -> None:
 def make_calls(count: int) -> None:
     from django.utils import timezone  # noqa: PLC0415 - after setup()
 
-    from memory_project.models import AuditEvent  # noqa: PLC0415 - the same
+    from memory_project.models import AuditEvent  # noqa: PLC0415 - after setup()
 
     dice, now = random.Random(8), timezone.now()
     AuditEvent.objects.bulk_create(
@@ -230,16 +230,16 @@ def make_calls(count: int) -> None:
     )
 
 
-# -- asking --------------------------------------------------------------------------------------------------
+# -- measurement ---------------------------------------------------------------------------------------------
 
 
 def pages(role: str, user: Any) -> list[tuple[str, str]]:
-    """What this person opens, with ids of rows that this person may see."""
+    """Return the names and addresses of the pages of this role, with ids of rows that the user may see."""
     from django.urls import reverse  # noqa: PLC0415 - after setup()
 
-    from knowledge.insights import queries as curation  # noqa: PLC0415 - the same
-    from memories import queries  # noqa: PLC0415 - the same
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - the same
+    from knowledge.insights import queries as curation  # noqa: PLC0415 - after setup()
+    from memories import queries  # noqa: PLC0415 - after setup()
+    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
 
     caller = build_caller(user, channel="bench")
     correction = queries.corrections(caller)[0]
@@ -282,8 +282,8 @@ def pages(role: str, user: Any) -> list[tuple[str, str]]:
     return addresses
 
 
-class Watch:
-    """Notes every statement of a request with its time in ms."""
+class StatementRecorder:
+    """Record each SQL statement of a request with its duration in ms."""
 
     def __init__(self) -> None:
         self.statements: list[tuple[float, str]] = []
@@ -298,28 +298,28 @@ class Watch:
 
 def report(people: dict[str, Any], rounds: int, show: str | None) -> None:
     from django.db import connection  # noqa: PLC0415 - after setup()
-    from django.test import Client  # noqa: PLC0415 - the same
+    from django.test import Client  # noqa: PLC0415 - after setup()
 
     print(f"{'as':8} {'page':18} {'queries':>7} {'median':>8} {'slowest':>8} {'kB':>6}")
     for role, user in people.items():
         client = Client(HTTP_HOST="localhost")
         client.force_login(user)
         for name, address in pages(role, user):
-            client.get(address)  # templates and plans are warm afterwards
-            watch = Watch()
-            with connection.execute_wrapper(watch):
-                answer = client.get(address)
-            assert answer.status_code == 200, (address, answer.status_code)
+            client.get(address)  # warms up templates and query plans
+            recorder = StatementRecorder()
+            with connection.execute_wrapper(recorder):
+                response = client.get(address)
+            assert response.status_code == 200, (address, response.status_code)
             times = []
             for _ in range(rounds):
                 started = time.perf_counter()
                 client.get(address)
                 times.append(1000 * (time.perf_counter() - started))
-            median, slowest, size = statistics.median(times), max(times), len(answer.content) / 1000
-            mark = "  <—" if len(watch.statements) > 12 or median > 150 else ""
-            print(f"{role:8} {name:18} {len(watch.statements):7} {median:8.0f} {slowest:8.0f} {size:6.0f}{mark}")
+            median, slowest, size = statistics.median(times), max(times), len(response.content) / 1000
+            mark = "  <—" if len(recorder.statements) > 12 or median > 150 else ""
+            print(f"{role:8} {name:18} {len(recorder.statements):7} {median:8.0f} {slowest:8.0f} {size:6.0f}{mark}")
             if show == name:
-                for took, sql in watch.statements:
+                for took, sql in recorder.statements:
                     print(f"    {took:7.1f} ms  {sql[:160]}")
 
 

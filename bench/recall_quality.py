@@ -1,13 +1,15 @@
-"""How well recall finds what was said: conversations or documents through the product's own services and search.
+"""Measure how well recall finds the relevant memories in conversations or documents.
 
     python bench/recall_quality.py DIR [--together]
 
-DIR holds records.jsonl and qa.jsonl. Conversations: records have id, scope, author, ts, seq, text, image_caption,
-questions have category (1 to 4 count; 5 is adversarial: its answer is not there); each question is asked inside its
-conversation, or, with --together, in all of them. Documents: records have id and text, questions have kind; they are
-asked with the weights of the settings and, in the same run, with `.6 cosine + .6 coverage`.
-Recall@k = |relevant in the top k| / |relevant|, the mean over questions. The conversations' licence is
-non-commercial: they are pointed at, never copied here.
+Uses the product's own services and search. DIR holds records.jsonl and qa.jsonl. Conversations: records have id, scope,
+author, ts, seq, text and image_caption; questions have category (1 to 4 are used; 5 is adversarial and has no answer in
+the data). Each question searches its own conversation or, with --together, all of them. Documents: records have id and
+text; questions have kind. Documents are searched with the weights in the settings and, in the same run, with `.6 cosine
++ .6 coverage`.
+
+Recall@k = |relevant in the top k| / |relevant|, averaged over the questions. The licence of the conversations is
+non-commercial, so they are read from DIR and never copied into this repository.
 """
 
 from __future__ import annotations
@@ -46,13 +48,13 @@ def scores(relevant: set[str], ranked: list[str]) -> dict[str, float]:
 
 
 def store_conversations(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
-    """Writes the turns; returns the data set's id of each memory."""
+    """Store the turns. Return the data set's turn id for each memory id."""
     from memories.conversation.turns import Turn, store_turns  # noqa: PLC0415 - after setup()
 
     by_scope = defaultdict(list)
     for record in records:
         by_scope[record["scope"]].append(record)
-    names: dict[str, str] = {}
+    source_ids: dict[str, str] = {}
     for scope, turns in by_scope.items():
         conversation = [
             Turn(
@@ -64,19 +66,21 @@ def store_conversations(records: list[dict[str, Any]], caller: Any) -> dict[str,
             for turn in turns
         ]
         memories = store_turns(caller=caller, conversation_id=scope, turns=conversation, tier="ltm")
-        names.update({memory.pk.hex: turn["id"] for memory, turn in zip(memories, turns, strict=True)})
-    return names
+        source_ids.update({memory.pk.hex: turn["id"] for memory, turn in zip(memories, turns, strict=True)})
+    return source_ids
 
 
 def store_documents(records: list[dict[str, Any]], caller: Any) -> dict[str, str]:
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
 
     facts = [{"content": record["text"], "visibility": "private"} for record in records]
-    answers = remember_many(caller=caller, facts=facts)
-    return {memory.pk.hex: record["id"] for (memory, _), record in zip(answers, records, strict=True)}
+    stored = remember_many(caller=caller, facts=facts)
+    return {memory.pk.hex: record["id"] for (memory, _), record in zip(stored, records, strict=True)}
 
 
-def operation(questions: Iterable[dict[str, Any]], names: dict[str, str], caller: Any, together: bool) -> Results:
+def ask_questions(
+    questions: Iterable[dict[str, Any]], source_ids: dict[str, str], caller: Any, together: bool
+) -> Results:
     from memories.operations import RecallMemories  # noqa: PLC0415 - after setup()
     from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
     from memories.retrieval.scope import Filters  # noqa: PLC0415 - after setup()
@@ -85,11 +89,11 @@ def operation(questions: Iterable[dict[str, Any]], names: dict[str, str], caller
     stages: Counter[str] = Counter()
     for question in questions:
         scope = "" if together else question.get("scope", "")
-        answer = recall(
+        result = recall(
             RecallMemories(query=question["text"], limit=50), caller=caller, filters=Filters(conversation_id=scope)
         )
-        stages[answer.ranking] += 1
-        ranked = [names[hit.record.pk.hex] for hit in answer.hits]
+        stages[result.ranking] += 1
+        ranked = [source_ids[hit.record.pk.hex] for hit in result.hits]
         category = question.get("category")
         kind = f"{category} {CATEGORIES[category]}" if category else question["kind"]
         results[kind].append(scores(set(question["relevant"]), ranked))
@@ -108,27 +112,29 @@ def table(results: Results) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=Path)
-    parser.add_argument("--together", action="store_true", help="all conversations in one scope")
+    parser.add_argument(
+        "--together", action="store_true", help="search all conversations instead of the question's own"
+    )
     options = parser.parse_args()
     scratch.setup()
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
-    from memories.identity.caller import Caller  # noqa: PLC0415 - the same
-    from memories.retrieval import term_statistics  # noqa: PLC0415 - the same
+    from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
+    from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
 
     caller = Caller(email="bench@example.org", persona="analyst", personas=frozenset({"analyst"}))
     questions = [q for q in lines(options.dir / "qa.jsonl") if q.get("category", 1) in CATEGORIES and q["relevant"]]
     records = lines(options.dir / "records.jsonl")
     is_conversation = "scope" in records[0]
     with scratch.database():
-        names = (store_conversations if is_conversation else store_documents)(records, caller)
+        source_ids = (store_conversations if is_conversation else store_documents)(records, caller)
         term_statistics.refresh()
-        print(f"{len(names)} memories, {len(questions)} questions")
-        table(operation(questions, names, caller, options.together))
+        print(f"{len(source_ids)} memories, {len(questions)} questions")
+        table(ask_questions(questions, source_ids, caller, options.together))
         if not is_conversation:
             settings.RECALL_SEMANTIC_WEIGHT = settings.RECALL_LEXICAL_WEIGHT = 0.6
-            print("the same with .6 cosine + .6 coverage:")
-            table(operation(questions, names, caller, options.together))
+            print("The same documents with .6 cosine + .6 coverage:")
+            table(ask_questions(questions, source_ids, caller, options.together))
 
 
 if __name__ == "__main__":

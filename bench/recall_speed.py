@@ -1,15 +1,22 @@
-"""How fast recall and writing are through stdio, beside the bare work, and what the vector index loses.
+"""Measure recall and writing through stdio against their bare work, and the accuracy of the vector index.
 
     python bench/recall_speed.py one   [--size 10000] [--queries 100]
     python bench/recall_speed.py many  [--sizes 10000,100000] [--queries 100]
 
-`one`: one owner has all memories. Printed are p50 and p95 of the bare embedding of the query, of the bare SQL (the
-exact cosine top ten of that scope), of a recall through stdio with plain ranking and with context (the memories are
-turns of conversations), of a write through stdio, and of the first tools/list of a new process, beside importing Django
-and the SDK alone; the ratios to what is bare are of the same run. `many`: 100 owners, one with half of all, as the
-table grows; recall in process for an owner of 100, the owner of half, and an admin; recall@10 of the index against an
-exact scan. Texts are made from templates; 4,000 of them are embedded with the configured model, the others get one of
-those vectors with noise.
+`one`: one owner has all memories. Prints p50 and p95 of:
+
+- embedding the query alone
+- the SQL alone: the exact cosine top ten of that scope
+- recall through stdio, with plain ranking and with conversation context (the memories are turns of conversations)
+- a write through stdio
+- the first tools/list of a new process, against importing Django and the SDK alone
+
+The ratios to the bare work come from the same run.
+
+`many`: 100 owners, one of whom has half of all memories, at growing table sizes. Measures recall in process for an
+owner of 100 memories, the owner of half, and an admin, and recall@10 of the index against an exact scan. Texts are made
+from templates. 4,000 of them are embedded with the configured model; each of the others gets one of those vectors with
+added noise.
 """
 
 from __future__ import annotations
@@ -39,7 +46,7 @@ WORDS = VOCABULARY.split()
 TABLES = ("sales.orders", "sales.refunds", "inventory.stock_levels", "supply.shipments", "web.sessions")
 VERBS = ("excludes", "includes", "double-counts", "is delayed in", "was migrated from", "is derived from", "ignores")
 EMBEDDED = 4_000
-THREAD = 20  # turns of a conversation
+THREAD = 20  # turns per conversation
 OWNER = "owner@bench.example"
 RECORD_COLUMNS = (
     "id, created_at, updated_at, created_by, persona, visibility, dimension, category, confidence, source, "
@@ -48,7 +55,7 @@ RECORD_COLUMNS = (
     "role, language"
 )
 PASSAGE_COLUMNS = "record_id, start, stop, vector, token_bits, short_term"
-BEFORE = 10  # calls that are not counted
+WARM_UP = 10  # warm-up calls that are not counted
 
 
 def sentence(dice: random.Random) -> str:
@@ -60,9 +67,9 @@ def sentence(dice: random.Random) -> str:
 
 
 def vectors_for(size: int, texts: list[str]) -> Iterator[tuple[Any, bytes | None]]:
-    """A vector and token bits for each text: real ones, then noisy copies."""
+    """Yield a vector and token bits for each text: computed ones first, then noisy copies of them."""
     from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.retrieval.token_similarity import bits_of  # noqa: PLC0415 - the same
+    from memories.retrieval.token_similarity import bits_of  # noqa: PLC0415 - after setup()
 
     noise = np.random.default_rng(7)
     vectors, tokens, _ = embedding.embed_tokens(texts[:EMBEDDED], wait_s=60)
@@ -77,17 +84,18 @@ def vectors_for(size: int, texts: list[str]) -> Iterator[tuple[Any, bytes | None
 
 
 def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False) -> list[str]:
-    """Fills the tables with COPY and trains the vector index afterwards, as a worker would."""
+    """Fill the tables with COPY, then train the vector index as a worker would."""
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memories.retrieval import term_statistics, vector_index  # noqa: PLC0415 - the same
+    from memories.retrieval import term_statistics, vector_index  # noqa: PLC0415 - after setup()
 
     dice, started = random.Random(7), time.perf_counter()
     texts = [sentence(dice) for _ in range(size)]
     ids = [UUID(int=dice.getrandbits(128), version=4) for _ in range(size)]
     first = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     vectors = vectors_for(size, texts)
-    first_vector = next(vectors)  # embedding gives the connection back, so it comes before the cursor
+    # embedding releases the database connection, so it must come before the cursor is opened
+    first_vector = next(vectors)
     with connection.cursor() as cursor:
         with cursor.copy(f"COPY memory_records ({RECORD_COLUMNS}) FROM STDIN") as copy:
             for number, text in enumerate(texts):
@@ -125,17 +133,17 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
 
 def questions(texts: list[str], count: int) -> list[str]:
     dice = random.Random(11)
-    return [" ".join(dice.sample(dice.choice(texts).split(), 6)) for _ in range(count + BEFORE)]
+    return [" ".join(dice.sample(dice.choice(texts).split(), 6)) for _ in range(count + WARM_UP)]
 
 
-def timed(act: Callable[..., Any], *args: Any, **keywords: Any) -> float:
+def timed(action: Callable[..., Any], *args: Any, **keywords: Any) -> float:
     started = time.perf_counter()
-    act(*args, **keywords)
+    action(*args, **keywords)
     return (time.perf_counter() - started) * 1000
 
 
 def row(name: str, times: list[float], bare: float = 0.0) -> float:
-    ordered = sorted(times[BEFORE:] or times)
+    ordered = sorted(times[WARM_UP:] or times)
     p50, p95 = statistics.median(ordered), ordered[int(len(ordered) * 0.95) - 1]
     print(f"  {name:<52}{p50:>8.1f}{p95:>8.1f}" + (f"{p50 / bare:>8.2f}" if bare else ""))
     return p50
@@ -156,11 +164,11 @@ def bare_sql(owner: str, vector: list[float]) -> None:
 # -- through stdio -----------------------------------------------------------------------------------------
 
 
-def through_stdio(act: Callable[[Any], Awaitable[list[float]]]) -> tuple[float, list[float]]:
-    """The first tools/list of a new process, and what the act measures with a client of it."""
+def through_stdio(action: Callable[[Any], Awaitable[list[float]]]) -> tuple[float, list[float]]:
+    """Return the ms of the first tools/list of a new process, and the times that `action` measures with its client."""
     from django.conf import settings  # noqa: PLC0415 - after setup()
-    from mcp import Client  # noqa: PLC0415 - the same
-    from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415 - the same
+    from mcp import Client  # noqa: PLC0415 - after setup()
+    from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415 - after setup()
 
     database = settings.DATABASES["default"]
     url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
@@ -176,48 +184,48 @@ def through_stdio(act: Callable[[Any], Awaitable[list[float]]]) -> tuple[float, 
         async with Client(stdio_client(server)) as client:
             await client.list_tools()
             first = (time.perf_counter() - started) * 1000
-            return first, await act(client)
+            return first, await action(client)
 
     return asyncio.run(main())
 
 
 def recalling(queries: list[str]) -> Callable[[Any], Awaitable[list[float]]]:
-    async def act(client: Any) -> list[float]:
+    async def action(client: Any) -> list[float]:
         times = []
         for query in queries:
             started = time.perf_counter()
-            answer = await client.call_tool("memory_recall", {"query": query})
+            response = await client.call_tool("memory_recall", {"query": query})
             times.append((time.perf_counter() - started) * 1000)
-            if answer.is_error or answer.structured_content.get("degraded"):
-                raise SystemExit(answer.content[0].text)
+            if response.is_error or response.structured_content.get("degraded"):
+                raise SystemExit(response.content[0].text)
         return times
 
-    return act
+    return action
 
 
 def writing(count: int) -> Callable[[Any], Awaitable[list[float]]]:
-    async def act(client: Any) -> list[float]:
+    async def action(client: Any) -> list[float]:
         dice, times = random.Random(17), []
-        for _ in range(count + BEFORE):
+        for _ in range(count + WARM_UP):
             started = time.perf_counter()
             await client.call_tool("memory_manage", {"command": "remember", "content": f"New: {sentence(dice)}"})
             times.append((time.perf_counter() - started) * 1000)
         return times
 
-    return act
+    return action
 
 
 def import_alone() -> None:
-    """What every start does before it reaches a line of ours."""
+    """Import the libraries that every process loads before any code of ours."""
     modules = "django.core.management, django.db.models, psycopg, mcp.server.mcpserver"
     subprocess.run([sys.executable, "-c", f"import gc; gc.disable(); import {modules}"], check=True)
 
 
 def compare_imports(count: int) -> None:
-    """How much of the rate of batched embedding alone is left of it in an import."""
+    """Print the rate of a bulk import as a share of the rate of batched embedding alone."""
     from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.identity.caller import Caller  # noqa: PLC0415 - the same
-    from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - the same
+    from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
+    from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
 
     dice = random.Random(23)
     texts = [f"Import: {sentence(dice)}" for _ in range(2 * count)]
@@ -229,7 +237,7 @@ def compare_imports(count: int) -> None:
 
 def measure_one(size: int, count: int) -> None:
     from memories import embedding  # noqa: PLC0415 - after setup()
-    from memory_project.models import User  # noqa: PLC0415 - the same
+    from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     for in_threads in (False, True):
         with scratch.database():
@@ -253,11 +261,11 @@ def measure_one(size: int, count: int) -> None:
                 row("first tools/list of a new process", starts, imports)
 
 
-# -- as the table grows ------------------------------------------------------------------------------------
+# -- growing table sizes -----------------------------------------------------------------------------------
 
 
 def owner_of(size: int) -> Callable[[int], str]:
-    """Owner 0 has 100 memories, owner 1 half of all, 98 others share the rest; scattered over the table."""
+    """Return a function from row number to owner: owner 0 has 100 memories, owner 1 half, 98 others the rest."""
     dice = random.Random(5)
     numbers = [0] * 100 + [1] * (size // 2) + [dice.randint(2, 99) for _ in range(size - size // 2 - 100)]
     dice.shuffle(numbers)
@@ -266,9 +274,9 @@ def owner_of(size: int) -> Callable[[int], str]:
 
 def measure_many(sizes: list[int], count: int) -> None:
     from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.identity.caller import Caller, system_caller  # noqa: PLC0415 - the same
-    from memories.operations import RecallMemories  # noqa: PLC0415 - the same
-    from memories.retrieval.recall import recall  # noqa: PLC0415 - the same
+    from memories.identity.caller import Caller, system_caller  # noqa: PLC0415 - after setup()
+    from memories.operations import RecallMemories  # noqa: PLC0415 - after setup()
+    from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
 
     people = {
         f"owner {number}": Caller(email=f"owner{number}@bench.example", persona="bench", personas=frozenset({"bench"}))
@@ -291,10 +299,10 @@ def measure_many(sizes: list[int], count: int) -> None:
 
 def index_recall(people: dict[str, Any], queries: list[str]) -> None:
     from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.database.queryset_sql import condition  # noqa: PLC0415 - the same
-    from memories.retrieval.near_duplicates import nearest_records  # noqa: PLC0415 - the same
-    from memories.retrieval.ranking import is_small  # noqa: PLC0415 - the same
-    from memories.retrieval.scope import Filters, in_scope  # noqa: PLC0415 - the same
+    from memories.database.queryset_sql import condition  # noqa: PLC0415 - after setup()
+    from memories.retrieval.near_duplicates import nearest_records  # noqa: PLC0415 - after setup()
+    from memories.retrieval.ranking import is_small  # noqa: PLC0415 - after setup()
+    from memories.retrieval.scope import Filters, in_scope  # noqa: PLC0415 - after setup()
 
     for name, caller in people.items():
         scope = condition(in_scope(caller, Filters()))
@@ -303,8 +311,10 @@ def index_recall(people: dict[str, Any], queries: list[str]) -> None:
             vectors, _ = embedding.embed([query])
             best = set(list(nearest_records(scope, vectors, exact=True))[:10])
             shares.append(len(best & set(list(nearest_records(scope, vectors, exact=small))[:10])) / max(len(best), 1))
-        way = "scan" if small else "index"
-        print(f"  recall@10 of {name} ({in_scope(caller, Filters()).count():,}, {way}): {statistics.fmean(shares):.3f}")
+        method = "scan" if small else "index"
+        print(
+            f"  recall@10 of {name} ({in_scope(caller, Filters()).count():,}, {method}): {statistics.fmean(shares):.3f}"
+        )
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A database of its own for a benchmark: made, migrated, filled and dropped again."""
+"""A temporary database for a benchmark: created, migrated, and dropped at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def setup() -> None:
-    """Django with the project's settings, runnable as `python bench/NAME.py` from anywhere."""
+    """Set up Django with the project's settings, so that `python bench/NAME.py` runs from any directory."""
     sys.path.insert(0, str(ROOT))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
     import django  # noqa: PLC0415 - after the path is set
@@ -22,11 +22,14 @@ def setup() -> None:
 
 
 def _as_superuser() -> None:
-    """The embedded server's, which alone may make databases; of a database of one's own, whoever DATABASE_URL names."""
-    from django.conf import settings  # noqa: PLC0415 - after setup()
-    from django.db import connection  # noqa: PLC0415 - the same
+    """Connect as a role that may create databases.
 
-    from memory_project.postgres.server import SUPERUSER  # noqa: PLC0415 - the same
+    The embedded server allows this only to its superuser. With DATABASE_URL, the role named there is used.
+    """
+    from django.conf import settings  # noqa: PLC0415 - after setup()
+    from django.db import connection  # noqa: PLC0415 - after setup()
+
+    from memory_project.postgres.server import SUPERUSER  # noqa: PLC0415 - after setup()
 
     if not settings.DATABASE_URL:
         connection.settings_dict["USER"] = settings.DATABASE_OWNER["USER"] = SUPERUSER
@@ -40,7 +43,7 @@ def database() -> Iterator[None]:
     try:
         yield
     finally:
-        with connection.cursor() as cursor:  # threads of a server in this process may hold connections
+        with connection.cursor() as cursor:  # server threads of this process may still hold connections
             cursor.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -1,9 +1,9 @@
-"""What the staleness watcher asks of the catalog: memories compared, bulk reads, seconds.
+"""Measure how much the staleness check reads from the catalog: memories compared, bulk reads, seconds.
 
     python bench/watcher.py [--memories 10000] [--entities 300]
 
-The catalog is the embedded one behind a counter; a real DataHub gets one request for each hundred entities of
-a type in a bulk read.
+Uses the embedded catalog and counts its reads. With a real DataHub, a bulk read sends one request per hundred entities
+of a type.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def urn(number: int) -> str:
     return f"urn:li:dataset:(urn:li:dataPlatform:snowflake,bench.table_{number},PROD)"
 
 
-def columns(turn: int, table: str) -> list[dict[str, str]]:
-    """Every second memory of a table names one of its columns."""
-    return [{"urn": table, "column": f"c{turn % 10}", "relevance": "x"}] if turn % 2 else []
+def columns(round_number: int, table: str) -> list[dict[str, str]]:
+    """Return related columns for every second memory of a table."""
+    return [{"urn": table, "column": f"c{round_number % 10}", "relevance": "x"}] if round_number % 2 else []
 
 
 def fill(memories: int, entities: int) -> None:
@@ -56,12 +56,13 @@ def main() -> None:
 
     reads: list[int] = []
 
-    class Counted(LocalCatalog):
+    class CountingCatalog(LocalCatalog):
         def read(self, urns: Sequence[str], aspects: Sequence[str]) -> Any:
             reads.append(len(urns))
             return super().read(urns, aspects)
 
-    comparison.get_readable_catalog = Counted  # type: ignore[attr-defined]  # the counter in the place of the configured catalog
+    # replaces the configured catalog, to count its reads
+    comparison.get_readable_catalog = CountingCatalog  # type: ignore[attr-defined]
     with scratch.database():
         fill(options.memories, options.entities)
         for name in ("baselines taken", "nothing changed", "one column dropped in every tenth table"):

@@ -1,4 +1,4 @@
-"""The world of the tests: Alice owns things, Bob is her colleague, Olga is an outsider, Ada administers."""
+"""Shared fixtures: Alice owns the memories, Bob is her colleague, Olga is an outsider, Ada is an admin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.write_guard import services_alone_write
 
 @pytest.fixture(autouse=True)
 def own_model_slot() -> Iterator[None]:
-    """Each test chooses its embedder; none keeps another's."""
+    """Reset the process-wide embedding provider, so that no test uses the provider of another."""
     embedding.reset()
     yield
     embedding.reset()
@@ -33,13 +33,14 @@ def services_alone() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def patient_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch is done within its first slice, however busy the machine is; tests of slices set their own."""
+    """Let a batch finish in its first slice even on a busy machine. Tests of slices set their own limit."""
     monkeypatch.setattr(bulk_actions, "SLICE_S", 60.0)
 
 
 @pytest.fixture
 def personas(db: None) -> dict[str, Persona]:
-    Persona.objects.get_or_create(is_default=True, defaults={"name": "analyst"})  # a flushed database lost it
+    # missing if an earlier test flushed the database
+    Persona.objects.get_or_create(is_default=True, defaults={"name": "analyst"})
     return {name: Persona.objects.create(name=name, title=name.title()) for name in ("sales", "supply")}
 
 
@@ -95,5 +96,5 @@ REFUNDS = "Revenue in the sales mart excludes refunds."
 
 @pytest.fixture
 def fact(alice: Caller) -> MemoryRecord:
-    """A memory of Alice's that her persona sees."""
+    """A memory of Alice that her persona may read."""
     return services.remember(Remember(content=REFUNDS), caller=alice).record

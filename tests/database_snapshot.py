@@ -1,4 +1,4 @@
-"""What a database holds, table by table, in a form that can be compared after a migration."""
+"""Snapshots of all tables, for comparison before and after a migration."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ COLUMNS = """
     SELECT table_name, array_agg(column_name::text ORDER BY column_name) FROM information_schema.columns
     WHERE table_schema = 'public' AND is_generated = 'NEVER' GROUP BY table_name ORDER BY table_name
 """
+# Migrations add rows to these tables.
 GROW = {
     "django_migrations",
     "django_content_type",
@@ -18,10 +19,10 @@ GROW = {
     "auth_group",
     "auth_group_permissions",
     "django_q_schedule",
-}  # a migration adds rows
+}
 
 
-# Columns that have moved or are made anew: where what they held stands now.
+# Columns that have moved or are recomputed, with an expression for their content in the current schema.
 VECTOR = "(SELECT vector FROM memory_passages p WHERE p.record_id = memory_records.id AND p.start = 0)"
 FINDING_VECTOR = "(SELECT vector FROM analysis_passages p WHERE p.finding_id = analysis_memories.id AND p.start = 0)"
 MOVED = {
@@ -35,8 +36,11 @@ MOVED = {
 
 
 def table_contents(before: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Each table's columns, number of rows and a hash of them; of tables that grow, the rows themselves. With what was
-    noted `before`, only its tables and columns are looked at."""
+    """Return the columns, the number of rows and a hash of the rows for each table.
+
+    Tables that grow contain the rows themselves instead of a hash. With the earlier snapshot `before`, only its tables
+    and columns are read.
+    """
     with connection.cursor() as cursor:
         cursor.execute(COLUMNS)
         tables = {name: note["columns"] for name, note in before.items()} if before else dict(cursor.fetchall())
@@ -44,7 +48,8 @@ def table_contents(before: dict[str, Any] | None = None) -> dict[str, Any]:
         for name, columns in tables.items():
             moved = MOVED if before else {}
             column_list = ", ".join(moved.get((name, column), f'"{column}"') for column in columns)
-            cursor.execute(f"SELECT ROW({column_list})::text FROM {name} ORDER BY 1")  # noqa: S608 - the catalog's own names
+            # names from the database catalog
+            cursor.execute(f"SELECT ROW({column_list})::text FROM {name} ORDER BY 1")  # noqa: S608
             rows = [row for (row,) in cursor.fetchall()]
             digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()
             contents[name] = {

@@ -1,8 +1,8 @@
-"""A stand-in for DataHub's GMS: an aspect store of its own, behind the endpoints that the SDK, its command line and our
-adapter use. Every aspect is validated with the SDK's own classes, as the server would.
+"""Fake DataHub GMS with its own aspect store.
 
-It can be told to be slow, to answer an error, to drop the connection (before or after it has written), or to
-accept stale preconditions as some servers do.
+Provides the endpoints that the SDK, the DataHub command line and our adapter use. Every aspect is validated with the
+SDK's classes, as the server would do. Tests can make it slow, return errors, drop the connection before or after a
+write, or accept stale preconditions as some servers do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.fake_datahub_store import KEYS, Answer, Store, default, patch
+from tests.fake_datahub_store import KEYS, ErrorResponse, Store, default, patch
 
 CONFIG: dict[str, Any] = {
     "noCode": "true",
@@ -33,17 +33,17 @@ CONFIG: dict[str, Any] = {
 
 @dataclass
 class Faults:
-    """What goes wrong; each counts down so many requests (writes only, where it says so)."""
+    """Configured failures and recorded requests. Numbers count down by one per request, or per write where stated."""
 
     write_status: int = 0
     write_status_times: int = 0
-    after_writes: int = 0  # writes that go well before it begins
-    drop_after_write: int = 0  # connections dropped when the write is done already
+    after_writes: int = 0  # writes that succeed before failures begin
+    drop_after_write: int = 0  # connections dropped after the write was stored
     drop_before_write: int = 0
     delay_s: float = 0.0
     no_patch_template: set[str] = field(default_factory=set)
     ignore_preconditions: bool = False
-    lagging_reads: int = 0  # reads that still show what was before the last write
+    lagging_reads: int = 0  # reads that still return the state before the last write
     events: list[str] = field(default_factory=list)  # URNs of changed entities, in order
     requests: list[tuple[str, str]] = field(default_factory=list)
     proposals: list[dict[str, Any]] = field(default_factory=list)
@@ -67,16 +67,16 @@ class Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._answer(self._delete)
 
-    def _answer(self, act: Callable[[str, dict[str, list[str]], Any], Any]) -> None:
+    def _answer(self, endpoint: Callable[[str, dict[str, list[str]], Any], Any]) -> None:
         parts = urlsplit(self.path)
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.faults.requests.append((self.command, parts.path))
         time.sleep(self.faults.delay_s)
         try:
-            body = act(parts.path.rstrip("/"), parse_qs(parts.query), json.loads(raw) if raw else None)
+            body = endpoint(parts.path.rstrip("/"), parse_qs(parts.query), json.loads(raw) if raw else None)
             self._reply(200, body)
-        except Answer as answer:
-            self._reply(answer.status, answer.body)
+        except ErrorResponse as response:
+            self._reply(response.status, response.body)
         except ConnectionAbortedError:
             self.close_connection = True
 
@@ -102,14 +102,14 @@ class Handler(BaseHTTPRequestHandler):
                 normalized_key(urn) if name.endswith("Key") and self.store.latest(urn) else self.store.value(urn, name)
             )
             if value is None:
-                raise Answer(404, {"message": f"no {name} of {urn}"})
+                raise ErrorResponse(404, {"message": f"no {name} of {urn}"})
             return {"version": 0, "aspect": {record_name(name): value}}
         if path == "/openapi/v1/events/poll":
             return self._events(int(query.get("offsetId", ["-1"])[0]), float(query["pollTimeoutSeconds"][0]))
-        raise Answer(404, {"message": f"no {path}"})
+        raise ErrorResponse(404, {"message": f"no {path}"})
 
     def _events(self, offset: int, wait_s: float) -> Any:
-        """Everything after the offset, waiting for it; without an offset, where the stream ends."""
+        """Return the events after `offset`, waiting for new ones. A negative offset returns the end of the stream."""
         events = self.faults.events
         if offset < 0:
             return {"offsetId": str(len(events)), "count": 0, "events": []}
@@ -133,7 +133,7 @@ class Handler(BaseHTTPRequestHandler):
             ]
         if path == "/api/graphql":
             return {"data": graphql(self.store, body["query"], body["variables"]["input"])}
-        raise Answer(404, {"message": f"no {path}"})
+        raise ErrorResponse(404, {"message": f"no {path}"})
 
     def _delete(self, path: str, query: dict[str, list[str]], body: Any) -> Any:
         *_, urn, aspect = path.split("/")
@@ -159,7 +159,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise ConnectionAbortedError
             if faults.write_status_times:
                 faults.write_status_times -= 1
-                raise Answer(faults.write_status, {"message": "as told"})
+                raise ErrorResponse(faults.write_status, {"message": "as told"})
 
     def _ingest(self, proposal: dict[str, Any]) -> None:
         self.faults.proposals.append(proposal)
@@ -167,12 +167,12 @@ class Handler(BaseHTTPRequestHandler):
         urn, aspect = proposal["entityUrn"], proposal["aspectName"]
         value = json.loads(proposal["aspect"]["value"])
         stamp = proposal.get("systemMetadata") or {}
-        stamp = dict(json.loads(stamp) if isinstance(stamp, str) else stamp)  # the command line sends a text
+        stamp = dict(json.loads(stamp) if isinstance(stamp, str) else stamp)  # the DataHub command line sends JSON text
         with self.lock:
             self._precondition(urn, aspect, proposal.get("headers") or {})
             if proposal["changeType"] == "PATCH":
                 if aspect in self.faults.no_patch_template:
-                    raise Answer(500, {"message": "no template for this aspect"})
+                    raise ErrorResponse(500, {"message": "no template for this aspect"})
                 is_generic = isinstance(value, dict)
                 generic: dict[tuple[str, ...], list[str]] = {}
                 if is_generic:
@@ -180,7 +180,7 @@ class Handler(BaseHTTPRequestHandler):
                 keys = generic or KEYS.get(aspect, {})
                 operations = value["patch"] if is_generic else value
                 value = patch(self.store.value(urn, aspect) or default(aspect), operations, keys)
-                stamp = {} if is_generic else stamp  # the server loses it on this way
+                stamp = {} if is_generic else stamp  # the real server drops the system metadata of generic patches
             self.store.put(urn, aspect, value, stamp)
         if self.faults.drop_after_write:
             self.faults.drop_after_write -= 1
@@ -192,11 +192,11 @@ class Handler(BaseHTTPRequestHandler):
             return
         actual = str(self.store.version(urn, aspect)) if self.store.value(urn, aspect) is not None else "-1"
         if expected != actual:
-            raise Answer(412, {"message": f"expected version {expected}, actual {actual}"})
+            raise ErrorResponse(412, {"message": f"expected version {expected}, actual {actual}"})
 
 
 def normalized_key(urn: str) -> Any:
-    """The key aspect, which a server makes of the URN of whatever it knows."""
+    """Return the key aspect, which DataHub derives from the URN of every entity it knows."""
     from datahub.metadata.urns import Urn
 
     return Urn.from_string(urn).to_key_aspect().to_obj()
@@ -238,20 +238,20 @@ def graphql(store: Store, query: str, variables: dict[str, Any]) -> dict[str, An
 
 
 def kinds(variables: dict[str, Any]) -> list[str]:
-    """GLOSSARY_TERM as glossaryTerm; without any, all."""
+    """Return the entity types of a query, such as glossaryTerm for GLOSSARY_TERM. No types means all."""
     parts = [kind.split("_") for kind in variables["types"]]
     return [first.lower() + "".join(part.title() for part in rest) for first, *rest in parts] or [""]
 
 
 def matches(store: Store, urn: str, words: str) -> bool:
-    """In the urn, or in what its properties say; never in its neighbors."""
+    """Return whether the URN or the entity's own properties contain every word. Neighbors are not searched."""
     texts = [aspect for name, aspect in store.latest(urn).items() if name.endswith(("Properties", "Info", "Key"))]
     text = json.dumps([urn, texts]).casefold()
     return all(word in text for word in re.findall(r"\w+", words))
 
 
 def around(store: Store, urn: str, direction: str) -> list[tuple[str, int]]:
-    """Every table upstream or downstream, nearest first."""
+    """Return all tables upstream or downstream with their distances, nearest first."""
     pairs = [
         (down, up["dataset"])
         for down, aspect in list(store.versions)
@@ -261,14 +261,14 @@ def around(store: Store, urn: str, direction: str) -> list[tuple[str, int]]:
     pairs = pairs if direction == "UPSTREAM" else [(up, down) for down, up in pairs]
     distances = {urn: 0}
     for distance in range(1, 20):
-        edge = {to for table, to in pairs if distances.get(table) == distance - 1} - set(distances)
-        distances |= dict.fromkeys(edge, distance)
+        next_level = {to for table, to in pairs if distances.get(table) == distance - 1} - set(distances)
+        distances |= dict.fromkeys(next_level, distance)
     return sorted(((table, far) for table, far in distances.items() if far), key=lambda item: (item[1], item[0]))
 
 
 @contextmanager
 def standin() -> Iterator[tuple[str, Faults]]:
-    """A running stand-in with an empty store: its address and its faults."""
+    """Start a fake DataHub with an empty store. Yields its address and its faults."""
     Handler.faults, Handler.store = Faults(), Store()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

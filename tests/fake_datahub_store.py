@@ -1,4 +1,4 @@
-"""What the stand-in keeps: versions of aspects, validated with the SDK's own classes, and patched as a server does."""
+"""Aspect store of the fake DataHub: versioned, validated with the SDK's classes, and patched as a server does."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Answer(Exception):
+class ErrorResponse(Exception):
     def __init__(self, status: int, body: Any) -> None:
         self.status, self.body = status, body
 
 
-# How the server's patch templates address lists: by these fields of their elements.
+# Fields that identify the elements of a list, from the server's patch templates.
 KEYS: dict[str, dict[tuple[str, ...], list[str]]] = {
     "globalTags": {("tags",): ["tag"]},
     "glossaryTerms": {("terms",): ["urn"]},
@@ -27,7 +27,7 @@ KEYS: dict[str, dict[tuple[str, ...], list[str]]] = {
 
 
 class Store:
-    """Versions of each aspect, newest last; None is a removed one."""
+    """Versions of each aspect, newest last. None marks a removed aspect."""
 
     def __init__(self) -> None:
         self.versions: dict[tuple[str, str], list[tuple[Any, dict[str, Any]]]] = {}
@@ -49,8 +49,8 @@ class Store:
         return sorted({urn for urn, _ in self.versions if urn.startswith(f"urn:li:{kind}")})
 
     def latest(self, urn: str, aspects: set[str] | None = None, lagging: bool = False) -> dict[str, Any]:
-        """Each aspect as the server sends it; lagging, as it was before the newest write of a changeset."""
-        answer = {}
+        """Return the latest aspects in the server's format. With `lagging`, ignore versions written by changesets."""
+        response = {}
         for (entity, aspect), versions in self.versions.items():
             if entity != urn or (aspects is not None and aspect not in aspects):
                 continue
@@ -59,17 +59,17 @@ class Store:
                 rows = [row for row in rows if not str(row[1][1].get("runId", "")).startswith("cs-")]
             if rows and rows[-1][1][0] is not None:
                 version, (value, stamp) = rows[-1]
-                answer[aspect] = {"value": value, "systemMetadata": {**stamp, "version": str(version)}}
-        return answer
+                response[aspect] = {"value": value, "systemMetadata": {**stamp, "version": str(version)}}
+        return response
 
 
 def validate(aspect: str, value: Any) -> None:
-    """As the server's models would: unknown aspects and fields, missing fields and wrong types are refused."""
+    """Validate like the server's models: reject unknown aspects and fields, missing fields and wrong types."""
     from datahub.metadata.schema_classes import ASPECT_NAME_MAP
 
     cls = ASPECT_NAME_MAP.get(aspect)
     if cls is None:
-        raise Answer(400, {"message": f"unknown aspect {aspect}"})
+        raise ErrorResponse(400, {"message": f"unknown aspect {aspect}"})
     try:
         parsed = cls.from_obj(copy.deepcopy(value))
         if not parsed.validate():
@@ -78,11 +78,11 @@ def validate(aspect: str, value: Any) -> None:
         if unknown_fields:
             raise ValueError(f"unknown fields {sorted(unknown_fields)}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Answer(422, {"message": f"{aspect} is invalid: {error}"}) from None
+        raise ErrorResponse(422, {"message": f"{aspect} is invalid: {error}"}) from None
 
 
 def patch(value: Any, operations: list[dict[str, Any]], keys: dict[tuple[str, ...], list[str]]) -> Any:
-    """RFC 6902's add and remove on the aspect with its keyed lists as maps."""
+    """Apply `add` and `remove` of RFC 6902 to the aspect, with its keyed lists converted to maps."""
     tree = as_maps(value or {}, keys, ())
     for operation in operations:
         *steps, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
@@ -91,7 +91,7 @@ def patch(value: Any, operations: list[dict[str, Any]], keys: dict[tuple[str, ..
             node = node.setdefault(step, {})
         if operation["op"] == "remove":
             if last not in node:
-                raise Answer(500, {"message": f"nothing to remove at {operation['path']}"})
+                raise ErrorResponse(500, {"message": f"nothing to remove at {operation['path']}"})
             del node[last]
         else:
             node[last] = as_maps(operation["value"], keys, tuple(steps))
@@ -134,7 +134,7 @@ def leaves(tree: dict[str, Any], depth: int) -> Iterator[tuple[tuple[str, ...], 
 
 
 def default(aspect: str) -> dict[str, Any]:
-    """What an absent aspect begins as under a patch template."""
+    """Return the initial value that a patch template uses for an absent aspect."""
     stamp = {"time": 0, "actor": "urn:li:corpuser:unknown"}
     defaults: dict[str, dict[str, Any]] = {
         "glossaryTerms": {"terms": [], "auditStamp": stamp},

@@ -1,4 +1,4 @@
-"""A stand-in for an upstream REST API: every envelope, every misbehaviour, as many records as are wanted."""
+"""Fake upstream REST API with every supported response envelope, configurable failures and any number of records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def book(number: int) -> dict[str, Any]:
 
 @dataclass
 class Api:
-    """What it serves and how it fails; `requests` are (method, path with query)."""
+    """Served records, configured failures and recorded requests. `requests` holds (method, path with query)."""
 
     books: dict[str, dict[str, Any]] = field(default_factory=dict)
     children: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -36,11 +36,11 @@ class Api:
     page_cap: int = 10_000
     hides_totals: bool = False
     ignores_page: bool = False
-    fail_pages: dict[int, list[int]] = field(default_factory=dict)  # page → statuses of its first answers
-    fail_writes: dict[str, list[int]] = field(default_factory=dict)  # id → statuses of its first answers
-    drop_after_write: set[str] = field(default_factory=set)  # ids: done, but the connection ends
+    fail_pages: dict[int, list[int]] = field(default_factory=dict)  # page → statuses of its first responses
+    fail_writes: dict[str, list[int]] = field(default_factory=dict)  # id → statuses of its first responses
+    drop_after_write: set[str] = field(default_factory=set)  # ids whose write is stored before the connection closes
     delay_s: float = 0.0
-    gzip_of: int = 0  # bytes before the answer, which compress to nothing
+    gzip_of: int = 0  # spaces before the body, which gzip compresses to almost nothing
     requests: list[tuple[str, str]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     on_write: Callable[[str], None] | None = None

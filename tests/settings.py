@@ -1,4 +1,4 @@
-"""The project's settings with a data folder of the tests' own and a quick, deterministic embedder."""
+"""The project's settings with a separate data folder and a fast, deterministic embedder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from memory_project.settings import *  # noqa: F403
 if not DATABASE_URL:  # noqa: F405
     from memory_project.postgres.server import SUPERUSER
 
-    # The test database is made and flushed by whoever owns it; what the application's role may is a test of its own.
+    # Tests connect as superuser, because they create and flush their database. test_roles.py tests the application's
+    # role.
     DATABASES["default"]["USER"] = DATABASE_OWNER["USER"] = SUPERUSER  # noqa: F405
-DATABASES["default"]["CONN_MAX_AGE"] = 0  # noqa: F405 - a test's threads end with it, and so must their connections
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # tests sign in hundreds of times
+# a test's threads end with it, and their connections must end too
+DATABASES["default"]["CONN_MAX_AGE"] = 0  # noqa: F405
+# a fast hash, because tests sign in hundreds of times
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},

@@ -1,4 +1,7 @@
-"""Rules about the code base that have found real defects. Each test lists all violations at once."""
+"""Rules about the code base that have found real defects.
+
+Each test lists all violations at once.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from memories.models import MemoryRecord
 from tests.write_guard import is_service
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = ["memory_project", "knowledge", "analysis", "memories"]  # each may import those to its right
+APPS = ["memory_project", "knowledge", "analysis", "memories"]  # each may import the apps to its right
 ENTRY_POINTS = {"mcp_tools", "views", "api", "admin", "tasks", "commands"}
 TREES = {
     file.relative_to(ROOT): ast.parse(file.read_text())
@@ -45,7 +48,7 @@ def test_apps_import_only_apps_to_their_right() -> None:
     assert violations == []
 
 
-def test_nested_apps_are_imported_by_the_composition_root_alone() -> None:
+def test_only_the_composition_root_imports_nested_apps() -> None:
     violations = []
     for file, tree in TREES.items():
         app, inner = file.parts[0], f"{file.parts[0]}.{file.parts[1]}"
@@ -60,15 +63,15 @@ def test_nested_apps_are_imported_by_the_composition_root_alone() -> None:
     assert violations == []
 
 
-def test_modules_import_each_other_without_cycles() -> None:
-    """Imports inside functions and for type checkers count as well."""
+def test_modules_have_no_import_cycles() -> None:
+    """Imports inside functions and for type checkers also count."""
     modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): tree for file, tree in TREES.items()}
     graph: dict[str, set[str]] = {}
     for module, tree in modules.items():
         names = {name for name in imports(tree) if name in modules and name != module}
-        # `from package import module` depends on the module, not on the package beside it
+        # `from package import module` depends on the module, not on its package
         graph[module] = {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
-    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules of the cycle
 
 
 def test_entry_points_import_no_other_entry_point_of_their_app() -> None:
@@ -82,7 +85,7 @@ def test_entry_points_import_no_other_entry_point_of_their_app() -> None:
 
 
 def test_only_services_contain_writes() -> None:
-    """As far as the text tells. tests/write_guard.py checks the writes themselves while tests run."""
+    """Checks the source text. tests/write_guard.py checks the actual writes while tests run."""
     writes = {"save", "create", "bulk_create", "get_or_create", "update_or_create", "update", "delete"}
     violations = [
         f"{file}:{node.lineno} .{node.func.attr}()"

@@ -1,4 +1,4 @@
-"""What the documents say is held against the code."""
+"""Compare the documentation with the code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def table(document: str, heading: str) -> dict[str, list[str]]:
-    """The rows of the table whose heading line begins so, by their first cell."""
+    """Return the rows of the first table whose heading line starts with `heading`, keyed by their first cell."""
     lines = (ROOT / document).read_text().splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith(heading))
     rows = {}
@@ -35,7 +35,7 @@ def test_every_setting_is_listed_with_its_default() -> None:
             assert float(defaults[name][0].replace("`", "")) == float(plain), name
 
 
-def test_the_listed_tools_are_the_server_s() -> None:
+def test_the_documented_tools_are_those_of_the_server() -> None:
     descriptions = table("docs/mcp.md", "| tool |")
     tools = {tool.name: tool.description.split("\n")[0] for tool in enabled_tools(["all"])}
     assert {name: cells[0] for name, cells in descriptions.items()} == tools
@@ -51,14 +51,14 @@ def test_every_command_of_ours_is_listed() -> None:
     assert names == commands
 
 
-def test_links_between_documents_lead_somewhere() -> None:
+def test_links_between_documents_have_existing_targets() -> None:
     for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
-def test_the_reference_of_the_tools_is_what_they_take() -> None:
-    """Written anew with `manage.py tools --reference`."""
+def test_the_tool_reference_matches_the_tools() -> None:
+    """Regenerate the reference with `manage.py tools --reference`."""
     text = (ROOT / "docs" / "mcp.md").read_text()
     block = re.search(r"<!-- reference.*?-->\n(.*?)<!-- end of reference -->", text, re.DOTALL)
     assert block is not None

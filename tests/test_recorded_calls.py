@@ -1,6 +1,6 @@
-"""What the tools and the REST API answer, call by call, as recorded in recorded_calls.json.
+"""Compare every tool and REST response with recorded_calls.json.
 
-A difference is a change of the contract: name it in CHANGELOG.md and record anew with RECORD=1.
+A difference is a change of the public interface: describe it in CHANGELOG.md, then record again with RECORD=1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memories.identity.caller import Caller, system_caller
 from memories.models import Category, Dimension
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
-from tests.analysis.conftest import api as upstream  # noqa: F401 - the fixture of the books
+from tests.analysis.conftest import api as upstream  # noqa: F401 - a fixture with sample books
 from tests.fake_rest_api import Api
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, cora, cora_user, curators, fill_catalog  # noqa: F401 - a curator's fixtures
 from tests.recorded_calls import RECORDING, Session
@@ -38,7 +38,7 @@ def session(
     cora_user: User,  # noqa: F811
 ) -> Session:
     fill_catalog()
-    with connection.cursor() as cursor:  # a seed draws by the rows' numbers
+    with connection.cursor() as cursor:  # seeded sampling depends on row ids
         cursor.execute("ALTER SEQUENCE ingested_records_id_seq RESTART")
     users = {"alice": alice_user, "bob": bob_user, "olga": olga_user, "ada": ada_user, "cora": cora_user}
     callers: dict[str, Caller] = {name: request.getfixturevalue(name) for name in users}
@@ -51,17 +51,17 @@ def _client(user: User) -> Client:
     return Client(headers={"authorization": f"Bearer {token}"})
 
 
-def test_every_answer_is_as_recorded(session: Session, upstream: Api, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_every_response_matches_its_recording(session: Session, upstream: Api, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     upstream.fill(40)
-    for play in (remember, change, look, recall, refuse, rest, catalog, capture, curate, apply, analyse, act):
+    for play in (remember, change, look, recall, refuse, rest, catalog, capture, curate, apply, analyse, run_actions):
         play(session)
     if os.environ.get("RECORD"):
-        lines = ",\n".join(json.dumps(answer, ensure_ascii=False, sort_keys=True) for answer in session.answers)
+        lines = ",\n".join(json.dumps(response, ensure_ascii=False, sort_keys=True) for response in session.responses)
         RECORDING.write_text(f"[\n{lines}\n]\n")
     recorded = json.loads(RECORDING.read_text())
-    assert len(session.answers) == len(recorded)
-    for number, (answer, expected) in enumerate(zip(session.answers, recorded, strict=True)):
-        assert answer == expected, f"call {number}"
+    assert len(session.responses) == len(recorded)
+    for number, (response, expected) in enumerate(zip(session.responses, recorded, strict=True)):
+        assert response == expected, f"call {number}"
 
 
 def remember(play: Session) -> None:
@@ -196,8 +196,8 @@ def refuse(play: Session) -> None:
 
 
 def rest(play: Session) -> None:
-    answer = play.rest("alice", "post", API, {"content": "Costs include freight.", "tags": ["costs"]})
-    id = answer["memory"]["id"]
+    response = play.rest("alice", "post", API, {"content": "Costs include freight.", "tags": ["costs"]})
+    id = response["memory"]["id"]
     play.rest("alice", "post", API, {"content": "Costs include freight.", "category": "correction"})
     play.rest("bob", "get", f"{API}{id}/")
     play.rest("olga", "get", f"{API}{id}/")
@@ -371,16 +371,16 @@ def analyse(play: Session) -> None:
     query("semantic")
 
 
-def act(play: Session) -> None:
+def run_actions(play: Session) -> None:
     def act(**arguments: Any) -> dict[str, Any]:
         return play.tool("alice", "analysis_act", analysis_id="audit", model="book", **arguments)
 
     condition = {"rating": 1}
-    dry = act(action="update", where=condition, attributes={"status": "unread"}, dry_run=True)
+    preview = act(action="update", where=condition, attributes={"status": "unread"}, dry_run=True)
     act(action="explode", where=condition)
     act(action="update", where=condition)
     act(action="update", where=condition, attributes={"secret": "x"})
-    act(action="update", where=condition, attributes={"status": "unread"}, confirm=dry["confirm"])
+    act(action="update", where=condition, attributes={"status": "unread"}, confirm=preview["confirm"])
     act(action="delete", where={"rating": {"$gt": 90}}, dry_run=True)
     play.tool("alice", "analysis_act", action_id=NOBODY)
     play.tool("alice", "analysis_act", action_id=NOBODY, dry_run=True)

@@ -1,4 +1,4 @@
-"""Who may write domain rows: services. While tests run, a write from anywhere else is an error."""
+"""Fail a test if any module other than a service writes domain rows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from memories.database import prepared_statements
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("memory_project", "knowledge", "analysis", "memories")
-# What is set up by admins in Django's own forms, or written by Django itself.
+# Models that admins edit in Django's own forms, or that Django itself writes.
 SET_UP = {"Persona", "PersonaMembership", "User", "DeclaredSource"}
+# Layers that are skipped: the guard checks the module that called them.
 PASSED_THROUGH = (
     "models",
     "contract",
     "database",
-)  # whoever called them is asked about
+)
 SERVICES = {
     "analysis.action_execution",
     "analysis.actions",
@@ -81,8 +82,8 @@ def is_service(module: str) -> bool:
 
 
 def writer() -> str:
-    """The module of ours that is writing now: the nearest on the stack; "" for a test or Django itself."""
-    frame: FrameType | None = sys._getframe(3)  # past this module
+    """Return the nearest module of ours on the stack, or an empty string for a test or Django itself."""
+    frame: FrameType | None = sys._getframe(3)  # skips the frames of this module
     while frame is not None:
         module = module_of(frame.f_code.co_filename)
         if module.startswith("tests"):

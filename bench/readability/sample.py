@@ -1,9 +1,9 @@
-"""A random tenth of the source files, to be read sentence by sentence.
+"""Print a random tenth of the source files, for a reader to check sentence by sentence.
 
     python bench/readability/sample.py [--round N]
 
-Every round draws other files: the seed is SEED + N. A reader marks each docstring, comment, message and template text
-that needs a second reading; fewer than 2 in 100 is the aim.
+Every round draws a different sample: the seed is SEED + N. The reader marks each docstring, comment, message and
+template text that needs a second reading. The goal is fewer than 2 in 100.
 """
 
 from __future__ import annotations

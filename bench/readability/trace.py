@@ -1,10 +1,11 @@
-"""How many of our files one tool call passes through, from its handler down to SQL.
+"""Count the modules that one tool call passes through, from its handler down to SQL.
 
     python bench/readability/trace.py [--files]
 
-Calls tools on a scratch database with a small catalog and prints, for each, the distinct modules entered and how often
-control moves from one module into another. Only the four apps count, without `contract/`, the database layers, models
-and migrations, which every call uses alike. `--files` lists the modules in the order in which they are entered.
+Calls tools on a temporary database with a small catalog and prints, for each call, the number of distinct modules
+entered and how often control moves from one module into another. Only modules of the four apps count. `contract/`, the
+database layers, models and migrations are excluded because every call uses them. `--files` also lists the modules in
+the order in which they are entered.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Trace:
 
 
 def module_of(frame: FrameType) -> str:
-    """The dotted name of the frame's module if it is one that counts, otherwise an empty string."""
+    """Return the dotted name of the frame's module, or an empty string if the module does not count."""
     path = Path(frame.f_code.co_filename)
     if not path.is_relative_to(scratch.ROOT):
         return ""
@@ -100,9 +101,9 @@ def measure() -> Iterator[tuple[str, Trace]]:
     def traced(title: str, caller: Any, tool: str, *choice: str, **arguments: Any) -> Any:
         trace = Trace()
         with trace.running():
-            answer = tools[tool](caller, *choice, **arguments)
+            response = tools[tool](caller, *choice, **arguments)
         traces.append((title, trace))
-        return getattr(answer, "data", answer)
+        return getattr(response, "data", response)
 
     traces: list[tuple[str, Trace]] = []
     content = "Revenue in the sales mart excludes refunds."
@@ -137,7 +138,7 @@ def measure() -> Iterator[tuple[str, Trace]]:
 
 def people() -> tuple[Any, Any]:
     from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
-    from memory_project.models import User  # noqa: PLC0415 - the same
+    from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     author = User.objects.create_user("author@bench.example", None)
     admin = User.objects.create_user("admin@bench.example", None, is_superuser=True)

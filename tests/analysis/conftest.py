@@ -1,4 +1,4 @@
-"""An upstream with books, declared as an admin would declare it."""
+"""An upstream REST API with books, declared as an admin would declare it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Hold = Callable[..., Session]
 
 @pytest.fixture
 def hold(alice: Caller) -> Hold:
-    """Puts rows into a session of Alice's, without an upstream."""
+    """Store rows in a session of Alice without using an upstream."""
 
     def put(rows: Sequence[dict[str, Any]], analysis_id: str = "audit", model: str = "book") -> Session:
         session = sessions.begin(alice, analysis_id)

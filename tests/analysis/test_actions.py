@@ -1,4 +1,4 @@
-"""Acting on an upstream: what is asked, what is sent, what becomes of it, also after a kill."""
+"""Updates and deletions of upstream records: validation, requests, outcomes, and resuming after a kill."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from memories.identity.caller import Caller
 from tests.fake_rest_api import Api
 
 pytestmark = pytest.mark.django_db
-READING = {"status": "reading"}  # 24 of 120
+READING = {"status": "reading"}  # matches 24 of the 120 books
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def writes(api: Api) -> list[str]:
     return [path.split("/")[-1] for method, path in api.requests if method != "GET"]
 
 
-def test_a_dry_run_calls_nothing_and_tells_the_scope(api: Api, alice: Caller) -> None:
+def test_a_dry_run_sends_no_request_and_returns_the_scope(api: Api, alice: Caller) -> None:
     preview = actions.dry_run(operation(), caller=alice)
     assert (preview.matched, len(preview.sample_ids), len(preview.sample_data)) == (24, 10, 3)
     assert preview.earliest <= preview.latest
@@ -50,7 +50,7 @@ def test_a_dry_run_calls_nothing_and_tells_the_scope(api: Api, alice: Caller) ->
     assert api.requests == []
 
 
-def test_every_record_is_changed_here_and_there(api: Api, alice: Caller) -> None:
+def test_an_update_changes_the_upstream_and_the_ingested_records(api: Api, alice: Caller) -> None:
     messages: list[str] = []
     progress.listen(lambda position, total, message: messages.append(message))
     result = actions.act(operation(), caller=alice)
@@ -59,16 +59,16 @@ def test_every_record_is_changed_here_and_there(api: Api, alice: Caller) -> None
     assert not [book for book in api.books.values() if book["status"] == "reading"]
     assert messages[-1] == "update: 24/24 records processed"
     assert api.most_at_once <= 5 + 1
-    assert actions.dry_run(operation(), caller=alice).matched == 0  # the snapshot is as the upstream is
+    assert actions.dry_run(operation(), caller=alice).matched == 0  # the ingested records match the upstream
 
 
-def test_deleting(api: Api, alice: Caller) -> None:
+def test_a_deletion_removes_upstream_and_ingested_records(api: Api, alice: Caller) -> None:
     result = actions.act(operation(action="delete", attributes=None), caller=alice)
     assert result.counts == {"succeeded": 24}
     assert len(api.books) == IngestedRecord.objects.count() == 96
 
 
-def test_many_need_the_token_of_a_dry_run_of_this_very_thing(api: Api, alice: Caller) -> None:
+def test_many_records_need_the_token_of_an_identical_dry_run(api: Api, alice: Caller) -> None:
     everything = operation(where=None)
     with pytest.raises(Invalid) as caught:
         actions.act(everything, caller=alice)
@@ -86,7 +86,7 @@ def test_many_need_the_token_of_a_dry_run_of_this_very_thing(api: Api, alice: Ca
     assert actions.act(operation(where=None, confirm=token), caller=alice).total == 119
 
 
-def test_partial_failure_is_told_and_resumed(api: Api, alice: Caller) -> None:
+def test_a_partial_failure_is_reported_and_resumed(api: Api, alice: Caller) -> None:
     api.fail_writes = {"3": [422], "8": [403], "13": [429, 503]}
     result = actions.act(operation(), caller=alice)
     assert result.counts == {"succeeded": 22, "failed": 2}
@@ -100,7 +100,7 @@ def test_partial_failure_is_told_and_resumed(api: Api, alice: Caller) -> None:
         actions.resume(caller=alice, action_id=result.action.pk)
 
 
-def test_revalidation_skips_what_drifted(api: Api, alice: Caller) -> None:
+def test_revalidation_skips_records_that_changed_upstream(api: Api, alice: Caller) -> None:
     api.books["3"]["title"] = "Changed meanwhile"
     del api.books["8"]
     result = actions.act(operation(revalidate=True), caller=alice)
@@ -110,15 +110,15 @@ def test_revalidation_skips_what_drifted(api: Api, alice: Caller) -> None:
     assert {"3", "8"} & set(writes(api)) == set()
 
 
-def test_a_write_without_answer_is_unknown_and_read_before_it_is_repeated(api: Api, alice: Caller) -> None:
+def test_a_write_without_response_has_an_unknown_outcome_and_is_not_repeated(api: Api, alice: Caller) -> None:
     api.drop_after_write = {"3"}
     result = actions.act(operation(), caller=alice)
     assert result.counts == {"succeeded": 23, "unknown": 1}
-    assert writes(api).count("3") == 1  # not repeated blindly
+    assert writes(api).count("3") == 1  # not repeated without reading first
     assert api.books["3"]["status"] == "unread"
 
 
-def test_ids_are_one_segment_of_the_path(api: Api, alice: Caller) -> None:
+def test_each_id_is_encoded_as_one_path_segment(api: Api, alice: Caller) -> None:
     api.books = {
         record_id: {"id": record_id, "status": "reading"} for record_id in ("a/b", "../x", "a?b=1", "ü #", "0")
     }
@@ -129,7 +129,7 @@ def test_ids_are_one_segment_of_the_path(api: Api, alice: Caller) -> None:
     assert all(path.count("/") == 2 for method, path in api.requests if method == "PATCH")
 
 
-def test_records_without_id_are_counted_and_left(api: Api, alice: Caller) -> None:
+def test_records_without_id_are_counted_and_not_changed(api: Api, alice: Caller) -> None:
     api.books = {"1": {"id": 1, "status": "reading"}, "2": {"status": "reading"}}
     ingest(IngestRecords(analysis_id="odd", model="book", ingest_all=True), caller=alice)
     preview = actions.dry_run(operation(analysis_id="odd"), caller=alice)
@@ -151,7 +151,7 @@ def test_records_without_id_are_counted_and_left(api: Api, alice: Caller) -> Non
         ({"user_id": "bob@example.org"}, Forbidden, "user_id"),
     ],
 )
-def test_bad_requests_are_named_and_nothing_is_sent(
+def test_an_error_names_the_field_and_nothing_is_sent(
     api: Api, alice: Caller, overrides: dict[str, Any], error: Any, field: str
 ) -> None:
     with pytest.raises(error) as caught:
@@ -161,7 +161,7 @@ def test_bad_requests_are_named_and_nothing_is_sent(
     assert not Action.objects.exists()
 
 
-def test_nobody_else_acts_or_resumes(api: Api, alice: Caller, bob: Caller, ada: Caller) -> None:
+def test_only_the_owner_of_an_analysis_acts_or_resumes(api: Api, alice: Caller, bob: Caller, ada: Caller) -> None:
     api.fail_writes = {"3": [403]}
     result = actions.act(operation(), caller=alice)
     for stranger in (bob, ada):
@@ -171,16 +171,16 @@ def test_nobody_else_acts_or_resumes(api: Api, alice: Caller, bob: Caller, ada: 
             actions.resume(caller=stranger, action_id=result.action.pk)
     with pytest.raises(NotFound):
         actions.get_action(bob, result.action.pk)
-    assert actions.get_action(ada, result.action.pk).pk == result.action.pk  # an admin sees what was done
+    assert actions.get_action(ada, result.action.pk).pk == result.action.pk  # admins may see actions of others
 
 
-def test_on_whose_behalf_it_is_done(api: Api, alice: Caller) -> None:
+def test_requests_name_the_user_that_the_service_acts_for(api: Api, alice: Caller) -> None:
     service = replace(alice, rights=frozenset({"act_for_users"}))
     actions.act(operation(user_id="bob@example.org", where={"id": 3}), caller=service)
     assert api.headers[-1]["X-On-Behalf-Of"] == "bob@example.org"
 
 
-def test_what_was_done_outlives_the_session(api: Api, alice: Caller) -> None:
+def test_action_outcomes_outlive_the_session(api: Api, alice: Caller) -> None:
     result = actions.act(operation(), caller=alice)
     sessions.clear(caller=alice, analysis_id="audit")
     assert ActionItem.objects.filter(action=result.action, outcome="succeeded").count() == 24
@@ -203,7 +203,7 @@ def test_a_cancelled_call_leaves_no_outcome_unknown(api: Api, alice: Caller) -> 
     assert set(counts) <= {"succeeded", "planned"}
     assert counts["succeeded"] == len(writes(api))
     assert actions.resume(caller=alice, action_id=action.pk).counts == {"succeeded": 24}
-    assert sorted(writes(api)) == sorted(set(writes(api)))  # none twice
+    assert sorted(writes(api)) == sorted(set(writes(api)))  # no request was sent twice
 
 
 KILLED = """
@@ -226,8 +226,8 @@ actions.act(operation, caller=caller)
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("action", ["update", "delete"])
-def test_kill_and_resume(api: Api, alice: Caller, action: str) -> None:
-    """The process is killed while requests are under way; none is done twice, and what nobody can tell is left."""
+def test_a_resume_after_a_kill_repeats_no_request(api: Api, alice: Caller, action: str) -> None:
+    """Kill the process during its requests. A record that others changed meanwhile keeps the outcome unknown."""
     started: list[str] = []
     api.on_write = started.append
     api.delay_s = 0.15
@@ -239,7 +239,7 @@ def test_kill_and_resume(api: Api, alice: Caller, action: str) -> None:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    time.sleep(0.4)  # what was on its way arrives
+    time.sleep(0.4)  # requests in flight arrive
     api.delay_s = 0
     row = Action.objects.get()
     assert action_execution.outcomes(row).get("sending", 0) > 0
@@ -259,7 +259,7 @@ def test_kill_and_resume(api: Api, alice: Caller, action: str) -> None:
 
 
 @pytest.mark.parametrize("record_id", ["", ".", ".."])
-def test_an_id_that_is_no_segment_is_never_acted_on(api: Api, alice: Caller, record_id: str) -> None:
+def test_an_id_that_cannot_be_a_path_segment_is_never_sent(api: Api, alice: Caller, record_id: str) -> None:
     api.books = {"x": {"id": record_id, "status": "reading"}}
     ingest(IngestRecords(analysis_id="odd", model="book", ingest_all=True), caller=alice)
     preview = actions.dry_run(operation(analysis_id="odd"), caller=alice)
@@ -268,15 +268,16 @@ def test_an_id_that_is_no_segment_is_never_acted_on(api: Api, alice: Caller, rec
     assert writes(api) == []
 
 
-def test_what_is_unknown_is_looked_at_by_a_resume(api: Api, alice: Caller) -> None:
+def test_a_resume_reads_records_with_unknown_outcomes(api: Api, alice: Caller) -> None:
     api.drop_after_write = {"3"}
     result = actions.act(operation(), caller=alice)
     api.requests.clear()
     again = actions.resume(caller=alice, action_id=result.action.pk)
-    assert (again.counts, writes(api)) == ({"succeeded": 24}, [])  # it was done: read, and not sent again
+    # the update had succeeded: it was read and not sent again
+    assert (again.counts, writes(api)) == ({"succeeded": 24}, [])
 
 
-def test_going_on_takes_nothing_beside_it(api: Api, alice: Caller) -> None:
+def test_action_id_cannot_be_combined_with_other_arguments(api: Api, alice: Caller) -> None:
     api.fail_writes = {"3": [403]}
     result = actions.act(operation(), caller=alice)
     with pytest.raises(Invalid) as caught:

@@ -1,4 +1,4 @@
-"""What one call may take, whom a source serves, and answers that would read like facts."""
+"""Limits of a call, the personas of a source, and errors instead of plausible wrong results."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.fake_rest_api import Api
 pytestmark = pytest.mark.django_db
 
 
-# -- whom a source serves ------------------------------------------------------------------------------------
+# -- personas of a source ------------------------------------------------------------------------------------
 
 
 def declare(**personas: str) -> None:
-    """The source, with these lines of its declaration in the place of act_personas."""
+    """Replace act_personas in the declaration of the source with these lines."""
     source = DeclaredSource.objects.get(name="books")
     lines = "\n".join(f'{name} = ["{persona}"]' for name, persona in personas.items())
     source.declaration = source.declaration.replace('act_personas = ["sales"]', lines)
@@ -47,7 +47,7 @@ def test_a_source_is_read_by_the_personas_it_names(api: Api, alice: Caller, olga
     assert ingest(IngestRecords(analysis_id="a", model="book"), caller=ada).records == 50
 
 
-def test_without_a_name_only_admins_act(api: Api, alice: Caller, ada: Caller) -> None:
+def test_without_act_personas_only_admins_act(api: Api, alice: Caller, ada: Caller) -> None:
     declare()
     for caller in (alice, ada):
         ingest(IngestRecords(analysis_id="a", model="book"), caller=caller)
@@ -61,20 +61,20 @@ def test_without_a_name_only_admins_act(api: Api, alice: Caller, ada: Caller) ->
     assert actions.act(RunAction.read(arguments), caller=ada).counts == {"succeeded": 1}
 
 
-def test_who_asks_is_always_told_where_the_source_wants_it(api: Api, alice: Caller) -> None:
+def test_every_request_names_the_caller_if_the_source_declares_a_header(api: Api, alice: Caller) -> None:
     ingest(IngestRecords(analysis_id="a", model="book"), caller=alice)
     assert {headers["X-On-Behalf-Of"] for headers in api.headers} == {"alice@example.org"}
 
 
-# -- what one call may take ----------------------------------------------------------------------------------
+# -- limits of a call ----------------------------------------------------------------------------------------
 
 
-def test_a_compressed_answer_is_read_to_its_limit_only(api: Api, alice: Caller) -> None:
+def test_a_compressed_response_is_read_only_up_to_its_limit(api: Api, alice: Caller) -> None:
     api.gzip_of = 300_000_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(UpstreamFailed, match="more than 20,000,000 bytes"):
         ingest(IngestRecords.read({"analysis_id": "a", "model": "book"}), caller=alice)
-    # the stand-in, in this process, makes 300 MB of it before they are compressed
+    # The fake API runs in this process and builds 300 MB before compressing them.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 900_000
 
 
@@ -86,13 +86,13 @@ def test_a_compressed_answer_is_read_to_its_limit_only(api: Api, alice: Caller) 
         ({"$or": [{"rating": {"$in": list(range(600))}}, {"rating": {"$in": list(range(600))}}]}, "too many values"),
     ],
 )
-def test_conditions_have_a_limit(hold: Hold, conditions: dict[str, Any], fault: str) -> None:
+def test_the_number_of_conditions_is_limited(hold: Hold, conditions: dict[str, Any], fault: str) -> None:
     with pytest.raises(Invalid, match=fault):
         scope(hold([{"id": 1, "rating": 1}]), "", conditions)
 
 
 def test_describe_reads_each_value_once(alice: Caller, hold: Hold) -> None:
-    """600 rows of 60 fields with values of their own took minutes when every field was compared with every other."""
+    """Comparing every field with every other took minutes for 600 rows of 60 fields with distinct values."""
     session = hold([{"id": n, **{f"f{k:02d}": f"{n} {k} " + "x" * 80 for k in range(60)}} for n in range(600)])
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = '5s'")
@@ -101,14 +101,14 @@ def test_describe_reads_each_value_once(alice: Caller, hold: Hold) -> None:
     assert [(field.distinct, field.missing) for field in summary.fields] == [(600, 0)] * 61
 
 
-def test_describe_of_countless_fields_fits_its_answer(alice: Caller, hold: Hold, settings: Any) -> None:
+def test_describe_of_many_fields_fits_the_response_budget(alice: Caller, hold: Hold, settings: Any) -> None:
     session = hold([{"id": 1, **{f"field_{k}": "x" * 100 for k in range(1_000)}}])
-    answer = rendering.describe_answer(alice, session, Describe(analysis_id="audit"))
-    assert answer.data["omitted"] + len(answer.data["fields"]) == 1_001
-    assert len(answer.text) < 2 * settings.ANSWER_BUDGET_BYTES
+    response = rendering.describe_answer(alice, session, Describe(analysis_id="audit"))
+    assert response.data["omitted"] + len(response.data["fields"]) == 1_001
+    assert len(response.text) < 2 * settings.ANSWER_BUDGET_BYTES
 
 
-# -- answers that would read like facts -----------------------------------------------------------------------
+# -- errors instead of plausible wrong results ----------------------------------------------------------------
 
 
 def test_a_field_that_no_record_holds_is_an_error_in_every_mode(alice: Caller, hold: Hold) -> None:
@@ -137,25 +137,25 @@ def test_sums_are_exact(alice: Caller, hold: Hold) -> None:
     session = hold([{"id": 1, "kind": "a", "cents": 9_229_771}, {"id": 2, "kind": "a", "cents": 2**60}])
     metrics = [{"op": "sum", "field": "cents"}, {"op": "avg", "field": "cents"}]
     operation = Aggregate.read({"analysis_id": "audit", "group_by": "kind", "metrics": metrics, "top_n": 10})
-    answer = rendering.aggregate_answer(scope(session, "", {"id": 1}), operation)
-    assert "sum(cents)=9229771, avg(cents)=9229771" in answer.text
+    response = rendering.aggregate_answer(scope(session, "", {"id": 1}), operation)
+    assert "sum(cents)=9229771, avg(cents)=9229771" in response.text
     (group,) = query.aggregate(scope(session, "", None), "kind", metrics=metrics).groups
     assert group.metrics["sum(cents)"] == 9_229_771 + 2**60
 
 
-def test_a_group_is_a_field_or_one_object(hold: Hold) -> None:
+def test_group_by_accepts_one_object(hold: Hold) -> None:
     selection = scope(hold([{"id": n, "at": f"2026-0{n}-15"} for n in (1, 2, 2)]), "", None)
     result = query.aggregate(selection, {"field": "at", "bucket": "month"})
     assert [group.values for group in result.groups] == [["2026-01-01T00:00:00Z"], ["2026-02-01T00:00:00Z"]]
 
 
-def test_a_declared_association_is_kept_when_it_is_asked_for(api: Api, alice: Caller) -> None:
+def test_a_requested_association_is_stored(api: Api, alice: Caller) -> None:
     ingest(IngestRecords(analysis_id="a", model="book", fields=["author"], per_page=1), caller=alice)
     (row,) = query.filtered(scope(sessions.get_session(alice, "a"), "", None)).rows
     assert set(row) == {"id", "author_id", "author_name"}
 
 
-def test_a_word_of_the_query_passes_the_threshold(alice: Caller) -> None:
+def test_findings_that_match_by_word_pass_the_threshold(alice: Caller) -> None:
     items = [{"finding": "12 books rated 1: worth a re-read"}, {"finding": "x", "category": "quality_issue"}]
     findings.store(
         StoreFindings.read({"analysis_id": "a", "findings": [*items, {"finding": "Authors come twice a day"}]}),
@@ -172,43 +172,45 @@ def test_column_names_are_inert_in_a_spreadsheet(alice: Caller, hold: Hold) -> N
     assert "'=HYPERLINK(1)" in head
 
 
-def test_the_page_of_an_analysis_asks_little(alice_user: User, hold: Hold) -> None:
+def test_the_page_of_an_analysis_makes_few_queries(alice_user: User, hold: Hold) -> None:
     rows = [{"id": n, "kind": "ab"[n % 2], "size": n % 3, "day": "2026-01-01"} for n in range(100)]
     page = reverse("analysis", args=[hold(rows).pk])
     browser = Client()
     browser.force_login(alice_user)
     with CaptureQueriesContext(connection) as queries:
-        answer = browser.get(page)
-    assert [(name, other_count) for name, _, other_count in answer.context["distributions"]] == [
+        response = browser.get(page)
+    assert [(name, other_count) for name, _, other_count in response.context["distributions"]] == [
         ("kind", 0),
         ("size", 0),
     ]
     assert len(queries) <= 13
 
 
-# -- an action that broke off --------------------------------------------------------------------------------
+# -- interrupted actions -------------------------------------------------------------------------------------
 
 
-def test_an_action_that_broke_off_is_named_before_it_is_repeated(api: Api, alice: Caller) -> None:
+def test_an_interrupted_action_blocks_a_new_one_until_it_is_resumed(api: Api, alice: Caller) -> None:
     ingest(IngestRecords(analysis_id="a", model="book", per_page=120), caller=alice)
     arguments: dict[str, Any] = {"analysis_id": "a", "model": "book", "action": "update"}
     arguments |= {"attributes": {"status": "unread"}, "where": {"status": "reading"}}
     operation = RunAction.read(arguments)
     early = actions.dry_run(operation, caller=alice).confirm
     result = actions.act(operation, caller=alice)
-    Action.objects.filter(pk=result.action.pk).update(state=ActionState.RUNNING)  # as a kill leaves it
+    Action.objects.filter(pk=result.action.pk).update(state=ActionState.RUNNING)  # the state that a kill leaves
     result.action.items.filter(pk__in=result.action.items.values("pk")[20:]).update(outcome="planned")
     again = RunAction.read({**arguments, "where": {"status": "unread"}, "attributes": {"status": "reading"}})
     with pytest.raises(Conflict, match=result.action.pk.hex):
         actions.act(again, caller=alice)
     with pytest.raises(DomainError):
         actions.act(
-            RunAction.read({**arguments, "confirm": early}), caller=alice
-        )  # a token from before it broke off knows nothing of it
+            # The token was created before the interruption, so it does not confirm it.
+            RunAction.read({**arguments, "confirm": early}),
+            caller=alice,
+        )
     preview = actions.dry_run(again, caller=alice)
     assert [action.pk for action in preview.interrupted] == [result.action.pk]
     with locks.exclusive("action", result.action.pk, Conflict("busy")):
-        assert actions.dry_run(again, caller=alice).interrupted == []  # it is under way, which is no break
+        assert actions.dry_run(again, caller=alice).interrupted == []  # a running action is not interrupted
     assert actions.resume(caller=alice, action_id=result.action.pk).counts == {"succeeded": 24}
     assert actions.dry_run(again, caller=alice).interrupted == []
     assert actions.act(again, caller=alice).action.state == ActionState.DONE

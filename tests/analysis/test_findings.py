@@ -17,8 +17,8 @@ from memories.models import IndexJob
 from memories.retrieval import indexing
 
 pytestmark = pytest.mark.django_db
-ONE = {"finding": "Completed books rated 1 are outliers.", "category": "quality_issue", "metadata": {"count": 12}}
-TWO = {"finding": "Science fiction is over-represented in reading.", "category": "pattern"}
+OUTLIERS = {"finding": "Completed books rated 1 are outliers.", "category": "quality_issue", "metadata": {"count": 12}}
+SCIENCE_FICTION = {"finding": "Science fiction is over-represented in reading.", "category": "pattern"}
 
 
 def store(caller: Caller, *items: dict[str, Any], **options: Any) -> list[Finding]:
@@ -29,26 +29,26 @@ def store(caller: Caller, *items: dict[str, Any], **options: Any) -> list[Findin
 
 
 def test_findings_are_found_by_meaning_in_their_own_session(alice: Caller, bob: Caller) -> None:
-    store(alice, ONE, TWO)
+    store(alice, OUTLIERS, SCIENCE_FICTION)
     store(bob, {"finding": "Completed books rated 1 are Bob’s."})
     result = findings.search(sessions.get_session(alice, "audit"), "completed books rated 1 outliers", threshold=0.1)
-    assert result.hits[0].finding.finding == ONE["finding"]
+    assert result.hits[0].finding.finding == OUTLIERS["finding"]
     assert {hit.finding.session.owner for hit in result.hits} == {"alice@example.org"}
     narrowed = findings.search(sessions.get_session(alice, "audit"), "books", category="pattern", threshold=-1)
     assert [hit.finding.category for hit in narrowed.hits] == ["pattern"]
 
 
-def test_the_threshold_comes_before_the_limit(alice: Caller) -> None:
-    store(alice, *[{"finding": f"Completed books number {n}."} for n in range(20)], ONE)
+def test_the_threshold_is_applied_before_the_limit(alice: Caller) -> None:
+    store(alice, *[{"finding": f"Completed books number {n}."} for n in range(20)], OUTLIERS)
     session = sessions.get_session(alice, "audit")
     everything = findings.search(session, "completed books", threshold=-1, top_k=200)
-    least = everything.hits[9].similarity
-    result = findings.search(session, "completed books", threshold=least, top_k=5)
+    threshold = everything.hits[9].similarity
+    result = findings.search(session, "completed books", threshold=threshold, top_k=5)
     assert len(result.hits) == 5
-    assert all(hit.similarity >= least for hit in result.hits)
+    assert all(hit.similarity >= threshold for hit in result.hits)
 
 
-def test_without_embedder_words_find_them_and_it_says_so(alice: Caller, settings: Any) -> None:
+def test_without_embedder_findings_match_by_word_and_the_result_is_degraded(alice: Caller, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
     embedding.reset()
     _, note = findings.store(StoreFindings.read({"analysis_id": "audit", "findings": [ONE, TWO]}), caller=alice)
@@ -62,12 +62,12 @@ def test_without_embedder_words_find_them_and_it_says_so(alice: Caller, settings
     assert FindingPassage.objects.count() == 2
 
 
-def test_ephemeral_findings_go_and_persistent_ones_stay(alice: Caller) -> None:
-    store(alice, ONE)
-    store(alice, TWO, persistent=True)
+def test_ephemeral_findings_expire_and_persistent_ones_do_not(alice: Caller) -> None:
+    store(alice, OUTLIERS)
+    store(alice, SCIENCE_FICTION, persistent=True)
     Finding.objects.filter(persistent=False).update(expires_at=timezone.now() - timedelta(seconds=1))
     session = sessions.get_session(alice, "audit")
-    assert [row.finding for row in findings.unexpired(session)] == [TWO["finding"]]
+    assert [row.finding for row in findings.unexpired(session)] == [SCIENCE_FICTION["finding"]]
     assert sessions.delete_expired_sessions() == 1
 
 
@@ -75,22 +75,22 @@ def test_ephemeral_findings_go_and_persistent_ones_stay(alice: Caller) -> None:
     ("items", "field"),
     [
         ([], "findings"),
-        ([ONE] * 26, "findings"),
+        ([OUTLIERS] * 26, "findings"),
         ([{"finding": ""}], "findings[0].finding"),
-        ([ONE, {"finding": "x", "colour": 1}], "findings[1].colour"),
+        ([OUTLIERS, {"finding": "x", "colour": 1}], "findings[1].colour"),
         ([{"finding": "x", "metadata": [1]}], "findings[0].metadata"),
         ([{"finding": "x\x00"}], "findings[0].finding"),
     ],
 )
-def test_bad_findings_are_named_and_none_is_kept(alice: Caller, items: Any, field: str) -> None:
+def test_an_error_names_the_invalid_finding_and_none_is_stored(alice: Caller, items: Any, field: str) -> None:
     with pytest.raises(Invalid) as caught:
         findings.store(StoreFindings.read({"analysis_id": "audit", "findings": items}), caller=alice)
     assert caught.value.field == field
     assert not Finding.objects.exists()
 
 
-def test_a_finding_is_its_owner_s(alice: Caller, bob: Caller) -> None:
-    (row,) = store(alice, ONE)
+def test_only_its_owner_reads_a_finding(alice: Caller, bob: Caller) -> None:
+    (row,) = store(alice, OUTLIERS)
     assert findings.get_finding(alice, row.pk).pk == row.pk
     with pytest.raises(NotFound):
         findings.get_finding(bob, row.pk)
@@ -103,7 +103,7 @@ def summary(rows: list[dict[str, Any]], total: int | None = 3) -> Any:
     return summarize("deal", rows, 2, total, [], frozenset({"id", "owner_id"}))
 
 
-def test_a_summary_survives_what_pages_hold() -> None:
+def test_a_summary_handles_gaps_mixed_types_and_time_zones() -> None:
     rows: list[dict[str, Any]] = [{"id": n, "owner_id": n, "amount": None if n == 0 else n} for n in range(10)]
     rows[3]["amount"] = "n/a"
     for n, row in enumerate(rows):
@@ -113,14 +113,16 @@ def test_a_summary_survives_what_pages_hold() -> None:
         row["nested"] = {"a": [1]}
     result = summary(rows)
     assert result.text.startswith("Page 2/3 of deal records (10 records).")
-    assert result.metadata["numericStats"]["amount"]["n"] == 8  # a gap in the first row loses no statistics
+    # a gap in the first row does not remove the field's statistics
+    assert result.metadata["numericStats"]["amount"]["n"] == 8
     assert result.metadata["distributions"]["state"] == {"constructor": 5, "open": 5}
     assert "owner_id" not in result.metadata["numericStats"]
-    assert result.metadata["dateRanges"]["at"]["earliest"] == "2026-01-02T01:00:00+05:00"  # as times, not as texts
+    # compared as times, not as texts
+    assert result.metadata["dateRanges"]["at"]["earliest"] == "2026-01-02T01:00:00+05:00"
     assert "x" * 100 not in result.text
 
 
-def test_many_values_are_no_distribution_and_an_empty_page_is_told() -> None:
+def test_a_field_of_distinct_values_has_no_distribution_and_a_page_may_be_empty() -> None:
     result = summary([{"id": n, "name": f"name {n}"} for n in range(50)], None)
     assert result.text == "Page 2 of deal records (50 records)."
     assert summary([]).text == "Page 2/3 of deal records (0 records)."
@@ -135,4 +137,4 @@ def test_a_long_finding_is_found_by_a_sentence_anywhere_in_it(alice: Caller) -> 
     )
     hits = findings.search(sessions.get_session(alice, "audit"), sentence).hits
     assert {hit.finding.finding for hit in hits[:3]} == {text.strip() for text in texts}
-    assert all(hit.similarity > 0.7 for hit in hits)  # of its passage; of the whole text it is .47
+    assert all(hit.similarity > 0.7 for hit in hits)  # similarity to the best passage; that to the whole text is .47

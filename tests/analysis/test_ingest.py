@@ -1,4 +1,4 @@
-"""Downloading: every envelope, every misbehaviour, and the defects of older systems that this must not have."""
+"""Ingesting records: every response envelope, misbehaving upstreams, and defects known from older systems."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def ids() -> list[str]:
 
 @pytest.mark.parametrize("envelope", ["data_meta", "array", "link", "drf", "hal", "cursor"])
 @pytest.mark.parametrize("page_cap", [10_000, 20])
-def test_every_envelope_brings_every_record(alice: Caller, api: Api, envelope: str, page_cap: int) -> None:
+def test_every_envelope_yields_every_record(alice: Caller, api: Api, envelope: str, page_cap: int) -> None:
     api.envelope, api.page_cap = envelope, page_cap
-    answer = everything(alice)
-    assert (answer.records, answer.capped, answer.error) == (120, False, "")
+    result = everything(alice)
+    assert (result.records, result.capped, result.error) == (120, False, "")
     assert ids() == [str(n) for n in range(120)]
     assert Ingest.objects.get().state == "complete"
 
 
-def test_pages_are_fetched_at_once_and_told(alice: Caller, api: Api) -> None:
+def test_pages_are_fetched_concurrently_and_reported(alice: Caller, api: Api) -> None:
     api.delay_s = 0.05
     reports: list[tuple[float, float | None, str]] = []
     progress.listen(lambda *report: reports.append(report))
@@ -56,18 +56,18 @@ def test_pages_are_fetched_at_once_and_told(alice: Caller, api: Api) -> None:
     assert reports[-1] == (12, 12, "Ingested page 12/12 (120 records)")
 
 
-def test_a_server_that_says_no_total_is_read_until_it_has_no_more(alice: Caller, api: Api) -> None:
-    api.hides_totals, api.page_cap = True, 20  # shorter pages than asked for, and nothing said about it
+def test_without_a_total_pages_are_read_until_one_is_empty(alice: Caller, api: Api) -> None:
+    api.hides_totals, api.page_cap = True, 20  # pages are shorter than requested, and the response does not say so
     assert everything(alice).records == 120
 
 
-def test_a_server_that_ignores_the_page_ends(alice: Caller, api: Api) -> None:
+def test_ingest_ends_if_the_server_ignores_the_page_number(alice: Caller, api: Api) -> None:
     api.hides_totals = api.ignores_page = True
     assert everything(alice).pages == 2
     assert IngestedRecord.objects.count() == 50
 
 
-def test_the_cap_says_how_to_go_on_and_resume_goes_past_it(
+def test_a_capped_ingest_explains_resume_and_resume_continues_it(
     alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingesting, "MAX_PAGES", 5)
@@ -80,15 +80,15 @@ def test_the_cap_says_how_to_go_on_and_resume_goes_past_it(
     assert (last.pages, last.capped, len(ids())) == (2, False, 120)
 
 
-def test_exactly_as_many_pages_as_the_cap_are_not_capped(
+def test_an_ingest_of_exactly_the_maximum_of_pages_is_not_capped(
     alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingesting, "MAX_PAGES", 12)
-    answer = everything(alice, per_page=10)
-    assert (answer.pages, answer.capped) == (12, False)
+    result = everything(alice, per_page=10)
+    assert (result.pages, result.capped) == (12, False)
 
 
-def test_a_failing_page_keeps_what_came_and_resume_brings_only_the_rest(alice: Caller, api: Api) -> None:
+def test_a_failing_page_keeps_the_others_and_resume_fetches_the_rest(alice: Caller, api: Api) -> None:
     api.fail_pages = {5: [404]}
     first = everything(alice, per_page=10)
     assert "not now" in first.error
@@ -102,34 +102,36 @@ def test_a_failing_page_keeps_what_came_and_resume_brings_only_the_rest(alice: C
     assert second.resumed_from == 5
 
 
-def test_other_filters_are_another_download(alice: Caller, api: Api) -> None:
+def test_resume_with_other_filters_starts_a_new_ingest(alice: Caller, api: Api) -> None:
     everything(alice, per_page=10)
-    answer = everything(alice, per_page=10, filters={"status": "reading"}, resume=True)
-    assert (answer.resumed_from, answer.pages) == (0, 3)
+    result = everything(alice, per_page=10, filters={"status": "reading"}, resume=True)
+    assert (result.resumed_from, result.pages) == (0, 3)
     assert "status=reading" in api.requests[-1][1]
 
 
 @pytest.mark.parametrize("statuses", [[429], [503, 502], [500, 500, 500]])
-def test_a_busy_upstream_is_asked_again(alice: Caller, api: Api, statuses: list[int]) -> None:
+def test_requests_to_a_busy_upstream_are_retried(alice: Caller, api: Api, statuses: list[int]) -> None:
     api.fail_pages = {2: list(statuses)}
     assert everything(alice).records == 120
 
 
-def test_an_upstream_that_stays_away_is_said(alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upstream_that_keeps_failing_raises_an_error(
+    alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("analysis.sources.rest.ATTEMPTS", 2)
     api.fail_pages = {1: [500] * 9}
     with pytest.raises(UpstreamFailed, match="not now"):
         everything(alice)
 
 
-def test_the_next_page_on_another_host_is_refused(alice: Caller, api: Api) -> None:
+def test_a_next_page_on_another_host_is_rejected(alice: Caller, api: Api) -> None:
     api.envelope = "elsewhere"
-    answer = everything(alice)
-    assert "another host" in answer.error
+    result = everything(alice)
+    assert "another host" in result.error
     assert all("evil" not in path for _, path in api.requests)
 
 
-def test_a_cancelled_call_stops_and_resume_goes_on(alice: Caller, api: Api) -> None:
+def test_a_cancelled_ingest_stops_and_can_be_resumed(alice: Caller, api: Api) -> None:
     class Cancelled(BaseException):
         pass
 
@@ -146,7 +148,7 @@ def test_a_cancelled_call_stops_and_resume_goes_on(alice: Caller, api: Api) -> N
     assert len(ids()) == 120
 
 
-def test_odd_records_are_kept_whole(alice: Caller, api: Api) -> None:
+def test_unusual_records_are_stored_completely(alice: Caller, api: Api) -> None:
     rows: list[dict[str, Any]] = [
         {"id": 0, "n": 1},
         {"id": "", "n": 2},
@@ -159,7 +161,7 @@ def test_odd_records_are_kept_whole(alice: Caller, api: Api) -> None:
     ]
     api.books = {str(n): row for n, row in enumerate(rows)}
     assert everything(alice).records == 7
-    assert everything(alice).records == 7  # a second time replaces, also the one without id
+    assert everything(alice).records == 7  # a second ingest replaces them, also the record without id
     records = {record.record_id: record for record in IngestedRecord.objects.all()}
     assert {"0", "", "a/b", "twice", "nul", "long"} < set(records)
     assert records["twice"].data["n"] == 5
@@ -168,7 +170,7 @@ def test_odd_records_are_kept_whole(alice: Caller, api: Api) -> None:
     }
 
 
-def test_ingesting_again_refreshes_the_snapshot_s_time_and_its_summaries(alice: Caller, api: Api) -> None:
+def test_a_second_ingest_updates_the_records_time_and_the_summaries(alice: Caller, api: Api) -> None:
     everything(alice)
     before = IngestedRecord.objects.order_by("id").first()
     everything(alice)
@@ -185,7 +187,9 @@ def test_fields_keep_ids_and_the_ids_of_their_associations(alice: Caller, api: A
     assert row == {"id": 8, "status": "reading", "author_name": "Author 1", "author_id": 1}
 
 
-def test_the_credential_is_sent_and_nowhere_kept(alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_credential_is_read_from_the_environment_for_every_request(
+    alice: Caller, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     everything(alice)
     assert {headers["Authorization"] for headers in api.headers} == {"Bearer secret-token"}
     monkeypatch.delenv("SOURCE_BOOKS_TOKEN")
@@ -193,7 +197,7 @@ def test_the_credential_is_sent_and_nowhere_kept(alice: Caller, api: Api, monkey
         everything(alice)
 
 
-def test_nobody_acts_for_others_without_the_right(alice: Caller, api: Api) -> None:
+def test_only_callers_with_the_right_act_for_other_users(alice: Caller, api: Api) -> None:
     with pytest.raises(Forbidden) as caught:
         everything(alice, user_id="bob@example.org")
     assert caught.value.field == "user_id"
@@ -203,7 +207,7 @@ def test_nobody_acts_for_others_without_the_right(alice: Caller, api: Api) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "field", "says"),
+    ("arguments", "field", "message"),
     [
         ({"model": "boat"}, "model", "allowed: book"),
         ({"filters": {"colour": 1}}, "filters", "Unknown filter"),
@@ -216,32 +220,32 @@ def test_nobody_acts_for_others_without_the_right(alice: Caller, api: Api) -> No
         ({"analysis_id": ""}, "analysis_id", "characters"),
     ],
 )
-def test_bad_requests_are_named_before_anything_is_sent(
-    alice: Caller, api: Api, arguments: dict[str, Any], field: str, says: str
+def test_an_error_names_the_field_before_anything_is_sent(
+    alice: Caller, api: Api, arguments: dict[str, Any], field: str, message: str
 ) -> None:
     with pytest.raises(Invalid) as caught:
         everything(alice, **arguments)
     assert caught.value.field == field
-    assert says in caught.value.message
+    assert message in caught.value.message
     assert api.requests == []
 
 
-def test_filters_go_over_the_wire_as_declared(alice: Caller, api: Api) -> None:
+def test_filters_are_sent_as_declared(alice: Caller, api: Api) -> None:
     everything(alice, filters={"status": "reading,unread", "updated": {"from": "2026-01-01"}})
     assert "status=reading&status=unread&updated_after=2026-01-01" in api.requests[0][1]
 
 
-def test_the_built_in_source_is_one_s_own_view(alice: Caller, olga: Caller, db: None) -> None:
+def test_the_built_in_source_holds_the_memories_that_the_caller_may_read(alice: Caller, olga: Caller, db: None) -> None:
     for n in range(7):
         services.remember(Remember(content=f"Fact {n} about the tills."), caller=alice)
     services.remember(Remember(content="Something of Olga’s persona."), caller=olga)
-    answer = ingest(IngestRecords(analysis_id="own", model="memory", ingest_all=True, per_page=3), caller=alice)
-    assert (answer.records, answer.pages) == (7, 3)
+    result = ingest(IngestRecords(analysis_id="own", model="memory", ingest_all=True, per_page=3), caller=alice)
+    assert (result.records, result.pages) == (7, 3)
     page = ingest(IngestRecords(analysis_id="own", model="memory", page=3, per_page=3), caller=alice)
     assert (page.page, page.records, page.total_pages) == (3, 1, 3)
 
 
-# -- nested ----------------------------------------------------------------------------------------------------
+# -- child records ---------------------------------------------------------------------------------------------
 
 
 def reviews(count: int, shared: bool = False) -> list[dict[str, Any]]:
@@ -257,8 +261,8 @@ def children(caller: Caller, **overrides: Any) -> child_ingest.ChildIngestResult
 def test_children_of_all_parents_page_by_page(alice: Caller, api: Api) -> None:
     everything(alice)
     api.children = {"1": reviews(130, shared=True), "2": [{"id": "shared", "stars": 5}]}
-    answer = children(alice)
-    assert (answer.parents, answer.failed) == (120, {})
+    result = children(alice)
+    assert (result.parents, result.failed) == (120, {})
     rows = IngestedRecord.objects.filter(model="review")
     assert rows.count() == 131
     assert sorted(rows.get(record_id="shared").data["_parent_ids"]) == ["1", "2"]
@@ -269,14 +273,14 @@ def test_a_broken_parent_is_named_and_the_others_are_kept(
 ) -> None:
     monkeypatch.setattr("analysis.sources.rest.ATTEMPTS", 2)
     api.children = {"1": reviews(3)}
-    answer = children(alice, parent_ids=["1", "broken"])
-    assert (answer.records, list(answer.failed)) == (3, ["broken"])
+    result = children(alice, parent_ids=["1", "broken"])
+    assert (result.records, list(result.failed)) == (3, ["broken"])
 
 
-def test_nine_thousand_children_at_once(alice: Caller, api: Api) -> None:
+def test_children_of_many_pages_are_ingested(alice: Caller, api: Api) -> None:
     api.children = {"1": reviews(2_400)}
-    monkey = children(alice, parent_ids=["1"])
-    assert monkey.records == 2_400
+    result = children(alice, parent_ids=["1"])
+    assert result.records == 2_400
 
 
 @pytest.mark.parametrize(
@@ -287,32 +291,34 @@ def test_nine_thousand_children_at_once(alice: Caller, api: Api) -> None:
         ({"parent_ids": [str(n) for n in range(26)]}, "parent_ids"),
     ],
 )
-def test_bad_nested_requests_are_named(alice: Caller, api: Api, arguments: dict[str, Any], field: str) -> None:
+def test_an_error_names_the_field_of_a_child_ingest(
+    alice: Caller, api: Api, arguments: dict[str, Any], field: str
+) -> None:
     with pytest.raises(Invalid) as caught:
         children(alice, **arguments)
     assert caught.value.field == field
 
 
-def test_without_parents_it_says_to_ingest_them(alice: Caller, api: Api) -> None:
+def test_without_parents_an_error_says_to_ingest_them_first(alice: Caller, api: Api) -> None:
     with pytest.raises(NotFound, match="ingest the parents first"):
         children(alice)
 
 
-def test_a_page_alone_does_not_lead_a_resume_astray(alice: Caller, api: Api) -> None:
+def test_resume_ignores_a_page_that_was_ingested_alone(alice: Caller, api: Api) -> None:
     api.envelope = "drf"
     ingest(IngestRecords(analysis_id="audit", model="book", page=2, per_page=50), caller=alice)
-    answer = everything(alice, resume=True)
-    assert (answer.records, answer.total_pages, len(ids())) == (120, 3, 120)
+    result = everything(alice, resume=True)
+    assert (result.records, result.total_pages, len(ids())) == (120, 3, 120)
 
 
-def test_equal_rows_without_id_stay_several(alice: Caller, api: Api) -> None:
+def test_equal_rows_without_id_are_stored_separately(alice: Caller, api: Api) -> None:
     api.books = {str(n): {"status": "reading"} for n in range(70)}
     everything(alice)
     everything(alice)
     assert IngestedRecord.objects.count() == 70
 
 
-def test_a_resume_after_expiry_begins_anew(alice: Caller, api: Api) -> None:
+def test_a_resume_after_expiry_starts_a_new_ingest(alice: Caller, api: Api) -> None:
     everything(alice)
     Ingest.objects.update(started_at=timezone.now() - timedelta(days=30))
     IngestedRecord.objects.all().delete()
@@ -320,13 +326,13 @@ def test_a_resume_after_expiry_begins_anew(alice: Caller, api: Api) -> None:
 
 
 @pytest.mark.parametrize("filters", [{"status": []}, {"updated": {"from": None}}, {"status": ""}])
-def test_an_empty_filter_is_refused_and_not_dropped(alice: Caller, api: Api, filters: dict[str, Any]) -> None:
+def test_an_empty_filter_is_rejected_and_not_ignored(alice: Caller, api: Api, filters: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         everything(alice, filters=filters)
     assert api.requests == []
 
 
-def test_a_parent_cannot_climb_out_of_its_endpoint(alice: Caller, api: Api) -> None:
-    answer = children(alice, parent_ids=[".."])
-    assert list(answer.failed) == [".."]
+def test_a_parent_id_cannot_leave_its_endpoint(alice: Caller, api: Api) -> None:
+    result = children(alice, parent_ids=[".."])
+    assert list(result.failed) == [".."]
     assert api.requests == []

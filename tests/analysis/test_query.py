@@ -1,4 +1,4 @@
-"""Reading: conditions, distributions, rows, shapes, samples; held against plain Python over the same rows."""
+"""Queries of ingested records: conditions, aggregates, rows, descriptions and samples, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def matching_ids(session: Session, conditions: dict[str, Any]) -> set[int]:
     ("conditions", "ids"),
     [
         ({"amount": {"$gte": 10}}, {2, 5}),
-        ({"amount": {"$gte": "10"}}, {2, 5}),  # not as text, where 5 would be more than 10
+        ({"amount": {"$gte": "10"}}, {2, 5}),  # compared as numbers; as texts, 5 would be greater than 10
         ({"amount": {"$gt": 5, "$lt": 50}}, {2}),
         ({"amount": {"$lte": -1}}, set()),
         ({"at": {"$gte": "2026-02-01"}}, {2, 5}),
@@ -63,7 +63,8 @@ def matching_ids(session: Session, conditions: dict[str, Any]) -> set[int]:
         ({"id": {"$nin": [1, 2, 3, 4]}}, {5, 6, 7, 8}),
         ({"amount": {"$ne": 5}}, {2, 3, 4, 5, 6, 7, 8}),
         ({"amount": {"$eq": 50.5}}, {5}),
-        ({"amount": {"$not": {"$gte": 10}}}, {1}),  # what can't be compared matches neither way
+        # values that can't be compared match neither the condition nor its negation
+        ({"amount": {"$not": {"$gte": 10}}}, {1}),
         ({"$or": [{"id": 1}, {"amount": {"$gt": 50}}]}, {1, 5}),
         ({"$and": [{"id": {"$gte": 2}}, {"id": {"$lte": 3}}]}, {2, 3}),
         ({"$not": {"id": {"$gte": 2}}}, {1}),
@@ -73,7 +74,7 @@ def test_conditions(hold: Hold, conditions: dict[str, Any], ids: set[int]) -> No
     assert matching_ids(hold(ODD), conditions) == ids
 
 
-def test_values_that_cannot_be_compared_are_counted_and_hide_nothing(hold: Hold) -> None:
+def test_values_that_cannot_be_compared_are_counted(hold: Hold) -> None:
     session = hold(ODD)
     rows = query.filtered(scope(session, "", {"amount": {"$gte": 0}}))
     assert rows.total == 3
@@ -83,7 +84,7 @@ def test_values_that_cannot_be_compared_are_counted_and_hide_nothing(hold: Hold)
 
 
 @pytest.mark.parametrize(
-    ("conditions", "field", "says"),
+    ("conditions", "field", "message"),
     [
         ({"a": {"$near": 1}}, "where.a", "$contains"),
         ({"a": {"$gte": 1, "$near": 1}}, "where.a", "not an operator"),
@@ -100,15 +101,15 @@ def test_values_that_cannot_be_compared_are_counted_and_hide_nothing(hold: Hold)
         ({"a": math.nan}, "where.a", "finite"),
     ],
 )
-def test_bad_conditions_are_named(hold: Hold, conditions: dict[str, Any], field: str, says: str) -> None:
+def test_an_error_names_the_invalid_condition(hold: Hold, conditions: dict[str, Any], field: str, message: str) -> None:
     session = hold(ODD)
     with pytest.raises(Invalid) as caught:
         scope(session, "", conditions)
-    assert (caught.value.field, says in caught.value.message) == (field, True), caught.value.message
+    assert (caught.value.field, message in caught.value.message) == (field, True), caught.value.message
 
 
 @pytest.mark.parametrize("name", ["'; DROP TABLE ingested_records; --", "%s", "{x}", 'a" -> b', "a' OR '1'='1"])
-def test_hostile_names_and_values_are_data(hold: Hold, name: str) -> None:
+def test_hostile_names_and_values_are_treated_as_data(hold: Hold, name: str) -> None:
     session = hold([{"id": 1, name: name}, {"id": 2}])
     assert matching_ids(session, {name: name}) == {1}
     assert matching_ids(session, {name: {"$contains": name}}) == {1}
@@ -125,14 +126,14 @@ json_values = st.recursive(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(json_values, min_size=1, max_size=12), pivot=st.integers(-100, 100))
 def test_no_value_breaks_a_comparison(hold: Hold, values: list[Any], pivot: int) -> None:
-    """Whatever the rows hold, a comparison answers, and no row matches both it and its negation."""
+    """For any values, a comparison succeeds, and no row matches both a condition and its negation."""
     IngestedRecord.objects.all().delete()
     session = hold([{"id": n, "v": value} for n, value in enumerate(values)])
     for condition in ({"$gte": pivot}, {"$lt": "2026-01-01"}, {"$contains": "a"}, {"$ne": None}, {"$in": [1, "x"]}):
-        yes, no = matching_ids(session, {"v": condition}), matching_ids(session, {"v": {"$not": condition}})
-        assert not yes & no
+        matching, excluded = matching_ids(session, {"v": condition}), matching_ids(session, {"v": {"$not": condition}})
+        assert not matching & excluded
         if "$gte" not in condition and "$lt" not in condition:
-            assert yes | no == set(range(len(values)))
+            assert matching | excluded == set(range(len(values)))
     numbers = {n for n, value in enumerate(values) if isinstance(value, int) and not isinstance(value, bool)}
     assert {n for n in numbers if values[n] >= pivot} <= matching_ids(session, {"v": {"$gte": pivot}})
 
@@ -152,7 +153,7 @@ def test_rows_are_paged_sorted_and_projected(hold: Hold) -> None:
         cursor = page.cursor
         if not cursor:
             break
-    assert ids == list(range(44, -1, -1))  # "56" to "100" as numbers
+    assert ids == list(range(44, -1, -1))  # sorted as the numbers 56 to 100
     assert set(page.rows[0]) == {"id"}
     assert query.filtered(selection, sort="-rank").rows[0]["id"] == 0
 
@@ -161,7 +162,7 @@ def test_rows_are_paged_sorted_and_projected(hold: Hold) -> None:
     ("arguments", "field"),
     [({"limit": 0}, "limit"), ({"limit": 201}, "limit"), ({"cursor": "x"}, "cursor"), ({"sort": "a b"}, "sort")],
 )
-def test_bad_pages_are_named(hold: Hold, arguments: dict[str, Any], field: str) -> None:
+def test_an_error_names_the_invalid_page_argument(hold: Hold, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as caught:
         query.filtered(scope(hold(ODD), "", None), **arguments)
     assert caught.value.field == field
@@ -176,7 +177,7 @@ def test_null_and_the_word_null_are_two_groups(hold: Hold) -> None:
     assert sum(group.count for group in result.groups) == result.total == 8
 
 
-def test_metrics_are_those_of_python(hold: Hold) -> None:
+def test_metrics_equal_those_of_python(hold: Hold) -> None:
     rows: list[dict[str, Any]] = [{"id": n, "g": n % 3, "v": n * 1.5 if n % 4 else "odd"} for n in range(60)]
     metrics: list[dict[str, Any]] = [{"op": op, "field": "v"} for op in ("count", "sum", "avg", "min", "max")]
     metrics[4] = {"op": "percentile", "field": "v", "p": 0.5}
@@ -190,12 +191,12 @@ def test_metrics_are_those_of_python(hold: Hold) -> None:
         assert math.isclose(group.metrics["p50(v)"], statistics.median(values))
 
 
-def test_the_rest_beyond_the_top_is_counted(hold: Hold) -> None:
+def test_groups_beyond_top_n_are_counted(hold: Hold) -> None:
     result = query.aggregate(scope(hold([{"id": n, "v": n // 2} for n in range(500)]), "", None), "v", top_n=10)
     assert (len(result.groups), result.total, result.other_groups, result.other_count) == (10, 500, 240, 480)
 
 
-def test_several_fields_and_where(hold: Hold) -> None:
+def test_records_are_grouped_by_several_fields_within_conditions(hold: Hold) -> None:
     rows = [{"id": n, "a": n % 2, "b": n % 3} for n in range(30)]
     result = query.aggregate(scope(hold(rows), "", {"id": {"$lt": 12}}), ["a", "b"])
     expected = Counter((str(row["a"]), str(row["b"])) for row in rows if row["id"] < 12)
@@ -212,7 +213,7 @@ def test_several_fields_and_where(hold: Hold) -> None:
         ("2 years", {"2025-01-01T00:00:00Z": 4}),
     ],
 )
-def test_dates_fall_into_buckets_also_of_months(hold: Hold, bucket: str, expected: dict[str, int]) -> None:
+def test_dates_are_grouped_into_buckets_of_days_to_years(hold: Hold, bucket: str, expected: dict[str, int]) -> None:
     dates = ["2026-01-31T23:59:59Z", "2026-01-31", "2026-02-28T12:00:00Z", "2026-01-01T00:30:00+02:00", "never"]
     dates[3] = "2025-12-31T23:30:00Z"
     session = hold([{"id": n, "at": date} for n, date in enumerate(dates)])
@@ -224,7 +225,7 @@ def test_dates_fall_into_buckets_also_of_months(hold: Hold, bucket: str, expecte
 
 
 @pytest.mark.parametrize("bucket", ["0 days", "1 fortnight", "0 months", "1 day; DROP TABLE x", "-1 day"])
-def test_bad_intervals_are_named(hold: Hold, bucket: str) -> None:
+def test_an_invalid_interval_is_rejected(hold: Hold, bucket: str) -> None:
     with pytest.raises(Invalid, match="Invalid interval"):
         query.aggregate(scope(hold(ODD), "", None), [{"field": "at", "bucket": bucket}])
 
@@ -232,7 +233,7 @@ def test_bad_intervals_are_named(hold: Hold, bucket: str) -> None:
 # -- describe --------------------------------------------------------------------------------------------------------
 
 
-def test_describe_tells_what_the_data_is(alice: Caller, hold: Hold) -> None:
+def test_describe_returns_types_and_missing_values(alice: Caller, hold: Hold) -> None:
     summary = description.describe(scope(hold(ODD), "", None))
     by_name = {field.name: field for field in summary.fields}
     assert (summary.rows_read, summary.total, summary.more_fields) == (8, 8, 0)
@@ -259,31 +260,32 @@ populations = st.dictionaries(st.sampled_from(["a", "b", "c", "d", "e", None]), 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(groups=populations, size=st.integers(1, 50), seed=st.integers(0, 2**31))
-def test_a_sample_keeps_its_promise(hold: Hold, groups: dict[str | None, int], size: int, seed: int) -> None:
+def test_a_stratified_sample_is_full_even_and_reproducible(
+    hold: Hold, groups: dict[str | None, int], size: int, seed: int
+) -> None:
     IngestedRecord.objects.all().delete()
     rows = [{"id": f"{name}{n}", "g": name} for name, count in groups.items() for n in range(count)]
     if None in groups and len(rows) > 1 and rows[-1]["g"] is None:
-        rows[-1].pop("g")  # a missing value and a null are one group
+        rows[-1].pop("g")  # a missing field and a null belong to the same group
     selection = scope(hold(rows), "", None)
     result = sampling.sample(selection, size=size, stratify_by="g", seed=seed)
     drawn = Counter(row.get("g") for row in result.rows)
-    assert (
-        len(result.rows) == len({row["id"] for row in result.rows}) == min(size, len(rows))
-    )  # never smaller than it could be
+    # no duplicates, and as many rows as are available
+    assert len(result.rows) == len({row["id"] for row in result.rows}) == min(size, len(rows))
     if size >= len(groups):
-        assert set(drawn) == set(groups)  # every group is there
+        assert set(drawn) == set(groups)  # every group is represented
     even = [count for name, count in drawn.items() if count < groups[name]]
-    assert not even or max(drawn.values()) - min(even) <= 1  # evenly, as far as groups reach
+    assert not even or max(drawn.values()) - min(even) <= 1  # evenly, unless a group has too few rows
     assert sampling.sample(selection, size=size, stratify_by="g", seed=seed).rows == result.rows
 
 
-def test_another_seed_draws_another_sample_and_all_rows_get_their_turn(hold: Hold) -> None:
+def test_samples_of_many_seeds_include_every_row(hold: Hold) -> None:
     selection = scope(hold([{"id": n} for n in range(40)]), "", None)
     drawn = {row["id"] for seed in range(60) for row in sampling.sample(selection, size=5, seed=seed).rows}
     assert drawn == set(range(40))
 
 
-def test_strata_where_and_proximity_compose(hold: Hold) -> None:
+def test_strata_conditions_and_proximity_can_be_combined(hold: Hold) -> None:
     origin = datetime(2026, 3, 15, tzinfo=UTC)
     rows = [
         {"id": n, "s": "xy"[n % 2], "v": n, "at": (origin + timedelta(days=n - 60)).isoformat()} for n in range(120)
@@ -301,7 +303,7 @@ def test_strata_where_and_proximity_compose(hold: Hold) -> None:
     assert result.uncastable == {"at": 1}
 
 
-def test_a_window_of_months(hold: Hold) -> None:
+def test_a_proximity_window_may_be_months(hold: Hold) -> None:
     rows = [{"id": n, "at": f"2026-{n:02d}-15"} for n in range(1, 13)]
     near = {"field": "at", "origin": "2026-06-15", "window": "2 months", "bucket": "1 month"}
     result = sampling.sample(scope(hold(rows), "", None), size=50, proximity=near)
@@ -318,18 +320,18 @@ def test_a_window_of_months(hold: Hold) -> None:
         ({"feld": "at"}, "proximity"),
     ],
 )
-def test_bad_proximity_is_named(hold: Hold, near: dict[str, Any], field: str) -> None:
+def test_an_error_names_the_invalid_proximity_field(hold: Hold, near: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as caught:
         sampling.sample(scope(hold(ODD), "", None), proximity=near)
     assert caught.value.field == field
 
 
-# -- whose it is -------------------------------------------------------------------------------------------------------
+# -- ownership and expiry ----------------------------------------------------------------------------------------------
 
 
-def test_a_session_is_its_owner_s_alone(alice: Caller, bob: Caller, ada: Caller, hold: Hold) -> None:
+def test_only_its_owner_reads_or_clears_a_session(alice: Caller, bob: Caller, ada: Caller, hold: Hold) -> None:
     hold(ODD)
-    for stranger in (bob, ada):  # not even an admin queries it
+    for stranger in (bob, ada):  # not even an admin may query it
         with pytest.raises(NotFound):
             sessions.get_session(stranger, "audit")
         assert sessions.clear(caller=stranger, analysis_id="audit") == (0, 0)
@@ -337,7 +339,7 @@ def test_a_session_is_its_owner_s_alone(alice: Caller, bob: Caller, ada: Caller,
     assert sessions.clear(caller=alice, analysis_id="audit") == (8, 0)
 
 
-def test_expired_records_are_neither_seen_nor_kept(alice: Caller, hold: Hold) -> None:
+def test_expired_records_are_hidden_and_deleted(alice: Caller, hold: Hold) -> None:
     session = hold(ODD)
     IngestedRecord.objects.filter(record_id="1").update(expires_at=session.created_at)
     assert sessions.models_of(session) == {"book": 7}

@@ -1,4 +1,4 @@
-"""query_sql: only what reads, by parser and engine, within rows, bytes and time; each engine by its own driver."""
+"""query_sql: parser and engine allow only reads, within limits of rows, bytes and time. Covers each engine's driver."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def warehouse(settings: Any, tmp_path: Any) -> DeclaredSource:
-    """A DuckDB file with a table of orders."""
+    """A DuckDB file with a table of orders, declared for the persona sales."""
     settings.ANALYSIS_FILES = tmp_path
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as file:
         file.execute("CREATE SCHEMA sales")
@@ -41,17 +41,21 @@ def warehouse(settings: Any, tmp_path: Any) -> DeclaredSource:
     return DeclaredSource.objects.create(name="shop", declaration=declaration)
 
 
-def test_a_question_is_answered_with_columns_and_rows(alice: Caller, warehouse: DeclaredSource) -> None:
-    answer = query_sql(
+def test_a_query_returns_columns_and_rows(alice: Caller, warehouse: DeclaredSource) -> None:
+    response = query_sql(
         alice, sql="WITH big AS (SELECT * FROM sales.orders) SELECT count(*) AS n, max(amount) m FROM big"
     )
-    assert (answer["columns"], answer["rows"], answer["row_count"]) == (["n", "m"], [[500, "748.5"]], 1)
-    assert (answer["source"], answer["dialect"], "note" in answer) == ("shop", "duckdb", False)
-    cut_answer = query_sql(alice, sql="SELECT id FROM sales.orders ORDER BY id", limit=10)
-    assert (cut_answer["row_count"], cut_answer["rows"][-1], "more rows" in cut_answer["note"]) == (10, [9], True)
+    assert (response["columns"], response["rows"], response["row_count"]) == (["n", "m"], [[500, "748.5"]], 1)
+    assert (response["source"], response["dialect"], "note" in response) == ("shop", "duckdb", False)
+    truncated_response = query_sql(alice, sql="SELECT id FROM sales.orders ORDER BY id", limit=10)
+    assert (
+        truncated_response["row_count"],
+        truncated_response["rows"][-1],
+        "more rows" in truncated_response["note"],
+    ) == (10, [9], True)
 
 
-def test_a_source_is_asked_by_its_personas_alone(
+def test_only_the_personas_of_a_source_query_it(
     alice: Caller, olga: Caller, ada: Caller, warehouse: DeclaredSource
 ) -> None:
     assert query_sql.is_available is not None
@@ -95,7 +99,9 @@ def test_a_source_is_asked_by_its_personas_alone(
         "SELECT set_config('a', 'b', false)",
     ],
 )
-def test_what_writes_is_refused_before_the_engine_sees_it(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
+def test_statements_that_write_are_rejected_before_they_reach_the_engine(
+    alice: Caller, warehouse: DeclaredSource, sql: str
+) -> None:
     with pytest.raises(Invalid):
         query_sql(alice, sql=sql)
 
@@ -107,7 +113,7 @@ def test_what_writes_is_refused_before_the_engine_sees_it(alice: Caller, warehou
         "SELECT nonsense FROM sales.orders",
     ],
 )
-def test_the_engine_opens_nothing_else(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
+def test_the_engine_reads_no_other_files(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
     with pytest.raises(UpstreamFailed):
         query_sql(alice, sql=sql)
 
@@ -115,14 +121,14 @@ def test_the_engine_opens_nothing_else(alice: Caller, warehouse: DeclaredSource,
 @pytest.mark.parametrize(
     "sql", ["SELECT * FROM read_csv('secret.csv')", "SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM glob('*')"]
 )
-def test_files_are_refused_by_parser_and_engine(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
+def test_parser_and_engine_both_reject_file_functions(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
     with pytest.raises(Invalid, match="more than read tables"):
         query_sql(alice, sql=sql)
     with closing(DuckDB(parse("shop", warehouse.declaration))) as engine, pytest.raises(UpstreamFailed):
         engine.run(sql, 1)
 
 
-def test_what_takes_too_long_is_cancelled(alice: Caller, warehouse: DeclaredSource) -> None:
+def test_a_query_that_takes_too_long_is_cancelled(alice: Caller, warehouse: DeclaredSource) -> None:
     DeclaredSource.objects.update(declaration=warehouse.declaration + "timeout_s = 0.5\n")
     started = time.monotonic()
     with pytest.raises(UpstreamFailed, match=r"longer than 0\.5 s"):
@@ -130,7 +136,7 @@ def test_what_takes_too_long_is_cancelled(alice: Caller, warehouse: DeclaredSour
     assert time.monotonic() - started < 20
 
 
-def test_a_client_that_leaves_ends_the_query(alice: Caller, warehouse: DeclaredSource) -> None:
+def test_a_query_ends_if_its_client_disconnects(alice: Caller, warehouse: DeclaredSource) -> None:
     class Gone(Exception):
         pass
 
@@ -145,15 +151,15 @@ def test_a_client_that_leaves_ends_the_query(alice: Caller, warehouse: DeclaredS
         progress.listen(lambda *report: None)
 
 
-def test_an_answer_stays_within_its_bytes(alice: Caller, warehouse: DeclaredSource, settings: Any) -> None:
+def test_a_response_stays_within_its_budget(alice: Caller, warehouse: DeclaredSource, settings: Any) -> None:
     settings.ANSWER_BUDGET_BYTES = 5_000
-    answer = query_sql(alice, sql="SELECT repeat('x', 300) AS t FROM sales.orders", limit=400)
-    assert len(json.dumps(answer)) < 5_500
-    assert 0 < answer["row_count"] < 20
-    assert "more rows" in answer["note"]
+    response = query_sql(alice, sql="SELECT repeat('x', 300) AS t FROM sales.orders", limit=400)
+    assert len(json.dumps(response)) < 5_500
+    assert 0 < response["row_count"] < 20
+    assert "more rows" in response["note"]
 
 
-def test_values_are_json() -> None:
+def test_values_are_converted_to_json() -> None:
     values = [
         None,
         True,
@@ -182,7 +188,7 @@ def test_values_are_json() -> None:
         ('kind = "sql"\nengine = "sqlite"', "engine"),
     ],
 )
-def test_a_declaration_says_what_is_wrong(text: str, fault: str) -> None:
+def test_the_form_explains_an_invalid_declaration(text: str, fault: str) -> None:
     form = DeclaredSourceForm({"name": "w", "declaration": text, "is_enabled": True})
     assert fault in str(form.errors["declaration"])
 
@@ -192,7 +198,7 @@ def test_a_declaration_says_what_is_wrong(text: str, fault: str) -> None:
 
 @pytest.fixture
 def postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test's own server as a warehouse."""
+    """Declares the test database itself as a warehouse."""
     parameters = connection.get_connection_params()
     dsn = " ".join(
         f"{key}={parameters[key]}" for key in ("host", "port", "user", "password", "dbname") if parameters.get(key)
@@ -202,9 +208,9 @@ def postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
     DeclaredSource.objects.create(name="pg", declaration=declaration)
 
 
-def test_postgresql_reads_and_can_t_write(alice: Caller, postgresql: None) -> None:
-    answer = query_sql(alice, sql="SELECT g AS n, g::numeric / 2 AS half FROM generate_series(1, 300) g", limit=2)
-    assert (answer["columns"], answer["rows"][0][0], answer["dialect"]) == (["n", "half"], 1, "postgres")
+def test_a_postgresql_source_reads_and_cannot_write(alice: Caller, postgresql: None) -> None:
+    response = query_sql(alice, sql="SELECT g AS n, g::numeric / 2 AS half FROM generate_series(1, 300) g", limit=2)
+    assert (response["columns"], response["rows"][0][0], response["dialect"]) == (["n", "half"], 1, "postgres")
     source = parse("pg", DeclaredSource.objects.get().declaration)
     with closing(PostgreSQL(source)) as engine, pytest.raises(UpstreamFailed, match="read-only"):
         engine.run("SELECT nextval('django_migrations_id_seq')", 1)
@@ -212,7 +218,7 @@ def test_postgresql_reads_and_can_t_write(alice: Caller, postgresql: None) -> No
         query_sql(alice, sql="SELECT 1 FROM nowhere")
 
 
-def test_without_its_variable_a_source_says_so(
+def test_a_missing_variable_of_a_source_is_named(
     alice: Caller, postgresql: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SOURCE_PG")
@@ -224,7 +230,7 @@ def test_without_its_variable_a_source_says_so(
 
 
 class Coordinator(BaseHTTPRequestHandler):
-    """Trino's protocol as its client speaks it: a statement is posted, its pages are fetched until there is no next."""
+    """Fake Trino coordinator: accepts a statement, then serves pages until there is no `nextUri`."""
 
     statements: list[tuple[str, str]] = []
 
@@ -278,9 +284,9 @@ def trino() -> Iterator[None]:
     server.server_close()
 
 
-def test_trino_is_asked_over_its_protocol(alice: Caller, trino: None) -> None:
-    answer = query_sql(alice, sql="SELECT n FROM hive.sales.numbers")
-    assert (answer["columns"], answer["rows"]) == (["n"], [[10], [11], [12], [20], [21], [22], [30], [31], [32]])
+def test_trino_is_queried_over_its_protocol(alice: Caller, trino: None) -> None:
+    response = query_sql(alice, sql="SELECT n FROM hive.sales.numbers")
+    assert (response["columns"], response["rows"]) == (["n"], [[10], [11], [12], [20], [21], [22], [30], [31], [32]])
     assert Coordinator.statements[-1] == ("SELECT n FROM hive.sales.numbers", "reader")
     with pytest.raises(UpstreamFailed, match="does not exist"):
         query_sql(alice, sql="SELECT n FROM nowhere")
@@ -290,7 +296,7 @@ def test_trino_is_asked_over_its_protocol(alice: Caller, trino: None) -> None:
             query_sql(alice, sql=sql)
 
 
-def test_a_trino_that_is_away_is_said(alice: Caller) -> None:
+def test_an_unreachable_trino_raises_a_domain_error(alice: Caller) -> None:
     declaration = 'kind = "sql"\nengine = "trino"\nurl = "http://reader@127.0.0.1:9/hive"\ntimeout_s = 5\n'
     DeclaredSource.objects.create(name="lake", declaration=declaration)
     with pytest.raises(DomainError):

@@ -1,4 +1,4 @@
-"""The analysis tools through a real MCP client: the whole workflow, progress, cancellation, marks; and the pages."""
+"""The analysis tools through a real MCP client: workflow, progress and cancellation. Also pages and exports."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from tests.memory_project.test_mcp_server import as_caller
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_the_workflow_of_eight_steps(api: Api, alice: Caller) -> None:
+def test_an_analysis_from_ingest_to_clear(api: Api, alice: Caller) -> None:
     api.fill(312)
 
-    async def act(client: Any) -> list[Any]:
+    async def action(client: Any) -> list[Any]:
         async def call(tool: str, **arguments: Any) -> Any:
             return await client.call_tool(tool, {"analysis_id": "library-audit-2026-05", **arguments})
 
@@ -60,7 +60,7 @@ def test_the_workflow_of_eight_steps(api: Api, alice: Caller) -> None:
             await call("analysis_clear"),
         ]
 
-    results = as_caller(alice, act)
+    results = as_caller(alice, action)
     assert not [result for result in results if result.is_error]
     texts = [result.content[0].text for result in results]
     assert texts[0].startswith("Stored 312 record(s) (6 fields per record) across 7 page(s).\nAnalysis: library-audit")
@@ -80,11 +80,11 @@ def test_the_workflow_of_eight_steps(api: Api, alice: Caller) -> None:
     assert not Session.objects.exists()
 
 
-def test_progress_and_cancellation_reach_the_work(api: Api, alice: Caller) -> None:
+def test_progress_is_reported_and_cancellation_stops_the_ingest(api: Api, alice: Caller) -> None:
     api.delay_s = 0.15
     reports: list[tuple[float, float | None, str | None]] = []
 
-    async def note(position: float, total: float | None, message: str | None) -> None:
+    async def on_progress(position: float, total: float | None, message: str | None) -> None:
         reports.append((position, total, message))
 
     async def main() -> None:
@@ -92,7 +92,7 @@ def test_progress_and_cancellation_reach_the_work(api: Api, alice: Caller) -> No
             arguments = {"analysis_id": "slow", "model": "book", "ingest_all": True, "per_page": 2}
 
             async def work() -> None:
-                await client.call_tool("analysis_ingest", arguments, progress_callback=note)  # type: ignore[arg-type]
+                await client.call_tool("analysis_ingest", arguments, progress_callback=on_progress)  # type: ignore[arg-type]
 
             async with anyio.create_task_group() as group:
                 group.start_soon(work)
@@ -107,41 +107,41 @@ def test_progress_and_cancellation_reach_the_work(api: Api, alice: Caller) -> No
     assert row.state == "partial"
     assert 3 <= len(row.pages_done) < 60
     request_count = len(api.requests)
-    assert request_count < 40  # nobody waits any more, so nothing more is fetched
+    assert request_count < 40  # the ingest stopped after the cancellation
     again = ingest(
         IngestRecords(analysis_id="slow", model="book", ingest_all=True, per_page=2, resume=True), caller=alice
     )
     assert again.resumed_from == len(row.pages_done) + 1
 
 
-def test_acting_through_the_tool(api: Api, alice: Caller) -> None:
-    async def act(client: Any) -> list[Any]:
+def test_the_tool_acts_with_the_token_of_its_dry_run(api: Api, alice: Caller) -> None:
+    async def action(client: Any) -> list[Any]:
         base = {"analysis_id": "audit", "model": "book"}
         await client.call_tool("analysis_ingest", {**base, "ingest_all": True})
         change = {**base, "action": "update", "attributes": {"status": "unread"}}
-        dry = await client.call_tool("analysis_act", {**change, "dry_run": True})
+        preview = await client.call_tool("analysis_act", {**change, "dry_run": True})
         refused = await client.call_tool("analysis_act", change)
-        token = dry.structured_content["confirm"]
-        return [dry, refused, await client.call_tool("analysis_act", {**change, "confirm": token})]
+        token = preview.structured_content["confirm"]
+        return [preview, refused, await client.call_tool("analysis_act", {**change, "confirm": token})]
 
-    dry, refused, answer = as_caller(alice, act)
-    assert (dry.structured_content["matched_count"], len(dry.structured_content["sample_ids"])) == (120, 10)
-    assert set(dry.structured_content["ingestedAtRange"]) == {"earliest", "latest"}
+    preview, refused, response = as_caller(alice, action)
+    assert (preview.structured_content["matched_count"], len(preview.structured_content["sample_ids"])) == (120, 10)
+    assert set(preview.structured_content["ingestedAtRange"]) == {"earliest", "latest"}
     assert refused.is_error
     assert json.loads(refused.content[0].text)["code"] == "invalid"
-    assert answer.structured_content["summary"] == {"total": 120, "succeeded": 120, "failed": 0, "action": "update"}
+    assert response.structured_content["summary"] == {"total": 120, "succeeded": 120, "failed": 0, "action": "update"}
 
 
-def test_analyses_can_be_switched_off(settings: Any) -> None:
+def test_analyses_can_be_disabled(settings: Any) -> None:
     settings.ANALYSIS_ENABLED = False
-    names = {tool.name for tool in enabled_tools(settings.MCP_TOOLSETS)}  # analysis is among the sets of the default
+    names = {tool.name for tool in enabled_tools(settings.MCP_TOOLSETS)}  # the default toolsets include analysis
     assert "memory_recall" in names
     assert "analysis_ingest" not in names | {tool.name for tool in enabled_tools(["all"])}
     with pytest.raises(ImproperlyConfigured, match="ANALYSIS_ENABLED"):
         enabled_tools(["analysis"])
 
 
-# -- pages and files -------------------------------------------------------------------------------------------------
+# -- pages and exports -----------------------------------------------------------------------------------------------
 
 
 def browser(user: User) -> Browser:
@@ -150,7 +150,7 @@ def browser(user: User) -> Browser:
     return client
 
 
-def test_the_pages_show_what_was_found_and_done_to_their_owner(
+def test_the_pages_show_findings_and_actions_to_their_owner(
     api: Api, alice: Caller, alice_user: User, bob_user: User, ada_user: User, django_assert_max_num_queries: Any
 ) -> None:
     ingest(IngestRecords(analysis_id="audit", model="book", ingest_all=True), caller=alice)
@@ -162,7 +162,7 @@ def test_the_pages_show_what_was_found_and_done_to_their_owner(
     session = sessions.get_session(alice, "audit")
     owner_browser = browser(alice_user)
     assert "audit" in owner_browser.get(reverse("analyses")).content.decode()
-    with django_assert_max_num_queries(26):  # two for each of the six distributions
+    with django_assert_max_num_queries(26):  # two queries for each of the six distributions
         page = owner_browser.get(reverse("analysis", args=[session.pk])).content.decode()
     assert "Few books are unread." in page
     assert '<svg class="chart"' in page
@@ -197,21 +197,21 @@ def test_a_finding_becomes_an_insight_with_its_provenance(alice: Caller, alice_u
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_an_export_is_a_file_for_its_owner(
+def test_only_its_owner_downloads_an_export(
     api: Api, alice: Caller, alice_user: User, bob_user: User, format: str
 ) -> None:
     api.books["0"]["title"] = "=HYPERLINK(1)"
     ingest(IngestRecords(analysis_id="audit", model="book", ingest_all=True), caller=alice)
 
-    async def act(client: Any) -> Any:
+    async def action(client: Any) -> Any:
         return await client.call_tool(
             "analysis_export", {"analysis_id": "audit", "where": {"status": "completed"}, "format": format}
         )
 
-    url = as_caller(alice, act).structured_content["url"]
+    url = as_caller(alice, action).structured_content["url"]
     path = "/" + url.split("/", 3)[3]
-    answer = browser(alice_user).get(path)
-    text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
+    response = browser(alice_user).get(path)
+    text = b"".join(response.streaming_content).decode()  # type: ignore[attr-defined]
     rows = (
         list(csv.DictReader(io.StringIO(text))) if format == "csv" else [json.loads(line) for line in text.splitlines()]
     )
@@ -243,13 +243,13 @@ GOOD = 'base_url = "https://api.example/v1"\n[models.book]\nendpoint = "books"\n
         ('kind = "file"\n[models.book]\n', "shop"),
     ],
 )
-def test_a_wrong_declaration_names_the_field(text: str, field: str) -> None:
+def test_an_error_names_the_invalid_field_of_a_declaration(text: str, field: str) -> None:
     with pytest.raises(Invalid) as caught:
         parse("shop", text)
     assert caught.value.field == field
 
 
-def test_the_admin_s_form_refuses_a_wrong_declaration(ada_user: User) -> None:
+def test_the_admin_form_rejects_an_invalid_declaration(ada_user: User) -> None:
     client = browser(ada_user)
     add = reverse("admin:analysis_declaredsource_add")
     page = client.post(add, {"name": "shop", "declaration": "base_url = 1", "is_enabled": "on"})
@@ -257,7 +257,7 @@ def test_the_admin_s_form_refuses_a_wrong_declaration(ada_user: User) -> None:
     assert client.post(add, {"name": "shop", "declaration": GOOD, "is_enabled": "on"}).status_code == 302
 
 
-def test_files_are_a_source_too(alice: Caller, settings: Any, tmp_path: Any) -> None:
+def test_files_can_be_ingested(alice: Caller, settings: Any, tmp_path: Any) -> None:
     (tmp_path / "deals.csv").write_text("id,amount\n1,5\n2,N/A\n")
     (tmp_path / "notes.jsonl").write_text('{"id": "a", "n": 1}\n\n{"id": "b"}\n')
     (tmp_path / "sources.toml").write_text(
@@ -271,15 +271,15 @@ def test_files_are_a_source_too(alice: Caller, settings: Any, tmp_path: Any) -> 
         ingest(IngestRecords.read({"analysis_id": "f", "model": "secret", "ingest_all": True}), caller=alice)
 
 
-def test_a_hundred_thousand_records_from_the_upstream(api: Api, alice: Caller) -> None:
+def test_a_hundred_thousand_records_are_ingested_in_two_calls(api: Api, alice: Caller) -> None:
     api.fill(100_000)
     calls = 0
     while True:
-        answer = ingest(
+        response = ingest(
             IngestRecords(analysis_id="big", model="book", ingest_all=True, per_page=1000, resume=calls > 0),
             caller=alice,
         )
         calls += 1
-        if not answer.capped:
+        if not response.capped:
             break
     assert (calls, IngestedRecord.objects.count()) == (2, 100_000)

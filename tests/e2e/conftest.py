@@ -1,4 +1,4 @@
-"""A browser at the running product: Chromium, signed in as one of the demo's people, with everything it reports."""
+"""Browser fixtures: Chromium against a running installation, signed in as one of the demo users."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ import pytest
 from tests.e2e.processes import ROOT, folder_and_port, up
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Nothing but our own pages: Chromium's own calls home would look like requests of ours.
+# Without background services: Chromium's own requests would look like requests of our pages.
 ARGUMENTS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--disable-component-update"]
 SCREENSHOTS = ROOT / "var" / "screenshots"
 
 
 @dataclass
 class Watcher:
-    """What went wrong in a browser: console errors (violations of the policy among them), failed and foreign
-    requests."""
+    """Collects browser errors: console messages (including CSP violations), server errors and foreign requests."""
 
     site: str
     faults: list[str] = field(default_factory=list)
-    muted: bool = False  # while a tool of ours works in the page
+    muted: bool = False  # while a testing tool runs scripts in the page
 
     def watch(self, page: Any) -> None:
         page.on("console", lambda message: self._console(page, message))
@@ -48,7 +47,7 @@ class Watcher:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    """The system's Chromium or Playwright's own; without either these tests say loudly that they did not run."""
+    """Launch the system's Chromium or the one of Playwright. Skips the tests if neither is installed."""
     playwright = pytest.importorskip("playwright.sync_api")
     executable = next((path for name in NAMES if (path := shutil.which(name))), None)
     with playwright.sync_playwright() as driver:
@@ -62,7 +61,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[str]:
-    """The address of a fresh installation with demo content."""
+    """Start a fresh installation with demo content. Yields its address."""
     with folder_and_port() as (home, port), up(home, port) as process:
         assert process.poll() is None, (home / "up.log").read_text()
         yield f"http://localhost:{port}"
@@ -75,10 +74,10 @@ def watcher(site: str) -> Watcher:
 
 @pytest.fixture
 def sign_in(chromium: Any, site: str, watcher: Watcher) -> Iterator[Callable[..., Any]]:
-    """Opens a browser of its own for a person; at the end nothing may have been reported in any."""
+    """Sign in a user in a separate browser context. At the end, no context may have reported an error."""
     contexts = []
 
-    def enter(name: str, **options: Any) -> Any:
+    def open_signed_in(name: str, **options: Any) -> Any:
         context = chromium.new_context(base_url=site, **{"viewport": {"width": 1280, "height": 900}, **options})
         context.set_default_timeout(15_000)
         contexts.append(context)
@@ -91,14 +90,14 @@ def sign_in(chromium: Any, site: str, watcher: Watcher) -> Iterator[Callable[...
         page.wait_for_url(f"{site}/")
         return page
 
-    yield enter
+    yield open_signed_in
     for context in contexts:
         context.close()
     assert not watcher.faults, "\n".join(watcher.faults)
 
 
 def picture(page: Any, name: str, full: bool = True) -> Path:
-    """A screenshot among the others, for people to look at."""
+    """Save a screenshot for people to look at."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     path = SCREENSHOTS / f"{name}.png"
     page.screenshot(path=path, full_page=full)

@@ -1,4 +1,4 @@
-"""The product as a person runs it: `manage.py up` in a folder and on a port of its own."""
+"""Run the product as a user would: `manage.py up` with its own folder and port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backup as an operator takes it, and a restore into an empty home."""
+"""Backup of an installation, and restore into an empty home folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def python(home: Path, code: str) -> str:
-    """Runs in the product's shell; answers what it printed."""
+    """Run code in the product's Django shell. Return its output."""
     process = run(home, "shell", "--no-imports", "--command", code)
     assert process.returncode == 0, process.stderr
     return process.stdout.strip()
@@ -58,7 +58,7 @@ erasure.erase(Erase.read(dict(record_id={pk!r}, confirm=True)), caller=system_ca
 TEXTS = "from memories.models import MemoryRecord as R; print(sorted(R.objects.values_list('content', flat=True)))"
 
 
-def test_a_backup_comes_back_without_what_was_erased_since(home: Path, empty: Path) -> None:
+def test_a_restore_leaves_out_memories_erased_after_the_backup(home: Path, empty: Path) -> None:
     assert run(home, "migrate").returncode == 0
     secret, _ = python(home, SETUP).split()
     backup = home / "one.backup"
@@ -83,7 +83,7 @@ def test_a_backup_comes_back_without_what_was_erased_since(home: Path, empty: Pa
 
 
 @pytest.mark.parametrize("content", ["", "not an archive\n" * 100])
-def test_what_is_no_backup_is_refused_in_one_line(empty: Path, content: str) -> None:
+def test_a_file_that_is_no_backup_is_rejected_in_one_line(empty: Path, content: str) -> None:
     file = empty / "x"
     file.write_text(content)
     process = run(empty, "restore", str(file))
@@ -93,7 +93,7 @@ def test_what_is_no_backup_is_refused_in_one_line(empty: Path, content: str) -> 
     assert not (empty / "postgres").exists()
 
 
-def test_a_wrong_setting_is_one_line(empty: Path) -> None:
+def test_an_invalid_setting_is_reported_in_one_line(empty: Path) -> None:
     variables = {**environment(empty, 8000), "COMMONPLACE_PORT": "0"}
     process = subprocess.run(command("check"), env=variables, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert process.returncode == 1

@@ -1,4 +1,4 @@
-"""What people do all day, in a real browser at the real product."""
+"""The daily work of users, in a real browser against a running installation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_search_as_you_type(sign_in: SignIn) -> None:
     assert page.is_checked("input[name=category][value=business_context]")
 
 
-def test_create_then_correct(sign_in: SignIn) -> None:
+def test_create_and_correct_a_memory(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.click("text=New memory")
     page.fill("#id_content", "short")
@@ -67,7 +67,7 @@ def test_review_by_keyboard(sign_in: SignIn) -> None:
     page.wait_for_url(first)
     claim = page.inner_text(".fact")
     page.keyboard.press("n")
-    page.keyboard.type("a area")  # typed into the note, no decision
+    page.keyboard.type("a area")  # typed into the note, so these keys decide nothing
     assert page.url == first
     page.press("#note", "Tab")
     page.keyboard.press("a")
@@ -77,7 +77,7 @@ def test_review_by_keyboard(sign_in: SignIn) -> None:
     page.keyboard.press("u")
     page.wait_for_url(first)
     assert page.inner_text(".fact") == claim
-    page.keyboard.press("1")  # a reason is chosen only once they are shown
+    page.keyboard.press("1")  # a number key chooses a reason only while the reasons are shown
     assert page.url == first
     page.keyboard.press("r")
     page.wait_for_selector("text=Not true")
@@ -86,7 +86,7 @@ def test_review_by_keyboard(sign_in: SignIn) -> None:
     assert "Rejected" in page.inner_text(".last")
 
 
-def test_keys_can_be_turned_off(sign_in: SignIn) -> None:
+def test_keyboard_shortcuts_can_be_turned_off(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/")
     address = page.url
@@ -101,7 +101,7 @@ def test_keys_can_be_turned_off(sign_in: SignIn) -> None:
     assert page.url == address
 
 
-def test_edit_approve_apply_and_roll_back(sign_in: SignIn) -> None:
+def test_edit_approve_apply_and_roll_back_an_insight(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/all/")
     page.click("text=Pack sizes of the brand Tarn")
@@ -125,7 +125,7 @@ def test_edit_approve_apply_and_roll_back(sign_in: SignIn) -> None:
     assert "returned to review" in page.inner_text(".messages")
 
 
-def test_stale_review(sign_in: SignIn) -> None:
+def test_verify_and_forget_in_the_stale_review(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.goto("/stale/")
     count = page.locator(".cards.stale > li").count()
@@ -139,7 +139,7 @@ def test_stale_review(sign_in: SignIn) -> None:
     assert page.locator(".cards.stale > li").count() == count - 2
 
 
-def test_useful_and_wrong(sign_in: SignIn) -> None:
+def test_mark_a_memory_as_wrong_and_withdraw_the_mark(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/?owner=&q=Lyon")
     page.click(".cards .text a >> nth=0")
@@ -152,7 +152,7 @@ def test_useful_and_wrong(sign_in: SignIn) -> None:
     page.wait_for_selector("button:has-text('Useful')")
 
 
-def test_bulk_with_undo(sign_in: SignIn) -> None:
+def test_forget_several_memories_and_undo(sign_in: SignIn) -> None:
     page = sign_in("jonas")
     page.goto("/?owner=me")
     before = page.inner_text(".bar [role=status]")
@@ -166,7 +166,7 @@ def test_bulk_with_undo(sign_in: SignIn) -> None:
     assert page.inner_text(".bar [role=status]") == before
 
 
-def test_many_in_the_review_at_once(sign_in: SignIn) -> None:
+def test_approve_several_insights_and_undo(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/all/?category=relationship")
     page.check(".choose-all")
@@ -178,7 +178,7 @@ def test_many_in_the_review_at_once(sign_in: SignIn) -> None:
     page.wait_for_selector("h1:has-text('Returned to the queue')")
 
 
-def test_an_analysis_and_its_finding(sign_in: SignIn) -> None:
+def test_propose_a_finding_and_clear_its_analysis(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.click("text=Analyses")
     page.click("text=what-we-know-2026")
@@ -194,16 +194,16 @@ def test_an_analysis_and_its_finding(sign_in: SignIn) -> None:
     page.wait_for_selector("text=Cleared")
 
 
-def test_a_token_and_the_first_agent_call(sign_in: SignIn, site: str) -> None:
+def test_create_a_token_and_see_the_first_call_of_an_agent(sign_in: SignIn, site: str) -> None:
     page = sign_in("maya")
     page.goto("/connect/")
     page.fill("#name", "the test’s agent")
     page.click("text=Create token")
     token = page.inner_text("#token")
     page.wait_for_selector("text=Waiting for the first call")
-    with ThreadPoolExecutor(1) as elsewhere:  # the browser's driver has the event loop of this thread
-        answer = elsewhere.submit(lambda: asyncio.run(recall(site, token))).result()
-    assert "gift" in answer
+    with ThreadPoolExecutor(1) as pool:  # Playwright occupies the event loop of this thread
+        result = pool.submit(lambda: asyncio.run(recall(site, token))).result()
+    assert "gift" in result
     page.wait_for_selector("text=Connected: memory_recall")
     page.goto("/activity/")
     assert "memory_recall" in page.inner_text("main")
@@ -225,7 +225,7 @@ async def recall(site: str, token: str) -> str:
         return str(await client.call_tool("memory_recall", {"query": "gift cards"}))
 
 
-def test_inviting_a_colleague(sign_in: SignIn, chromium: Any, site: str) -> None:
+def test_invite_a_colleague(sign_in: SignIn, chromium: Any, site: str) -> None:
     page = sign_in("sam")
     page.goto("/admin/people/")
     page.fill("#email", "new.colleague@fernhill.example")
@@ -242,7 +242,7 @@ def test_inviting_a_colleague(sign_in: SignIn, chromium: Any, site: str) -> None
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_chosen_theme_holds_in_portal_and_admin(sign_in: SignIn, theme: str) -> None:
+def test_the_chosen_theme_applies_to_portal_and_admin(sign_in: SignIn, theme: str) -> None:
     page = sign_in("sam", color_scheme="dark" if theme == "light" else "light")
     page.evaluate(f"localStorage.setItem('theme', '{theme}')")
     for address in ("/", "/admin/", "/admin/memories/memoryrecord/"):

@@ -1,5 +1,8 @@
-"""Every address of the portal and the admin in a real browser: the strict policy holds, nothing is fetched from
-elsewhere, nothing overflows, and axe finds no fault. Leaves screenshots in var/screenshots."""
+"""Every page of the portal and the admin in a real browser.
+
+Checks the content security policy, that nothing is loaded from other hosts, that nothing is wider than the window, and
+that axe finds no accessibility violation. Saves screenshots in var/screenshots.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from django.urls import Resolver404, URLPattern, get_resolver, resolve
 
 from tests.e2e.conftest import Watcher, picture
 
-# Addresses that a browser never opens as a page: they answer POST, fragments, files or programs.
+# Routes that are not pages: they accept POST only, or return fragments, files or JSON.
 NO_PAGES = {
     "api-schema",
     "first-call", "make-token", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
@@ -38,12 +41,12 @@ START = [
     "/admin/people/",
     "/connect/",
 ]
-MAX_FIRST_LOAD = 150_000  # bytes over the wire
+MAX_FIRST_LOAD = 150_000  # bytes transferred, after compression
 
 
 @pytest.fixture(scope="module")
 def pages(chromium: Any, site: str) -> list[str]:
-    """One address of each kind, found by following the links that an admin sees."""
+    """Return one address per route, found by following the links that an admin sees."""
     page = chromium.new_context(base_url=site).new_page()
     page.goto("/sign-in/")
     page.fill("#id_username", "sam@fernhill.example")
@@ -53,20 +56,20 @@ def pages(chromium: Any, site: str) -> list[str]:
     waiting = list(START)
     while waiting:
         address = waiting.pop(0)
-        kind = name_of(address)
-        key = f"{kind} {address}" if address in START else kind
-        if kind in NO_PAGES or not kind or key in addresses:
+        route = name_of(address)
+        key = f"{route} {address}" if address in START else route
+        if route in NO_PAGES or not route or key in addresses:
             continue
         page.goto(address)
         addresses[key] = address
         links = page.eval_on_selector_all("a[href]", "all => all.map(a => a.getAttribute('href'))")
-        waiting += [to_path(page, link) for link in links]
+        waiting += [to_local_path(page, link) for link in links]
     page.context.close()
     return sorted(set(addresses.values()))
 
 
-def to_path(page: Any, link: str) -> str:
-    """The link as a path with query on this site, or nothing."""
+def to_local_path(page: Any, link: str) -> str:
+    """Return the link's path and query if it is on this site, otherwise an empty string."""
     whole = page.evaluate("link => new URL(link, document.baseURI).href", link)
     parts = urlsplit(whole)
     page_parts = urlsplit(page.url)
@@ -87,16 +90,18 @@ def names(patterns: Any) -> set[str]:
     return route_names
 
 
-def test_every_kind_of_page_was_found(pages: list[str]) -> None:
+def test_the_links_reach_every_route(pages: list[str]) -> None:
     routes = {name for name in names(get_resolver().url_patterns) if name} - NO_PAGES
-    # Tables have pages for adding, changing, deleting and history where their rows allow that; lists are enough.
+    # Change forms of tables exist only for some rows; testing their lists is enough.
     tables = {name for name in routes if name.endswith(("_add", "_change", "_delete", "_history"))} | {"app_list"}
     missing = routes - tables - {name_of(page) for page in pages}
     assert missing == set()
 
 
-def test_every_page_in_every_look(pages: list[str], sign_in: Callable[..., Any], watcher: Watcher) -> None:
-    page = sign_in("sam", reduced_motion="reduce")  # colours in transition are no colours to judge
+def test_every_page_in_light_dark_and_narrow_layouts(
+    pages: list[str], sign_in: Callable[..., Any], watcher: Watcher
+) -> None:
+    page = sign_in("sam", reduced_motion="reduce")  # axe can't judge the contrast of colours in transition
     faults: list[str] = []
     for address in pages:
         page.set_viewport_size({"width": 1280, "height": 900})
@@ -104,7 +109,7 @@ def test_every_page_in_every_look(pages: list[str], sign_in: Callable[..., Any],
         page.goto(address, wait_until="networkidle")
         watcher.muted = True
         name = name_of(address) + ("-filtered" if "?" in address else "")
-        # Django's own tables and forms are judged as far as we style them.
+        # In Django's own tables and forms, exclude the parts that we don't style.
         is_table = "admin:" in resolve(urlsplit(address).path).view_name and page.locator("#content-start").count()
         scope = {"exclude": [["#changelist"], ["#content-main"], [".breadcrumbs"]]} if is_table else None
         faults += [f"{address} light: {fault}" for fault in violations(page, scope)]
@@ -113,7 +118,7 @@ def test_every_page_in_every_look(pages: list[str], sign_in: Callable[..., Any],
         faults += [f"{address} dark: {fault}" for fault in violations(page, scope, rules=["color-contrast"])]
         picture(page, f"{name}-dark")
         page.emulate_media(color_scheme="light")
-        # 390 px is a telephone, 640 px a window of 1280 px at 200 % zoom.
+        # 390 px is a phone. 640 px is a window of 1280 px at 200 % zoom.
         for width in () if is_table else (640, 390):
             page.set_viewport_size({"width": width, "height": 844})
             wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
@@ -125,7 +130,7 @@ def test_every_page_in_every_look(pages: list[str], sign_in: Callable[..., Any],
 
 
 def violations(page: Any, scope: Any, rules: list[str] | None = None) -> list[str]:
-    """What axe finds: rule and the first elements."""
+    """Return the violations that axe finds: each rule with its first elements."""
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if rules:
         options["runOnly"] = {"type": "rule", "values": rules}
@@ -147,7 +152,7 @@ def test_signed_out_pages(chromium: Any, site: str) -> None:
 
 
 def test_the_first_load_is_small(chromium: Any, site: str) -> None:
-    """Sign-in, then My Knowledge: everything over the wire, compressed as it is sent."""
+    """Counts the bytes transferred for the sign-in page and My Knowledge together."""
     context = chromium.new_context(base_url=site)
     page = context.new_page()
     session = context.new_cdp_session(page)
@@ -163,7 +168,7 @@ def test_the_first_load_is_small(chromium: Any, site: str) -> None:
     assert 0 < sum(received) <= MAX_FIRST_LOAD, sum(received)
 
 
-def test_motion_is_reduced_where_asked(sign_in: Callable[..., Any]) -> None:
+def test_animations_are_off_if_the_user_prefers_reduced_motion(sign_in: Callable[..., Any]) -> None:
     page = sign_in("maya", reduced_motion="reduce")
     page.goto("/connect/")
     names = page.evaluate("[...document.querySelectorAll('*')].map(e => getComputedStyle(e).animationName)")

@@ -1,4 +1,4 @@
-"""The cockpit of curators and analysts in a real browser: by key, by picking, without losing a word."""
+"""Review and proposals in a real browser: keyboard navigation, pickers, drafts and saved views."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ SignIn = Callable[..., Any]
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
 
 
-def test_a_question_goes_to_its_author_and_the_answer_back(sign_in: SignIn) -> None:
-    desk = sign_in("priya")
-    desk.goto("/review/")
-    heading_text = desk.inner_text("h1")
+def test_a_curator_asks_the_author_and_sees_the_answer(sign_in: SignIn) -> None:
+    curator_page = sign_in("priya")
+    curator_page.goto("/review/")
+    heading_text = curator_page.inner_text("h1")
     author = heading_text.rpartition("by ")[2].partition("@")[0]
-    claim = desk.inner_text(".fact")
-    desk.keyboard.press("m")
-    desk.wait_for_selector("text=Since when?")
-    with desk.expect_navigation():
-        desk.keyboard.press("1")
-    assert desk.inner_text(".fact") != claim
+    claim = curator_page.inner_text(".fact")
+    curator_page.keyboard.press("m")
+    curator_page.wait_for_selector("text=Since when?")
+    with curator_page.expect_navigation():
+        curator_page.keyboard.press("1")
+    assert curator_page.inner_text(".fact") != claim
     page = sign_in(author)
     assert int(page.inner_text(".bell .count")) >= 1
     page.goto("/news/")
@@ -30,9 +30,9 @@ def test_a_question_goes_to_its_author_and_the_answer_back(sign_in: SignIn) -> N
     page.fill("textarea[name=answer]", "Since March.")
     page.click("form[action$='/answer/'] button.primary")
     page.wait_for_selector("text=The insight is back in the review")
-    desk.goto("/review/all/?q=" + " ".join(claim.split()[:4]))
-    desk.click(".rows .wide a >> nth=0")
-    assert "Since March." in desk.inner_text(".talk")
+    curator_page.goto("/review/all/?q=" + " ".join(claim.split()[:4]))
+    curator_page.click(".rows .wide a >> nth=0")
+    assert "Since March." in curator_page.inner_text(".talk")
 
 
 def test_entities_and_columns_are_picked_with_a_live_preview(sign_in: SignIn) -> None:
@@ -53,7 +53,7 @@ def test_entities_and_columns_are_picked_with_a_live_preview(sign_in: SignIn) ->
     assert page.inner_text(".badge.pending") == "pending"
 
 
-def test_ctrl_k_goes_anywhere(sign_in: SignIn) -> None:
+def test_ctrl_k_opens_the_palette(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.keyboard.press("Control+k")
     page.wait_for_selector("#palette-found a")
@@ -74,7 +74,7 @@ def test_ctrl_k_goes_anywhere(sign_in: SignIn) -> None:
     assert page.is_visible("#keys-sheet")
 
 
-def test_lists_are_walked_by_key(sign_in: SignIn) -> None:
+def test_keys_move_through_lists(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/all/")
     page.keyboard.press("j")
@@ -94,7 +94,7 @@ def test_lists_are_walked_by_key(sign_in: SignIn) -> None:
     assert max(heights) <= 40
 
 
-def test_what_was_typed_is_offered_again(sign_in: SignIn) -> None:
+def test_an_unfinished_memory_can_be_restored_as_draft(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.goto("/memories/new/")
     page.fill("#id_content", "A thought that is not finished")
@@ -111,7 +111,7 @@ def test_what_was_typed_is_offered_again(sign_in: SignIn) -> None:
     assert not page.is_visible("text=Restore draft")
 
 
-def test_a_view_is_saved_and_counts(sign_in: SignIn) -> None:
+def test_a_saved_view_shows_its_count(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.goto("/?category=correction")
     page.click("text=Save this view")
@@ -123,7 +123,7 @@ def test_a_view_is_saved_and_counts(sign_in: SignIn) -> None:
     page.wait_for_selector("text=Saved view deleted")
 
 
-def test_approved_ones_are_applied_after_one_look(sign_in: SignIn) -> None:
+def test_approved_insights_are_applied_together_after_one_preview(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/all/?state=approved")
     page.check(".all-matching")
@@ -137,9 +137,9 @@ def test_approved_ones_are_applied_after_one_look(sign_in: SignIn) -> None:
     page.wait_for_selector("text=/Rolled back/i")
 
 
-def test_times_are_in_the_browser_s_zone(sign_in: SignIn) -> None:
+def test_times_are_in_the_time_zone_of_the_browser(sign_in: SignIn) -> None:
     page = sign_in("maya", timezone_id="Asia/Tokyo", locale="de-DE")
     page.goto("/activity/")
-    page.reload()  # the zone is known from the second page on
+    page.reload()  # the server knows the time zone from the second page on
     page.goto("/")
     assert "JST" in page.get_attribute(".card time >> nth=0", "title")

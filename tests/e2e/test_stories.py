@@ -1,5 +1,4 @@
-"""The stories that the product is for, played from end to end: agents over MCP at the running product, with their own
-tokens, beside a warehouse and a catalog."""
+"""End-to-end stories: agents call a running installation with a warehouse and a catalog over MCP."""
 
 from __future__ import annotations
 
@@ -57,61 +56,61 @@ class Installation:
 
 @dataclass
 class Agent:
-    """Somebody's agent: each call over a connection of its own, as stateless HTTP has it."""
+    """An MCP client of one person. Each call uses a new connection, as stateless HTTP does."""
 
     url: str
     token: str
 
     def __call__(self, tool: str, **arguments: Any) -> Any:
-        result = self.operation(tool, **arguments)
+        result = self.call(tool, **arguments)
         assert not result.is_error, result.content[0].text
         return result.structured_content
 
-    def beside(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """What came along with the answer, unasked."""
-        result = self.operation(tool, **arguments)
+    def memory_context(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Return the memory context that is attached to the response."""
+        result = self.call(tool, **arguments)
         assert not result.is_error, result.content[0].text
         return dict(json.loads(result.content[1].text)) if len(result.content) > 1 else {}
 
-    def operation(self, tool: str, **arguments: Any) -> Any:
+    def call(self, tool: str, **arguments: Any) -> Any:
         return self._run(lambda client: client.call_tool(tool, arguments))
 
     def read(self, uri: str) -> Any:
         return json.loads(self._run(lambda client: client.read_resource(uri)).contents[0].text)
 
-    def _run(self, act: Any) -> Any:
+    def _run(self, request: Any) -> Any:
         async def main() -> Any:
             async with (
                 httpx2.AsyncClient(headers={"Authorization": f"Bearer {self.token}"}, timeout=180) as http,
                 Client(streamable_http_client(self.url, http_client=http)) as client,
             ):
-                return await act(client)
+                return await request(client)
 
-        with ThreadPoolExecutor(1) as pool:  # a browser's driver may run an event loop in this thread
+        with ThreadPoolExecutor(1) as pool:  # Playwright may run an event loop in this thread
             return pool.submit(asyncio.run, main()).result()
 
 
 @pytest.fixture(scope="module")
 def installed() -> Iterator[Installation]:
-    """What `make run` starts, with the demo's people, catalog and warehouse."""
+    """Start what `make run` starts, with demo users, catalog and warehouse."""
     with folder_and_port() as (home, port), up(home, port) as process:
         assert process.poll() is None, (home / "up.log").read_text()
         yield Installation(home, port)
 
 
-def test_what_one_agent_learns_comes_unasked_to_the_next(installed: Installation) -> None:
+def test_a_memory_of_one_agent_is_attached_to_the_calls_of_another(installed: Installation) -> None:
     maya, priya, jonas = (installed.agent(name) for name in ("maya", "priya", "jonas"))
     fact = "net_amount in orders is after refunds since the till of May."
     remembered = maya("memory_manage", command="remember", content=fact, entity_urns=[ORDERS])
-    answer = priya("query_sql", sql=SQL)
-    assert (answer["columns"], answer["row_count"]) == (["channel", "net"], 3)
-    context = installed.agent("sam").beside("query_sql", sql=SQL)
+    response = priya("query_sql", sql=SQL)
+    assert (response["columns"], response["row_count"]) == (["channel", "net"], 3)
+    context = installed.agent("sam").memory_context("query_sql", sql=SQL)
     entries = {entry["content"]: entry for entry in context["memory_context"]}
     assert entries[fact]["created_by"] == "maya@fernhill.example"
     assert entries[fact]["why"] == "about fernhill.sales.orders"
-    again = installed.agent("sam").beside("catalog_entity", urn=ORDERS)
+    again = installed.agent("sam").memory_context("catalog_entity", urn=ORDERS)
     assert remembered["id"] in again["shown_before"]
-    assert fact not in json.dumps(jonas.beside("catalog_entity", urn=ORDERS))  # of another persona
+    assert fact not in json.dumps(jonas.memory_context("catalog_entity", urn=ORDERS))  # Jonas has another persona
     entity = priya.read(f"commonplace://entity/{ORDERS}")
     assert fact in [entry["content"] for entry in entity["memories"]]
     memory = priya.read(f"commonplace://memory/{remembered['id']}")
@@ -147,7 +146,7 @@ def test_a_changed_column_makes_a_memory_stale_and_a_curator_corrects_it(install
     ]
 
 
-def test_an_insight_reaches_the_catalog_and_comes_back(installed: Installation) -> None:
+def test_an_insight_is_applied_to_the_catalog_and_rolled_back(installed: Installation) -> None:
     maya, priya = installed.agent("maya"), installed.agent("priya")
     action = {"action_type": "update_description", "target": "column:channel", "detail": "Where it was bought."}
     captured = maya(
@@ -171,7 +170,7 @@ def test_an_insight_reaches_the_catalog_and_comes_back(installed: Installation) 
     assert description() == "store, web or click_and_collect"
 
 
-def test_two_hundred_thousand_rows_become_one_finding_one_insight_and_a_description(installed: Installation) -> None:
+def test_an_analysis_of_200_000_rows_becomes_a_finding_an_insight_and_a_tag(installed: Installation) -> None:
     maya, priya = installed.agent("maya"), installed.agent("priya")
     files = installed.home / "files"
     files.mkdir(exist_ok=True)
@@ -181,20 +180,23 @@ def test_two_hundred_thousand_rows_become_one_finding_one_insight_and_a_descript
                 f'{{"id": {number}, "store": {number % 310}, "kind": "{"test" if number % 50 == 0 else "sale"}"}}\n'
             )
     installed.manage("shell", "--no-imports", "-c", DECLARE.format(text=SOURCE.format(urn=ORDERS)))
-    first = installed.agent("maya").beside("analysis_ingest", analysis_id="tills", model="till_line", per_page=10_000)
-    assert first["memory_context"] or first["shown_before"]  # what is known of the entity behind the model
-    answer = maya("analysis_ingest", analysis_id="tills", model="till_line", ingest_all=True, per_page=10_000)
-    assert answer["records"] == LARGE
+    first = installed.agent("maya").memory_context(
+        "analysis_ingest", analysis_id="tills", model="till_line", per_page=10_000
+    )
+    # memories about the entity that the source's model is mapped to
+    assert first["memory_context"] or first["shown_before"]
+    response = maya("analysis_ingest", analysis_id="tills", model="till_line", ingest_all=True, per_page=10_000)
+    assert response["records"] == LARGE
     counted = maya("analysis_query", analysis_id="tills", model="till_line", mode="aggregate", group_by="kind")
     assert {group["values"][0]: group["count"] for group in counted["groups"]} == {
         "sale": LARGE - LARGE // 50,
         "test": LARGE // 50,
     }
-    answer = maya(
+    response = maya(
         "analysis_store", analysis_id="tills", findings=[{"finding": "Two in a hundred till lines are of tests."}]
     )
     insight = maya(
-        "capture_insight", category="data_quality", finding_id=answer["ids"][0], entity_urns=[ORDERS],
+        "capture_insight", category="data_quality", finding_id=response["ids"][0], entity_urns=[ORDERS],
         suggested_actions=[{"action_type": "flag_quality_issue", "detail": "2 % are tests."}],
     )  # fmt: skip
     ids = [insight["insight_id"]]
@@ -205,12 +207,13 @@ def test_two_hundred_thousand_rows_become_one_finding_one_insight_and_a_descript
     )
     assert applied["state"] == "applied"
     assert "urn:li:tag:QualityIssue" in maya("catalog_entity", urn=ORDERS)["entity"]["tags"]
-    context = installed.agent("jonas").beside("catalog_entity", urn=ORDERS)  # applied: for everybody, and first
+    # after applying, everyone may read it, and it is ranked first
+    context = installed.agent("jonas").memory_context("catalog_entity", urn=ORDERS)
     assert context["memory_context"][0]["content"] == "Two in a hundred till lines are of tests."
 
 
-def test_what_is_said_today_is_recalled_tomorrow_where_its_table_is_named(installed: Installation) -> None:
-    """A conversation becomes long-term, and another session of the same person hears of it, asked and unasked."""
+def test_a_conversation_is_recalled_and_attached_in_a_later_session(installed: Installation) -> None:
+    """A stored conversation is recalled in another session of the same user, and attached to catalog calls."""
     words = "Remember that fernhill.sales.orders counts a gift card twice until the tills are updated."
     messages = [{"role": "human", "content": words, "author": "Sam"}, {"role": "ai", "content": "I will."}]
     user = "sam@fernhill.example"
@@ -224,17 +227,17 @@ def test_what_is_said_today_is_recalled_tomorrow_where_its_table_is_named(instal
         )
         async with Client(stdio_client(server)) as client:
             store = {"user_id": user, "conversation_id": "monday", "messages": messages}
-            answer = await client.call_tool("store_memory", store)
+            response = await client.call_tool("store_memory", store)
             recall = {"user_id": user, "query": "gift card counted twice"}
-            return answer.structured_content, (await client.call_tool("recall_memory", recall)).structured_content
+            return response.structured_content, (await client.call_tool("recall_memory", recall)).structured_content
 
     with ThreadPoolExecutor(1) as pool:
-        store_answer, recall_answer = pool.submit(asyncio.run, talk()).result()
-    assert store_answer["count"] == 2
-    assert recall_answer["results"][0]["content"] == words
+        store_response, recall_response = pool.submit(asyncio.run, talk()).result()
+    assert store_response["count"] == 2
+    assert recall_response["results"][0]["content"] == words
     installed.manage("shell", "-c", "from memories.conversation import tasks; print(tasks.enrich())")
     agent = installed.agent("sam")
     assert words in [memory["content"] for memory in agent("memory_recall", query="gift card twice")["memories"]]
-    assert words in json.dumps(agent.beside("catalog_entity", urn=ORDERS))
-    assert words not in json.dumps(installed.agent("priya").beside("catalog_entity", urn=ORDERS))
+    assert words in json.dumps(agent.memory_context("catalog_entity", urn=ORDERS))
+    assert words not in json.dumps(installed.agent("priya").memory_context("catalog_entity", urn=ORDERS))
     assert words not in json.dumps(installed.agent("priya")("memory_recall", query="gift card twice"))

@@ -1,4 +1,4 @@
-"""`manage.py up` as a person starts, interrupts and kills it."""
+"""`manage.py up`: first start, kill, restart and stop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def installation() -> Iterator[tuple[Path, int]]:
         yield pair
 
 
-def answers(port: int) -> bool:
+def is_healthy(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as response:
             return bool(json.loads(response.read())["status"] == "ok")
@@ -43,14 +43,14 @@ def has_stopped(home: Path) -> bool:
     return False
 
 
-def test_first_run_kill_and_second_run(installation: tuple[Path, int]) -> None:
+def test_a_second_run_takes_over_after_a_kill(installation: tuple[Path, int]) -> None:
     home, port = installation
     with up(home, port) as process:
         log = (home / "up.log").read_text()
         assert "maya@fernhill.example" in log, log
         assert '"mcpServers"' in log
-        assert answers(port)
-        # A second run here is refused in one line, and a stranger on the port is named.
+        assert is_healthy(port)
+        # A second run in this home, or on a used port, is rejected in one line.
         again = subprocess.run(command("up"), env=environment(home, port), cwd=ROOT, capture_output=True, text=True)
         assert "is already running here" in again.stderr
         second_home = home / "other"
@@ -63,25 +63,25 @@ def test_first_run_kill_and_second_run(installation: tuple[Path, int]) -> None:
         groups = json.loads((home / "up.json").read_text())["groups"]
         process.kill()
         process.wait()
-    assert answers(port)  # its children live on …
+    assert is_healthy(port)  # its child processes keep running
     with up(home, port):
         assert "ended 2 processes left over from an earlier run" in (home / "up.log").read_text()
-        assert answers(port)
+        assert is_healthy(port)
         os.killpg(json.loads((home / "up.json").read_text())["groups"]["web"], signal.SIGKILL)
         for _ in range(150):
-            if "web ended" in (home / "up.log").read_text() and answers(port):
+            if "web ended" in (home / "up.log").read_text() and is_healthy(port):
                 break
             time.sleep(0.1)
-        assert answers(port)  # … and one that is killed is started again
-    assert not answers(port)
+        assert is_healthy(port)  # a killed child process is restarted
+    assert not is_healthy(port)
     for group in groups.values():
         with pytest.raises(ProcessLookupError):
             os.killpg(group, 0)
     assert "stopped" in (home / "up.log").read_text()
-    assert has_stopped(home)  # the database too, although the run that had started it was killed
+    assert has_stopped(home)  # including the database, which the killed run had started
 
 
-def test_leaving_stops_the_database_that_it_started(installation: tuple[Path, int]) -> None:
+def test_up_stops_the_database_that_it_started(installation: tuple[Path, int]) -> None:
     home, port = installation
     subprocess.run(command("db", "stop"), env=environment(home, port), cwd=ROOT, capture_output=True)
     with up(home, port):

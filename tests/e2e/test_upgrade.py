@@ -1,4 +1,4 @@
-"""The backup of an installation of November 2026, restored and migrated: no row, group, permission or token is lost."""
+"""Upgrade of a backup of November 2026: no row, group, permission or token is lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_older_installation_migrates_without_losing_a_row() -> None:
         read = READ.format(before=str(DATA / "november.json"))
         after = json.loads(run(home, "shell", "--no-imports", "--command", read))
         assert run(home, "shell", "--no-imports", "--command", MISSING_FUNCTIONS).strip() == "[]"
-    before.pop("django_q_schedule")  # derived: update_schedules writes it anew
+    before.pop("django_q_schedule")  # derived: update_schedules recreates these rows
     for table, contents in before.items():
         missing_rows = set(contents.pop("rows", [])) - set(after[table].pop("rows", []))
         assert (table, missing_rows, after[table]) == (table, set(), contents)

@@ -1,4 +1,4 @@
-"""One insight applied: every change type with an example, and all that the catalog says afterwards."""
+"""An example of every change type, and a snapshot of the catalog for comparison."""
 
 from __future__ import annotations
 
@@ -39,28 +39,31 @@ def apply(owner: Caller, curator: Caller, *changes: dict[str, str], urn: str = O
 
 
 def snapshot() -> str:
-    """All that the catalog says now: soft-deleted entities left out, lists in one order, as their order means
-    nothing, and columns of which nothing is said any more."""
+    """Return the catalog's content as canonical JSON.
+
+    Leaves out soft-deleted entities, resolved incidents and columns without any metadata, and sorts lists because their
+    order has no meaning.
+    """
     newest = everything()
     removed = {urn for (urn, aspect), value in newest.items() if aspect == "status" and value.get("removed")}
     incidents = {urn: value for (urn, aspect), value in newest.items() if aspect == "incidentInfo"}
     removed |= {urn for urn, value in incidents.items() if value["status"]["state"] == "RESOLVED"}
     rows = {f"{urn} {aspect}": value for (urn, aspect), value in newest.items() if urn not in removed and value}
-    values = {name: settled(value) for name, value in rows.items()}
+    values = {name: normalized(value) for name, value in rows.items()}
     return canonical({name: value for name, value in values.items() if any(value.values())})
 
 
-def settled(value: Any) -> Any:
+def normalized(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: settled(inner) for key, inner in value.items()}
+        return {key: normalized(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        items = [settled(item) for item in value if not (isinstance(item, dict) and is_bare(item))]
+        items = [normalized(item) for item in value if not (isinstance(item, dict) and is_bare(item))]
         return sorted(items, key=canonical)
     return value
 
 
 def is_bare(item: dict[str, Any]) -> bool:
-    """A column's entry without anything but its key, emptied lists and their stamps."""
+    """Return whether a column entry contains only its key, emptied lists and audit stamps."""
     parts = [inner for key, inner in item.items() if key != "fieldPath"]
     return "fieldPath" in item and not any(
         any(value for key, value in inner.items() if key != "auditStamp") if isinstance(inner, dict) else inner

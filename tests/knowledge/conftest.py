@@ -1,4 +1,4 @@
-"""A small catalog, a curator, and each catalog implementation in turn."""
+"""A small catalog, a curator, and a fixture that runs a test with each catalog implementation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def column(path: str, kind: str = "VARCHAR") -> dict[str, Any]:
 
 
 def put(urn: str, aspect: str, value: Any) -> None:
-    """Writes past our adapter, as somebody else would: into the stand-in where that is the catalog, else our tables."""
+    """Write an aspect as another program would, without our adapter: to the fake DataHub or to our tables."""
     if settings.DATAHUB_GMS_URL:
         Handler.store.put(urn, aspect, value)
     else:
@@ -43,7 +43,7 @@ def put(urn: str, aspect: str, value: Any) -> None:
 
 
 def everything() -> dict[tuple[str, str], Any]:
-    """All newest aspects of the catalog, and of the entities that are ours alone."""
+    """Return all latest aspects of the catalog, and of the entities that only our database has."""
     newest = CatalogAspect.objects.filter(is_latest=True, value__isnull=False)
     if not settings.DATAHUB_GMS_URL:
         return {(row.urn, row.aspect): row.value for row in newest}
@@ -77,7 +77,7 @@ def upstream(urn: str) -> dict[str, Any]:
 
 
 def schema_of(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
-    """A whole schemaMetadata, as ingestion writes it."""
+    """Return a complete schemaMetadata aspect, as ingestion writes it."""
     platform = {"com.linkedin.schema.MySqlDDL": {"tableSchema": ""}}
     extra_fields = {"version": 0, "hash": "", "platform": "urn:li:dataPlatform:snowflake", "platformSchema": platform}
     return {"schemaName": name, **extra_fields, "created": STAMP, "lastModified": STAMP, "fields": fields}
@@ -110,7 +110,7 @@ def cora(cora_user: User) -> Caller:
 
 @pytest.fixture
 def gms(transactional_db: None, settings: Any) -> Iterator[Faults]:
-    """The configured catalog is a DataHub: the stand-in, spoken to by the real SDK."""
+    """Configure a fake DataHub as catalog. The real SDK talks to it."""
     with datahub(settings) as faults:
         yield faults
 
@@ -128,7 +128,7 @@ def datahub(settings: Any) -> Iterator[Faults]:
 
 @pytest.fixture(params=["local", "datahub"])
 def either_catalog(request: pytest.FixtureRequest, transactional_db: None, settings: Any) -> Iterator[Catalog]:
-    """One test, both catalogs."""
+    """Run the test with the embedded catalog and with a DataHub."""
     if request.param == "local":
         fill_catalog()
         yield get_catalog()
@@ -139,7 +139,7 @@ def either_catalog(request: pytest.FixtureRequest, transactional_db: None, setti
 
 @pytest.fixture
 def lived_in(either_catalog: Catalog) -> Catalog:
-    """The catalog with a tag, a term, a document, a property and an incident to take away."""
+    """A catalog that already has a tag, a term, a document, a property and an incident to remove."""
     for name in ("retention", "owner.team"):
         kind = {"valueType": "urn:li:dataType:datahub.string", "entityTypes": ["urn:li:entityType:datahub.dataset"]}
         put(f"urn:li:structuredProperty:{name}", "propertyDefinition", {"qualifiedName": name, **kind})

@@ -1,4 +1,4 @@
-"""The admin curates: lists that say what matters, actions that ask why, changesets that can be read."""
+"""Curation in the admin: lists, bulk actions with reasons, and changesets as diffs."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ def browser(user: User) -> Client:
 
 
 def text(client: Client, url: str) -> str:
-    answer = client.get(url)
-    assert answer.status_code == 200
-    return " ".join(answer.content.decode().split())
+    response = client.get(url)
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
 
 
-def act(client: Client, name: str, *ids: Any, list_url: str = INSIGHTS, **fields: Any) -> Any:
+def run_action(client: Client, name: str, *ids: Any, list_url: str = INSIGHTS, **fields: Any) -> Any:
     return client.post(reverse(list_url), {"action": name, ACTION_CHECKBOX_NAME: [str(pk) for pk in ids], **fields})
 
 
-def test_the_list_says_what_a_curator_looks_for(cora_user: User, insight: Insight) -> None:
+def test_the_list_shows_what_a_curator_needs(cora_user: User, insight: Insight) -> None:
     client = browser(cora_user)
     page = text(client, reverse(INSIGHTS))
     for cell in ("&lt;training&gt; tills", "pending", "data quality", "medium", "sales", "alice@example.org", "ago"):
         assert cell in page
-    assert insight.pk.hex not in page.replace(f'value="{insight.pk}"', "")  # no id heads a row
+    assert insight.pk.hex not in page.replace(f'value="{insight.pk}"', "")  # no row shows its id
     assert "<training>" not in page
     filtered_url = reverse(INSIGHTS) + f"?q={ORDERS}"
     assert "training" in text(client, filtered_url)
@@ -81,32 +81,30 @@ def test_the_list_says_what_a_curator_looks_for(cora_user: User, insight: Insigh
     assert reverse("review-one", args=[insight.pk]) in detail
 
 
-def test_a_decision_is_asked_for_its_reason_and_carried_out_by_services(
-    cora_user: User, alice: Caller, insight: Insight
-) -> None:
+def test_a_rejection_needs_a_reason_and_runs_as_a_batch(cora_user: User, alice: Caller, insight: Insight) -> None:
     client = browser(cora_user)
-    question = act(client, "reject", insight.pk)
+    question = run_action(client, "reject", insight.pk)
     assert (question.status_code, "Known already" in question.content.decode()) == (200, True)
     assert Insight.objects.get().state == "pending"
-    missing = act(client, "reject", insight.pk, confirm="1")
+    missing = run_action(client, "reject", insight.pk, confirm="1")
     assert (missing.status_code, "The reason is missing" in missing.content.decode()) == (400, True)
-    answer = act(client, "reject", insight.pk, confirm="1", reason="Known already")
-    assert (answer.status_code, answer["Location"]) == (302, reverse("batch", args=[Batch.objects.get().pk]))
+    response = run_action(client, "reject", insight.pk, confirm="1", reason="Known already")
+    assert (response.status_code, response["Location"]) == (302, reverse("batch", args=[Batch.objects.get().pk]))
     insight.refresh_from_db()
     assert (insight.state, insight.review_notes, insight.reviewed_by) == ("rejected", "Known already", cora_user.email)
 
 
-def test_all_that_match_are_meant_where_all_are_chosen(cora_user: User, alice: Caller, insight: Insight) -> None:
+def test_select_all_includes_the_rows_of_other_pages(cora_user: User, alice: Caller, insight: Insight) -> None:
     for number in range(60):
         capture(Capture(insight_text=f"A claim with the number {number}.", category="correction"), caller=alice)
     client = browser(cora_user)
-    question = act(client, "approve", insight.pk, select_across="1")
+    question = run_action(client, "approve", insight.pk, select_across="1")
     assert "Approve: 61" in question.content.decode()
-    act(client, "approve", insight.pk, select_across="1", confirm="1")
+    run_action(client, "approve", insight.pk, select_across="1", confirm="1")
     assert len(Batch.objects.get().unit_ids) == 61
 
 
-def test_who_does_not_curate_is_offered_nothing(
+def test_users_without_the_permission_cannot_curate(
     cora_user: User, alice_user: User, olga_user: User, insight: Insight
 ) -> None:
     alice_user.is_staff = olga_user.is_staff = True
@@ -114,11 +112,11 @@ def test_who_does_not_curate_is_offered_nothing(
     olga_user.save()
     assert browser(alice_user).get(reverse(INSIGHTS)).status_code == 403
     cora_user.groups.clear()
-    assert act(browser(cora_user), "approve", insight.pk, confirm="1").status_code == 403
+    assert run_action(browser(cora_user), "approve", insight.pk, confirm="1").status_code == 403
     assert Insight.objects.get().state == "pending"
 
 
-def test_a_changeset_reads_as_a_diff_with_its_sources(
+def test_a_changeset_is_shown_as_a_diff_with_its_sources(
     small_catalog: None, cora_user: User, alice: Caller, cora: Caller
 ) -> None:
     source = approved(alice, cora)
@@ -135,7 +133,7 @@ def test_a_changeset_reads_as_a_diff_with_its_sources(
     assert "<details" in page.partition("Stored values")[0].rpartition("<fieldset")[2]
 
 
-def test_memories_show_their_chain_and_are_forgotten_with_a_reason(
+def test_a_memory_shows_its_chain_and_is_forgotten_with_a_reason(
     ada_user: User, alice: Caller, fact: MemoryRecord
 ) -> None:
     new = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
@@ -143,14 +141,14 @@ def test_memories_show_their_chain_and_are_forgotten_with_a_reason(
     page = text(client, reverse("admin:memories_memoryrecord_change", args=[new.pk]))
     assert "Revenue in the sales mart excludes refunds.</a> (superseded)" in page
     list_url = "admin:memories_memoryrecord_changelist"
-    assert "Forget: 1" in act(client, "forget", new.pk, list_url=list_url).content.decode()
-    act(client, "forget", new.pk, list_url=list_url, confirm="1", reason="no longer")
+    assert "Forget: 1" in run_action(client, "forget", new.pk, list_url=list_url).content.decode()
+    run_action(client, "forget", new.pk, list_url=list_url, confirm="1", reason="no longer")
     new.refresh_from_db()
     assert new.status == "archived"
     assert new.revisions.last().reason == "no longer"  # type: ignore[union-attr]
 
 
-def test_stale_memories_and_corrections_have_lists_of_their_own(
+def test_stale_memories_and_corrections_have_their_own_lists(
     ada_user: User, alice: Caller, olga_user: User, fact: MemoryRecord
 ) -> None:
     new = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
@@ -163,7 +161,7 @@ def test_stale_memories_and_corrections_have_lists_of_their_own(
     assert str(new) not in page
     page = text(client, reverse(corrections_url))
     assert (str(new) in page, str(fact) in page, str(stale) in page) == (True, True, False)
-    act(client, "verify", stale.pk, list_url=stale_url, confirm="1")
+    run_action(client, "verify", stale.pk, list_url=stale_url, confirm="1")
     stale.refresh_from_db()
     assert stale.status == "active"
     olga_user.is_staff = True
@@ -172,9 +170,7 @@ def test_stale_memories_and_corrections_have_lists_of_their_own(
     assert str(new) not in text(browser(olga_user), reverse(corrections_url))
 
 
-def test_a_correction_of_what_the_reader_may_not_see_does_not_tell_it(
-    ada_user: User, bob_user: User, alice: Caller
-) -> None:
+def test_a_correction_does_not_reveal_a_private_original(ada_user: User, bob_user: User, alice: Caller) -> None:
     old = services.remember(
         Remember(content="A private belief about orders.", visibility="private"), caller=alice
     ).record
@@ -188,7 +184,9 @@ def test_a_correction_of_what_the_reader_may_not_see_does_not_tell_it(
     assert ("A belief about all orders." in page, "private belief" in page) == (True, False)
 
 
-def test_a_page_says_what_becomes_of_the_rows(cora_user: User, alice: Caller, cora: Caller, insight: Insight) -> None:
+def test_a_confirmation_page_shows_the_effect_on_the_rows(
+    cora_user: User, alice: Caller, cora: Caller, insight: Insight
+) -> None:
     client = browser(cora_user)
     assert "visibility once approved: persona" in act(client, "approve", insight.pk).content.decode()
     none_yet = act(client, "apply", insight.pk).content.decode()
@@ -196,53 +194,55 @@ def test_a_page_says_what_becomes_of_the_rows(cora_user: User, alice: Caller, co
     act(client, "approve", insight.pk, confirm="1")
     preview = act(client, "apply", insight.pk).content.decode()
     assert "<ins>Training</ins>" in preview
-    act(client, "apply", insight.pk, confirm="1")
+    run_action(client, "apply", insight.pk, confirm="1")
     insight.refresh_from_db()
     assert (insight.state, insight.applied_by) == ("applied", cora_user.email)
     changes = "admin:knowledge_changeset_changelist"
-    back = act(client, "roll_back", insight.changeset_id, list_url=changes).content.decode()
-    assert "Training" in back
-    act(client, "roll_back", insight.changeset_id, list_url=changes, confirm="1")
+    confirmation = run_action(client, "roll_back", insight.changeset_id, list_url=changes).content.decode()
+    assert "Training" in confirmation
+    run_action(client, "roll_back", insight.changeset_id, list_url=changes, confirm="1")
     insight.refresh_from_db()
     assert insight.state == "pending"
 
 
-def test_what_is_chosen_with_an_act_is_asked_for(
+def test_an_action_with_a_choice_asks_for_it(
     cora_user: User, ada_user: User, alice: Caller, insight: Insight, fact: MemoryRecord
 ) -> None:
-    question = act(browser(cora_user), "hand_over", insight.pk)
+    question = run_action(browser(cora_user), "hand_over", insight.pk)
     assert "ada@example.org" in question.content.decode()
-    assert act(browser(cora_user), "hand_over", insight.pk, confirm="1").status_code == 400
-    act(browser(cora_user), "hand_over", insight.pk, confirm="1", choice="ada@example.org")
+    assert run_action(browser(cora_user), "hand_over", insight.pk, confirm="1").status_code == 400
+    run_action(browser(cora_user), "hand_over", insight.pk, confirm="1", choice="ada@example.org")
     insight.refresh_from_db()
     assert insight.assignee == "ada@example.org"
     client, list_url = browser(ada_user), "admin:memories_memoryrecord_changelist"
-    act(client, "share", fact.pk, list_url=list_url, confirm="1", choice="everyone")
-    act(client, "reassign", fact.pk, list_url=list_url, confirm="1", choice="supply")
+    run_action(client, "share", fact.pk, list_url=list_url, confirm="1", choice="everyone")
+    run_action(client, "reassign", fact.pk, list_url=list_url, confirm="1", choice="supply")
     fact.refresh_from_db()
     assert (fact.visibility, fact.persona) == ("everyone", "supply")
-    act(client, "correct", fact.pk, list_url=list_url, confirm="1", choice="Revenue includes refunds.", reason="new")
+    run_action(
+        client, "correct", fact.pk, list_url=list_url, confirm="1", choice="Revenue includes refunds.", reason="new"
+    )
     fact.refresh_from_db()
     assert fact.status == "superseded"
-    two = act(
+    two_rows = run_action(
         client, "correct", fact.pk, insight.pk, list_url=list_url, confirm="1", choice="Revenue is another thing."
     )
-    assert (two.status_code, "Choose a single row" in two.content.decode()) == (400, True)
+    assert (two_rows.status_code, "Choose a single row" in two_rows.content.decode()) == (400, True)
 
 
-def test_a_curator_is_offered_what_is_theirs_to_decide(
+def test_an_action_skips_rows_that_the_curator_may_not_decide(
     cora_user: User, alice: Caller, cora: Caller, fact: MemoryRecord
 ) -> None:
     her_memory = services.remember(Remember(content="What Cora herself has learned."), caller=cora).record
     list_url = "admin:memories_memoryrecord_changelist"
-    page = act(browser(cora_user), "forget", her_memory.pk, fact.pk, list_url=list_url).content.decode()
+    page = run_action(browser(cora_user), "forget", her_memory.pk, fact.pk, list_url=list_url).content.decode()
     assert ("Forget: 1" in page, "1 of the selected rows will be skipped" in " ".join(page.split())) == (True, True)
-    act(browser(cora_user), "forget", her_memory.pk, fact.pk, list_url=list_url, confirm="1")
+    run_action(browser(cora_user), "forget", her_memory.pk, fact.pk, list_url=list_url, confirm="1")
     fact.refresh_from_db()
     assert fact.status == "active"
 
 
-# What a curator decides, and where: the portal's door and the admin's. What stands alone has its reason.
+# Each decision of a curator, with its route in the portal and its action in the admin.
 BOTH = {
     "approve": ("review-decide", "insight approve"),
     "reject": ("review-decide", "insight reject"),
@@ -259,13 +259,13 @@ BOTH = {
     "share": ("change-memory", "memory share"),
     "move to another persona": ("change-memory", "memory reassign"),
 }
-# One text or one changeset at a time, on the page that the row links to.
-PORTAL_ALONE = {
+# Only in the portal: each handles one text or one changeset, on the page that the admin row links to.
+PORTAL_ONLY = {
     "review-edit", "review-replace", "review-act", "resume-changeset", "replay-changeset", "export-changeset",
 }  # fmt: skip
 
 
-def test_what_a_curator_can_do_in_one_place_she_can_do_in_the_other(cora_user: User) -> None:
+def test_portal_and_admin_offer_a_curator_the_same_decisions(cora_user: User) -> None:
     request = RequestFactory().get("/")
     request.user = cora_user
     offers = {"insight": InsightAdmin, "changeset": ChangesetAdmin, "memory": MemoryRecordAdmin}
@@ -277,18 +277,18 @@ def test_what_a_curator_can_do_in_one_place_she_can_do_in_the_other(cora_user: U
     curating = {route.name for route in urlpatterns if route.name and route.name.startswith(("review-", "roll-back"))}
     curating |= {"resume-changeset", "replay-changeset", "export-changeset", "change-memory", "edit-memory"}
     pages = {"review-list", "review-one"}
-    assert curating - pages - PORTAL_ALONE == {route for route, _ in BOTH.values()}
+    assert curating - pages - PORTAL_ONLY == {route for route, _ in BOTH.values()}
 
 
-def test_lists_link_what_is_asked_for_every_day_and_save_views(cora_user: User, insight: Insight) -> None:
+def test_lists_can_be_filtered_and_saved_as_views(cora_user: User, insight: Insight) -> None:
     client = browser(cora_user)
     page = text(client, reverse(INSIGHTS) + "?state__exact=pending&question=none")
     assert "training" in page
     assert "training" not in text(client, reverse(INSIGHTS) + "?state__exact=pending&question=open")
     assert "training" in text(client, reverse(INSIGHTS) + f"?entity={ORDERS}&author=alice@example.org")
     assert "training" not in text(client, reverse(INSIGHTS) + "?author=bob@example.org")
-    back = reverse(INSIGHTS) + "?state__exact=pending"
-    client.post(reverse("save-view"), {"name": "Mine", "page": INSIGHTS, "back_to": back})
+    confirmation = reverse(INSIGHTS) + "?state__exact=pending"
+    client.post(reverse("save-view"), {"name": "Mine", "page": INSIGHTS, "back_to": confirmation})
     assert f'href="{reverse(INSIGHTS)}?state__exact=pending"' in text(client, reverse(INSIGHTS))
 
 
@@ -303,13 +303,13 @@ def test_large_counts_are_estimated(ada_user: User, monkeypatch: pytest.MonkeyPa
     assert EstimatedPaginator(rows, 2).count == 123_456
 
 
-def test_bulk_work_is_listed_and_undone(ada_user: User, ada: Caller, fact: MemoryRecord, cora_user: User) -> None:
+def test_batches_are_listed_and_undone(ada_user: User, ada: Caller, fact: MemoryRecord, cora_user: User) -> None:
     batch = bulk_actions.start(caller=ada, act="forget", unit_ids=[fact.pk], note="old")
     list_url = "admin:memories_batch_changelist"
     assert "Forgotten: 1" in text(browser(ada_user), reverse(list_url))
     assert "Forgotten: 1" not in text(browser(cora_user), reverse(list_url))
     page = text(browser(ada_user), reverse("admin:memories_memoryrecord_change", args=[fact.pk]))
     assert reverse("batch", args=[batch.pk]) in page
-    act(browser(ada_user), "undo", batch.pk, list_url=list_url)
+    run_action(browser(ada_user), "undo", batch.pk, list_url=list_url)
     fact.refresh_from_db()
     assert fact.status == "active"

@@ -1,4 +1,4 @@
-"""What every catalog has to do, asked of both; and the parts that both stand on."""
+"""The contract that both catalogs fulfil, DataHub failures, metadata files, and shared functions."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def at(catalog: Catalog, aspect: str, *path: str, urn: str = ORDERS) -> Any:
     return value_at(aspect, catalog.read([urn], [aspect])[urn][aspect].value, path)
 
 
-# -- the contract -----------------------------------------------------------------------------------------
+# -- contract of both catalogs ----------------------------------------------------------------------------
 
 
-def test_read_tells_absent_from_empty(either_catalog: Catalog) -> None:
+def test_read_distinguishes_absent_from_empty(either_catalog: Catalog) -> None:
     read = either_catalog.read([ORDERS, "urn:li:dataset:nowhere"], ["datasetProperties", "globalTags"])
     assert read[ORDERS]["datasetProperties"].value == {
         "name": "sales.orders", "qualifiedName": "sales.orders", "description": "Table sales.orders.",
@@ -69,7 +69,7 @@ def test_read_tells_absent_from_empty(either_catalog: Catalog) -> None:
         ("status", ("removed",), True),
     ],
 )
-def test_a_write_lands_at_its_path_and_is_undone_there(
+def test_a_write_changes_its_path_and_can_be_undone(
     either_catalog: Catalog, aspect: str, path: tuple[str, ...], value: Any
 ) -> None:
     before = either_catalog.read([ORDERS], [aspect])[ORDERS][aspect].value
@@ -81,7 +81,7 @@ def test_a_write_lands_at_its_path_and_is_undone_there(
         assert equal(either_catalog.read([ORDERS], [aspect])[ORDERS][aspect].value, before)
 
 
-def test_other_elements_are_left_as_they_are(either_catalog: Catalog) -> None:
+def test_removing_an_element_keeps_the_others(either_catalog: Catalog) -> None:
     for tag in ("a", "b", "c"):
         either_catalog.write(
             Write(ORDERS, "globalTags", ("tags", f"urn:li:tag:{tag}"), "add", {"tag": f"urn:li:tag:{tag}"}), RUN
@@ -90,12 +90,12 @@ def test_other_elements_are_left_as_they_are(either_catalog: Catalog) -> None:
     assert [tag["tag"] for tag in at(either_catalog, "globalTags", "tags")] == ["urn:li:tag:a", "urn:li:tag:c"]
 
 
-def test_twenty_writers_at_once_lose_nothing(either_catalog: Catalog) -> None:
+def test_twenty_concurrent_writers_lose_nothing(either_catalog: Catalog) -> None:
     def write(n: int) -> None:
         try:
             tag, url = f"urn:li:tag:t{n}", f"https://wiki/{n}"
             either_catalog.write(Write(ORDERS, "globalTags", ("tags", tag), "add", {"tag": tag}), RUN)
-            if n < 6:  # these are read, changed and written back on condition
+            if n < 6:  # this aspect is read, changed and written back with a version condition
                 link = {"url": url, "description": url, "createStamp": STAMP}
                 either_catalog.write(Write(ORDERS, "institutionalMemory", ("elements", url), "add", link), RUN)
         finally:
@@ -110,7 +110,7 @@ def test_twenty_writers_at_once_lose_nothing(either_catalog: Catalog) -> None:
     assert len(at(either_catalog, "institutionalMemory", "elements")) == 6
 
 
-def test_existing_leaves_out_the_soft_deleted(either_catalog: Catalog) -> None:
+def test_existing_leaves_out_soft_deleted_entities(either_catalog: Catalog) -> None:
     assert either_catalog.existing([ORDERS, MART, "urn:li:dataset:nowhere"]) == {ORDERS, MART}
     either_catalog.write(Write(MART, "status", ("removed",), "add", True), RUN)
     assert either_catalog.existing([ORDERS, MART]) == {ORDERS}
@@ -131,7 +131,7 @@ def test_lineage_is_bounded_by_hops_in_both_directions(either_catalog: Catalog) 
     assert {n.urn for n in either_catalog.lineage(MART, direction="upstream", hops=1, limit=10)} == {ORDERS, REFUNDS}
 
 
-# -- a DataHub that misbehaves ----------------------------------------------------------------------------
+# -- a DataHub that fails ---------------------------------------------------------------------------------
 
 
 def tag_write(name: str = TAG) -> Write:
@@ -151,29 +151,30 @@ def test_patches_are_plain_lists_and_keep_the_run_id(gms: Faults) -> None:
     assert proposal["systemMetadata"]["properties"]["curator"] == "cora@example.org"
 
 
-def test_an_aspect_without_patch_template_is_written_on_condition(gms: Faults) -> None:
+def test_an_aspect_without_patch_template_is_written_with_a_version_condition(gms: Faults) -> None:
     gms.no_patch_template.add("globalTags")
     datahub().write(tag_write(), RUN)
-    assert {proposal["changeType"] for proposal in gms.proposals[:-1]} == {"PATCH"}  # the SDK tries a 500 again
+    # the SDK retries after a status of 500
+    assert {proposal["changeType"] for proposal in gms.proposals[:-1]} == {"PATCH"}
     assert gms.proposals[-1]["changeType"] == "UPSERT"
     assert gms.proposals[-1]["headers"] == {"If-Version-Match": "-1"}
     assert at(datahub(), "globalTags", "tags", TAG) == {"tag": TAG}
 
 
-def test_a_server_that_ignores_preconditions_is_noticed_by_reading_back(gms: Faults) -> None:
+def test_a_write_is_verified_if_the_server_ignores_preconditions(gms: Faults) -> None:
     gms.ignore_preconditions = True
     datahub().write(Write(ORDERS, "domains", ("domains",), "add", ["urn:li:domain:x"]), RUN)
     assert at(datahub(), "domains", "domains") == ["urn:li:domain:x"]
 
 
 @pytest.mark.parametrize("status", [429, 502, 503])
-def test_a_busy_server_is_unavailable(gms: Faults, status: int) -> None:
+def test_a_busy_server_counts_as_unavailable(gms: Faults, status: int) -> None:
     gms.write_status, gms.write_status_times = status, 5
     with pytest.raises(CatalogUnavailable, match=str(status)):
         datahub().write(tag_write(), RUN)
 
 
-def test_a_slow_server_is_unavailable(gms: Faults, settings: Any) -> None:
+def test_a_slow_server_counts_as_unavailable(gms: Faults, settings: Any) -> None:
     gms.delay_s = 0.6
     slow = DataHubCatalog(settings.DATAHUB_GMS_URL, "", 0.2)
     with pytest.raises(CatalogUnavailable):
@@ -181,15 +182,15 @@ def test_a_slow_server_is_unavailable(gms: Faults, settings: Any) -> None:
     gms.delay_s = 0.0
 
 
-def test_a_dead_address_is_unavailable() -> None:
+def test_an_unreachable_server_counts_as_unavailable() -> None:
     with pytest.raises(CatalogUnavailable):
         DataHubCatalog("http://127.0.0.1:9", "", 0.5).read([ORDERS], ["status"])
 
 
-# -- files ------------------------------------------------------------------------------------------------
+# -- metadata files ---------------------------------------------------------------------------------------
 
 
-def test_the_demo_catalog_loads_twice_the_same(db: None, capsys: Any) -> None:
+def test_loading_the_demo_catalog_twice_changes_nothing(db: None, capsys: Any) -> None:
     file = Path(__file__).parent.parent.parent / "memory_project" / "demo" / "catalog.json"
     call_command("load_catalog", str(file), verbosity=0)
     entities, versions = CatalogEntity.objects.count(), CatalogAspect.objects.count()
@@ -223,13 +224,13 @@ def test_datahubs_sample_metadata_loads(db: None, capsys: Any) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{}", "nonsense", '{"a": 1}'])
-def test_a_file_that_is_none_is_refused_in_one_line(db: None, tmp_path: Path, content: str) -> None:
+def test_an_invalid_metadata_file_is_rejected(db: None, tmp_path: Path, content: str) -> None:
     (tmp_path / "file.json").write_text(content)
     with pytest.raises(CommandError, match=r"file\.json"):
         call_command("load_catalog", str(tmp_path / "file.json"), verbosity=0)
 
 
-def test_records_that_can_not_be_used_are_counted(db: None, tmp_path: Path, capsys: Any) -> None:
+def test_unusable_records_are_counted(db: None, tmp_path: Path, capsys: Any) -> None:
     records = [1, {}, {"entityUrn": "orders", "aspectName": "status", "aspect": {"json": {}}},
                {"entityUrn": ORDERS, "aspectName": "status", "aspect": {"value": "{"}},
                {"entityUrn": ORDERS, "aspectName": "status", "changeType": "DELETE", "aspect": {"json": {}}},
@@ -241,7 +242,7 @@ def test_records_that_can_not_be_used_are_counted(db: None, tmp_path: Path, caps
     assert f"5 records skipped: {reasons}" in output
 
 
-# -- parts ------------------------------------------------------------------------------------------------
+# -- shared functions -------------------------------------------------------------------------------------
 
 
 def test_class_names_become_aspect_names() -> None:
@@ -275,7 +276,7 @@ names = st.text(alphabet="ab/~:.é ", min_size=1, max_size=6)
 
 
 @given(st.lists(names, max_size=5))
-def test_pointers_come_back_as_they_went(path: list[str]) -> None:
+def test_a_json_pointer_round_trips(path: list[str]) -> None:
     assert list(from_pointer(pointer(path))) == path
 
 

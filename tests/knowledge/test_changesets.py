@@ -1,4 +1,4 @@
-"""Applying and rolling back: every change type in both catalogs, all or nothing, and as a file."""
+"""Applying and rolling back changesets: every change type in both catalogs, validation before any write, and export."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.knowledge.conftest import ORDERS, V2_COLUMN, put
 pytestmark = pytest.mark.django_db
 
 
-# -- every change type, there and back ------------------------------------------------------------------------
+# -- every change type, applied and rolled back ---------------------------------------------------------------
 
 
 def test_every_change_type_has_a_case() -> None:
@@ -38,7 +38,7 @@ def test_every_change_type_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_change_is_applied_and_taken_back(name: str, lived_in: Catalog, alice: Caller, cora: Caller) -> None:
+def test_a_change_is_applied_and_rolled_back(name: str, lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     before = snapshot()
     result = apply(alice, cora, CASES[name])
     assert result.changeset.state == ChangesetState.APPLIED, result.changeset.error
@@ -48,12 +48,14 @@ def test_a_change_is_applied_and_taken_back(name: str, lived_in: Catalog, alice:
     for row in result.changes:
         now = value_at(row.aspect, lived_in.read([row.urn], [row.aspect])[row.urn][row.aspect].value, row.path)
         assert (row.operation == "remove") or canonical(now) == canonical(row.written)
-    back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
-    assert (back.changeset.state, back.conflicts) == (ChangesetState.ROLLED_BACK, [])
+    rolled_back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+    assert (rolled_back.changeset.state, rolled_back.conflicts) == (ChangesetState.ROLLED_BACK, [])
     assert snapshot() == before
 
 
-def test_several_changes_of_one_path_go_back_to_the_first_state(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
+def test_rolling_back_several_changes_of_one_path_restores_the_first_value(
+    lived_in: Catalog, alice: Caller, cora: Caller
+) -> None:
     before = snapshot()
     texts = [change("update_description", detail=f"Version {n}.") for n in range(3)]
     result = apply(alice, cora, *texts, change("add_tag", detail="New"), change("remove_tag", detail="New"))
@@ -62,10 +64,12 @@ def test_several_changes_of_one_path_go_back_to_the_first_state(lived_in: Catalo
     assert snapshot() == before
 
 
-# -- what it means for insights --------------------------------------------------------------------------------
+# -- effects on insights ---------------------------------------------------------------------------------------
 
 
-def test_from_capture_to_roll_back(small_catalog: None, alice: Caller, olga: Caller, cora: Caller) -> None:
+def test_an_insight_is_captured_applied_and_rolled_back(
+    small_catalog: None, alice: Caller, olga: Caller, cora: Caller
+) -> None:
     old = services.remember(Remember(content="Training stores are 9001 to 9050."), caller=alice).record
     insight = approved(alice, cora, supersedes=old.pk.hex)
     result = apply_changes(
@@ -83,10 +87,10 @@ def test_from_capture_to_roll_back(small_catalog: None, alice: Caller, olga: Cal
     )
     assert (old.status, old.superseded_by) == (Status.SUPERSEDED, insight.pk)
     assert MemoryRecord.objects.visible_to(olga).get().pk == insight.pk
-    back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+    rolled_back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     insight = Insight.objects.select_related("record").get()
     old.refresh_from_db()
-    assert back.insights_returned == 1
+    assert rolled_back.insights_returned == 1
     assert (insight.state, insight.record.visibility, insight.record.supersedes) == (
         InsightState.PENDING,
         "private",
@@ -110,7 +114,7 @@ def test_only_approved_insights_are_applied(small_catalog: None, alice: Caller, 
     assert not Changeset.objects.exists()
 
 
-def test_applying_twice_is_refused(small_catalog: None, alice: Caller, cora: Caller) -> None:
+def test_applying_twice_is_rejected(small_catalog: None, alice: Caller, cora: Caller) -> None:
     result = apply(alice, cora, CASES["add_tag"])
     with pytest.raises(Conflict):
         apply_changes(
@@ -126,7 +130,7 @@ def test_applying_twice_is_refused(small_catalog: None, alice: Caller, cora: Cal
         rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
 
 
-def test_analysts_apply_nothing_and_outsiders_find_nothing(
+def test_analysts_cannot_apply_and_outsiders_find_nothing(
     small_catalog: None, alice: Caller, olga: Caller, cora: Caller
 ) -> None:
     insight = approved(alice, cora)
@@ -144,7 +148,7 @@ def test_analysts_apply_nothing_and_outsiders_find_nothing(
         get_changeset(olga, result.changeset.pk)
 
 
-# -- all or nothing before anything is sent -----------------------------------------------------------------------
+# -- validation before anything is sent ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -161,18 +165,18 @@ def test_analysts_apply_nothing_and_outsiders_find_nothing(
         (change("deprecate", "nonsense", "x"), Invalid, "target"),
     ],
 )
-def test_one_wrong_change_stops_all(
+def test_one_invalid_change_prevents_all(
     small_catalog: None, alice: Caller, cora: Caller, wrong: dict[str, str], error: type[Exception], message: str
 ) -> None:
     before = snapshot()
-    with pytest.raises(error) as refused:
+    with pytest.raises(error) as caught:
         apply(alice, cora, CASES["add_tag"], wrong)
-    assert message in str(refused.value)
+    assert message in str(caught.value)
     assert snapshot() == before
     assert not Changeset.objects.exists()
 
 
-def test_changes_have_to_suit_the_entity(small_catalog: None, alice: Caller, cora: Caller) -> None:
+def test_changes_must_be_possible_for_the_entity(small_catalog: None, alice: Caller, cora: Caller) -> None:
     with pytest.raises(Invalid, match="can't be applied to a glossaryTerm"):
         apply(alice, cora, CASES["add_tag"], urn="urn:li:glossaryTerm:net")
     with pytest.raises(NotFound, match="not in the catalog"):
@@ -182,7 +186,9 @@ def test_changes_have_to_suit_the_entity(small_catalog: None, alice: Caller, cor
         apply(alice, cora, CASES["add_tag"])
 
 
-def test_a_preview_writes_nothing_and_tells_absent_from_empty(small_catalog: None, alice: Caller, cora: Caller) -> None:
+def test_a_preview_writes_nothing_and_distinguishes_absent_from_empty(
+    small_catalog: None, alice: Caller, cora: Caller
+) -> None:
     before = snapshot()
     put(ORDERS, "editableDatasetProperties", {"description": ""})
     insight = approved(alice, cora)
@@ -205,9 +211,7 @@ def test_a_preview_writes_nothing_and_tells_absent_from_empty(small_catalog: Non
     assert not Changeset.objects.exists()
 
 
-def test_what_is_there_already_is_recorded_and_never_taken_back(
-    small_catalog: None, alice: Caller, cora: Caller
-) -> None:
+def test_a_value_that_already_existed_is_not_rolled_back(small_catalog: None, alice: Caller, cora: Caller) -> None:
     LocalCatalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("x", "x"))
     result = apply(alice, cora, CASES["add_tag"])
     assert [row.outcome for row in result.changes] == ["noop"]
@@ -232,9 +236,7 @@ def test_a_changeset_is_exported_as_proposals_and_replayed(
     assert snapshot() == after
 
 
-def test_replaying_through_the_adapter_writes_only_what_is_missing(
-    lived_in: Catalog, alice: Caller, cora: Caller
-) -> None:
+def test_replay_writes_only_missing_values(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     result = apply(alice, cora, CASES["add_tag"], CASES["set_domain"])
     after = snapshot()
     assert rollback.replay(caller=cora, changeset_id=result.changeset.pk) == (0, 2)

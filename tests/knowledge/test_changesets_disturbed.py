@@ -1,4 +1,4 @@
-"""Applying and rolling back while others write too, and on a catalog that fails half-way."""
+"""Applying and rolling back changesets during concurrent writes, and with a catalog that fails half-way."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tests.knowledge.conftest import ORDERS
 pytestmark = pytest.mark.django_db
 
 
-# -- others write too ----------------------------------------------------------------------------------------
+# -- concurrent writes ---------------------------------------------------------------------------------------
 
 
-def test_roll_back_stops_where_others_have_changed_the_value(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
+def test_a_roll_back_stops_if_others_changed_a_value(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     result = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
     lived_in.write(Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now."), Run("ui", "x"))
     preview = rollback.roll_back_preview(caller=cora, changeset_id=result.changeset.pk)
@@ -39,13 +39,13 @@ def test_roll_back_stops_where_others_have_changed_the_value(lived_in: Catalog, 
     with pytest.raises(Conflict, match="description"):
         rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert TAG in snapshot()
-    back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk, skip_conflicts=True)
-    assert [row.aspect for row in back.conflicts] == ["editableDatasetProperties"]
+    rolled_back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk, skip_conflicts=True)
+    assert [row.aspect for row in rolled_back.conflicts] == ["editableDatasetProperties"]
     assert TAG not in snapshot()
     assert "Mine now." in snapshot()
 
 
-def test_other_elements_written_since_are_kept_by_a_roll_back(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
+def test_a_roll_back_keeps_elements_that_others_added(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     result = apply(alice, cora, CASES["add_tag"])
     lived_in.write(
         Write(ORDERS, "globalTags", ("tags", "urn:li:tag:ui"), "add", {"tag": "urn:li:tag:ui"}), Run("ui", "x")
@@ -55,13 +55,13 @@ def test_other_elements_written_since_are_kept_by_a_roll_back(lived_in: Catalog,
     assert TAG not in snapshot()
 
 
-def together(count: int, act: Callable[[int], Any]) -> list[Any]:
+def run_concurrently(count: int, action: Callable[[int], Any]) -> list[Any]:
     barrier, results = threading.Barrier(count), [None] * count
 
     def run(n: int) -> None:
         barrier.wait()
         try:
-            results[n] = act(n)
+            results[n] = action(n)
         except Exception as error:
             results[n] = error  # type: ignore[call-overload]
         finally:
@@ -76,12 +76,12 @@ def together(count: int, act: Callable[[int], Any]) -> list[Any]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_curators_at_once_one_wins_and_the_other_is_told(
+def test_if_two_curators_apply_at_once_one_gets_a_conflict(
     small_catalog: None, alice: Caller, ada: Caller, cora: Caller
 ) -> None:
     insight = approved(alice, cora)
     curators = [cora, ada]
-    results = together(
+    results = run_concurrently(
         2,
         lambda n: apply_changes(
             Apply.read({"insight_ids": [insight.pk.hex], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}),
@@ -92,16 +92,16 @@ def test_two_curators_at_once_one_wins_and_the_other_is_told(
     assert Changeset.objects.count() == 1
 
 
-def test_twenty_applies_at_once_on_one_entity_lose_nothing(
+def test_twenty_concurrent_changesets_of_one_entity_lose_nothing(
     either_catalog: Catalog, alice: Caller, cora: Caller
 ) -> None:
-    bound = [approved(alice, cora) for _ in range(20)]
-    results = together(
+    insights = [approved(alice, cora) for _ in range(20)]
+    results = run_concurrently(
         20,
         lambda n: apply_changes(
             Apply.read(
                 {
-                    "insight_ids": [bound[n].pk.hex],
+                    "insight_ids": [insights[n].pk.hex],
                     "changes": [
                         change("add_tag", detail=f"t{n}"),
                         change("add_owner", "DATA_STEWARD", f"p{n}@example.org"),
@@ -122,12 +122,14 @@ def test_twenty_applies_at_once_on_one_entity_lose_nothing(
 # -- a catalog that fails half-way -----------------------------------------------------------------------------
 
 
-THREE = [CASES["add_tag"], CASES["update_description"], CASES["add_documentation"]]
+THREE_CHANGES = [CASES["add_tag"], CASES["update_description"], CASES["add_documentation"]]
 
 
-def test_a_failure_half_way_is_partial_and_resumed(gms: Faults, alice: Caller, cora: Caller) -> None:
+def test_a_changeset_that_fails_half_way_is_partial_and_can_be_resumed(
+    gms: Faults, alice: Caller, cora: Caller
+) -> None:
     gms.after_writes, gms.write_status, gms.write_status_times = 1, 503, 50
-    result = apply(alice, cora, *THREE)
+    result = apply(alice, cora, *THREE_CHANGES)
     assert result.changeset.state == ChangesetState.PARTIAL
     assert [row.outcome for row in result.changes] == ["landed", "planned", "planned"]
     assert "503" in result.changeset.error
@@ -139,32 +141,32 @@ def test_a_failure_half_way_is_partial_and_resumed(gms: Faults, alice: Caller, c
     assert Insight.objects.get().state == InsightState.APPLIED
 
 
-def test_a_partial_changeset_can_be_taken_back(gms: Faults, alice: Caller, cora: Caller) -> None:
+def test_a_partial_changeset_can_be_rolled_back(gms: Faults, alice: Caller, cora: Caller) -> None:
     before = snapshot()
     gms.after_writes, gms.write_status, gms.write_status_times = 2, 503, 50
-    result = apply(alice, cora, *THREE)
+    result = apply(alice, cora, *THREE_CHANGES)
     gms.write_status_times = 0
     rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert snapshot() == before
     assert Insight.objects.get().state == InsightState.PENDING
 
 
-def test_nothing_landed_frees_the_insights(gms: Faults, alice: Caller, cora: Caller) -> None:
+def test_insights_are_released_if_no_change_was_written(gms: Faults, alice: Caller, cora: Caller) -> None:
     gms.write_status, gms.write_status_times = 400, 50
-    result = apply(alice, cora, *THREE)
+    result = apply(alice, cora, *THREE_CHANGES)
     assert result.changeset.state == ChangesetState.FAILED
     insight = Insight.objects.get()
     assert (insight.state, insight.changeset) == (InsightState.APPROVED, None)
 
 
-def test_a_write_whose_answer_was_lost_is_read_and_not_repeated(gms: Faults, alice: Caller, cora: Caller) -> None:
-    gms.drop_after_write = 2  # the SDK's own second try included
+def test_a_write_whose_response_was_lost_is_not_repeated(gms: Faults, alice: Caller, cora: Caller) -> None:
+    gms.drop_after_write = 2  # includes the retry of the SDK
     result = apply(alice, cora, CASES["add_tag"])
     assert result.changeset.state == ChangesetState.APPLIED
     assert Handler.store.version(ORDERS, "globalTags") == 1
 
 
-def test_a_catalog_whose_reads_lag_is_waited_for(gms: Faults, alice: Caller, cora: Caller) -> None:
+def test_a_lagging_catalog_is_read_again(gms: Faults, alice: Caller, cora: Caller) -> None:
     gms.lagging_reads = 2
     assert apply(alice, cora, CASES["add_tag"]).changeset.state == ChangesetState.APPLIED
     gms.proposals.clear()
@@ -176,7 +178,7 @@ def test_a_catalog_whose_reads_lag_is_waited_for(gms: Faults, alice: Caller, cor
 
 
 @pytest.mark.parametrize("status", [412, 429])
-def test_a_catalog_that_is_overtaken_or_busy_is_asked_again(
+def test_an_apply_can_be_repeated_after_a_version_conflict_or_a_busy_catalog(
     gms: Faults, alice: Caller, cora: Caller, status: int
 ) -> None:
     gms.write_status, gms.write_status_times = status, 1
@@ -192,7 +194,7 @@ def test_a_catalog_that_is_overtaken_or_busy_is_asked_again(
     assert result.changeset.state == ChangesetState.APPLIED
 
 
-def test_a_kill_between_intent_and_answer_is_resumed(
+def test_a_changeset_killed_during_a_write_is_resumed(
     gms: Faults, alice: Caller, cora: Caller, monkeypatch: Any
 ) -> None:
     def killed(*args: Any) -> None:
@@ -203,12 +205,13 @@ def test_a_kill_between_intent_and_answer_is_resumed(
         patch.setattr("knowledge.catalog.datahub.DataHubCatalog.write", killed)
         with pytest.raises(KeyboardInterrupt):
             apply_changes(
-                Apply.read({"insight_ids": [insight.pk.hex], "changes": THREE, "entity_urn": ORDERS}), caller=cora
+                Apply.read({"insight_ids": [insight.pk.hex], "changes": THREE_CHANGES, "entity_urn": ORDERS}),
+                caller=cora,
             )
     changeset = Changeset.objects.get()
     assert changeset.state == ChangesetState.PARTIAL
     assert [row.outcome for row in changeset.changes.all()] == ["sending", "planned", "planned"]
-    # Whatever the killed process had achieved: here, its first write was under way and landed.
+    # The first write of the killed process was in flight and reaches the catalog.
     get_catalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("cs", "x"))
     resumed = resume(caller=cora, changeset_id=changeset.pk)
     assert resumed.changeset.state == ChangesetState.APPLIED

@@ -1,4 +1,4 @@
-"""The third verdict: a question takes an insight out of the queue until its author answers; colleagues decide too."""
+"""Questions to authors, which keep an insight out of the queue until answered, and reassignment to a colleague."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def colleague(personas: dict[str, Persona], curators: Group) -> User:
     return user
 
 
-def test_a_question_waits_for_its_author_and_the_answer_for_a_curator(
+def test_a_question_waits_for_the_author_and_its_answer_for_a_curator(
     alice: Caller, cora: Caller, insight: Insight
 ) -> None:
     clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
@@ -51,14 +51,14 @@ def test_a_question_waits_for_its_author_and_the_answer_for_a_curator(
     assert list(clarifications.open_questions(alice)) == [insight]
     clarifications.answer(AnswerQuestion(insight_id=insight.pk, notes="Since March 2026."), caller=alice)
     assert list(queries.waiting(cora)) == [insight]
-    words = [(word.kind, word.by, word.notes) for word in clarifications.conversation(insight.decisions.all())]
-    assert words == [
+    entries = [(entry.kind, entry.by, entry.notes) for entry in clarifications.conversation(insight.decisions.all())]
+    assert entries == [
         ("needs_more", "cora@example.org", "Since when?"),
         ("answered", "alice@example.org", "Since March 2026."),
     ]
 
 
-def test_who_may_ask_and_who_may_answer(
+def test_only_curators_ask_and_only_the_author_answers(
     alice: Caller, bob: Caller, olga: Caller, cora: Caller, insight: Insight
 ) -> None:
     for caller, error in ((bob, Forbidden), (olga, Forbidden), (alice, Forbidden)):
@@ -85,11 +85,13 @@ def test_a_decision_closes_the_question(alice: Caller, cora: Caller, insight: In
     assert list(queries.waiting(cora)) == [insight]
 
 
-def test_the_author_s_agent_hears_of_it_and_answers(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
-    answer = apply_knowledge(cora, "needs_more", insight_ids=[insight.pk.hex], review_notes="Since when?")
-    assert answer["updated"] == 1
-    answer = capture_insight(alice, category="correction", insight_text="Another thing about tills.")
-    (question,) = answer["open_questions"]
+def test_the_agent_of_the_author_receives_the_question_and_answers(
+    alice: Caller, bob: Caller, cora: Caller, insight: Insight
+) -> None:
+    response = apply_knowledge(cora, "needs_more", insight_ids=[insight.pk.hex], review_notes="Since when?")
+    assert response["updated"] == 1
+    response = capture_insight(alice, category="correction", insight_text="Another thing about tills.")
+    (question,) = response["open_questions"]
     assert (question["question"], question["insight_text"]) == ("Since when?", "Orders are closed at night.")
     assert "open_questions" not in capture_insight(bob, category="correction", insight_text="What Bob has to say.")
     reply = capture_insight(alice, answers=question["insight_id"], insight_text="Since March.")
@@ -109,10 +111,10 @@ def test_the_author_answers_in_the_browser(alice_user: User, alice: Caller, cora
     assert "Questions from curators" not in client.get(reverse("my-insights")).content.decode()
 
 
-def test_a_colleague_is_asked_who_may_decide_it(
+def test_an_insight_is_reassigned_only_to_curators_who_may_decide_it(
     cora: Caller, insight: Insight, colleague: User, bob_user: User, olga_user: User, curators: Group
 ) -> None:
-    olga_user.groups.add(curators)  # of another persona
+    olga_user.groups.add(curators)  # a curator, but of another persona
     for email in ("bob@example.org", "olga@example.org", "nobody@example.org", ""):
         with pytest.raises(NotFound, match="can't decide"):
             clarifications.reassign(caller=cora, insight_id=insight.pk, to=email)
@@ -125,16 +127,16 @@ def test_a_colleague_is_asked_who_may_decide_it(
 
 
 @pytest.mark.parametrize(
-    ("act", "data", "state"),
+    ("action", "data", "state"),
     [
         ("needs-more", {"reason": "Since when?"}, "questions"),
         ("hand-over", {"to": "carl@example.org"}, "pending"),
     ],
 )
-def test_both_are_decided_from_the_review_page(
-    cora_user: User, cora: Caller, insight: Insight, colleague: User, act: str, data: dict[str, Any], state: str
+def test_questions_and_reassignments_are_sent_from_the_review_page(
+    cora_user: User, cora: Caller, insight: Insight, colleague: User, action: str, data: dict[str, Any], state: str
 ) -> None:
     client = Client()
     client.force_login(cora_user)
-    client.post(reverse("review-decide", args=[insight.pk, act]), data)
+    client.post(reverse("review-decide", args=[insight.pk, action]), data)
     assert Queue(cora, state=state).ids() == [insight.pk]

@@ -1,4 +1,4 @@
-"""Where a text goes, it also leaves: erased, shared less, or its owner moved."""
+"""Copies of a memory are removed when it is erased, shared with fewer people, or moved to another owner."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.django_db
 SECRET = "The margin of Ghent is 4.2 percent before tax."
 
 
-def holding(text: str) -> dict[str, int]:
-    """Table → rows that hold the text in any column, also inside of JSON."""
+def rows_containing(text: str) -> dict[str, int]:
+    """Count the rows of each table that contain the text in any column, including inside JSON."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
         tables = [name for (name,) in cursor.fetchall()]
@@ -45,8 +45,10 @@ def holding(text: str) -> dict[str, int]:
     return counts
 
 
-def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Caller, bob: Caller, cora: Caller) -> None:
-    """The text, spread as far as it goes: history, notes, another's analysis, the catalog and its changeset."""
+def test_no_table_contains_the_text_of_an_erased_memory(
+    small_catalog: None, alice: Caller, bob: Caller, cora: Caller
+) -> None:
+    """Copies the text into history, notes, an analysis of another user, the catalog and its changeset first."""
     captured = capture(
         Capture(insight_text=SECRET, category="data_quality", entity_urns=[ORDERS], visibility="persona"), caller=alice
     ).insight
@@ -72,11 +74,13 @@ def test_what_is_erased_is_in_no_table_any_more(small_catalog: None, alice: Call
         erasure.erase(Erase.read({"record_id": captured.pk, "confirm": True}), caller=alice)
     rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)
     ingest(IngestRecords(analysis_id="a", model="memory", ingest_all=True), caller=alice)
-    assert {"memory_records", "ingested_records", "analysis_memories", "catalog_aspects"} <= set(holding(SECRET))
+    assert {"memory_records", "ingested_records", "analysis_memories", "catalog_aspects"} <= set(
+        rows_containing(SECRET)
+    )
 
     erasure.erase(Erase(record_id=captured.pk, confirm=True), caller=alice)
 
-    assert holding(SECRET) == {}
+    assert rows_containing(SECRET) == {}
     (value,) = Change.objects.filter(changeset=applied.changeset).values_list("written", flat=True)
     assert str(value).startswith("sha256:")
     assert MemoryRecord.objects.filter(pk=memory.pk).exists()
@@ -96,13 +100,15 @@ def copied(alice: Caller, bob: Caller) -> MemoryRecord:
     return record
 
 
-def test_a_memory_made_private_leaves_other_people_s_analyses(alice: Caller, bob: Caller, copied: MemoryRecord) -> None:
+def test_making_a_memory_private_removes_it_from_analyses_of_others(
+    alice: Caller, bob: Caller, copied: MemoryRecord
+) -> None:
     services.share(Share(record_id=copied.pk, visibility="private"), caller=alice)
     assert copies(bob) == ["Bob’s own knowledge."]
     assert not Finding.objects.filter(session=sessions.get_session(bob, "b"), finding__contains="margin").exists()
 
 
-def test_a_memory_whose_owner_moved_follows_its_reader(
+def test_moving_ownership_removes_copies_of_the_previous_owner(
     alice: Caller, bob: Caller, olga: Caller, ada: Caller, copied: MemoryRecord
 ) -> None:
     services.share(Share(record_id=copied.pk, visibility="private"), caller=alice)
@@ -112,20 +118,20 @@ def test_a_memory_whose_owner_moved_follows_its_reader(
     assert SECRET not in copies(alice)
 
 
-def test_who_leaves_a_persona_keeps_no_copies(
+def test_a_user_who_leaves_a_persona_keeps_no_copies(
     alice: Caller, bob: Caller, bob_user: User, ada: Caller, personas: Any, copied: MemoryRecord
 ) -> None:
     people.change(caller=ada, person=bob_user, personas=["supply"], rights=[])
     assert copies(bob) == ["Bob’s own knowledge."]
 
 
-# -- across personas -----------------------------------------------------------------------------------------
+# -- several personas ----------------------------------------------------------------------------------------
 
 
-def test_a_replacement_needs_both_sides(
+def test_superseding_needs_a_curator_of_both_personas(
     small_catalog: None, alice: Caller, olga: Caller, cora: Caller, ada: Caller
 ) -> None:
-    """A curator of one persona does not take away what belongs to another."""
+    """A curator of one persona may not supersede a memory of another persona."""
     memory = services.remember(
         Remember(content="Stock is counted on Fridays.", visibility="everyone"), caller=olga
     ).record
@@ -145,15 +151,15 @@ def test_a_replacement_needs_both_sides(
     memory.refresh_from_db()
     assert memory.status == "superseded"
     assert set(applied.changeset.personas) == {"sales", "supply"}
-    rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)  # a curator of either side
+    rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)  # a curator of either persona may roll back
     memory.refresh_from_db()
     assert memory.status == "active"
 
 
-# -- a rejection ---------------------------------------------------------------------------------------------
+# -- appeals and edits ---------------------------------------------------------------------------------------
 
 
-def test_a_rejection_is_appealed_and_not_undone_by_its_owner(alice: Caller, bob: Caller, cora: Caller) -> None:
+def test_an_owner_appeals_a_rejection_but_cannot_restore_the_memory(alice: Caller, bob: Caller, cora: Caller) -> None:
     insight = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
     decisions.reject(caller=cora, insight_id=insight.pk, notes="not true")
     with pytest.raises(Conflict, match="appeal"):
@@ -162,10 +168,10 @@ def test_a_rejection_is_appealed_and_not_undone_by_its_owner(alice: Caller, bob:
         decisions.appeal(Appeal.read({"insight_id": insight.pk, "notes": "no"}), caller=cora)
     appealed = decisions.appeal(Appeal(insight_id=insight.pk, notes="The till says so."), caller=alice)
     assert (appealed.state, appealed.record.status) == ("pending", "active")
-    assert appealed.record.visibility == "private"  # as it waited before: shared only once it is approved
+    assert appealed.record.visibility == "private"  # private again, until it is approved
 
 
-def test_an_edit_of_an_approved_claim_waits_while_the_text_stays_in_force(alice: Caller, cora: Caller) -> None:
+def test_an_approved_text_stays_valid_until_its_edit_is_approved(alice: Caller, cora: Caller) -> None:
     insight = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
     decisions.approve(caller=cora, insight_id=insight.pk)
     services.revise(Revise(record_id=insight.pk, content="Orders come three times a day."), caller=alice)

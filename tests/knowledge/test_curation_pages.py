@@ -1,4 +1,4 @@
-"""The other pages of the portal: stale review, corrections, changesets, My Insights, Knowledge."""
+"""Portal pages for curation: stale review, corrections, changesets, My Insights, Knowledge."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def browser(user: User) -> Client:
 
 
 def text(client: Client, url: str) -> str:
-    answer = client.get(url)
-    assert answer.status_code == 200
-    return " ".join(answer.content.decode().split())
+    response = client.get(url)
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
 
 
 def applied(alice: Caller, cora: Caller) -> Changeset:
@@ -76,20 +76,20 @@ def drop_status() -> None:
     comparison.check_all_entities(100)
 
 
-def test_the_stale_review_says_what_changed_and_decides(alice: Caller, alice_user: User) -> None:
+def test_the_stale_review_shows_the_change_and_verifies(alice: Caller, alice_user: User) -> None:
     record = about_status(alice)
     drop_status()
     page = text(browser(alice_user), reverse("stale-review"))
     assert "the column status was removed" in page
     assert "the column state was added" in page
     verify = reverse("change-memory", args=[record.pk, "verify"])
-    answer = browser(alice_user).post(verify, {"next": reverse("stale-review")})
-    assert answer["Location"] == reverse("stale-review")
+    response = browser(alice_user).post(verify, {"next": reverse("stale-review")})
+    assert response["Location"] == reverse("stale-review")
     record.refresh_from_db()
     assert record.status == "active"
 
 
-def test_one_cause_is_decided_for_all_its_memories(alice: Caller, alice_user: User) -> None:
+def test_memories_with_one_cause_are_decided_together(alice: Caller, alice_user: User) -> None:
     rows = [about_status(alice, f"Fact {n} about the status of orders.") for n in range(3)]
     drop_status()
     client = browser(alice_user)
@@ -100,7 +100,7 @@ def test_one_cause_is_decided_for_all_its_memories(alice: Caller, alice_user: Us
     assert {MemoryRecord.objects.get(pk=row.pk).status for row in rows} == {"active"}
 
 
-def test_a_memory_marked_wrong_waits_in_its_owner_s_stale_review(
+def test_a_memory_marked_wrong_is_in_the_stale_review_of_its_owner(
     alice_user: User, bob_user: User, olga_user: User, fact: MemoryRecord
 ) -> None:
     wrong = reverse("change-memory", args=[fact.pk, "wrong"])
@@ -117,7 +117,7 @@ def test_a_memory_marked_wrong_waits_in_its_owner_s_stale_review(
     assert fact.content not in text(browser(olga_user), reverse("stale-review") + "?whose=all")
 
 
-def test_my_word_stands_on_the_memory_and_can_be_taken_back(bob: Caller, bob_user: User, fact: MemoryRecord) -> None:
+def test_a_memory_shows_my_feedback_and_i_can_withdraw_it(bob: Caller, bob_user: User, fact: MemoryRecord) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
     client = browser(bob_user)
     assert "You marked this as wrong." in text(client, reverse("memory", args=[fact.pk]))
@@ -129,7 +129,7 @@ def test_my_word_stands_on_the_memory_and_can_be_taken_back(bob: Caller, bob_use
 # -- corrections ---------------------------------------------------------------------------------------------
 
 
-def test_the_slider_shows_what_was_believed_when(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
+def test_the_slider_shows_earlier_states(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
     new = services.supersede(
         Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."), caller=alice
     )
@@ -143,7 +143,7 @@ def test_the_slider_shows_what_was_believed_when(alice: Caller, alice_user: User
         assert client.get(f"{address}?at={odd}").context["at"] == first.context["last"]
 
 
-def test_a_chain_shows_nothing_that_was_private(alice: Caller, bob_user: User, olga_user: User) -> None:
+def test_a_chain_hides_states_that_were_private(alice: Caller, bob_user: User, olga_user: User) -> None:
     old = services.remember(
         Remember(content="A thought that was private then.", visibility="private"), caller=alice
     ).record
@@ -153,9 +153,7 @@ def test_a_chain_shows_nothing_that_was_private(alice: Caller, bob_user: User, o
     assert browser(olga_user).get(reverse("chain", args=[old.pk])).status_code == 404
 
 
-def test_corrections_are_listed_beside_what_they_correct(
-    alice: Caller, cora_user: User, olga_user: User, fact: MemoryRecord
-) -> None:
+def test_corrections_are_listed_as_diffs(alice: Caller, cora_user: User, olga_user: User, fact: MemoryRecord) -> None:
     services.supersede(
         Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."), caller=alice
     )
@@ -166,7 +164,7 @@ def test_corrections_are_listed_beside_what_they_correct(
 # -- changesets ----------------------------------------------------------------------------------------------
 
 
-def test_a_changeset_is_read_rolled_back_and_exported(alice: Caller, cora: Caller, cora_user: User) -> None:
+def test_a_changeset_is_shown_exported_and_rolled_back(alice: Caller, cora: Caller, cora_user: User) -> None:
     changeset = applied(alice, cora)
     client = browser(cora_user)
     assert "sales.orders: Description" in text(client, reverse("changesets"))
@@ -182,9 +180,7 @@ def test_a_changeset_is_read_rolled_back_and_exported(alice: Caller, cora: Calle
     assert (changeset.state, changeset.rolled_back_by) == ("rolled_back", "cora@example.org")
 
 
-def test_a_value_that_others_changed_is_named_before_and_left_alone(
-    alice: Caller, cora: Caller, cora_user: User
-) -> None:
+def test_a_roll_back_names_and_keeps_values_that_others_changed(alice: Caller, cora: Caller, cora_user: User) -> None:
     changeset = applied(alice, cora)
     LocalCatalog().put(ORDERS, "editableDatasetProperties", {"description": "Somebody else’s words."}, {})
     client = browser(cora_user)
@@ -192,7 +188,7 @@ def test_a_value_that_others_changed_is_named_before_and_left_alone(
     assert "Changed by others since" in page
     client.post(reverse("roll-back", args=[changeset.pk]))
     changeset.refresh_from_db()
-    assert changeset.state == "applied"  # nothing was asked to be skipped
+    assert changeset.state == "applied"  # because skipping conflicts was not requested
     client.post(reverse("roll-back", args=[changeset.pk]), {"skip_conflicts": "1"})
     changeset.refresh_from_db()
     assert changeset.state == "rolled_back"
@@ -200,17 +196,17 @@ def test_a_value_that_others_changed_is_named_before_and_left_alone(
     assert value == {"description": "Somebody else’s words."}
 
 
-def test_replay_and_resume_are_doors_to_their_services(alice: Caller, cora: Caller, cora_user: User) -> None:
+def test_replay_and_resume_call_their_services(alice: Caller, cora: Caller, cora_user: User) -> None:
     changeset = applied(alice, cora)
     client = browser(cora_user)
     LocalCatalog().put(ORDERS, "editableDatasetProperties", None, {})
-    answer = client.post(reverse("replay-changeset", args=[changeset.pk]), follow=True)
-    assert "1 values written again" in " ".join(answer.content.decode().split())
+    response = client.post(reverse("replay-changeset", args=[changeset.pk]), follow=True)
+    assert "1 values written again" in " ".join(response.content.decode().split())
     refused = client.post(reverse("resume-changeset", args=[changeset.pk]))
     assert refused.status_code == 409
 
 
-def test_only_curators_act_and_outsiders_find_nothing(
+def test_only_curators_change_changesets_and_outsiders_find_nothing(
     alice: Caller, cora: Caller, alice_user: User, olga_user: User
 ) -> None:
     changeset = applied(alice, cora)
@@ -224,10 +220,12 @@ def test_only_curators_act_and_outsiders_find_nothing(
     assert changeset.state == "applied"
 
 
-# -- what was proposed, what became knowledge ----------------------------------------------------------------
+# -- proposed and applied insights ---------------------------------------------------------------------------
 
 
-def test_my_insights_tell_what_became_of_them(alice: Caller, cora: Caller, alice_user: User, bob_user: User) -> None:
+def test_my_insights_shows_decisions_and_changesets(
+    alice: Caller, cora: Caller, alice_user: User, bob_user: User
+) -> None:
     changeset = applied(alice, cora)
     page = text(browser(alice_user), reverse("my-insights"))
     assert "“checked”" in page
@@ -236,7 +234,7 @@ def test_my_insights_tell_what_became_of_them(alice: Caller, cora: Caller, alice
     assert "No rejected insights" in text(browser(alice_user), reverse("my-insights") + "?state=rejected")
 
 
-def test_knowledge_shows_what_was_promoted_with_its_source(alice: Caller, cora: Caller, olga_user: User) -> None:
+def test_knowledge_shows_applied_insights_with_their_source(alice: Caller, cora: Caller, olga_user: User) -> None:
     client = browser(olga_user)
     assert "No insights applied yet" in text(client, reverse("knowledge"))
     applied(alice, cora)
@@ -247,7 +245,9 @@ def test_knowledge_shows_what_was_promoted_with_its_source(alice: Caller, cora: 
     assert "sales.mart" in text(client, reverse("knowledge") + "?q=mart")
 
 
-def test_an_entity_s_page_has_all_about_it(alice: Caller, cora: Caller, alice_user: User, olga_user: User) -> None:
+def test_the_page_of_an_entity_shows_its_memories_insights_and_changesets(
+    alice: Caller, cora: Caller, alice_user: User, olga_user: User
+) -> None:
     services.remember(Remember(content="Orders of test stores are left out.", entity_urns=[ORDERS]), caller=alice)
     capture(
         Capture(insight_text="Orders are loaded at night.", category="relationship", entity_urns=[ORDERS]), caller=alice
@@ -257,23 +257,23 @@ def test_an_entity_s_page_has_all_about_it(alice: Caller, cora: Caller, alice_us
     page = text(browser(alice_user), address)
     for phrase in ("Orders of test stores", "loaded at night", "amount", "sales.mart", str(changeset.pk)):
         assert phrase in page, phrase
-    outside = text(browser(olga_user), address)
-    assert "Orders of test stores" not in outside
-    assert "loaded at night" not in outside
-    assert "Cancelled orders are in the table" in outside  # applied, so everyone's
+    outsider_page = text(browser(olga_user), address)
+    assert "Orders of test stores" not in outsider_page
+    assert "loaded at night" not in outsider_page
+    assert "Cancelled orders are in the table" in outsider_page  # applied, so everyone may read it
 
 
 @pytest.mark.parametrize("urn", ["", "nonsense", "urn:li:dataset:\x00"])
-def test_an_entity_that_is_none_is_refused(alice_user: User, urn: str) -> None:
+def test_an_invalid_urn_is_rejected(alice_user: User, urn: str) -> None:
     assert browser(alice_user).get(reverse("entity"), {"urn": urn}).status_code == 400
 
 
-def test_an_unknown_entity_says_so(alice_user: User) -> None:
+def test_the_page_of_an_unknown_entity_explains_it(alice_user: User) -> None:
     page = text(browser(alice_user), f"{reverse('entity')}?urn={MART.replace('mart', 'gone')}")
     assert "not in the catalog" in page
 
 
-def test_pages_ask_a_bounded_number_of_queries(
+def test_pages_make_a_bounded_number_of_queries(
     alice: Caller, cora: Caller, cora_user: User, django_assert_max_num_queries: Any
 ) -> None:
     for n in range(6):
@@ -290,7 +290,7 @@ def test_pages_ask_a_bounded_number_of_queries(
         client.get(reverse(name))
         with django_assert_max_num_queries(12):
             client.get(reverse(name) + ("?whose=all" if name == "stale-review" else ""))
-    with django_assert_max_num_queries(26):  # the whole story of an entity
+    with django_assert_max_num_queries(26):  # the page of an entity combines several lists
         client.get(f"{reverse('entity')}?urn={ORDERS}")
     for address in (
         reverse("changeset", args=[changeset.pk]),

@@ -29,7 +29,7 @@ from tests.knowledge.conftest import V2_COLUMN
         ("someNewAspect", [], "Some new aspect"),
     ],
 )
-def test_paths_have_names(aspect: str, path: list[str], title: str) -> None:
+def test_a_path_has_a_readable_title(aspect: str, path: list[str], title: str) -> None:
     assert diff.title(aspect, path) == title
 
 
@@ -50,7 +50,7 @@ def test_paths_have_names(aspect: str, path: list[str], title: str) -> None:
         ),
     ],
 )
-def test_values_are_read_without_bookkeeping(value: Any, text: str) -> None:
+def test_values_are_shown_without_audit_stamps(value: Any, text: str) -> None:
     assert diff.text_of(value) == text
 
 
@@ -60,7 +60,7 @@ def plain(diff: str) -> str:
     return diff.replace('<span class="sr">removed </span>', "-").replace('<span class="sr">added </span>', "+")
 
 
-def test_a_diff_shows_words_and_joins_islands() -> None:
+def test_a_diff_marks_words_and_merges_changes_around_a_short_match() -> None:
     assert plain(word_diff("Revenue excludes all refunds.", "Revenue includes all refunds.")) == (
         "Revenue [-excludes] {+includes} all refunds."
     )
@@ -71,7 +71,7 @@ def test_a_diff_shows_words_and_joins_islands() -> None:
     )
 
 
-def test_texts_with_little_in_common_stand_one_after_the_other() -> None:
+def test_texts_with_little_in_common_are_shown_one_after_the_other() -> None:
     assert plain(word_diff("Training tills", "True for stores 9001 to 9099.")) == (
         "[-Training tills] <br>{+True for stores 9001 to 9099.}"
     )
@@ -85,7 +85,7 @@ def test_a_diff_escapes_both_sides() -> None:
     assert "<i>" not in word_diff("alpha", "<i>beta</i>")
 
 
-def test_entities_are_called_by_the_names_that_are_written(db: None) -> None:
+def test_a_diff_names_entities_by_the_names_that_it_writes(db: None) -> None:
     urn = "urn:li:glossaryTerm:6631f08c-21c5-4f6e-9b0e-0a4a5a0d1c11"
     creation = Change(
         urn=urn, aspect="glossaryTermInfo", written={"name": "Net revenue", "definition": "After refunds."}

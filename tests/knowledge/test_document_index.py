@@ -1,4 +1,4 @@
-"""Documents and glossary terms, found by what they mean."""
+"""Semantic search of documents and glossary terms."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ def index_all() -> None:
 
 
 def nearest(question: str, types: tuple[str, ...] = ()) -> dict[str, str]:
-    """URN → passage, of what is found by meaning alone."""
-    return {entity.urn: entity.passage for entity in search(Wordless(), question, types=types).entities}
+    """Return URN → passage of the entities that are found by meaning alone."""
+    return {
+        entity.urn: entity.passage for entity in search(CatalogWithoutLexicalSearch(), question, types=types).entities
+    }
 
 
-class Wordless(LocalCatalog):
-    """Finds nothing by words."""
+class CatalogWithoutLexicalSearch(LocalCatalog):
+    """A catalog whose lexical search finds nothing."""
 
     def search(self, query: str, **options: Any) -> list[Any]:
         return []
 
 
 @pytest.mark.parametrize("content", [f"{NEEDLE} {FILLER}", f"{FILLER}{NEEDLE} {FILLER}", f"{FILLER}{NEEDLE}"])
-def test_a_sentence_is_found_wherever_it_stands_and_quoted(small_catalog: None, alice: Caller, content: str) -> None:
+def test_a_sentence_at_any_position_is_found_and_quoted(small_catalog: None, alice: Caller, content: str) -> None:
     put_document(content)
     index_all()
     assert NEEDLE in nearest(QUESTION)[POLICY]
@@ -69,7 +71,7 @@ def test_a_term_is_found_by_its_definition(small_catalog: None) -> None:
     assert nearest(question, ("document",)) == {}
 
 
-def test_words_and_meaning_are_fused(small_catalog: None, alice: Caller) -> None:
+def test_lexical_and_semantic_hits_are_fused(small_catalog: None, alice: Caller) -> None:
     put_document("Orders close at ten. Refunds are booked by hand.")
     index_all()
     names = [entity["urn"] for entity in catalog_search(alice, query="sales.orders")["entities"]]
@@ -79,12 +81,12 @@ def test_words_and_meaning_are_fused(small_catalog: None, alice: Caller) -> None
     assert "note" not in both
 
 
-def test_what_may_be_meant_comes_last_and_says_so(
+def test_unsure_hits_come_last_and_are_marked(
     small_catalog: None, alice: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_document("It is what they do about it.")
     index_all()
-    question = "is it what they do about orders or refunds"  # but for these two, words of every text
+    question = "is it what they do about orders or refunds"  # all other words of the question occur in every text
     order = [entity.urn for entity in search(LocalCatalog(), question).entities]
     assert order.index(POLICY) == 1
     assert not any("unsure" in entity for entity in catalog_search(alice, query=question)["entities"])
@@ -95,17 +97,17 @@ def test_what_may_be_meant_comes_last_and_says_so(
     order = [entity.urn for entity in search(LocalCatalog(), question).entities]
     assert set(order[:2]) == {ORDERS, REFUNDS}
     assert len([urn for urn in order[2:] if "document" in urn]) == 3
-    shapes = catalog_search(alice, query=question)["entities"]
-    assert [entity.get("unsure") for entity in shapes] == [None] * 3 + [True] * 3
+    entities = catalog_search(alice, query=question)["entities"]
+    assert [entity.get("unsure") for entity in entities] == [None] * 3 + [True] * 3
 
 
-def test_what_is_called_just_so_comes_first(small_catalog: None) -> None:
+def test_an_exact_name_comes_first(small_catalog: None) -> None:
     wordy = "urn:li:dataset:(urn:li:dataPlatform:snowflake,web.orders_log,PROD)"
     put(wordy, "datasetProperties", {"name": "orders_log", "description": "Orders, orders and orders of orders."})
     assert [entity.urn for entity in LocalCatalog().search("Orders")][:2] == [ORDERS, wordy]
 
 
-def test_vectors_follow_the_text(small_catalog: None) -> None:
+def test_vectors_are_updated_when_the_text_changes(small_catalog: None) -> None:
     index_all()
     put_document(NEEDLE)
     put_document(NEEDLE, title="Shipping")
@@ -124,14 +126,16 @@ def test_vectors_follow_the_text(small_catalog: None) -> None:
     assert not CatalogPassage.objects.filter(text__entity=POLICY).exists()
 
 
-def test_without_embedder_words_find_it_and_it_says_so(small_catalog: None, alice: Caller, settings: Any) -> None:
+def test_without_embedder_documents_match_by_word_and_the_response_is_degraded(
+    small_catalog: None, alice: Caller, settings: Any
+) -> None:
     settings.EMBEDDING_PROVIDER = "none"
-    assert "note" not in catalog_search(alice, query="orders", types=["dataset"])  # which have no such texts
+    assert "note" not in catalog_search(alice, query="orders", types=["dataset"])  # data sets have no indexed texts
     put_document(NEEDLE)
-    answer = catalog_search(alice, query="parcels")
-    assert [entity["urn"] for entity in answer["entities"]] == [POLICY]
-    assert answer["degraded"] is True
-    assert "by words alone" in answer["note"]
+    response = catalog_search(alice, query="parcels")
+    assert [entity["urn"] for entity in response["entities"]] == [POLICY]
+    assert response["degraded"] is True
+    assert "by words alone" in response["note"]
 
 
 def test_the_page_shows_the_passage_as_text(small_catalog: None, alice_user: User) -> None:
@@ -142,6 +146,6 @@ def test_the_page_shows_the_passage_as_text(small_catalog: None, alice_user: Use
     assert "go back to the factory" in page
     assert "<b>" not in page.partition("<main")[2]
     assert "#:~:text=" in page
-    of_its_own = text(browser(alice_user), f"/knowledge/entity/?urn={POLICY}")
-    assert "go back to the factory" in of_its_own
-    assert "No description yet" not in of_its_own
+    document_page = text(browser(alice_user), f"/knowledge/entity/?urn={POLICY}")
+    assert "go back to the factory" in document_page
+    assert "No description yet" not in document_page

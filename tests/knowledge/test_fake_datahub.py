@@ -1,5 +1,4 @@
-"""The stand-in for DataHub is held to DataHub's own programs: its SDK's patch builders, its command line, and the
-schema of every aspect. What our adapter writes has to pass the same."""
+"""Check the fake DataHub with DataHub's own programs: patch builders of the SDK, command line, and aspect schemas."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def value(aspect: str, urn: str = ORDERS) -> Any:
     return Handler.store.value(urn, aspect)
 
 
-def test_the_sdk_s_patch_builders_land_as_on_a_server(gms: Faults) -> None:
+def test_patches_of_the_sdk_are_applied_as_on_a_real_server(gms: Faults) -> None:
     stamp = schema.AuditStampClass(time=0, actor="urn:li:corpuser:x")
     emit(
         DatasetPatchBuilder(ORDERS)
@@ -54,12 +53,12 @@ def test_the_sdk_s_patch_builders_land_as_on_a_server(gms: Faults) -> None:
     assert "urn:li:corpuser:x" in [owner["owner"] for owner in value("ownership")["owners"]]
     assert value("upstreamLineage")["upstreams"][0]["type"] == "COPY"
     assert value("structuredProperties")["properties"][0]["values"] == [{"string": "none"}]
-    # and our adapter reads what they wrote
+    # our adapter reads what the SDK wrote
     read = get_catalog().read([ORDERS], ["globalTags"])[ORDERS]["globalTags"].value
     assert read == value("globalTags")
 
 
-def test_an_aspect_that_the_sdk_s_schema_refuses_is_refused(gms: Faults) -> None:
+def test_an_aspect_that_violates_the_schema_of_the_sdk_is_rejected(gms: Faults) -> None:
     wrong = Write(ORDERS, "institutionalMemory", ("elements", "https://wiki/x"), "add", {"url": "https://wiki/x"})
     with pytest.raises(CatalogRefused, match="required"):
         get_catalog().write(wrong, RUN)
@@ -67,8 +66,8 @@ def test_an_aspect_that_the_sdk_s_schema_refuses_is_refused(gms: Faults) -> None
 
 
 @pytest.mark.parametrize("kind", ["terms", "tags"])
-def test_what_stands_at_a_column_is_whole(gms: Faults, kind: str) -> None:
-    """A glossary term on a column needs the list's own audit stamp, which no patch builder adds."""
+def test_terms_and_tags_of_a_column_form_a_valid_aspect(gms: Faults, kind: str) -> None:
+    """A glossary term on a column needs the audit stamp of its list, which no patch builder adds."""
     aspect, key, urn = (
         ("glossaryTerms", "urn", "urn:li:glossaryTerm:net")
         if kind == "terms"
@@ -82,7 +81,7 @@ def test_what_stands_at_a_column_is_whole(gms: Faults, kind: str) -> None:
     assert [element[key] for element in field[aspect][kind]] == [urn]
 
 
-def test_the_command_line_gets_and_puts(gms: Faults, tmp_path: Path) -> None:
+def test_the_datahub_command_line_reads_and_writes_aspects(gms: Faults, tmp_path: Path) -> None:
     file = tmp_path / "tags.json"
     file.write_text(json.dumps({"tags": [{"tag": "urn:li:tag:ByHand"}]}))
     environment = {
@@ -103,7 +102,7 @@ def test_the_command_line_gets_and_puts(gms: Faults, tmp_path: Path) -> None:
     assert "urn:li:tag:ByHand" in datahub("get", "--urn", ORDERS, "--aspect", "globalTags")
 
 
-def test_a_whole_aspect_of_the_sdk_is_taken(gms: Faults) -> None:
+def test_a_complete_aspect_of_the_sdk_is_accepted(gms: Faults) -> None:
     aspect = schema.GlobalTagsClass(tags=[schema.TagAssociationClass("urn:li:tag:C")])
     DatahubRestEmitter(settings.DATAHUB_GMS_URL).emit(MetadataChangeProposalWrapper(entityUrn=ORDERS, aspect=aspect))
     assert value("globalTags") == {"tags": [{"tag": "urn:li:tag:C"}]}

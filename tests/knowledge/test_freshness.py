@@ -1,4 +1,4 @@
-"""Knowledge stays true: what changed makes a memory stale with the reason, and nothing else does."""
+"""Staleness detection: a memory becomes stale, with the reason, only if an entity it depends on has changed."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def status(record: MemoryRecord) -> tuple[str, str]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_column_that_goes_makes_only_the_memory_naming_it_stale(small_catalog: None, alice: Caller) -> None:
-    names_it = about(alice, "Amounts are gross of tax.", "amount")
+def test_a_removed_column_makes_only_memories_about_that_column_stale(small_catalog: None, alice: Caller) -> None:
+    about_column = about(alice, "Amounts are gross of tax.", "amount")
     neighbor = about(alice, "Status 7 means that it was returned.", "status")
     general = about(alice, "Orders come in with two days of delay.")
     schema(column("status"))
     swept = comparison.check_all_entities(50)
     assert (swept.checked, swept.stale) == (3, 1)
-    assert status(names_it) == (Status.STALE, "sales.orders: the column amount was removed")
+    assert status(about_column) == (Status.STALE, "sales.orders: the column amount was removed")
     assert status(neighbor)[0] == status(general)[0] == Status.ACTIVE
     notes = dict(EntityBaseline.objects.values_list("record_id", "to_verify"))
     assert "the column amount was removed" in notes[neighbor.pk]
@@ -79,7 +79,7 @@ def test_a_column_that_goes_makes_only_the_memory_naming_it_stale(small_catalog:
         ({**column("amount", "NUMBER"), "nullable": False}, "may no longer be empty"),
     ],
 )
-def test_a_column_that_changes_is_told_with_the_old_and_the_new(
+def test_a_changed_column_is_reported_with_old_and_new_value(
     small_catalog: None, alice: Caller, after: dict[str, Any], reason: str
 ) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
@@ -89,7 +89,7 @@ def test_a_column_that_changes_is_told_with_the_old_and_the_new(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_deprecation_is_told_with_its_replacement(small_catalog: None, alice: Caller) -> None:
+def test_a_deprecation_is_reported_with_its_replacement(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Orders come in with two days of delay.")
     put(
         ORDERS,
@@ -100,7 +100,7 @@ def test_a_deprecation_is_told_with_its_replacement(small_catalog: None, alice: 
     assert status(record) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: use the mart")
 
 
-def test_what_was_said_of_a_deprecation_is_not_stale_by_it(small_catalog: None, alice: Caller) -> None:
+def test_an_earlier_deprecation_does_not_make_a_new_memory_stale(small_catalog: None, alice: Caller) -> None:
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     record = about(alice, "Orders are deprecated in favour of the mart.")
     comparison.check_all_entities(50)
@@ -108,7 +108,7 @@ def test_what_was_said_of_a_deprecation_is_not_stale_by_it(small_catalog: None, 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_entity_that_goes_makes_stale_and_one_never_seen_does_not(small_catalog: None, alice: Caller) -> None:
+def test_a_removed_entity_makes_memories_stale_and_an_unknown_one_does_not(small_catalog: None, alice: Caller) -> None:
     unknown = about(alice, "A table that nobody has catalogued.", urn=ORDERS.replace("orders", "nowhere"))
     memory = about(alice, "Orders come in with two days of delay.")
     LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", True), Run("x", "x"))
@@ -117,7 +117,7 @@ def test_an_entity_that_goes_makes_stale_and_one_never_seen_does_not(small_catal
     assert status(memory) == (Status.STALE, "sales.orders is no longer in the catalog")
 
 
-def test_an_empty_catalog_says_nothing(small_catalog: None, alice: Caller) -> None:
+def test_an_empty_catalog_makes_nothing_stale(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Orders come in with two days of delay.")
     CatalogAspect.objects.all().delete()
     CatalogEntity.objects.all().delete()
@@ -125,7 +125,7 @@ def test_an_empty_catalog_says_nothing(small_catalog: None, alice: Caller) -> No
     assert status(record)[0] == Status.ACTIVE
 
 
-def test_an_outage_says_nothing(gms: Faults, alice: Caller, settings: Any) -> None:
+def test_an_outage_makes_nothing_stale(gms: Faults, alice: Caller, settings: Any) -> None:
     record = about(alice, "Orders come in with two days of delay.")
     baselines.take_baselines([record.pk])
     settings.DATAHUB_GMS_URL = "http://127.0.0.1:9"
@@ -137,7 +137,7 @@ def test_an_outage_says_nothing(gms: Faults, alice: Caller, settings: Any) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) -> None:
+def test_a_verified_memory_stays_active(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
     comparison.check_all_entities(50)
@@ -148,24 +148,22 @@ def test_a_verified_memory_stays_verified(small_catalog: None, alice: Caller) ->
     assert status(record)[0] == Status.ACTIVE
 
 
-@pytest.mark.parametrize("way", ["revise", "supersede"])
-def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice: Caller, way: str) -> None:
+@pytest.mark.parametrize("operation", ["revise", "supersede"])
+def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice: Caller, operation: str) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     schema(column("status"))
     comparison.check_all_entities(50)
     text = "Amounts are on the order lines."
-    if way == "revise":
-        living = services.revise(Revise(record_id=record.pk, content=text), caller=alice)
+    if operation == "revise":
+        current = services.revise(Revise(record_id=record.pk, content=text), caller=alice)
     else:
-        living = services.supersede(Supersede(record_id=record.pk, content=text), caller=alice).record
+        current = services.supersede(Supersede(record_id=record.pk, content=text), caller=alice).record
     assert comparison.check_all_entities(50).stale == 0
-    assert status(living)[0] == Status.ACTIVE
+    assert status(current)[0] == Status.ACTIVE
 
 
 @pytest.mark.django_db(transaction=True)
-def test_our_own_apply_leaves_the_insight_s_memory_and_no_other(
-    small_catalog: None, alice: Caller, cora: Caller
-) -> None:
+def test_applying_an_insight_does_not_make_that_insight_stale(small_catalog: None, alice: Caller, cora: Caller) -> None:
     memory = about(alice, "Orders come in with two days of delay.")
     insight = capture(
         Capture(insight_text="Orders are replaced by the mart.", category="correction", entity_urns=[ORDERS]),
@@ -180,10 +178,10 @@ def test_our_own_apply_leaves_the_insight_s_memory_and_no_other(
     assert status(insight.record)[0] == Status.ACTIVE
     rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert comparison.check_all_entities(50).stale == 0
-    assert status(memory)[0] == Status.ACTIVE  # what had made it stale is as it was
+    assert status(memory)[0] == Status.ACTIVE  # the change that made it stale was rolled back
 
 
-def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Caller) -> None:
+def test_checking_many_memories_makes_few_requests(gms: Faults, alice: Caller) -> None:
     urns = [ORDERS, REFUNDS, MART]
     MemoryRecord.objects.bulk_create(
         [
@@ -198,10 +196,10 @@ def test_many_memories_cost_a_bounded_number_of_requests(gms: Faults, alice: Cal
     swept = comparison.check_all_entities(1200)
     paths = [path for _, path in gms.requests if path.endswith("batchGet")]
     assert swept.checked == 1200
-    assert len(paths) <= 3  # one for every 500 memories
+    assert len(paths) <= 3  # one request per 500 memories
 
 
-def test_the_longest_unchecked_entities_come_first(small_catalog: None, alice: Caller) -> None:
+def test_entities_that_were_unchecked_longest_come_first(small_catalog: None, alice: Caller) -> None:
     for urn in (ORDERS, REFUNDS, MART):
         about(alice, f"A fact about {urn}.", urn=urn)
     comparison.check_all_entities(2)
@@ -210,7 +208,7 @@ def test_the_longest_unchecked_entities_come_first(small_catalog: None, alice: C
     assert EntityState.objects.count() == 3
 
 
-def test_an_unchanged_entity_costs_no_comparison(
+def test_unchanged_entities_need_few_queries(
     small_catalog: None, alice: Caller, django_assert_max_num_queries: Any
 ) -> None:
     for n in range(200):
@@ -233,7 +231,7 @@ def test_an_unchanged_entity_costs_no_comparison(
         ("The statuses are many.", False),
     ],
 )
-def test_a_column_that_the_text_names_leaves_a_hint(
+def test_a_removed_column_named_in_the_text_adds_a_hint(
     small_catalog: None, alice: Caller, text: str, has_hint: bool
 ) -> None:
     record = about(alice, text)
@@ -248,7 +246,7 @@ def test_a_column_that_the_text_names_leaves_a_hint(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_loading_checks_what_changed_at_once(small_catalog: None, alice: Caller, tmp_path: Path) -> None:
+def test_loading_metadata_checks_changed_entities_at_once(small_catalog: None, alice: Caller, tmp_path: Path) -> None:
     record = about(alice, "Orders come in with two days of delay.")
     proposal = {
         "entityUrn": ORDERS, "aspectName": "deprecation", "changeType": "UPSERT",
@@ -260,29 +258,31 @@ def test_loading_checks_what_changed_at_once(small_catalog: None, alice: Caller,
     assert status(record)[0] == Status.STALE
 
 
-def test_another_catalog_knows_nothing_of_what_was_seen_in_this_one(
+def test_entities_missing_in_another_catalog_make_nothing_stale(
     small_catalog: None, alice: Caller, settings: Any
 ) -> None:
     only_here = about(alice, "The mart is built at five in the morning.", urn=MART)
     with datahub(settings):
         for key in [key for key in Handler.store.versions if key[0] == MART]:
-            del Handler.store.versions[key]  # the other catalog has never had it
+            del Handler.store.versions[key]  # the other catalog never had this entity
         assert comparison.check_all_entities(50).stale == 0
         assert comparison.check_entities([MART]).stale == 0
     assert status(only_here)[0] == Status.ACTIVE
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_curator_s_edit_of_the_entities_grounds_the_memory(small_catalog: None, alice: Caller, cora: Caller) -> None:
+def test_a_baseline_is_taken_when_a_curator_edits_the_entities(
+    small_catalog: None, alice: Caller, cora: Caller
+) -> None:
     insight = capture(Capture(insight_text="It is replaced by the mart.", category="correction"), caller=alice).insight
     edit(Edit(insight_id=insight.pk, entity_urns=[ORDERS]), caller=cora)
     assert list(EntityBaseline.objects.values_list("urn", flat=True)) == [ORDERS]
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("act", ["verify", "forget", "supersede"])
+@pytest.mark.parametrize("action", ["verify", "forget", "supersede"])
 def test_curators_decide_stale_memories_of_their_personas(
-    small_catalog: None, alice: Caller, cora: Caller, olga: Caller, act: str
+    small_catalog: None, alice: Caller, cora: Caller, olga: Caller, action: str
 ) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     decisions: dict[str, Callable[[Caller], Any]] = {
@@ -293,17 +293,17 @@ def test_curators_decide_stale_memories_of_their_personas(
         ),
     }
     with pytest.raises(Forbidden):
-        decisions[act](cora)  # not while it is active
+        decisions[action](cora)  # not while the memory is active
     schema(column("status"))
     comparison.check_all_entities(50)
     outsider = replace(cora, email="otto@example.org", personas=frozenset({"supply"}))
     with pytest.raises((Forbidden, NotFound)):
-        decisions[act](outsider)
-    decisions[act](cora)
+        decisions[action](outsider)
+    decisions[action](cora)
     assert status(record)[0] != Status.STALE
 
 
-def test_a_private_stale_memory_is_its_owner_s_alone(small_catalog: None, alice: Caller, cora: Caller) -> None:
+def test_only_its_owner_verifies_a_private_stale_memory(small_catalog: None, alice: Caller, cora: Caller) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     services.share(Share(record_id=record.pk, visibility="private"), caller=alice)
     schema(column("status"))
@@ -318,36 +318,39 @@ def test_a_private_stale_memory_is_its_owner_s_alone(small_catalog: None, alice:
 def test_graph_recall_follows_the_lineage(small_catalog: None, alice: Caller, olga: Caller) -> None:
     near = about(alice, "The mart is built at five in the morning.", urn=MART)
     far = about(alice, "Refunds are paid on Fridays.", urn=REFUNDS)
-    itself = about(alice, "Orders come in with two days of delay.")
-    answer = memory_recall(alice, strategy="graph", entity_urns=[ORDERS], explain=True).data
-    assert [memory["id"] for memory in answer["memories"]] == [itself.pk.hex, near.pk.hex]
-    assert [memory["scores"]["entity"] for memory in answer["memories"]] == [1.0, 0.5]
+    about_orders = about(alice, "Orders come in with two days of delay.")
+    response = memory_recall(alice, strategy="graph", entity_urns=[ORDERS], explain=True).data
+    assert [memory["id"] for memory in response["memories"]] == [about_orders.pk.hex, near.pk.hex]
+    assert [memory["scores"]["entity"] for memory in response["memories"]] == [1.0, 0.5]
     up = memory_recall(alice, strategy="graph", entity_urns=[MART]).data
-    assert {memory["id"] for memory in up["memories"]} == {near.pk.hex, far.pk.hex, itself.pk.hex}
+    assert {memory["id"] for memory in up["memories"]} == {near.pk.hex, far.pk.hex, about_orders.pk.hex}
     assert memory_recall(olga, strategy="graph", entity_urns=[ORDERS]).data["count"] == 0
 
 
-def test_graph_recall_says_when_the_lineage_is_away(gms: Faults, alice: Caller, settings: Any) -> None:
-    itself = about(alice, "Orders come in with two days of delay.")
+def test_graph_recall_reports_that_lineage_is_unavailable(gms: Faults, alice: Caller, settings: Any) -> None:
+    about_orders = about(alice, "Orders come in with two days of delay.")
     settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
     DataHubCatalog.configured.cache_clear()
-    answer = memory_recall(alice, strategy="graph", entity_urns=[ORDERS]).data
-    assert [memory["id"] for memory in answer["memories"]] == [itself.pk.hex]
-    assert answer["degraded"] is True
-    assert "lineage can't be read" in answer["note"]
+    response = memory_recall(alice, strategy="graph", entity_urns=[ORDERS]).data
+    assert [memory["id"] for memory in response["memories"]] == [about_orders.pk.hex]
+    assert response["degraded"] is True
+    assert "lineage can't be read" in response["note"]
 
 
 def test_the_lineage_tool_is_bounded(small_catalog: None, alice: Caller) -> None:
-    answer = catalog_lineage(alice, urn=MART, direction="upstream")
-    assert [(node["name"], node["distance"]) for node in answer["nodes"]] == [("sales.orders", 1), ("sales.refunds", 1)]
-    cut = catalog_lineage(alice, urn=MART, limit=1)
-    assert (cut["count"], cut["more"]) == (1, True)
+    response = catalog_lineage(alice, urn=MART, direction="upstream")
+    assert [(node["name"], node["distance"]) for node in response["nodes"]] == [
+        ("sales.orders", 1),
+        ("sales.refunds", 1),
+    ]
+    truncated = catalog_lineage(alice, urn=MART, limit=1)
+    assert (truncated["count"], truncated["more"]) == (1, True)
     for wrong in ({"hops": 0}, {"hops": 6}, {"direction": "sideways"}, {"limit": 0}):
         with pytest.raises(Invalid):
             catalog_lineage(alice, urn=MART, **wrong)
 
 
-def test_lineage_of_columns_is_shown_where_known(small_catalog: None, alice: Caller) -> None:
+def test_known_column_lineage_is_returned(small_catalog: None, alice: Caller) -> None:
     fine = {
         "upstreams": ["urn:li:schemaField:(a,x)"],
         "downstreams": ["urn:li:schemaField:(b,y)"],
@@ -360,10 +363,10 @@ def test_lineage_of_columns_is_shown_where_known(small_catalog: None, alice: Cal
 # -- events -----------------------------------------------------------------------------------------------
 
 
-def test_an_event_makes_stale_within_seconds(gms: Faults, alice: Caller) -> None:
+def test_an_event_makes_memories_stale_within_seconds(gms: Faults, alice: Caller) -> None:
     record = about(alice, "Orders come in with two days of delay.")
     baselines.take_baselines([record.pk])
-    assert follow_once(wait_s=1).checked == 0  # the first poll finds out where the stream ends
+    assert follow_once(wait_s=1).checked == 0  # the first poll only finds the end of the stream
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     threading.Timer(0.3, gms.events.append, [ORDERS]).start()
     started = time.monotonic()
@@ -374,7 +377,7 @@ def test_an_event_makes_stale_within_seconds(gms: Faults, alice: Caller) -> None
     assert CatalogCursor.objects.get().value == "1"
 
 
-def test_events_that_could_not_be_dealt_with_come_again(gms: Faults, alice: Caller, monkeypatch: Any) -> None:
+def test_events_are_read_again_if_their_check_failed(gms: Faults, alice: Caller, monkeypatch: Any) -> None:
     record = about(alice, "Orders come in with two days of delay.")
     baselines.take_baselines([record.pk])
     follow_once(wait_s=1)
@@ -388,6 +391,6 @@ def test_events_that_could_not_be_dealt_with_come_again(gms: Faults, alice: Call
     assert status(record)[0] == Status.STALE
 
 
-def test_events_of_unknown_form_are_passed_over() -> None:
+def test_events_of_unknown_format_are_ignored() -> None:
     for event in ({}, {"value": "nonsense"}, {"value": "[]"}, {"value": {"payload": {"value": "1"}}}):
         assert _changed_entity(event) == ""

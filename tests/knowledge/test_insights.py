@@ -32,7 +32,7 @@ def fresh(insight: Insight) -> Insight:
     return Insight.objects.select_related("record").get(pk=insight.pk)
 
 
-def test_a_captured_insight_is_private_and_waits(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
+def test_a_captured_insight_is_private_and_pending(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
     assert (insight.state, insight.record.visibility) == (InsightState.PENDING, "private")
     assert not MemoryRecord.objects.visible_to(bob).exists()
     assert recall(RecallMemories(query="training stores"), caller=bob).hits == []
@@ -44,7 +44,9 @@ def test_plain_memories_never_enter_the_queue(alice: Caller, cora: Caller, fact:
     assert not queries.waiting(cora).exists()
 
 
-def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, curators: Any, personas: Any) -> None:
+def test_a_curator_sees_only_insights_of_their_personas(
+    insight: Insight, olga: Caller, curators: Any, personas: Any
+) -> None:
     from memories.identity.permissions import build_caller
 
     user = person("carl@example.org", personas["supply"])
@@ -71,7 +73,7 @@ def test_a_curator_sees_only_the_personas_held(insight: Insight, olga: Caller, c
         ({"visibility": "world"}, "visibility"),
     ],
 )
-def test_capture_names_what_is_wrong(alice: Caller, arguments: dict[str, Any], field: str) -> None:
+def test_a_capture_error_names_the_field(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     values = {"insight_text": TEXT, "category": "data_quality", **arguments}
     with pytest.raises(DomainError) as refused:
         capture(Capture.read(values), caller=alice)
@@ -79,13 +81,13 @@ def test_capture_names_what_is_wrong(alice: Caller, arguments: dict[str, Any], f
     assert not MemoryRecord.objects.exists()
 
 
-def test_the_same_insight_is_captured_once(alice: Caller, insight: Insight) -> None:
+def test_capturing_a_duplicate_returns_the_existing_insight(alice: Caller, insight: Insight) -> None:
     again = capture(Capture(insight_text=TEXT, category="data_quality"), caller=alice)
     assert again.existing
     assert again.insight == insight
 
 
-def test_approval_gives_it_the_visibility_that_was_wanted(bob: Caller, cora: Caller, insight: Insight) -> None:
+def test_approval_sets_the_requested_visibility(bob: Caller, cora: Caller, insight: Insight) -> None:
     approve(caller=cora, insight_id=insight.pk, notes="checked")
     approved = fresh(insight)
     assert (approved.state, approved.record.visibility) == (InsightState.APPROVED, "persona")
@@ -94,47 +96,49 @@ def test_approval_gives_it_the_visibility_that_was_wanted(bob: Caller, cora: Cal
     assert recall(RecallMemories(query="training stores"), caller=bob).hits[0].record.pk == insight.pk
 
 
-def test_rejection_takes_it_out_of_recall(alice: Caller, cora: Caller, insight: Insight) -> None:
+def test_rejection_removes_an_insight_from_recall(alice: Caller, cora: Caller, insight: Insight) -> None:
     reject(caller=cora, insight_id=insight.pk, notes="wrong")
     assert fresh(insight).record.status == Status.ARCHIVED
     assert recall(RecallMemories(query="training stores"), caller=alice).hits == []
 
 
-def test_nobody_but_an_admin_approves_their_own(cora: Caller, ada: Caller) -> None:
+def test_only_admins_approve_their_own_insights(cora: Caller, ada: Caller) -> None:
     captured = capture(Capture(insight_text=TEXT, category="data_quality"), caller=cora).insight
     with pytest.raises(Forbidden, match="your own"):
         approve(caller=cora, insight_id=captured.pk)
-    admins = capture(Capture(insight_text="Another insight, by an admin.", category="correction"), caller=ada).insight
-    assert approve(caller=ada, insight_id=admins.pk).state == InsightState.APPROVED
+    insight_of_admin = capture(
+        Capture(insight_text="Another insight, by an admin.", category="correction"), caller=ada
+    ).insight
+    assert approve(caller=ada, insight_id=insight_of_admin.pk).state == InsightState.APPROVED
 
 
-@pytest.mark.parametrize("act", [approve, reject, undo_review])
-def test_analysts_decide_nothing(act: Any, alice: Caller, bob: Caller, insight: Insight) -> None:
+@pytest.mark.parametrize("decision", [approve, reject, undo_review])
+def test_analysts_cannot_decide(decision: Any, alice: Caller, bob: Caller, insight: Insight) -> None:
     for caller in (alice, bob):
         with pytest.raises(Forbidden):
-            act(caller=caller, insight_id=insight.pk)
+            decision(caller=caller, insight_id=insight.pk)
     assert fresh(insight).state == InsightState.PENDING
 
 
-def test_a_decision_is_made_once(cora: Caller, ada: Caller, insight: Insight) -> None:
+def test_an_insight_is_decided_once(cora: Caller, ada: Caller, insight: Insight) -> None:
     reject(caller=cora, insight_id=insight.pk)
     with pytest.raises(Conflict, match="rejected already by cora"):
         approve(caller=ada, insight_id=insight.pk)
 
 
-def test_a_decision_is_taken_back_by_who_made_it(cora: Caller, ada: Caller, insight: Insight) -> None:
+def test_only_the_curator_who_decided_undoes_a_decision(cora: Caller, ada: Caller, insight: Insight) -> None:
     for decide in (approve, reject):
         decide(caller=cora, insight_id=insight.pk)
         undo_review(caller=cora, insight_id=insight.pk)
-        back = fresh(insight)
-        assert (back.state, back.reviewed_by, back.reviewed_at) == (InsightState.PENDING, "", None)
-        assert (back.record.status, back.record.visibility) == (Status.ACTIVE, "private")
+        reopened = fresh(insight)
+        assert (reopened.state, reopened.reviewed_by, reopened.reviewed_at) == (InsightState.PENDING, "", None)
+        assert (reopened.record.status, reopened.record.visibility) == (Status.ACTIVE, "private")
     approve(caller=ada, insight_id=insight.pk)
     with pytest.raises(Forbidden, match=r"ada@example\.org"):
         undo_review(caller=cora, insight_id=insight.pk)
 
 
-def test_metadata_and_edits_of_the_owner_change_no_state(alice: Caller, insight: Insight) -> None:
+def test_edits_by_the_owner_do_not_change_the_review_state(alice: Caller, insight: Insight) -> None:
     for key in ("insight_status", "reviewed_by", "applied_by", "changeset_ref"):
         with pytest.raises(Invalid):
             services.revise(Revise.read({"record_id": insight.pk, "metadata": {key: "approved"}}), caller=alice)
@@ -142,7 +146,7 @@ def test_metadata_and_edits_of_the_owner_change_no_state(alice: Caller, insight:
     assert fresh(insight).state == InsightState.PENDING
 
 
-def test_what_waits_can_not_be_shared_past_the_review(alice: Caller, bob: Caller, insight: Insight) -> None:
+def test_a_pending_insight_cannot_be_shared(alice: Caller, bob: Caller, insight: Insight) -> None:
     with pytest.raises(Conflict, match="waits for review"):
         services.share(Share.read({"record_id": insight.pk, "visibility": "everyone"}), caller=alice)
     with pytest.raises(Conflict, match="waits for review"):
@@ -150,19 +154,19 @@ def test_what_waits_can_not_be_shared_past_the_review(alice: Caller, bob: Caller
     assert not MemoryRecord.objects.visible_to(bob).exists()
 
 
-def test_what_its_owner_withdraws_leaves_the_queue(alice: Caller, cora: Caller, insight: Insight) -> None:
+def test_an_insight_that_its_owner_forgets_leaves_the_queue(alice: Caller, cora: Caller, insight: Insight) -> None:
     services.forget(Forget(record_id=insight.pk), caller=alice)
     assert not queries.waiting(cora).exists()
     with pytest.raises(Conflict, match="archived"):
         approve(caller=cora, insight_id=insight.pk)
 
 
-def test_what_its_owner_corrects_is_superseded(alice: Caller, insight: Insight) -> None:
+def test_an_insight_that_its_owner_corrects_is_superseded(alice: Caller, insight: Insight) -> None:
     services.supersede(Supersede(record_id=insight.pk, content="Test stores are 9001 to 9100."), caller=alice)
     assert fresh(insight).state == InsightState.SUPERSEDED
 
 
-def test_editing_before_approval(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
+def test_a_curator_edits_an_insight_before_approval(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
     action = {"action_type": "add_tag", "detail": "training"}
     edit(
         Edit.read(
@@ -185,7 +189,7 @@ def test_editing_before_approval(alice: Caller, bob: Caller, cora: Caller, insig
         edit(Edit.read({"insight_id": insight.pk, "content": "Something else altogether."}), caller=bob)
 
 
-def test_the_overview_counts_what_is_pending_only(alice: Caller, cora: Caller, insight: Insight) -> None:
+def test_the_overview_counts_only_pending_insights(alice: Caller, cora: Caller, insight: Insight) -> None:
     second = capture(
         Capture(insight_text="Another thing about orders.", category="correction", entity_urns=[ORDERS]), caller=alice
     )

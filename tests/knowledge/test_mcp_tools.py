@@ -1,4 +1,4 @@
-"""The knowledge tools as agents call them: capture as an analyst, curate, apply and roll back as a curator."""
+"""The knowledge tools as agents call them: analysts capture insights, curators review, apply and roll back."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ def capture(caller: Caller, **fields: Any) -> Any:
     return capture_insight(caller, **{**values, **fields})
 
 
-def test_evidence_comes_beside_the_claim(small_catalog: None, alice: Caller) -> None:
+def test_a_captured_insight_is_returned_with_evidence_from_the_catalog(small_catalog: None, alice: Caller) -> None:
     columns = [
         {"urn": ORDERS, "column": "colour", "relevance": "x"},
         {"urn": ORDERS, "column": "customer.id", "relevance": "y"},
     ]
     action = {"action_type": "update_description", "detail": "Something else."}
-    answer = capture(alice, related_columns=columns, suggested_actions=[action])
-    (entity,) = answer["evidence"]["entities"]
+    response = capture(alice, related_columns=columns, suggested_actions=[action])
+    (entity,) = response["evidence"]["entities"]
     assert (entity["description"], entity["owners"]) == ("Table sales.orders.", ["urn:li:corpuser:maya@example.org"])
     assert (entity["upstream"], entity["downstream"]) == ([], [MART])
-    assert answer["evidence"]["disagreements"] == ["sales.orders has no column colour"]
-    assert answer["status"] == "pending"
+    assert response["evidence"]["disagreements"] == ["sales.orders has no column colour"]
+    assert response["status"] == "pending"
 
 
-def test_a_catalog_that_is_away_is_said_and_nothing_is_lost(alice: Caller, cora: Caller, settings: Any) -> None:
+def test_an_unavailable_catalog_is_reported_and_the_insight_is_kept(alice: Caller, cora: Caller, settings: Any) -> None:
     settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
     from knowledge.catalog.datahub import DataHubCatalog
 
     DataHubCatalog.configured.cache_clear()
-    answer = capture(alice)
-    assert answer["evidence"]["degraded"] is True
+    response = capture(alice)
+    assert response["evidence"]["degraded"] is True
     assert apply_knowledge(cora, "bulk_review")["total_pending"] == 1
     assert apply_knowledge(cora, "review", entity_urn=ORDERS)["current_metadata"] is None
     DataHubCatalog.configured.cache_clear()
 
 
-def test_the_whole_way_over_the_tools(
+def test_an_insight_is_captured_applied_and_rolled_back_with_the_tools(
     small_catalog: None, alice: Caller, bob: Caller, olga: Caller, cora: Caller
 ) -> None:
     id = capture(alice, suggested_actions=[{"action_type": "add_tag", "detail": "Training"}])["insight_id"]
@@ -78,8 +78,12 @@ def test_the_whole_way_over_the_tools(
     assert [changeset["state"] for changeset in changesets["changesets"]] == ["applied"]
     back_preview = apply_knowledge(cora, "rollback", changeset_id=result["changeset_id"])
     assert back_preview["confirmation_required"] is True
-    back = apply_knowledge(cora, "rollback", changeset_id=result["changeset_id"], confirm=True)
-    assert (back["state"], back["insights_rolled_back"], back["rolled_back_by"]) == ("rolled_back", 1, cora.email)
+    rolled_back = apply_knowledge(cora, "rollback", changeset_id=result["changeset_id"], confirm=True)
+    assert (rolled_back["state"], rolled_back["insights_rolled_back"], rolled_back["rolled_back_by"]) == (
+        "rolled_back",
+        1,
+        cora.email,
+    )
     assert catalog_entity(cora, urn=ORDERS)["entity"]["tags"] == []
     assert memory_recall(olga, query="test stores").data["count"] == 0
 
@@ -95,7 +99,7 @@ def test_an_insight_without_entity_becomes_a_document(small_catalog: None, alice
     assert [hit["urn"] for hit in hits] == [document]
 
 
-def test_edit_and_approve_and_undo(small_catalog: None, alice: Caller, cora: Caller) -> None:
+def test_a_curator_edits_approves_and_undoes(small_catalog: None, alice: Caller, cora: Caller) -> None:
     id = capture(alice)["insight_id"]
     edited = apply_knowledge(
         cora, "edit_and_approve", insight_ids=[id], content="Stores 9001 to 9099 train.", changes=[TAG]
@@ -105,12 +109,12 @@ def test_edit_and_approve_and_undo(small_catalog: None, alice: Caller, cora: Cal
     assert apply_knowledge(cora, "undo_review", insight_ids=[id])["updated"] == 1
 
 
-def test_bulk_decisions_tell_each_outcome(alice: Caller, cora: Caller) -> None:
+def test_bulk_decisions_return_an_outcome_for_each_insight(alice: Caller, cora: Caller) -> None:
     ids = [capture(alice, insight_text=f"Insight with number {n}.")["insight_id"] for n in range(2)]
     apply_knowledge(cora, "reject", insight_ids=[ids[0]])
-    answer = apply_knowledge(cora, "approve", insight_ids=[*ids, "0" * 32])
-    assert (answer["updated"], answer["total"]) == (1, 3)
-    assert [(error["id"], error["code"]) for error in answer["errors"]] == [
+    response = apply_knowledge(cora, "approve", insight_ids=[*ids, "0" * 32])
+    assert (response["updated"], response["total"]) == (1, 3)
+    assert [(error["id"], error["code"]) for error in response["errors"]] == [
         (ids[0], "conflict"),
         ("0" * 32, "not_found"),
     ]
@@ -120,19 +124,19 @@ def test_bulk_decisions_tell_each_outcome(alice: Caller, cora: Caller) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("action", sorted(apply_knowledge.choices))
-def test_analysts_may_call_no_action_and_an_outsiders_call_is_audited(action: str, alice: Caller, olga: Caller) -> None:
+def test_analysts_may_call_no_action_and_the_refusal_is_audited(action: str, alice: Caller, olga: Caller) -> None:
     id = capture(alice)["insight_id"]
     with pytest.raises(Forbidden, match="only curators"):
         apply_knowledge(alice, action, insight_ids=[id], entity_urn=ORDERS)
     arguments = {"action": action} | (
         {"insight_ids": [id]} if "insight_ids" in apply_knowledge.operation(action).model_fields else {}
     )
-    answer = as_caller(olga, lambda client: client.call_tool("apply_knowledge", arguments))
-    assert content_of(answer)["code"] == "forbidden"
+    response = as_caller(olga, lambda client: client.call_tool("apply_knowledge", arguments))
+    assert content_of(response)["code"] == "forbidden"
     assert AuditEvent.objects.get(email=olga.email).outcome == "refused"
 
 
-def test_the_catalog_tools_name_what_is_wrong(small_catalog: None, alice: Caller) -> None:
+def test_the_catalog_tools_reject_invalid_arguments(small_catalog: None, alice: Caller) -> None:
     with pytest.raises(NotFound):
         catalog_entity(alice, urn="urn:li:dataset:nowhere")
     for wrong in ("", "orders"):
@@ -143,14 +147,14 @@ def test_the_catalog_tools_name_what_is_wrong(small_catalog: None, alice: Caller
     assert catalog_search(alice, query="'; SELECT xyzzy; --")["count"] == 0
 
 
-def test_an_outsider_sees_no_pending_insight_beside_an_entity(small_catalog: None, alice: Caller, olga: Caller) -> None:
+def test_an_outsider_sees_no_pending_insights_of_an_entity(small_catalog: None, alice: Caller, olga: Caller) -> None:
     capture(alice)
     assert len(catalog_entity(alice, urn=ORDERS)["insights"]) == 1
     assert catalog_entity(olga, urn=ORDERS)["insights"] == []
 
 
 @pytest.mark.django_db(transaction=True)
-def test_prompts_are_offered_and_curated_ones_come_and_go(small_catalog: None, alice: Caller, cora: Caller) -> None:
+def test_curated_prompts_are_listed_while_they_are_applied(small_catalog: None, alice: Caller, cora: Caller) -> None:
     async def offered(client: Any) -> Any:
         return [prompt.name for prompt in (await client.list_prompts()).prompts]
 
@@ -160,8 +164,8 @@ def test_prompts_are_offered_and_curated_ones_come_and_go(small_catalog: None, a
     prompt = {"change_type": "add_prompt", "target": "monday-review", "detail": "Compare the last two weeks."}
     result = apply_knowledge(cora, "apply", insight_ids=[id], changes=[prompt], confirm=True)
     assert as_caller(alice, offered)[-1] == "monday-review"
-    answer = as_caller(alice, lambda client: client.get_prompt("monday-review"))
-    assert answer.messages[0].content.text == "Compare the last two weeks."
+    response = as_caller(alice, lambda client: client.get_prompt("monday-review"))
+    assert response.messages[0].content.text == "Compare the last two weeks."
     guidance = as_caller(alice, lambda client: client.get_prompt("capture_this", {"topic": "refunds"}))
     assert "about refunds" in guidance.messages[0].content.text
     apply_knowledge(cora, "rollback", changeset_id=result["changeset_id"], confirm=True)

@@ -1,4 +1,4 @@
-"""Memories come along with the answers of calls that speak of an entity: which, to whom, how many, and how often."""
+"""Memory context: which memories are attached to a response, for whom, how many and how often."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, put
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
-LOOK = Call("catalog_entity", {"urn": ORDERS}, {})
+ENTITY_CALL = Call("catalog_entity", {"urn": ORDERS}, {})
 
 
 def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
@@ -41,18 +41,18 @@ def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
     ).record
 
 
-def on(caller: Caller, connection: str) -> Caller:
+def with_connection(caller: Caller, connection: str) -> Caller:
     from dataclasses import replace
 
     return replace(caller, connection=connection)
 
 
-def texts_beside(caller: Caller, call: Call = LOOK) -> list[str]:
-    companion = attach_memories(caller, call)
-    return [entry["content"] for entry in companion.data["memory_context"]] if companion else []
+def attached_texts(caller: Caller, call: Call = ENTITY_CALL) -> list[str]:
+    attached = attach_memories(caller, call)
+    return [entry["content"] for entry in attached.data["memory_context"]] if attached else []
 
 
-# -- what a call speaks of -----------------------------------------------------------------------------------
+# -- entities that a call mentions ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def texts_beside(caller: Caller, call: Call = LOOK) -> list[str]:
         ("SELECT '\x00' FROM sales.orders; DROP TABLE sales.mart", ["sales.orders", "sales.mart"]),
     ],
 )
-def test_tables_of_a_statement(sql: str, names: list[str]) -> None:
+def test_tables_of_a_statement_are_found(sql: str, names: list[str]) -> None:
     assert sorted(entity_linking.tables_of(sql)) == sorted(names)
 
 
@@ -80,22 +80,22 @@ def test_names_are_resolved_to_one_entity_or_none() -> None:
     assert resolved == dict.fromkeys(names[:4], ORDERS)
 
 
-def test_a_warehouse_s_platform_tells_tables_of_one_name_apart(alice: Caller) -> None:
-    twin = ORDERS.replace("snowflake", "oracle")
-    put(twin, "datasetProperties", {"name": "orders", "qualifiedName": "sales.orders", "description": ""})
+def test_the_platform_of_a_warehouse_distinguishes_tables_of_one_name(alice: Caller) -> None:
+    oracle_orders = ORDERS.replace("snowflake", "oracle")
+    put(oracle_orders, "datasetProperties", {"name": "orders", "qualifiedName": "sales.orders", "description": ""})
     declaration = 'kind = "sql"\nengine = "duckdb"\ndatabase = "shop.duckdb"\nplatform = "oracle"\n'
     DeclaredSource.objects.create(name="shop", declaration=declaration)
     arguments = {"sql": "select 1 from sales.orders"}
-    assert memory_context.entities_of(alice, Call("query_sql", arguments, {"source": "shop"})) == [twin]
+    assert memory_context.entities_of(alice, Call("query_sql", arguments, {"source": "shop"})) == [oracle_orders]
     assert (
         memory_context.entities_of(alice, Call("query_sql", arguments, {"source": "other"})) == []
-    )  # it could be either
+    )  # either table could be meant
 
 
-def test_a_call_speaks_of_what_its_arguments_and_its_answer_name() -> None:
+def test_entities_are_found_in_arguments_and_response() -> None:
     arguments = {"sql": "select count(*) from sales.orders", "limit": 3}
-    answer = {"rows": [{"urn": REFUNDS}], "text": f"see {MART}."}
-    assert entity_linking.entities_of_call(arguments, answer) == [ORDERS, REFUNDS, MART]
+    response = {"rows": [{"urn": REFUNDS}], "text": f"see {MART}."}
+    assert entity_linking.entities_of_call(arguments, response) == [ORDERS, REFUNDS, MART]
     assert entity_linking.entities_of_call({"query": "net revenue of sales.mart?"}, {}) == [MART]
     assert entity_linking.entities_of_call({"query": "revenue"}, {"text": "nothing"}) == []
     guess = {"entities": [{"urn": ORDERS}, {"urn": MART, "unsure": True}]}
@@ -107,14 +107,14 @@ def test_a_call_speaks_of_what_its_arguments_and_its_answer_name() -> None:
     assert entity_linking.entities_of_call({}, deep) == []
 
 
-# -- what comes along, and to whom ---------------------------------------------------------------------------
+# -- which memories are attached, and for whom ---------------------------------------------------------------
 
 
-def test_a_colleague_s_memory_comes_unasked_with_its_author(alice: Caller, bob: Caller, olga: Caller) -> None:
+def test_a_memory_of_a_colleague_is_attached_with_its_author(alice: Caller, bob: Caller, olga: Caller) -> None:
     record = remember(alice, "Orders leave out refunds since May.", category="business_context")
-    companion = attach_memories(bob, LOOK)
-    assert companion is not None
-    (entry,) = companion.data["memory_context"]
+    attached = attach_memories(bob, ENTITY_CALL)
+    assert attached is not None
+    (entry,) = attached.data["memory_context"]
     assert entry == {
         "id": record.pk.hex,
         "content": "Orders leave out refunds since May.",
@@ -125,24 +125,26 @@ def test_a_colleague_s_memory_comes_unasked_with_its_author(alice: Caller, bob: 
         "created_at": record.created_at.isoformat(),
         "why": "about sales.orders",
     }
-    assert attach_memories(olga, LOOK) is None
+    assert attach_memories(olga, ENTITY_CALL) is None
     assert attach_memories(bob, Call("memory_recall", {"query": ORDERS}, {})) is None
-    assert texts_beside(bob, Call("query_sql", {"sql": "select 1 from sales.orders"}, {})) == [entry["content"]]
+    assert attached_texts(bob, Call("query_sql", {"sql": "select 1 from sales.orders"}, {})) == [entry["content"]]
 
 
-def test_nobody_pushes_a_text_into_every_agent(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
+def test_a_memory_for_everyone_is_attached_only_after_another_person_verified_it(
+    alice: Caller, bob: Caller, olga: Caller, ada: Caller
+) -> None:
     record = remember(alice, "Everybody should read this of orders.", visibility="everyone")
-    assert texts_beside(olga) == []
+    assert attached_texts(olga) == []
     services.verify(Verify(record_id=record.pk), caller=alice)
-    assert texts_beside(olga) == []  # one's own word is no second one
+    assert attached_texts(olga) == []  # verification by the owner does not count
     services.verify(Verify(record_id=record.pk), caller=ada)
-    assert texts_beside(olga) == ["Everybody should read this of orders."]
+    assert attached_texts(olga) == ["Everybody should read this of orders."]
     private = remember(alice, "A private thought about orders.", visibility="private")
-    assert private.content not in texts_beside(bob)
-    assert private.content in texts_beside(alice)
+    assert private.content not in attached_texts(bob)
+    assert private.content in attached_texts(alice)
 
 
-def test_what_waits_or_is_stale_is_counted_and_applied_comes_first(
+def test_stale_and_pending_memories_are_counted_and_applied_ones_come_first(
     alice: Caller, bob: Caller, cora: Caller, olga: Caller
 ) -> None:
     remember(alice, "An ordinary fact about orders.")
@@ -152,86 +154,87 @@ def test_what_waits_or_is_stale_is_counted_and_applied_comes_first(
     insight = capture(
         Capture.read({"insight_text": "Closed orders include cancelled ones.", **proposal}), caller=alice
     ).insight
-    companion = attach_memories(alice, LOOK)
-    assert companion is not None
-    assert texts_beside(alice) == ["An ordinary fact about orders."]
-    assert companion.data["not_shown"] == {"stale": 1, "waiting_for_review": 1}
+    attached = attach_memories(alice, ENTITY_CALL)
+    assert attached is not None
+    assert attached_texts(alice) == ["An ordinary fact about orders."]
+    assert attached.data["not_shown"] == {"stale": 1, "waiting_for_review": 1}
     decisions.approve(caller=cora, insight_id=insight.pk)
     change = {"change_type": "add_tag", "detail": "Training"}
     apply(Apply.read({"insight_ids": [insight.pk.hex], "changes": [change], "entity_urn": ORDERS}), caller=cora)
-    assert texts_beside(bob)[0] == "Closed orders include cancelled ones."
-    assert texts_beside(olga) == ["Closed orders include cancelled ones."]  # of another persona, by a curator's word
+    assert attached_texts(bob)[0] == "Closed orders include cancelled ones."
+    # Olga has another persona, but a curator applied the insight
+    assert attached_texts(olga) == ["Closed orders include cancelled ones."]
 
 
-def test_lineage_neighbors_come_after_the_entity_itself(alice: Caller, bob: Caller) -> None:
+def test_memories_about_lineage_neighbors_come_after_those_about_the_entity(alice: Caller, bob: Caller) -> None:
     remember(alice, "Refunds come a day late.", entity_urns=[REFUNDS])
     remember(alice, "The mart is built at night.", entity_urns=[MART])
     call = Call("catalog_entity", {"urn": MART}, {})
-    assert texts_beside(bob, call) == ["The mart is built at night.", "Refunds come a day late."]
-    companion = attach_memories(bob, call)
-    assert companion is not None
-    assert companion.data["memory_context"][1]["why"] == "about sales.refunds, one step of lineage away"
+    assert attached_texts(bob, call) == ["The mart is built at night.", "Refunds come a day late."]
+    attached = attach_memories(bob, call)
+    assert attached is not None
+    assert attached.data["memory_context"][1]["why"] == "about sales.refunds, one step of lineage away"
 
 
-def test_the_nearest_to_the_question_comes_first_and_bounds_hold(alice: Caller, bob: Caller, settings: Any) -> None:
+def test_the_most_similar_memory_comes_first_within_the_limits(alice: Caller, bob: Caller, settings: Any) -> None:
     for number in range(12):
         remember(alice, f"Fact {number} about orders and their shipping, {'é' * 200}")
     remember(alice, "Cancellation codes of orders are kept in status.")
     call = Call("query_sql", {"sql": "select status, cancellation from sales.orders"}, {})
-    companion = attach_memories(bob, call)
-    assert companion is not None
-    entries = companion.data["memory_context"]
+    attached = attach_memories(bob, call)
+    assert attached is not None
+    entries = attached.data["memory_context"]
     assert entries[0]["content"] == "Cancellation codes of orders are kept in status."
     assert len(entries) == settings.MEMORY_CONTEXT_MOST
     sizes = [len(entry["content"].encode()) for entry in entries]
     assert max(sizes) <= settings.MEMORY_CONTEXT_BYTES
     assert sum(sizes) <= settings.MEMORY_CONTEXT_TOTAL_BYTES
-    assert len(companion.data["more"]) == 13 - len(entries)
+    assert len(attached.data["more"]) == 13 - len(entries)
 
 
-def test_a_doubted_memory_leaves_its_doubter_alone(alice: Caller, bob: Caller) -> None:
+def test_a_memory_is_not_attached_for_the_person_who_marked_it_wrong(alice: Caller, bob: Caller) -> None:
     record = remember(alice, "Orders close at ten at night.")
     feedback.mark(MarkFeedback(record_id=record.pk, verdict="wrong"), caller=bob)
-    assert texts_beside(bob) == []
+    assert attached_texts(bob) == []
 
 
-# -- once ----------------------------------------------------------------------------------------------------
+# -- repetition ----------------------------------------------------------------------------------------------
 
 
-def test_a_memory_comes_once_an_hour_on_a_connection_then_by_reference(alice: Caller, bob: Caller) -> None:
+def test_a_memory_is_attached_once_an_hour_per_connection_then_by_id(alice: Caller, bob: Caller) -> None:
     record = remember(alice, "Orders leave out refunds since May.")
-    laptop, phone = on(bob, "token 1"), on(bob, "token 2")
-    assert texts_beside(laptop) == [record.content]
-    again = attach_memories(laptop, LOOK)
-    assert again is not None
-    assert (again.data["memory_context"], again.data["shown_before"]) == ([], [record.pk.hex])
-    assert texts_beside(phone) == [record.content]
+    laptop, phone = with_connection(bob, "token 1"), with_connection(bob, "token 2")
+    assert attached_texts(laptop) == [record.content]
+    second = attach_memories(laptop, ENTITY_CALL)
+    assert second is not None
+    assert (second.data["memory_context"], second.data["shown_before"]) == ([], [record.pk.hex])
+    assert attached_texts(phone) == [record.content]
     Impression.objects.update(at=timezone.now() - timedelta(hours=2))
-    assert texts_beside(laptop) == [record.content]
+    assert attached_texts(laptop) == [record.content]
 
 
-def test_what_has_changed_or_gone_stale_comes_again_marked(alice: Caller, bob: Caller) -> None:
-    laptop = on(bob, "token 1")
+def test_a_memory_that_changed_or_went_stale_is_attached_again(alice: Caller, bob: Caller) -> None:
+    laptop = with_connection(bob, "token 1")
     record = remember(alice, "Orders leave out refunds since May.")
-    texts_beside(laptop)
+    attached_texts(laptop)
     services.revise(Revise(record_id=record.pk, content="Orders leave out refunds since June."), caller=alice)
-    companion = attach_memories(laptop, LOOK)
-    assert companion is not None
-    assert companion.data["memory_context"][0]["why"].startswith("changed since it was shown")
+    attached = attach_memories(laptop, ENTITY_CALL)
+    assert attached is not None
+    assert attached.data["memory_context"][0]["why"].startswith("changed since it was shown")
     services.mark_stale(caller=alice, record_id=record.pk, reason="a column was removed")
-    companion = attach_memories(laptop, LOOK)
-    assert companion is not None
-    (entry,) = companion.data["memory_context"]
+    attached = attach_memories(laptop, ENTITY_CALL)
+    assert attached is not None
+    (entry,) = attached.data["memory_context"]
     assert (entry["content"], entry["why"]) == ("", "went stale since it was shown: a column was removed")
-    later = attach_memories(laptop, LOOK)
-    assert later is not None
-    assert later.data["memory_context"] == []  # said once
+    third = attach_memories(laptop, ENTITY_CALL)
+    assert third is not None
+    assert third.data["memory_context"] == []  # the notice is attached once
 
 
-def test_its_owner_learns_how_it_served(alice: Caller, bob: Caller) -> None:
+def test_impressions_and_useful_marks_are_counted(alice: Caller, bob: Caller) -> None:
     record = remember(alice, "Orders leave out refunds since May.")
     for number in range(3):
-        texts_beside(on(bob, f"token {number}"))
+        attached_texts(with_connection(bob, f"token {number}"))
     feedback.mark(MarkFeedback(record_id=record.pk, verdict="useful"), caller=bob)
     assert impressions.impression_counts([record.pk]) == {record.pk: 3}
     assert impressions.usage_of(record) == impressions.Usage(impressions=3, people=1, useful=1)
@@ -239,19 +242,21 @@ def test_its_owner_learns_how_it_served(alice: Caller, bob: Caller) -> None:
     assert retention.delete_expired_rows() == {"memory_showings": 3}
 
 
-# -- switches and bounds -------------------------------------------------------------------------------------
+# -- switches and limits -------------------------------------------------------------------------------------
 
 
-def test_it_is_switched_off_by_setting_and_persona(alice: Caller, bob: Caller, bob_user: User, settings: Any) -> None:
+def test_a_setting_and_a_persona_can_disable_memory_context(
+    alice: Caller, bob: Caller, bob_user: User, settings: Any
+) -> None:
     remember(alice, "Orders leave out refunds since May.")
     settings.MEMORY_CONTEXT = False
-    assert attach_memories(bob, LOOK) is None
+    assert attach_memories(bob, ENTITY_CALL) is None
     settings.MEMORY_CONTEXT = True
     Persona.objects.filter(name="sales").update(memory_context=False)
-    assert attach_memories(build_caller(bob_user, channel="test"), LOOK) is None
+    assert attach_memories(build_caller(bob_user, channel="test"), ENTITY_CALL) is None
 
 
-def test_after_the_deadline_the_answer_goes_out_without(
+def test_after_its_deadline_no_memories_are_attached(
     alice: Caller, bob: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remember(alice, "Orders leave out refunds since May.")
@@ -265,34 +270,35 @@ def test_after_the_deadline_the_answer_goes_out_without(
 
     monkeypatch.setattr(memory_context, "memories_for_entities", slow)
     started = time.monotonic()
-    companion = attach_memories(bob, LOOK)
+    attached = attach_memories(bob, ENTITY_CALL)
     assert time.monotonic() - started < 4
-    assert companion is not None
-    assert (companion.data["memory_context"], "30 ms" in companion.data["note"]) == ([], True)
-    assert MemoryRecord.objects.exists()  # the connection works on
+    assert attached is not None
+    assert (attached.data["memory_context"], "30 ms" in attached.data["note"]) == ([], True)
+    assert MemoryRecord.objects.exists()  # the connection still works
 
 
-def test_one_look_costs_a_fixed_number_of_queries(
+def test_memory_context_makes_a_bounded_number_of_queries(
     alice: Caller, bob: Caller, django_assert_max_num_queries: Any
 ) -> None:
     for number in range(20):
         remember(alice, f"Fact {number} about orders and their shipping.", entity_urns=[ORDERS, MART])
     call = Call("catalog_entity", {"urns": [ORDERS, MART, REFUNDS], "q": "shipping of orders"}, {})
     with django_assert_max_num_queries(16):
-        assert texts_beside(on(bob, "token 1"), call)
-    assert json.dumps(attach_memories(on(bob, "token 2"), call).data)  # type: ignore[union-attr]
+        assert attached_texts(with_connection(bob, "token 1"), call)
+    assert json.dumps(attach_memories(with_connection(bob, "token 2"), call).data)  # type: ignore[union-attr]
 
 
-def test_what_nobody_meets_is_asked_about(alice: Caller, bob: Caller) -> None:
-    met = remember(alice, "What comes along with every answer on orders.")
-    unmet = remember(alice, "What nobody has met for months.", entity_urns=[REFUNDS])
-    texts_beside(on(bob, "token 1"))
+def test_owners_are_asked_to_verify_memories_that_are_never_attached(alice: Caller, bob: Caller) -> None:
+    attached_memory = remember(alice, "What comes along with every answer on orders.")
+    unused_memory = remember(alice, "What nobody has met for months.", entity_urns=[REFUNDS])
+    attached_texts(with_connection(bob, "token 1"))
     long_ago = timezone.now() - timedelta(days=100)
-    MemoryRecord.objects.filter(pk__in=[met.pk, unmet.pk]).update(created_at=long_ago)
-    assert stale_review.verification_requests(alice, 20) == []  # memories have come along for too short a time to tell
+    MemoryRecord.objects.filter(pk__in=[attached_memory.pk, unused_memory.pk]).update(created_at=long_ago)
+    # impressions have been recorded for too short a time to conclude this
+    assert stale_review.verification_requests(alice, 20) == []
     Impression.objects.update(at=timezone.now() - timedelta(days=20))
-    (look,) = stale_review.verification_requests(alice, 20)
-    assert (look.record.pk, "worth keeping" in look.hint) == (unmet.pk, True)
+    (request,) = stale_review.verification_requests(alice, 20)
+    assert (request.record.pk, "worth keeping" in request.hint) == (unused_memory.pk, True)
     assert stale_review.verification_requests(bob, 20) == []
-    services.verify(Verify(record_id=unmet.pk), caller=alice)
+    services.verify(Verify(record_id=unused_memory.pk), caller=alice)
     assert stale_review.verification_requests(alice, 20) == []

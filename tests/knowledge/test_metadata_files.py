@@ -1,4 +1,4 @@
-"""The embedded catalog as it is loaded and asked: in bulk, with jobs and dashboards between tables, page by page."""
+"""The embedded catalog: bulk loading, lineage through jobs and dashboards, and pages of columns."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load(*records: dict[str, Any]) -> metadata_files.Loaded:
     return count
 
 
-def test_loading_takes_a_few_statements_a_chunk(db: None) -> None:
+def test_loading_takes_few_statements_per_chunk(db: None) -> None:
     rows = [
         record(table(n), "datasetProperties", {"name": f"bulk.t{n}", "description": f"Table {n}"}) for n in range(400)
     ]
@@ -50,13 +50,13 @@ def test_loading_takes_a_few_statements_a_chunk(db: None) -> None:
     ) as statements:
         count = load(*rows)
     assert (count.writes, len(count.urns)) == (400, 400)
-    assert len(statements) < 60  # two chunks; one aspect alone used to take six
+    assert len(statements) < 60  # two chunks; written one by one, each aspect would take six statements
     again = load(*rows)
     assert (again.writes, again.unchanged) == (0, 400)
     assert CatalogAspect.objects.filter(aspect="datasetProperties", is_latest=True).count() == 400
 
 
-def test_two_versions_in_one_chunk_leave_one_that_is_latest(db: None) -> None:
+def test_several_versions_in_one_chunk_leave_one_latest(db: None) -> None:
     load(*(record(table(1), "datasetProperties", {"name": "t", "description": f"Version {n}"}) for n in (1, 2, 3)))
     rows = CatalogAspect.objects.filter(urn=table(1)).order_by("version")
     assert [(row.version, row.is_latest) for row in rows] == [(1, False), (2, False), (3, True)]
@@ -67,11 +67,11 @@ def test_two_versions_in_one_chunk_leave_one_that_is_latest(db: None) -> None:
 
 
 def nodes(caller: Caller, urn: str, **options: Any) -> set[tuple[str, str, int]]:
-    answer = catalog_lineage(caller, urn=urn, **options)
-    return {(node["urn"], node["direction"], node["distance"]) for node in answer["nodes"]}
+    response = catalog_lineage(caller, urn=urn, **options)
+    return {(node["urn"], node["direction"], node["distance"]) for node in response["nodes"]}
 
 
-def test_lineage_goes_through_jobs_charts_and_dashboards(small_catalog: None, alice: Caller) -> None:
+def test_lineage_follows_jobs_charts_and_dashboards(small_catalog: None, alice: Caller) -> None:
     fine = {
         "upstreams": [f"urn:li:schemaField:({REFUNDS},refund_id)"],
         "downstreams": [f"urn:li:schemaField:({table(9)},x)"],
@@ -97,7 +97,7 @@ def test_lineage_goes_through_jobs_charts_and_dashboards(small_catalog: None, al
         catalog_lineage(alice, urn=table(77))
 
 
-def test_an_entity_is_shown_whole_and_its_columns_page_by_page(small_catalog: None, alice: Caller) -> None:
+def test_an_entity_is_complete_and_its_columns_are_paged(small_catalog: None, alice: Caller) -> None:
     load(
         record(table(1), "schemaMetadata", schema_of("t1", [column(f"c{n:03d}") for n in range(120)])),
         record(table(1), "domains", {"domains": ["urn:li:domain:sales"]}),
@@ -123,7 +123,7 @@ def test_an_entity_is_shown_whole_and_its_columns_page_by_page(small_catalog: No
     assert "none" in str(first["structured_properties"])
 
 
-def test_documents_are_searched_and_unknown_types_are_named(small_catalog: None, alice: Caller) -> None:
+def test_documents_are_found_and_unknown_types_are_rejected(small_catalog: None, alice: Caller) -> None:
     text = {
         "title": "Closing",
         "contents": {"text": "The books of Ghent close on the third."},
@@ -144,10 +144,10 @@ def test_a_structured_property_can_be_defined_and_set(small_catalog: None, alice
     assert "90 days" in str(catalog_entity(alice, urn=ORDERS)["entity"]["structured_properties"])
 
 
-# -- what is believed of it ----------------------------------------------------------------------------------
+# -- staleness and suggestions -------------------------------------------------------------------------------
 
 
-def test_loading_checks_at_once_what_changed(small_catalog: None, alice: Caller) -> None:
+def test_loading_checks_memories_about_changed_entities(small_catalog: None, alice: Caller) -> None:
     by_column = services.remember(
         Remember(
             content="Amounts are with tax.",
@@ -172,24 +172,24 @@ def test_loading_checks_at_once_what_changed(small_catalog: None, alice: Caller)
     assert "status" in recall(RecallMemories(query="status of orders"), caller=alice).hints[hit.record.pk]
 
 
-def test_a_catalog_of_another_kind_makes_nothing_stale(
+def test_baselines_of_another_catalog_make_nothing_stale(
     small_catalog: None, alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was seen in one catalog tells nothing of another, where the same tables may not exist."""
+    """Baselines of one catalog are not compared with another, where the same tables may not exist."""
 
-    record_ = services.remember(Remember(content="Amounts are with tax.", entity_urns=[ORDERS]), caller=alice).record
+    memory = services.remember(Remember(content="Amounts are with tax.", entity_urns=[ORDERS]), caller=alice).record
     comparison.check_all_entities(100)
     monkeypatch.setattr("knowledge.freshness.comparison.identity", lambda: "datahub http://elsewhere")
     CatalogAspect.objects.all().delete()
     put(MART, "datasetProperties", {"name": "mart"})
     assert comparison.check_all_entities(100).stale == 0
-    assert MemoryRecord.objects.get(pk=record_.pk).status == "active"
+    assert MemoryRecord.objects.get(pk=memory.pk).status == "active"
 
 
-def test_applying_a_deprecation_leaves_others_memories_to_the_comparison(
+def test_applying_a_deprecation_makes_other_memories_stale(
     small_catalog: None, alice: Caller, bob: Caller, cora: Caller
 ) -> None:
-    """The insight that it came from is not stale by it; what others believe of the entity is."""
+    """The applied insight itself stays active."""
     other_memory = services.remember(
         Remember(content="Orders are loaded at night.", entity_urns=[ORDERS]), caller=bob
     ).record
@@ -201,7 +201,7 @@ def test_applying_a_deprecation_leaves_others_memories_to_the_comparison(
     assert "use the mart" in other_memory.stale_reason
 
 
-def test_a_suggestion_that_can_t_be_applied_is_told_when_it_is_captured(small_catalog: None, alice: Caller) -> None:
+def test_capture_reports_suggestions_that_cannot_be_applied(small_catalog: None, alice: Caller) -> None:
     arguments: dict[str, Any] = {
         "insight_text": "The column amout is in cents.",
         "category": "data_quality",

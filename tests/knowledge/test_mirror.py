@@ -1,4 +1,4 @@
-"""While DataHub is away, its copy answers and says how old it is; nothing is ever written to the copy alone."""
+"""The copy of a DataHub: read with its age while DataHub is unavailable, and never written to directly."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def away(settings: Any) -> Callable[[], None]:
-    def go() -> None:
+    def disconnect() -> None:
         settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
         DataHubCatalog.configured.cache_clear()
 
-    return go
+    return disconnect
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_copy_is_made_page_by_page_and_again_for_little(gms: Faults, capsys: Any) -> None:
+def test_a_second_copy_writes_only_changes(gms: Faults, capsys: Any) -> None:
     call_command("sync_catalog", verbosity=0)
     assert "4 entities, 12 aspects new or changed, 0 entities removed" in capsys.readouterr().out
     call_command("sync_catalog", verbosity=0)
@@ -47,7 +47,7 @@ def test_a_copy_is_made_page_by_page_and_again_for_little(gms: Faults, capsys: A
     assert DataHubCatalog.configured().existing([ORDERS, MART]) == {ORDERS, MART}
 
 
-def test_reading_goes_on_and_says_how_old_it_is(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:
+def test_reads_use_the_copy_and_report_its_age(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:
     near = services.remember(Remember(content="The mart is built at five.", entity_urns=[MART]), caller=alice).record
     call_command("sync_catalog", verbosity=0)
     away()
@@ -65,7 +65,7 @@ def test_reading_goes_on_and_says_how_old_it_is(gms: Faults, alice: Caller, away
     assert "from the copy of" in comparison.check_all_entities(10).note
 
 
-def test_without_a_copy_an_outage_is_one(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:
+def test_without_a_copy_reads_fail_during_an_outage(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:
     away()
     with pytest.raises(CatalogUnavailable):
         catalog_entity(alice, urn=ORDERS)
@@ -83,8 +83,8 @@ def test_nothing_is_written_to_the_copy(gms: Faults, away: Callable[[], None]) -
         get_catalog().read([ORDERS], ["globalTags"])
 
 
-class Elsewhere:
-    """A catalog whose data are not in our tables."""
+class RemoteCatalog:
+    """A catalog whose data is not in our tables."""
 
     def __init__(self, descriptions: dict[str, str]) -> None:
         self.descriptions = descriptions
@@ -103,31 +103,31 @@ class Elsewhere:
         }
 
 
-def test_what_is_elsewhere_is_copied_kept_up_to_date_and_marked_when_gone(db: None) -> None:
-    elsewhere, local = Elsewhere({ORDERS: "Orders.", MART: "Mart."}), LocalCatalog()
-    assert list(copy_catalog(elsewhere))[-1].entities == 2
+def test_a_copy_is_updated_and_marks_removed_entities(db: None) -> None:
+    remote, local = RemoteCatalog({ORDERS: "Orders.", MART: "Mart."}), LocalCatalog()
+    assert list(copy_catalog(remote))[-1].entities == 2
     assert local.existing([ORDERS, MART]) == {ORDERS, MART}
     versions = CatalogAspect.objects.count()
-    assert list(copy_catalog(elsewhere))[-1].writes == 0
+    assert list(copy_catalog(remote))[-1].writes == 0
     assert CatalogAspect.objects.count() == versions
-    elsewhere.descriptions = {ORDERS: "Orders after payment."}
-    last = list(copy_catalog(elsewhere))[-1]
+    remote.descriptions = {ORDERS: "Orders after payment."}
+    last = list(copy_catalog(remote))[-1]
     assert (last.writes, last.removals) == (1, 1)
     assert local.existing([ORDERS, MART]) == {ORDERS}
     assert local.search("payment")[0].urn == ORDERS
-    elsewhere.descriptions[MART] = "Mart."
-    list(copy_catalog(elsewhere))
+    remote.descriptions[MART] = "Mart."
+    list(copy_catalog(remote))
     assert local.existing([MART]) == {MART}
     assert last_copied_at() is not None
 
 
-def test_the_copy_follows_the_events(gms: Faults, monkeypatch: Any) -> None:
+def test_events_update_the_copy(gms: Faults, monkeypatch: Any) -> None:
     copied: list[str] = []
     monkeypatch.setattr("knowledge.catalog.mirror.copy", lambda catalog, urns: copied.extend(urns))
     follow_once(wait_s=1)
     gms.events.append(ORDERS)
     follow_once(wait_s=1)
-    assert copied == []  # nobody has asked for a copy
+    assert copied == []  # no copy has been made yet
     CatalogCursor.objects.create(name="mirror", value=timezone.now().isoformat())
     gms.events.append(MART)
     follow_once(wait_s=1)

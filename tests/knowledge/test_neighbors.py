@@ -1,4 +1,4 @@
-"""Lineage of a DataHub that was never copied, asked beside the calls that want it."""
+"""Lineage neighbors of a DataHub without a copy, looked up in the background of a call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.fake_datahub import Faults
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS
 
 pytestmark = pytest.mark.django_db
-LOOK = Call("catalog_entity", {"urn": MART}, {})
+ENTITY_CALL = Call("catalog_entity", {"urn": MART}, {})
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def nothing_learned() -> Iterator[None]:
     cache.clear()
 
 
-def test_what_is_near_is_learned_once(gms: Faults) -> None:
+def test_neighbors_are_looked_up_once(gms: Faults) -> None:
     assert neighbors.neighbors_of([MART]) == []
     assert neighbors.learn([MART], patience_s=5.0)
     assert sorted(neighbors.neighbors_of([MART])) == sorted([ORDERS, REFUNDS])
@@ -39,26 +39,26 @@ def test_what_is_near_is_learned_once(gms: Faults) -> None:
     assert len(gms.requests) == count
 
 
-def test_a_neighbor_s_memory_comes_along_from_a_datahub_without_a_copy(
+def test_memories_about_neighbors_are_attached_without_a_copy(
     gms: Faults, alice: Caller, bob: Caller, settings: Any
 ) -> None:
     settings.MEMORY_CONTEXT_MS = 10_000
     services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice)
-    companion = attach_memories(bob, LOOK)
-    assert companion
-    assert companion.data["memory_context"][0]["why"].endswith("one step of lineage away")
-    assert "note" not in companion.data
+    attached = attach_memories(bob, ENTITY_CALL)
+    assert attached
+    assert attached.data["memory_context"][0]["why"].endswith("one step of lineage away")
+    assert "note" not in attached.data
 
 
-def test_nobody_waits_for_a_slow_datahub_and_the_next_call_has_it(
+def test_a_slow_lookup_does_not_delay_the_call_and_serves_the_next(
     gms: Faults, alice: Caller, bob: Caller, settings: Any
 ) -> None:
     settings.MEMORY_CONTEXT_MS = 400
     services.remember(Remember(content="Marts are built at noon.", entity_urns=[MART]), caller=alice)
     services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice)
-    DataHubCatalog.configured().existing([MART])  # the SDK is imported, and knows its server
+    DataHubCatalog.configured().existing([MART])  # imports the SDK and connects it before the delay begins
     gms.delay_s = 0.5
-    first = attach_memories(bob, LOOK)
+    first = attach_memories(bob, ENTITY_CALL)
     assert first
     assert ([entry["content"] for entry in first.data["memory_context"]], first.data["note"]) == (
         ["Marts are built at noon."],
@@ -68,12 +68,12 @@ def test_nobody_waits_for_a_slow_datahub_and_the_next_call_has_it(
     deadline = time.monotonic() + 10
     while not neighbors.learn([MART], patience_s=1.0) and time.monotonic() < deadline:
         time.sleep(0.1)
-    second = attach_memories(bob, LOOK)
+    second = attach_memories(bob, ENTITY_CALL)
     assert second
     assert "Orders close at ten." in [entry["content"] for entry in second.data["memory_context"]]
 
 
-def test_a_datahub_that_is_away_is_not_asked_again_at_once(gms: Faults, settings: Any) -> None:
+def test_an_unavailable_datahub_is_not_asked_again_at_once(gms: Faults, settings: Any) -> None:
     DataHubCatalog.configured.cache_clear()
     settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
     assert not neighbors.learn([MART], patience_s=20.0)
@@ -83,7 +83,7 @@ def test_a_datahub_that_is_away_is_not_asked_again_at_once(gms: Faults, settings
     assert time.monotonic() - started < 0.2
 
 
-def test_the_copy_is_enough(gms: Faults) -> None:
+def test_neighbors_are_read_from_the_copy(gms: Faults) -> None:
     list(mirror.mirror(DataHubCatalog.configured()))
     count = len(gms.requests)
     assert neighbors.is_known([MART])

@@ -1,4 +1,4 @@
-"""The queue for two hundred a week: narrowed, sorted, in groups of near-duplicates, beside what is known."""
+"""The review queue: filters, sorting, groups of near-duplicates, and the closest existing memory."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def desk(cora_user: User) -> Client:
     return client
 
 
-def test_every_filter_narrows_and_every_sort_orders(alice: Caller, bob: Caller, cora: Caller) -> None:
+def test_every_filter_and_every_sort_works(alice: Caller, bob: Caller, cora: Caller) -> None:
     first = propose(alice, "Tills close at ten in Ghent.", confidence="low")
     second = propose(bob, "Refunds arrive a day late.", confidence="high", category="correction", entity_urns=[MART])
     MemoryRecord.objects.filter(pk=first.pk).update(created_at=timezone.now() - timedelta(days=9))
-    narrowed = {
+    filters = {
         "q": "ghent tills", "author": "alice@example.org", "confidence": "low", "category": "data_quality",
         "entity": ORDERS, "age": "7+",
     }  # fmt: skip
-    for name, value in narrowed.items():
+    for name, value in filters.items():
         assert Queue.of(cora, {name: value}).ids() == [first.pk], name
     assert Queue.of(cora, {"age": "7"}).ids() == [second.pk]
     assert Queue.of(cora, {"sort": "newest"}).ids() == [second.pk, first.pk]
@@ -60,16 +60,16 @@ def test_every_filter_narrows_and_every_sort_orders(alice: Caller, bob: Caller, 
     assert Queue.of(cora, {"sort": "author"}).ids() == [first.pk, second.pk]
     odd = {"state": "x", "age": "x", "sort": "'; --", "category": "x", "q": "\x00", "assignee": "y"}
     assert Queue.of(cora, odd) == Queue(cora)
-    assert Queue.of(cora, {"q": "%"}).ids() == []  # literal
+    assert Queue.of(cora, {"q": "%"}).ids() == []  # wildcards are literal
 
 
-def test_an_outsider_s_queue_shows_nothing(alice: Caller, olga: Caller, bob: Caller) -> None:
+def test_the_queue_is_empty_for_others(alice: Caller, olga: Caller, bob: Caller) -> None:
     propose(alice, "Tills close at ten in Ghent.")
     for caller in (olga, bob):
         assert Queue(caller).ids() == []
 
 
-def test_near_duplicates_stand_together(settings: Any, alice: Caller, bob: Caller, cora: Caller) -> None:
+def test_near_duplicates_are_grouped(settings: Any, alice: Caller, bob: Caller, cora: Caller) -> None:
     texts = (
         "Stores 9001 to 9099 are training tills.",
         "Lead times end at booking.",
@@ -82,9 +82,7 @@ def test_near_duplicates_stand_together(settings: Any, alice: Caller, bob: Calle
     assert group_near_duplicates([], threshold=0.5) == []
 
 
-def test_a_decision_takes_its_near_duplicates_along_and_undo_brings_them_back(
-    desk: Client, alice: Caller, cora: Caller
-) -> None:
+def test_a_decision_and_its_undo_include_near_duplicates(desk: Client, alice: Caller, cora: Caller) -> None:
     first, second = propose(alice, "Tills close at ten."), propose(alice, "Tills close at ten!")
     desk.post(reverse("review-decide", args=[first.pk, "approve"]), {"also": [second.pk.hex, "nonsense"]})
     assert set(Insight.objects.values_list("state", flat=True)) == {"approved"}
@@ -92,16 +90,17 @@ def test_a_decision_takes_its_near_duplicates_along_and_undo_brings_them_back(
     assert set(Insight.objects.values_list("state", flat=True)) == {"pending"}
 
 
-def test_the_nearest_claim_is_what_the_curator_may_see(alice: Caller, olga: Caller, cora: Caller) -> None:
+def test_the_closest_memory_is_one_that_the_curator_may_read(alice: Caller, olga: Caller, cora: Caller) -> None:
     older = services.remember(Remember(content="The till export runs at 6 in the morning."), caller=alice).record
     services.remember(Remember(content="The till export runs at 8 in the morning."), caller=olga)
     waiting = propose(alice, "The till export runs at 9 in the morning.")
-    propose(alice, "The till export runs at 9 in the morning, daily.")  # no claim yet
+    propose(alice, "The till export runs at 9 in the morning, daily.")  # a pending insight is not existing knowledge
     claim = closest_memories(cora, [waiting])[waiting.pk]
     assert (claim.record.pk, claim.conflict) == (older.pk, "9 against 6")
     MemoryRecord.objects.filter(pk=older.pk).update(entity_urns=[ORDERS])
     late_tills = [propose(alice, f"Till {number} is closed late in Ghent.") for number in range(3)]
-    in_a_list = closest_memories(cora, [waiting, *late_tills])  # compared with what is known of the same entities
+    # in lists, an insight is compared only with memories about the same entities
+    in_a_list = closest_memories(cora, [waiting, *late_tills])
     assert in_a_list[waiting.pk].record.pk == older.pk
     MemoryRecord.objects.filter(pk=older.pk).update(entity_urns=[MART])
     assert waiting.pk not in closest_memories(cora, [waiting, *late_tills])
@@ -121,11 +120,11 @@ def test_the_nearest_claim_is_what_the_curator_may_see(alice: Caller, olga: Call
         ("Revenue excludes refunds here.", "Revenue includes refunds here.", "“excludes” on one side only"),
     ],
 )
-def test_a_conflict_is_a_number_a_date_or_a_negation_that_differs(claim: str, text: str, why: str) -> None:
+def test_differing_numbers_dates_and_negations_are_contradictions(claim: str, text: str, why: str) -> None:
     assert contradiction(claim, text) == why
 
 
-def test_one_key_says_what_an_insight_supersedes(
+def test_a_curator_sets_the_memory_that_an_insight_replaces(
     desk: Client, alice: Caller, olga: Caller, cora: Caller, ada: Caller, fact: MemoryRecord
 ) -> None:
     insight = propose(alice, "Revenue in the sales mart includes refunds now.")
@@ -144,7 +143,7 @@ def test_one_key_says_what_an_insight_supersedes(
     assert insight.replaces_id is None
 
 
-def test_all_that_match_are_decided_beyond_the_page(desk: Client, alice: Caller) -> None:
+def test_select_all_includes_matching_insights_of_other_pages(desk: Client, alice: Caller) -> None:
     for number in range(40):
         propose(alice, f"Ghent till number {number} closes late on day {number}.")
     lyon = propose(alice, "Something about refunds in Lyon.")
@@ -156,15 +155,15 @@ def test_all_that_match_are_decided_beyond_the_page(desk: Client, alice: Caller)
     assert lyon.state == "pending"
 
 
-def test_words_that_an_act_needs_are_asked_for(desk: Client, alice: Caller) -> None:
+def test_decisions_that_need_a_reason_or_a_selection_do_nothing_without(desk: Client, alice: Caller) -> None:
     insight = propose(alice, "Ghent tills close late.")
-    for act in ("reject", "needs_more", "nonsense"):
-        desk.post(reverse("review-act"), {"act": act, "ids": [insight.pk.hex]})
+    for action in ("reject", "needs_more", "nonsense"):
+        desk.post(reverse("review-act"), {"act": action, "ids": [insight.pk.hex]})
     desk.post(reverse("review-act"), {"act": "approve"})
     assert not Batch.objects.exists()
 
 
-def test_approved_ones_are_applied_together_after_one_preview(desk: Client, alice: Caller, cora: Caller) -> None:
+def test_approved_insights_are_applied_together_after_one_preview(desk: Client, alice: Caller, cora: Caller) -> None:
     rows = [propose(alice, f"Till {n} trains.", suggested_actions=[{**TAG, "detail": f"Tag {n}"}]) for n in range(3)]
     impossible = propose(alice, "A column that is none.", suggested_actions=[{**TAG, "target": "column:none"}])
     for row in [*rows, impossible]:
@@ -184,15 +183,15 @@ def test_approved_ones_are_applied_together_after_one_preview(desk: Client, alic
     assert set(Insight.objects.filter(pk__in=[row.pk for row in rows]).values_list("state", flat=True)) == {"pending"}
 
 
-def test_what_is_applied_already_stays_so(alice: Caller, cora: Caller) -> None:
-    """A batch whose process died after a row was applied does the row again."""
+def test_applying_an_insight_twice_changes_nothing(alice: Caller, cora: Caller) -> None:
+    """A batch that was killed after applying a row applies that row again."""
     insight = propose(alice, "Tills train.", suggested_actions=[TAG])
     decisions.approve(caller=cora, insight_id=insight.pk)
     first = suggested.apply(caller=cora, insight_id=insight.pk)
     assert suggested.apply(caller=cora, insight_id=insight.pk) == first
 
 
-def test_the_list_costs_a_fixed_number_of_queries(
+def test_the_list_makes_a_bounded_number_of_queries(
     desk: Client, alice: Caller, django_assert_max_num_queries: Any
 ) -> None:
     for number in range(12):

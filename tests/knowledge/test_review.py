@@ -1,4 +1,4 @@
-"""The review in the browser: one insight at a time, decided, undone, applied; many at once; and by whom."""
+"""The review page: deciding, undoing and applying insights, one at a time and in batches, and permissions."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def browser(user: User) -> Client:
     return client
 
 
-def decide(client: Client, insight: Insight, act: str, **data: str) -> Any:
-    return client.post(reverse("review-decide", args=[insight.pk, act]), data)
+def decide(client: Client, insight: Insight, action: str, **data: str) -> Any:
+    return client.post(reverse("review-decide", args=[insight.pk, action]), data)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def desk(cora_user: User) -> Client:
     return browser(cora_user)
 
 
-def test_the_queue_leads_to_the_oldest_insight_and_says_where_one_is(alice: Caller, desk: Client) -> None:
+def test_the_queue_opens_the_oldest_insight_and_shows_its_position(alice: Caller, desk: Client) -> None:
     first, second = propose(alice), propose(alice, "Refunds come a day late from the Danish stores.")
     assert desk.get(reverse("review"))["Location"] == reverse("review-one", args=[first.pk])
     page = desk.get(reverse("review-one", args=[first.pk]))
@@ -63,7 +63,7 @@ def test_the_queue_leads_to_the_oldest_insight_and_says_where_one_is(alice: Call
         assert f"<kbd>{key}</kbd>" in page.content.decode(), key
 
 
-def test_the_page_shows_the_effect_before_it_happens(alice: Caller, desk: Client) -> None:
+def test_the_page_previews_the_effect(alice: Caller, desk: Client) -> None:
     page = desk.get(reverse("review-one", args=[propose(alice).pk]))
     (change,) = page.context["case"].effect.readable
     assert change.title == "Description of column status"
@@ -71,14 +71,14 @@ def test_the_page_shows_the_effect_before_it_happens(alice: Caller, desk: Client
     assert LocalCatalog().read([ORDERS], ["editableSchemaMetadata"])[ORDERS]["editableSchemaMetadata"].value is None
 
 
-def test_an_insight_that_cannot_be_applied_says_why(alice: Caller, desk: Client) -> None:
+def test_the_page_explains_why_an_insight_cannot_be_applied(alice: Caller, desk: Client) -> None:
     wrong = {**DESCRIBE, "target": "column:nowhere"}
     page = desk.get(reverse("review-one", args=[propose(alice, suggested_actions=[wrong]).pk]))
     assert "there is no column" in page.context["case"].effect.error
     assert "Approve and apply" not in page.content.decode()
 
 
-def test_a_correction_is_shown_against_what_it_replaces(alice: Caller, desk: Client) -> None:
+def test_a_correction_is_shown_as_a_diff_to_the_replaced_memory(alice: Caller, desk: Client) -> None:
     old = services.remember(Remember(content="Closed orders never include cancelled ones."), caller=alice).record
     page = desk.get(reverse("review-one", args=[propose(alice, CLAIM, supersedes=old.pk.hex).pk])).content.decode()
     assert "<ins>" in page
@@ -86,7 +86,7 @@ def test_a_correction_is_shown_against_what_it_replaces(alice: Caller, desk: Cli
     assert "Correction by" in page
 
 
-def test_neighbors_and_the_catalog_stand_beside_the_claim(alice: Caller, desk: Client) -> None:
+def test_the_page_shows_related_memories_and_catalog_metadata(alice: Caller, desk: Client) -> None:
     near = services.remember(
         Remember(content="Orders of test stores are left out.", entity_urns=[ORDERS]), caller=alice
     ).record
@@ -96,14 +96,16 @@ def test_neighbors_and_the_catalog_stand_beside_the_claim(alice: Caller, desk: C
     assert page.context["case"].evidence["entities"][0]["description"] == "Table sales.orders."
 
 
-@pytest.mark.parametrize(("act", "state"), [("approve", "approved"), ("reject", "rejected")])
-def test_a_decision_goes_on_to_the_next_and_is_undone(alice: Caller, desk: Client, act: str, state: str) -> None:
+@pytest.mark.parametrize(("action", "state"), [("approve", "approved"), ("reject", "rejected")])
+def test_a_decision_opens_the_next_insight_and_can_be_undone(
+    alice: Caller, desk: Client, action: str, state: str
+) -> None:
     first, second = propose(alice), propose(alice, "Refunds come a day late from the Danish stores.")
-    answer = decide(desk, first, act, note="looked at")
-    assert answer["Location"] == reverse("review-one", args=[second.pk])
+    response = decide(desk, first, action, note="looked at")
+    assert response["Location"] == reverse("review-one", args=[second.pk])
     first.refresh_from_db()
     assert (first.state, first.review_notes, first.reviewed_by) == (state, "looked at", "cora@example.org")
-    page = desk.get(answer["Location"])
+    page = desk.get(response["Location"])
     assert page.context["decided"] == 1
     assert reverse("review-undo", args=[first.pk]) in page.content.decode()
     assert desk.post(reverse("review-undo", args=[first.pk]))["Location"] == reverse("review-one", args=[first.pk])
@@ -111,7 +113,7 @@ def test_a_decision_goes_on_to_the_next_and_is_undone(alice: Caller, desk: Clien
     assert (first.state, first.reviewed_by) == ("pending", "")
 
 
-def test_approve_and_apply_writes_the_catalog_and_leads_to_the_way_back(alice: Caller, desk: Client) -> None:
+def test_approve_and_apply_writes_the_catalog_and_links_the_changeset(alice: Caller, desk: Client) -> None:
     insight = propose(alice)
     decide(desk, insight, "apply")
     insight.refresh_from_db()
@@ -123,16 +125,16 @@ def test_approve_and_apply_writes_the_catalog_and_leads_to_the_way_back(alice: C
     assert reverse("changeset", args=[insight.changeset_id]) in page.content.decode()
 
 
-def test_what_cannot_be_applied_stays_approved_and_says_so(alice: Caller, desk: Client) -> None:
+def test_an_insight_that_cannot_be_applied_stays_approved(alice: Caller, desk: Client) -> None:
     insight = propose(alice, suggested_actions=[{**DESCRIBE, "target": "column:nowhere"}])
-    answer = desk.post(reverse("review-decide", args=[insight.pk, "apply"]), follow=True)
+    response = desk.post(reverse("review-decide", args=[insight.pk, "apply"]), follow=True)
     insight.refresh_from_db()
     assert insight.state == "approved"
-    assert "there is no column" in answer.content.decode()
+    assert "there is no column" in response.content.decode()
     assert not Changeset.objects.exists()
 
 
-def test_edit_then_approve(alice: Caller, desk: Client) -> None:
+def test_an_insight_is_edited_and_approved(alice: Caller, desk: Client) -> None:
     insight = propose(alice)
     address = reverse("review-edit", args=[insight.pk])
     page = desk.get(address)
@@ -144,17 +146,17 @@ def test_edit_then_approve(alice: Caller, desk: Client) -> None:
     assert insight.suggested_actions[0]["detail"] == "Closed includes cancelled since May."
 
 
-def test_a_wrong_edit_is_refused_beside_its_field(alice: Caller, desk: Client) -> None:
+def test_an_invalid_edit_is_rejected_with_an_error_at_the_field(alice: Caller, desk: Client) -> None:
     insight = propose(alice)
     address = reverse("review-edit", args=[insight.pk])
     form = desk.get(address).context["form"].initial | {"content": "short", "approve": "1"}
-    answer = desk.post(address, form)
-    assert "content" in answer.context["form"].errors
+    response = desk.post(address, form)
+    assert "content" in response.context["form"].errors
     insight.refresh_from_db()
     assert insight.state == "pending"
 
 
-def test_the_queue_wraps_and_narrows(alice: Caller, cora: Caller) -> None:
+def test_the_queue_wraps_around_and_can_be_filtered(alice: Caller, cora: Caller) -> None:
     rows = [
         propose(alice, f"Fact number {n} about the tills of Ghent.", entity_urns=[[ORDERS, MART][n % 2]])
         for n in range(4)
@@ -166,28 +168,28 @@ def test_the_queue_wraps_and_narrows(alice: Caller, cora: Caller) -> None:
     assert Queue(cora, category="correction").locate() == QueuePosition(0, 0)
 
 
-def test_equal_cases_are_decided_together_and_undone_together(alice: Caller, desk: Client, cora: Caller) -> None:
+def test_a_batch_is_decided_and_undone_together(alice: Caller, desk: Client, cora: Caller) -> None:
     rows = [propose(alice, f"Fact number {n} about the tills of Ghent.") for n in range(3)]
     decisions.reject(caller=cora, insight_id=rows[2].pk)
     form = {"act": "approve", "ids": [row.pk.hex for row in rows], "note": "all alike", "back_to": "/review/all/"}
-    answer = desk.post(reverse("start-batch"), form, follow=True)
+    response = desk.post(reverse("start-batch"), form, follow=True)
     batch = Batch.objects.get()
     assert sorted(bool(outcome) for outcome in batch.outcomes) == [False, False, True]
-    assert "is rejected already" in answer.content.decode()
+    assert "is rejected already" in response.content.decode()
     assert set(Insight.objects.filter(state="approved").values_list("review_notes", flat=True)) == {"all alike"}
     desk.post(reverse("undo-batch", args=[batch.pk]))
     assert queries.waiting(cora).count() == 2
 
 
-def test_others_neither_see_nor_decide(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
+def test_only_curators_see_and_decide(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
     insight = propose(alice)
     for user in (alice_user, bob_user, olga_user):
         client = browser(user)
         assert client.get(reverse("review")).status_code == 403
         assert client.get(reverse("review-list")).status_code == 403
         assert client.get(reverse("review-one", args=[insight.pk])).status_code == 403
-        for act in ("approve", "reject", "apply"):
-            assert decide(client, insight, act).status_code in (403, 302)
+        for action in ("approve", "reject", "apply"):
+            assert decide(client, insight, action).status_code in (403, 302)
         client.post(reverse("start-batch"), {"act": "approve", "ids": insight.pk.hex})
         client.post(reverse("review-undo", args=[insight.pk]))
         client.post(reverse("review-edit", args=[insight.pk]), {"content": "Something else altogether."})
@@ -205,9 +207,9 @@ def test_a_curator_of_another_persona_finds_nothing(alice: Caller, olga_user: Us
     assert insight.state == "pending"
 
 
-def test_nobody_decides_their_own(cora: Caller, desk: Client) -> None:
+def test_curators_cannot_decide_their_own_insights(cora: Caller, desk: Client) -> None:
     insight = propose(cora)
-    assert desk.get(reverse("review")).status_code == 200  # the empty page: it is not in her queue
+    assert desk.get(reverse("review")).status_code == 200  # the empty queue, which excludes her own insight
     page = desk.get(reverse("review-one", args=[insight.pk]))
     assert "your own insight" in page.content.decode()
     decide(desk, insight, "approve")
@@ -238,7 +240,7 @@ def test_the_number_of_queries_does_not_grow(alice: Caller, desk: Client, django
         desk.get(reverse("review-list"))
 
 
-def test_a_snapshot_reads_every_entity_once(django_assert_num_queries: Any) -> None:
+def test_a_snapshot_reads_each_entity_once(django_assert_num_queries: Any) -> None:
     from knowledge.catalog import entity_view
 
     snapshot = Snapshot(LocalCatalog())
@@ -249,10 +251,10 @@ def test_a_snapshot_reads_every_entity_once(django_assert_num_queries: Any) -> N
     assert MemoryRecord.objects.count() == 0
 
 
-# -- what was approved is what is applied, by who may ------------------------------------------------------------
+# -- only approved texts are applied, and only by permitted curators ---------------------------------------------
 
 
-def test_what_was_approved_stays_in_force_until_its_edit_is_approved(
+def test_an_approved_insight_stays_valid_until_its_edit_is_approved(
     alice: Caller, bob: Caller, cora: Caller, desk: Client
 ) -> None:
     insight = propose(alice)
@@ -279,7 +281,7 @@ def test_what_was_approved_stays_in_force_until_its_edit_is_approved(
     assert (insight.record.content, insight.pending_edit["content"]) == (CLAIM, "Something better, to be approved.")
 
 
-def test_what_says_nothing_else_needs_no_review(alice: Caller, cora: Caller) -> None:
+def test_an_edit_without_a_new_text_needs_no_review(alice: Caller, cora: Caller) -> None:
     insight = propose(alice)
     decisions.approve(caller=cora, insight_id=insight.pk)
     record = services.revise(Revise(record_id=insight.pk, confidence="high", tags=["till"]), caller=alice)
@@ -287,19 +289,21 @@ def test_what_says_nothing_else_needs_no_review(alice: Caller, cora: Caller) -> 
     assert not queries.waiting(cora).exists()
 
 
-def test_a_correction_of_what_was_approved_is_proposed(alice: Caller, bob: Caller, cora: Caller) -> None:
+def test_a_correction_of_an_approved_insight_is_proposed(alice: Caller, bob: Caller, cora: Caller) -> None:
     insight = propose(alice, visibility="everyone")
     decisions.approve(caller=cora, insight_id=insight.pk)
-    answer = services.supersede(Supersede(record_id=insight.pk, content="A correction nobody has read."), caller=alice)
-    assert "waits for a curator" in answer.note
-    assert (answer.record.visibility, answer.record.supersedes_id) == ("private", None)
-    proposed = Insight.objects.get(pk=answer.record.pk)
+    response = services.supersede(
+        Supersede(record_id=insight.pk, content="A correction nobody has read."), caller=alice
+    )
+    assert "waits for a curator" in response.note
+    assert (response.record.visibility, response.record.supersedes_id) == ("private", None)
+    proposed = Insight.objects.get(pk=response.record.pk)
     assert (proposed.state, proposed.replaces_id) == ("pending", insight.pk)
     insight.record.refresh_from_db()
     assert insight.record.status == "active"
 
 
-def test_a_withdrawn_insight_is_neither_applied_nor_brought_back(alice: Caller, cora: Caller, desk: Client) -> None:
+def test_a_forgotten_insight_cannot_be_applied_or_reopened(alice: Caller, cora: Caller, desk: Client) -> None:
     insight = propose(alice)
     decisions.approve(caller=cora, insight_id=insight.pk)
     services.forget(Forget(record_id=insight.pk), caller=alice)
@@ -310,7 +314,7 @@ def test_a_withdrawn_insight_is_neither_applied_nor_brought_back(alice: Caller, 
     assert not Changeset.objects.exists()
 
 
-def test_a_rejection_asks_for_a_reason(alice: Caller, desk: Client) -> None:
+def test_a_rejection_needs_a_reason(alice: Caller, desk: Client) -> None:
     insight = propose(alice)
     page = desk.get(decide(desk, insight, "reject")["Location"])
     assert "The reason is missing: the author needs to know why" in page.content.decode()
@@ -319,7 +323,7 @@ def test_a_rejection_asks_for_a_reason(alice: Caller, desk: Client) -> None:
     assert (insight.state, insight.review_notes) == ("rejected", "Too vague to use. Which stores?")
 
 
-def test_undoing_a_rejection_makes_no_second_copy(alice: Caller, cora: Caller, desk: Client) -> None:
+def test_undoing_a_rejection_creates_no_duplicate(alice: Caller, cora: Caller, desk: Client) -> None:
     insight = propose(alice)
     decisions.reject(caller=cora, insight_id=insight.pk)
     services.remember(Remember(content=CLAIM), caller=alice)
@@ -328,16 +332,16 @@ def test_undoing_a_rejection_makes_no_second_copy(alice: Caller, cora: Caller, d
     assert insight.state == "rejected"
 
 
-def test_curators_decide_for_their_own_personas_only(
+def test_curators_decide_only_for_their_own_personas(
     alice: Caller, cora: Caller, olga_user: User, curators: Any
 ) -> None:
     insight = propose(alice, visibility="everyone")
     decisions.approve(caller=cora, insight_id=insight.pk)
     olga_user.groups.add(curators)
     client = browser(User.objects.get(pk=olga_user.pk))
-    assert client.get(reverse("review-one", args=[insight.pk])).status_code == 200  # everyone reads it
-    for act in ("reject", "apply"):
-        decide(client, insight, act, note="no")
+    assert client.get(reverse("review-one", args=[insight.pk])).status_code == 200  # everyone may read it
+    for action in ("reject", "apply"):
+        decide(client, insight, action, note="no")
     client.post(reverse("review-undo", args=[insight.pk]))
     insight.refresh_from_db()
     assert (insight.state, insight.reviewed_by) == ("approved", "cora@example.org")
@@ -369,27 +373,27 @@ def test_the_tables_show_no_private_text_of_others(alice: Caller, cora_user: Use
 
 
 @pytest.mark.parametrize("address", ["/batches/", "/connect/tokens/"])
-def test_what_cannot_be_stored_is_refused_in_words(alice_user: User, address: str) -> None:
+def test_unstorable_form_values_cause_no_server_error(alice_user: User, address: str) -> None:
     form = {"cause": "\x00", "back_to": "/a\x00", "act": "verify", "persona": "\x00", "name": "x"}
     assert browser(alice_user).post(address, form).status_code in (302, 400, 403)
 
 
 @pytest.mark.parametrize("page", ["foo", "//evil.example", "https://evil.example/", "/\\evil.example"])
-def test_no_act_leads_elsewhere(alice: Caller, alice_user: User, page: str) -> None:
+def test_a_form_never_redirects_to_another_site(alice: Caller, alice_user: User, page: str) -> None:
     fact = services.remember(Remember(content="A fact about the tills."), caller=alice).record
-    answer = browser(alice_user).post(reverse("change-memory", args=[fact.pk, "useful"]), {"next": page})
-    assert answer["Location"] == reverse("memory", args=[fact.pk])
+    response = browser(alice_user).post(reverse("change-memory", args=[fact.pk, "useful"]), {"next": page})
+    assert response["Location"] == reverse("memory", args=[fact.pk])
 
 
-def test_every_change_in_the_browser_is_audited_without_its_text(alice: Caller, desk: Client) -> None:
+def test_portal_changes_are_audited_without_their_text(alice: Caller, desk: Client) -> None:
     insight = propose(alice)
     decide(desk, insight, "reject", note="a telling note")
     event = AuditEvent.objects.get(channel="portal", tool__startswith="portal")
     assert (event.email, event.channel, event.tool) == ("cora@example.org", "portal", "portal.review-decide.reject")
     assert event.record_ids == [insight.pk]
     assert "telling" not in str(event.arguments)
-    assert browser_answer_is_private(desk)
+    assert pages_are_not_cached(desk)
 
 
-def browser_answer_is_private(client: Client) -> bool:
+def pages_are_not_cached(client: Client) -> bool:
     return client.get(reverse("my-knowledge"))["Cache-Control"] == "no-store"

@@ -27,36 +27,38 @@ def browser(user: User) -> Client:
 
 
 def text(client: Client, url: str, **extra: Any) -> str:
-    answer = client.get(url, **extra)
-    assert answer.status_code == 200
-    return " ".join(str(answer.content, "utf-8").split())
+    response = client.get(url, **extra)
+    assert response.status_code == 200
+    return " ".join(str(response.content, "utf-8").split())
 
 
-def act(record: MemoryRecord, name: str) -> str:
+def change_url(record: MemoryRecord, name: str) -> str:
     return reverse("change-memory", args=[record.pk, name])
 
 
 @pytest.mark.parametrize("url", [HOME, "/connect/", "/memories/new/", "/connect/first-call/"])
 def test_pages_ask_to_sign_in(db: None, url: str) -> None:
-    answer = Client().get(url)
-    assert (answer.status_code, answer.headers["Location"]) == (302, f"/sign-in/?next={url}")
+    response = Client().get(url)
+    assert (response.status_code, response.headers["Location"]) == (302, f"/sign-in/?next={url}")
 
 
-def test_signing_in_takes_the_address_in_any_case(alice_user: User) -> None:
+def test_sign_in_ignores_the_case_of_the_address(alice_user: User) -> None:
     client = Client()
-    answer = client.post("/sign-in/", {"username": "Alice@Example.org", "password": "a long password"})
-    assert (answer.status_code, answer.headers["Location"]) == (302, HOME)
+    response = client.post("/sign-in/", {"username": "Alice@Example.org", "password": "a long password"})
+    assert (response.status_code, response.headers["Location"]) == (302, HOME)
 
 
-def test_my_knowledge_shows_what_the_person_may_see(fact: MemoryRecord, bob_user: User, olga_user: User) -> None:
+def test_my_knowledge_shows_memories_that_the_user_may_read(
+    fact: MemoryRecord, bob_user: User, olga_user: User
+) -> None:
     assert "excludes refunds" in text(browser(bob_user), HOME)
-    outside = text(browser(olga_user), HOME)
-    assert fact.content not in outside
-    assert str(fact.pk) not in outside
-    assert "No memories yet" in outside
+    outsider_page = text(browser(olga_user), HOME)
+    assert fact.content not in outsider_page
+    assert str(fact.pk) not in outsider_page
+    assert "No memories yet" in outsider_page
 
 
-def test_searching_answers_the_fragment_with_why(alice_user: User, fact: MemoryRecord) -> None:
+def test_a_search_returns_a_fragment_with_match_reasons(alice_user: User, fact: MemoryRecord) -> None:
     page = text(browser(alice_user), f"{HOME}?q=refunds", headers={"HX-Request": "true"})
     assert "<html" not in page
     assert "excludes refunds" in page
@@ -64,7 +66,7 @@ def test_searching_answers_the_fragment_with_why(alice_user: User, fact: MemoryR
     assert "No results for" in text(browser(alice_user), f"{HOME}?q=zzqx")
 
 
-def test_degraded_search_says_so(alice_user: User, fact: MemoryRecord, settings: Any) -> None:
+def test_a_degraded_search_is_reported(alice_user: User, fact: MemoryRecord, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
     page = text(browser(alice_user), f"{HOME}?q=refunds")
     assert "Showing exact words only" in page
@@ -80,7 +82,7 @@ def test_facets_count_and_filter(alice: Caller, alice_user: User, fact: MemoryRe
     assert counts["status"] == {"active": 1, "stale": 0, "superseded": 0, "archived": 0}
 
 
-def test_lists_are_paged_by_key(alice: Caller, alice_user: User) -> None:
+def test_lists_are_paged_by_keyset(alice: Caller, alice_user: User) -> None:
     for n in range(25):
         services.remember(Remember(content=f"Fact number {n} of many facts."), caller=alice)
     client, ids, url = browser(alice_user), [], HOME
@@ -92,7 +94,7 @@ def test_lists_are_paged_by_key(alice: Caller, alice_user: User) -> None:
     assert len(set(ids)) == 25
 
 
-def test_nonsense_in_the_query_string_is_survived(alice_user: User, fact: MemoryRecord) -> None:
+def test_invalid_query_strings_cause_no_error(alice_user: User, fact: MemoryRecord) -> None:
     client = browser(alice_user)
     for query in (
         "status=x",
@@ -106,7 +108,7 @@ def test_nonsense_in_the_query_string_is_survived(alice_user: User, fact: Memory
         assert client.get(f"{HOME}?{query}").status_code == 200
 
 
-def test_my_knowledge_s_queries_do_not_grow_with_its_rows(
+def test_my_knowledge_makes_a_bounded_number_of_queries(
     alice: Caller, alice_user: User, django_assert_max_num_queries: Any
 ) -> None:
     for n in range(30):
@@ -137,7 +139,7 @@ def test_every_page_carries_the_content_security_policy(alice_user: User, fact: 
 # -- one memory -------------------------------------------------------------------------------------------
 
 
-def test_a_memory_shows_its_chain_word_by_word(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
+def test_a_memory_shows_its_chain_as_word_diffs(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
     new = services.supersede(
         Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."), caller=alice
     ).record
@@ -147,20 +149,20 @@ def test_a_memory_shows_its_chain_word_by_word(alice: Caller, alice_user: User, 
     assert ">a correction</a>" in text(browser(alice_user), reverse("memory", args=[fact.pk]))
 
 
-def test_an_outsider_gets_not_found_and_a_colleague_no_buttons(
+def test_an_outsider_gets_not_found_and_a_colleague_cannot_change_a_memory(
     fact: MemoryRecord, bob_user: User, olga_user: User
 ) -> None:
     url = reverse("memory", args=[fact.pk])
     assert browser(olga_user).get(url).status_code == 404
     assert "Forget" not in text(browser(bob_user), url)
     for name in ("forget", "verify", "share", "erase", "restore"):
-        browser(bob_user).post(act(fact, name), {"visibility": "everyone", "confirm": "erase"})
-        browser(olga_user).post(act(fact, name), {"visibility": "everyone", "confirm": "erase"})
+        browser(bob_user).post(change_url(fact, name), {"visibility": "everyone", "confirm": "erase"})
+        browser(olga_user).post(change_url(fact, name), {"visibility": "everyone", "confirm": "erase"})
     fact.refresh_from_db()
     assert (fact.status, fact.visibility, fact.last_verified_at) == ("active", "persona", None)
 
 
-def test_creating_editing_and_correcting(alice_user: User) -> None:
+def test_a_memory_is_created_edited_and_corrected(alice_user: User) -> None:
     client = browser(alice_user)
     form = {"content": "Revenue excludes refunds.", "dimension": "knowledge", "category": "business_context",
             "confidence": "high", "visibility": "persona", "tags": "revenue, refunds", "entity_urns": ""}  # fmt: skip
@@ -178,7 +180,7 @@ def test_creating_editing_and_correcting(alice_user: User) -> None:
     assert record.status == "superseded"
 
 
-def test_a_refusal_is_shown_beside_its_field(alice_user: User) -> None:
+def test_an_error_is_shown_at_its_field(alice_user: User) -> None:
     form = {"content": "Revenue excludes refunds.", "dimension": "knowledge", "category": "general",
             "confidence": "high", "visibility": "persona", "tags": "", "entity_urns": "orders"}  # fmt: skip
     page = str(browser(alice_user).post("/memories/new/", form).content, "utf-8")
@@ -186,32 +188,32 @@ def test_a_refusal_is_shown_beside_its_field(alice_user: User) -> None:
     assert not MemoryRecord.objects.exists()
 
 
-def test_forget_restore_verify_share_erase(alice_user: User, fact: MemoryRecord) -> None:
+def test_a_memory_is_forgotten_restored_shared_verified_and_erased(alice_user: User, fact: MemoryRecord) -> None:
     client = browser(alice_user)
     for name, fields, column, value in (
         ("forget", {}, "status", "archived"),
         ("restore", {}, "status", "active"),
         ("share", {"visibility": "private"}, "visibility", "private"),
     ):
-        client.post(act(fact, name), fields)
+        client.post(change_url(fact, name), fields)
         fact.refresh_from_db()
         assert getattr(fact, column) == value
     services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="a column went")
     assert "a column went" in text(client, reverse("memory", args=[fact.pk]))
-    client.post(act(fact, "verify"))
+    client.post(change_url(fact, "verify"))
     fact.refresh_from_db()
     assert fact.status == "active"
-    client.post(act(fact, "erase"), {"confirm": "no"})
+    client.post(change_url(fact, "erase"), {"confirm": "no"})
     assert MemoryRecord.objects.exists()
-    client.post(act(fact, "erase"), {"confirm": "erase"})
+    client.post(change_url(fact, "erase"), {"confirm": "erase"})
     assert not MemoryRecord.objects.exists()
-    assert client.get(act(fact, "forget")).status_code == 405
+    assert client.get(change_url(fact, "forget")).status_code == 405
 
 
 # -- Connect and the admin --------------------------------------------------------------------------------
 
 
-def test_connect_makes_shows_once_and_revokes_a_token(alice_user: User, bob_user: User) -> None:
+def test_connect_creates_and_revokes_a_token(alice_user: User, bob_user: User) -> None:
     client = browser(alice_user)
     page = str(client.post("/connect/tokens/", {"name": "Laptop", "days": "90", "persona": "sales"}).content, "utf-8")
     token = ApiToken.objects.get()
@@ -223,7 +225,7 @@ def test_connect_makes_shows_once_and_revokes_a_token(alice_user: User, bob_user
     assert ApiToken.objects.get().revoked_at
 
 
-def test_connect_sees_the_first_call_arrive(alice_user: User) -> None:
+def test_connect_reports_the_first_call(alice_user: User) -> None:
     client = browser(alice_user)
     assert "Waiting" in text(client, "/connect/first-call/?since=2026-01-01T00:00:00Z")
     AuditEvent.objects.create(
@@ -258,7 +260,7 @@ def test_the_admin_lists_every_model(ada_user: User, fact: MemoryRecord, path: s
     assert client.get(f"/admin/{path}/?q=x").status_code in (200, 302)
 
 
-def test_the_admin_shows_a_memory_and_changes_it_by_services(ada_user: User, fact: MemoryRecord) -> None:
+def test_the_admin_shows_a_memory_and_changes_it_with_services(ada_user: User, fact: MemoryRecord) -> None:
     client = browser(ada_user)
     assert "excludes refunds" in text(client, f"/admin/memories/memoryrecord/{fact.pk}/change/")
     client.post("/admin/memories/memoryrecord/", {"action": "forget", "_selected_action": [fact.pk], "confirm": "1"})
@@ -268,14 +270,14 @@ def test_the_admin_shows_a_memory_and_changes_it_by_services(ada_user: User, fac
     assert client.post(f"/admin/memories/memoryrecord/{fact.pk}/delete/", {"post": "yes"}).status_code == 403
 
 
-def test_the_admin_leads_to_the_memory_s_page_and_says_what_is_degraded(ada_user: User, fact: MemoryRecord) -> None:
+def test_the_admin_links_the_page_of_a_memory_and_reports_an_outage(ada_user: User, fact: MemoryRecord) -> None:
     comparison.report("DataHub did not answer")
     page = text(browser(ada_user), f"/admin/memories/memoryrecord/{fact.pk}/change/")
     assert "with the catalog was limited: DataHub did not answer" in page
     link = re.search(r'href="(/admin/r/[^"]+)"', page)
     assert link
-    answer = browser(ada_user).get(link[1])
-    assert answer.headers["Location"].endswith(reverse("memory", args=[fact.pk]))
+    response = browser(ada_user).get(link[1])
+    assert response.headers["Location"].endswith(reverse("memory", args=[fact.pk]))
     comparison.report("")
     assert "not compared" not in text(browser(ada_user), "/admin/memories/indexjob/")
 
@@ -284,7 +286,7 @@ def test_the_admin_is_for_staff(alice_user: User) -> None:
     assert browser(alice_user).get("/admin/").status_code == 302
 
 
-def test_health_says_what_is_degraded(db: None, settings: Any) -> None:
+def test_health_reports_degraded_services(db: None, settings: Any) -> None:
     assert Client().get("/healthz").json() == {
         "status": "ok",
         "embeddings": "idle",
@@ -295,7 +297,7 @@ def test_health_says_what_is_degraded(db: None, settings: Any) -> None:
     assert Client().get("/healthz").json()["degraded"] is True
 
 
-def test_a_search_can_ask_what_was_believed_then(alice: Caller, alice_user: User) -> None:
+def test_a_search_can_be_limited_to_an_earlier_time(alice: Caller, alice_user: User) -> None:
     start = timezone.now() - timedelta(days=30)
     old = services.remember(Remember(content="Refunds are left out of revenue."), caller=alice, created_at=start).record
     services.supersede(Supersede(record_id=old.pk, content="Refunds are part of revenue."), caller=alice)

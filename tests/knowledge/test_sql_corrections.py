@@ -1,4 +1,4 @@
-"""A statement that failed and was put right is proposed as a correction, where that is switched on."""
+"""A failed SQL statement and its correction are proposed as an insight, if the setting enables it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def laptop(alice: Caller, settings: Any) -> Caller:
     return replace(alice, connection="token 1")
 
 
-def test_the_correction_waits_for_a_curator_with_both_statements(laptop: Caller, cora: Caller, bob: Caller) -> None:
+def test_a_correction_with_both_statements_is_proposed_to_curators(laptop: Caller, cora: Caller, bob: Caller) -> None:
     sql_corrections.on_call_failed(laptop, WRONG, FAULT)
-    companion = sql_corrections.propose_correction(laptop, RIGHT)
-    assert companion is not None
+    attached = sql_corrections.propose_correction(laptop, RIGHT)
+    assert attached is not None
     insight = Insight.objects.get()
-    assert companion.data["captured_insight"] == insight.pk.hex
+    assert attached.data["captured_insight"] == insight.pk.hex
     record = insight.record
     assert (insight.state, record.visibility, record.category, record.entity_urns) == (
         "pending", "private", "correction", [ORDERS],
     )  # fmt: skip
     for part in (WRONG.arguments["sql"], RIGHT.arguments["sql"], "column revenue does not exist"):
         assert part in record.content
-    assert sql_corrections.propose_correction(laptop, RIGHT) is None  # once
+    assert sql_corrections.propose_correction(laptop, RIGHT) is None  # proposed once
     assert not Insight.objects.visible_to(bob).exists()
     assert Insight.objects.visible_to(cora).exists()
 
@@ -49,17 +49,17 @@ def test_the_correction_waits_for_a_curator_with_both_statements(laptop: Caller,
 @pytest.mark.parametrize(
     "error", [Forbidden("not yours"), DomainError("something went wrong")], ids=["forbidden", "internal"]
 )
-def test_a_fault_that_is_not_the_statement_s_teaches_nothing(laptop: Caller, error: DomainError) -> None:
+def test_errors_not_caused_by_the_statement_propose_nothing(laptop: Caller, error: DomainError) -> None:
     error.code = "forbidden" if isinstance(error, Forbidden) else "internal"
     sql_corrections.on_call_failed(laptop, WRONG, error)
     assert sql_corrections.propose_correction(laptop, RIGHT) is None
 
 
-def test_only_the_same_connection_within_minutes_and_a_like_statement(laptop: Caller, settings: Any) -> None:
+def test_only_a_similar_statement_on_the_same_connection_within_minutes_counts(laptop: Caller, settings: Any) -> None:
     sql_corrections.on_call_failed(laptop, WRONG, FAULT)
     assert sql_corrections.propose_correction(replace(laptop, connection="token 2"), RIGHT) is None
     assert sql_corrections.propose_correction(laptop, Call("query_sql", {"sql": "SHOW TABLES"}, {})) is None
-    assert sql_corrections.propose_correction(laptop, WRONG) is None  # the same statement, which works now
+    assert sql_corrections.propose_correction(laptop, WRONG) is None  # the identical statement, which now succeeds
     FailedCall.objects.update(at=timezone.now() - timedelta(minutes=16))
     assert sql_corrections.propose_correction(laptop, RIGHT) is None
     assert retention.delete_expired_rows() == {"failed_calls": 1}

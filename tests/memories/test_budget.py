@@ -13,7 +13,7 @@ def small_budget(settings: Any) -> None:
     settings.ANSWER_BUDGET_BYTES = 10_000
 
 
-def test_items_are_returned_until_the_budget_is_spent() -> None:
+def test_items_are_returned_until_the_budget_is_used_up() -> None:
     items = ["x" * 1_000] * 20
     fitting, omitted = budget.fit_items(items)
     assert (len(fitting), omitted) == (8, 12)
@@ -21,12 +21,12 @@ def test_items_are_returned_until_the_budget_is_spent() -> None:
 
 @pytest.mark.parametrize("others", [0, 3])
 def test_a_first_item_larger_than_the_budget_is_returned_alone(others: int) -> None:
-    """Otherwise a page would be empty, and the next one too."""
+    """Otherwise this page and all following pages would be empty."""
     items = ["x" * 50_000, *["y"] * others]
     assert budget.fit_items(items) == (items[:1], others)
 
 
-def test_a_response_of_one_long_text_is_cut_and_says_so() -> None:
+def test_a_response_of_one_long_text_is_shortened_with_a_note() -> None:
     response = budget.fit({"memory": {"content": "x" * 50_000}})
     assert len(json.dumps(response).encode()) <= 10_000
     assert response["memory"]["content"].endswith("… (50000 characters)")

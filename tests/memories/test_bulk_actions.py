@@ -15,7 +15,7 @@ from memories.writing import bulk_actions
 pytestmark = pytest.mark.django_db
 
 
-def remembered(caller: Caller, count: int) -> list[MemoryRecord]:
+def create_memories(caller: Caller, count: int) -> list[MemoryRecord]:
     return [
         services.remember(Remember(content=f"Fact {n} about the tills."), caller=caller).record for n in range(count)
     ]
@@ -25,9 +25,9 @@ def statuses(rows: list[MemoryRecord]) -> set[str]:
     return set(MemoryRecord.objects.filter(pk__in=[row.pk for row in rows]).values_list("status", flat=True))
 
 
-def test_each_row_has_its_outcome_and_the_whole_is_undone_once(alice: Caller, bob: Caller) -> None:
+def test_each_row_has_an_outcome_and_a_batch_is_undone_once(alice: Caller, bob: Caller) -> None:
     alice_rows, bob_row = (
-        remembered(alice, 3),
+        create_memories(alice, 3),
         services.remember(Remember(content="A fact of Bob’s own."), caller=bob).record,
     )
     ids = [row.pk for row in [*alice_rows, bob_row]]
@@ -38,16 +38,16 @@ def test_each_row_has_its_outcome_and_the_whole_is_undone_once(alice: Caller, bo
     assert {outcome[row.pk] for row in alice_rows} == {""}
     assert "another user" in outcome[bob_row.pk]
     assert "no such memory" in outcome[nobody]
-    back = bulk_actions.undo(caller=alice, batch_id=batch.pk)
-    assert (len(back.unit_ids), statuses(alice_rows)) == (3, {"active"})
+    undone = bulk_actions.undo(caller=alice, batch_id=batch.pk)
+    assert (len(undone.unit_ids), statuses(alice_rows)) == (3, {"active"})
     with pytest.raises(Conflict, match="already undone"):
         bulk_actions.undo(caller=alice, batch_id=batch.pk)
 
 
-def test_a_long_one_goes_on_slice_by_slice(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_batch_runs_in_slices(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_actions, "AT_ONCE", 2)
     monkeypatch.setattr(bulk_actions, "SLICE_S", -1)
-    rows = remembered(alice, 5)
+    rows = create_memories(alice, 5)
     batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
     assert (batch.outcomes, batch.finished_at) == ([], None)
     clock = iter([0.0, 0.0, 9.0] * 9)
@@ -60,46 +60,46 @@ def test_a_long_one_goes_on_slice_by_slice(alice: Caller, monkeypatch: pytest.Mo
     assert statuses(rows) == {"archived"}
 
 
-def test_a_failure_between_rows_leaves_rows_and_outcomes_together(
-    alice: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = remembered(alice, 3)
+def test_a_failure_keeps_rows_and_outcomes_consistent(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = create_memories(alice, 3)
 
-    def breaks(caller: Caller, unit: uuid.UUID, words: bulk_actions.ActionInput) -> Any:
+    def fail_at_the_third(caller: Caller, unit: uuid.UUID, options: bulk_actions.ActionInput) -> Any:
         if unit == rows[2].pk:
             raise RuntimeError("the power went")
         return services.forget(Forget(record_id=unit), caller=caller)
 
-    monkeypatch.setitem(bulk_actions.BULK_ACTIONS, "forget", bulk_actions.BulkAction("Forgotten", breaks, "restore"))
+    monkeypatch.setitem(
+        bulk_actions.BULK_ACTIONS, "forget", bulk_actions.BulkAction("Forgotten", fail_at_the_third, "restore")
+    )
     with pytest.raises(RuntimeError):
         bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
     assert Batch.objects.get().outcomes == []
     assert statuses(rows) == {"active"}
 
 
-def test_others_do_not_find_it(alice: Caller, olga: Caller) -> None:
-    batch = bulk_actions.start(caller=alice, act="verify", unit_ids=[row.pk for row in remembered(alice, 1)])
-    for act in (bulk_actions.get_batch, bulk_actions.resume, bulk_actions.undo):
+def test_only_its_owner_finds_a_batch(alice: Caller, olga: Caller) -> None:
+    batch = bulk_actions.start(caller=alice, act="verify", unit_ids=[row.pk for row in create_memories(alice, 1)])
+    for operation in (bulk_actions.get_batch, bulk_actions.resume, bulk_actions.undo):
         with pytest.raises(NotFound):
-            act(caller=olga, batch_id=batch.pk)
+            operation(caller=olga, batch_id=batch.pk)
 
 
-def test_what_has_no_inverse_is_not_undone(alice: Caller) -> None:
-    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in remembered(alice, 1)])
+def test_a_batch_without_inverse_cannot_be_undone(alice: Caller) -> None:
+    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in create_memories(alice, 1)])
     batch = bulk_actions.undo(caller=alice, batch_id=batch.pk)
     with pytest.raises(Conflict, match="can't be undone"):
         bulk_actions.undo(caller=alice, batch_id=batch.pk)
 
 
 @pytest.mark.parametrize(("arguments", "field"), [({"act": "erase"}, "act"), ({"unit_ids": []}, "ids")])
-def test_bad_input_is_named(alice: Caller, arguments: dict[str, Any], field: str) -> None:
+def test_an_error_names_the_invalid_argument(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as caught:
         bulk_actions.start(**{"caller": alice, "act": "forget", "unit_ids": [uuid.uuid4()], **arguments})
     assert caught.value.field == field
 
 
-def test_one_that_is_not_done_is_not_undone(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_batch_cannot_be_undone(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_actions, "SLICE_S", -1)
-    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in remembered(alice, 2)])
+    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in create_memories(alice, 2)])
     with pytest.raises(Conflict, match="still running"):
         bulk_actions.undo(caller=alice, batch_id=batch.pk)

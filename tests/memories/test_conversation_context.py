@@ -1,4 +1,4 @@
-"""Turns of conversations are ranked with what stands around them; cues of speaker and date; word pieces."""
+"""Ranking of conversation turns by their neighboring turns, by speaker and date cues, and by token similarity."""
 
 from __future__ import annotations
 
@@ -22,36 +22,38 @@ pytestmark = pytest.mark.django_db
 AT = datetime(2026, 5, 7, 10, tzinfo=UTC)
 
 
-def talk(caller: Caller, thread: str, *lines: tuple[str, str], at: datetime = AT) -> list[MemoryRecord]:
+def store_thread(caller: Caller, thread: str, *lines: tuple[str, str], at: datetime = AT) -> list[MemoryRecord]:
     turns = [Turn(author, text, at + timedelta(minutes=n), n) for n, (author, text) in enumerate(lines)]
     return store_turns(caller=caller, conversation_id=thread, turns=turns, tier="ltm")
 
 
-def order(answer: Recall) -> list[MemoryRecord]:
-    return [hit.record for hit in answer.hits]
+def order(result: Recall) -> list[MemoryRecord]:
+    return [hit.record for hit in result.hits]
 
 
-def chatter(caller: Caller) -> None:
+def store_unrelated_turns(caller: Caller) -> None:
     for n in range(12):
-        talk(caller, f"other {n}", ("Cleo", f"The weather of day {n} is fine."), ("Dan", f"Lunch number {n} was good."))
+        store_thread(
+            caller, f"other {n}", ("Cleo", f"The weather of day {n} is fine."), ("Dan", f"Lunch number {n} was good.")
+        )
 
 
-def test_an_answer_is_found_by_the_question_before_it(alice: Caller) -> None:
-    chatter(alice)
-    turns = talk(
+def test_a_reply_is_found_by_the_words_of_the_question_before_it(alice: Caller) -> None:
+    store_unrelated_turns(alice)
+    turns = store_thread(
         alice, "one",
         ("Ann", "Where did you spend the holidays in Norway?"),
         ("Ben", "In a hut beside a lake."),
         ("Ann", "That sounds quiet."),
     )  # fmt: skip
-    answer = recall(RecallMemories(query="holidays Norway", limit=3), caller=alice)
-    assert answer.ranking == "context with tokens"
-    assert turns[1] in order(answer)
+    result = recall(RecallMemories(query="holidays Norway", limit=3), caller=alice)
+    assert result.ranking == "context with tokens"
+    assert turns[1] in order(result)
 
 
-def test_a_long_pause_cuts_the_thread(alice: Caller, settings: Any) -> None:
-    chatter(alice)
-    first = talk(alice, "one", ("Ann", "The holidays in Norway begin."))
+def test_a_long_pause_separates_turns(alice: Caller, settings: Any) -> None:
+    store_unrelated_turns(alice)
+    first = store_thread(alice, "one", ("Ann", "The holidays in Norway begin."))
     late = Turn("Ben", "In a hut beside a lake.", AT + timedelta(days=3), 1)
     later = store_turns(caller=alice, conversation_id="one", turns=[late], tier="ltm")
     scores = {
@@ -65,47 +67,47 @@ def test_a_long_pause_cuts_the_thread(alice: Caller, settings: Any) -> None:
     assert first[0] in scores
 
 
-def test_a_neighbor_that_the_reader_may_not_see_has_no_say(alice: Caller, bob: Caller) -> None:
-    chatter(bob)
-    talk(alice, "one", ("Ann", "The holidays in Norway begin."))  # alice's own, private
+def test_a_neighbor_that_the_caller_may_not_read_has_no_influence(alice: Caller, bob: Caller) -> None:
+    store_unrelated_turns(bob)
+    store_thread(alice, "one", ("Ann", "The holidays in Norway begin."))  # private to Alice
     reply = Turn("Ben", "In a hut beside a lake.", AT, 1)
     (turn,) = store_turns(caller=bob, conversation_id="one", turns=[reply], tier="ltm")
-    answer = recall(RecallMemories(query="holidays Norway hut", limit=50), caller=bob)
-    assert {hit.record.created_by for hit in answer.hits} == {bob.email}
-    hit = next(hit for hit in answer.hits if hit.record == turn)
-    alone = recall(RecallMemories(query="hut", limit=50), caller=bob)
-    assert hit.score < next(h.score for h in alone.hits if h.record == turn)
+    result = recall(RecallMemories(query="holidays Norway hut", limit=50), caller=bob)
+    assert {hit.record.created_by for hit in result.hits} == {bob.email}
+    hit = next(hit for hit in result.hits if hit.record == turn)
+    without_context = recall(RecallMemories(query="hut", limit=50), caller=bob)
+    assert hit.score < next(h.score for h in without_context.hits if h.record == turn)
 
 
 def test_turns_without_bits_are_ranked_without_tokens(alice: Caller) -> None:
-    talk(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut."))
+    store_thread(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut."))
     Passage.objects.update(token_bits=None)
-    answer = recall(RecallMemories(query="holidays Norway"), caller=alice)
-    assert (answer.ranking, len(answer.hits)) == ("context", 2)
+    result = recall(RecallMemories(query="holidays Norway"), caller=alice)
+    assert (result.ranking, len(result.hits)) == ("context", 2)
 
 
-def test_without_vectors_the_words_around_still_count(alice: Caller, settings: Any) -> None:
-    turns = talk(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut beside a lake."))
+def test_without_vectors_the_words_of_neighbors_still_count(alice: Caller, settings: Any) -> None:
+    turns = store_thread(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut beside a lake."))
     settings.EMBEDDING_PROVIDER = "none"
-    answer = recall(RecallMemories(query="holidays Norway"), caller=alice)
-    assert (answer.ranking, answer.degraded, order(answer)) == ("lexical", True, turns)
+    result = recall(RecallMemories(query="holidays Norway"), caller=alice)
+    assert (result.ranking, result.degraded, order(result)) == ("lexical", True, turns)
 
 
-def test_facts_keep_the_plain_formula(alice: Caller) -> None:
+def test_facts_are_ranked_without_context(alice: Caller) -> None:
     services.remember(Remember(content="Orders close at ten."), caller=alice)
     assert recall(RecallMemories(query="orders close"), caller=alice).ranking == "hybrid"
 
 
-def test_the_speaker_who_is_named_comes_first(alice: Caller) -> None:
-    turns = talk(alice, "one", ("Ann", "I like the green tea."), at=AT)
-    turns += talk(alice, "two", ("Ben", "I like the green tea."), at=AT)
+def test_turns_of_a_named_speaker_come_first(alice: Caller) -> None:
+    turns = store_thread(alice, "one", ("Ann", "I like the green tea."), at=AT)
+    turns += store_thread(alice, "two", ("Ben", "I like the green tea."), at=AT)
     assert order(recall(RecallMemories(query="What tea does Ben like?"), caller=alice))[0] == turns[1]
     assert order(recall(RecallMemories(query="What tea does Ann like?"), caller=alice))[0] == turns[0]
 
 
-def test_the_date_that_is_named_comes_first(alice: Caller) -> None:
-    may = talk(alice, "one", ("Ann", "I like the green tea."), at=AT)
-    june = talk(alice, "two", ("Ann", "I like the green tea."), at=AT.replace(month=6))
+def test_turns_of_a_named_date_come_first(alice: Caller) -> None:
+    may = store_thread(alice, "one", ("Ann", "I like the green tea."), at=AT)
+    june = store_thread(alice, "two", ("Ann", "I like the green tea."), at=AT.replace(month=6))
     assert order(recall(RecallMemories(query="What tea was liked in June?"), caller=alice))[0] == june[0]
     assert order(recall(RecallMemories(query="What tea was liked on 7 May?"), caller=alice))[0] == may[0]
 
@@ -120,12 +122,12 @@ def test_the_date_that_is_named_comes_first(alice: Caller) -> None:
         ("about orders of 40 pieces", 0, 0, 0),
     ],
 )
-def test_dates_of_a_question(question: str, month: int, day: int, year: int) -> None:
+def test_dates_are_recognized_in_a_question(question: str, month: int, day: int, year: int) -> None:
     cues = Cues.of(question)
     assert (cues.month, cues.day, cues.year) == (month, day, year)
 
 
-def test_questions_that_ask_for_a_time() -> None:
+def test_questions_about_a_time_are_recognized() -> None:
     assert Cues.of("When did Ann move?").time("She moved last week.")
     assert not Cues.of("When did Ann move?").time("She moved far.")
     assert not Cues.of("Why did Ann move?").time("She moved last week.")
@@ -152,8 +154,8 @@ def test_weights_of_a_question_sum_to_one_and_favour_rare_words() -> None:
     assert weights[1] > 0.8
 
 
-def test_conversations_of_one_name_are_as_many_as_their_owners(alice: Caller, bob: Caller) -> None:
-    chatter(bob)
+def test_conversations_of_one_name_are_separate_per_owner(alice: Caller, bob: Caller) -> None:
+    store_unrelated_turns(bob)
     reply = Turn("Ben", "In a hut beside a lake.", AT, 1)
     (turn,) = store_turns(caller=bob, conversation_id="one", turns=[reply], tier="ltm", visibility="persona")
     operation = {"query": "holidays Norway hut", "limit": 50}

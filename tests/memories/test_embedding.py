@@ -37,12 +37,12 @@ def test_the_packaged_model_equals_its_reference(model: minilm.MiniLM) -> None:
     assert reference.dimensions == model.dimensions
 
 
-def test_a_text_has_the_same_vector_alone_and_in_company(model: minilm.MiniLM) -> None:
+def test_a_text_has_the_same_vector_alone_and_in_a_batch(model: minilm.MiniLM) -> None:
     alone = np.concatenate([model.embed([text]) for text in TEXTS])
     assert np.abs(alone - model.embed(TEXTS)).max() < 1e-5
 
 
-def test_the_graph_is_written_once(tmp_path: Path) -> None:
+def test_the_model_graph_is_written_once(tmp_path: Path) -> None:
     first = minilm.graph_file(minilm.packaged_model(), tmp_path)
     mtime = first.stat().st_mtime_ns
     assert minilm.graph_file(minilm.packaged_model(), tmp_path) == first
@@ -50,20 +50,20 @@ def test_the_graph_is_written_once(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.draft"))
 
 
-def test_nothing_is_loaded_before_it_is_used() -> None:
+def test_the_model_is_loaded_on_first_use() -> None:
     assert embedding.state()["state"] == "idle"
     embedding.embed_one("now")
     assert embedding.state()["state"] == "ready"
 
 
-def test_switched_off_is_unavailable(settings: Any) -> None:
+def test_a_disabled_provider_is_unavailable(settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
     with pytest.raises(EmbedderUnavailable, match="EMBEDDING_PROVIDER=none"):
         embedding.embed_one("x")
     assert embedding.state()["state"] == "off"
 
 
-def test_a_slow_model_is_waited_for_only_so_long(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_slow_model_times_out(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     monkeypatch.setattr("memories.embedding.model.make_embedder", lambda: gate.wait(10) and Deterministic(384))
     with pytest.raises(EmbedderUnavailable, match=r"still loading after 0\.05 s"):
@@ -72,7 +72,7 @@ def test_a_slow_model_is_waited_for_only_so_long(settings: Any, monkeypatch: pyt
     assert len(embedding.embed_one("x")[0]) == 384
 
 
-def test_vectors_of_another_length_than_the_column_are_refused(settings: Any) -> None:
+def test_vectors_of_another_length_than_the_column_are_rejected(settings: Any) -> None:
     settings.EMBEDDING_DIMENSIONS = 64
     embedding.current()
     settings.EMBEDDING_DIMENSIONS = 384
@@ -81,7 +81,7 @@ def test_vectors_of_another_length_than_the_column_are_refused(settings: Any) ->
 
 
 class Stub(BaseHTTPRequestHandler):
-    """An embedding server that answers as it is told."""
+    """An embedding server that responds as configured."""
 
     status = 200
     vector: list[float] = [3.0, 4.0]
@@ -91,11 +91,11 @@ class Stub(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         Stub.bodies.append({**body, "authorization": self.headers.get("Authorization")})
         rows = [{"index": n, "embedding": Stub.vector} for n in range(len(body["input"]))]
-        answer = json.dumps({"data": list(reversed(rows))}).encode()
+        payload = json.dumps({"data": list(reversed(rows))}).encode()
         self.send_response(Stub.status)
-        self.send_header("Content-Length", str(len(answer)))
+        self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
-        self.wfile.write(answer)
+        self.wfile.write(payload)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -104,20 +104,20 @@ class Stub(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[str]:
     Stub.status, Stub.vector, Stub.bodies = 200, [3.0, 4.0], []
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
-    thread = threading.Thread(target=running.serve_forever)
+    http_server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
+    thread = threading.Thread(target=http_server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{running.server_port}/v1/"
-    running.shutdown()
+    yield f"http://127.0.0.1:{http_server.server_port}/v1/"
+    http_server.shutdown()
     thread.join()
-    running.server_close()
+    http_server.server_close()
 
 
 def client(url: str) -> OpenAICompatible:
     return OpenAICompatible(url=url, model="nomic", api_key="key", dimensions=2)
 
 
-def test_the_http_provider_asks_in_batches_and_answers_unit_vectors(server: str) -> None:
+def test_the_http_provider_sends_batches_and_returns_unit_vectors(server: str) -> None:
     vectors = client(server).embed(["text"] * 40)
     assert vectors.shape == (40, 2)
     assert vectors[0].tolist() == pytest.approx([0.6, 0.8])
@@ -125,7 +125,7 @@ def test_the_http_provider_asks_in_batches_and_answers_unit_vectors(server: str)
     assert Stub.bodies[0]["authorization"] == "Bearer key"
 
 
-def test_the_http_provider_away_or_broken_is_unavailable(server: str) -> None:
+def test_a_failing_http_provider_is_unavailable(server: str) -> None:
     Stub.status = 500
     with pytest.raises(EmbedderUnavailable, match="500"):
         client(server).embed(["text"])
@@ -133,7 +133,7 @@ def test_the_http_provider_away_or_broken_is_unavailable(server: str) -> None:
         client("http://127.0.0.1:9/v1").embed(["text"])
 
 
-def test_a_zero_vector_is_never_kept(server: str, settings: Any) -> None:
+def test_a_zero_vector_is_rejected(server: str, settings: Any) -> None:
     Stub.vector = [0.0, 0.0]
     settings.EMBEDDING_PROVIDER, settings.EMBEDDING_MODEL = "openai", "nomic"
     settings.EMBEDDING_URL, settings.EMBEDDING_DIMENSIONS = server, 2

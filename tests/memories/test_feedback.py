@@ -16,53 +16,55 @@ from memories.writing import erasure, feedback
 pytestmark = pytest.mark.django_db
 
 
-def recalled(caller: Caller) -> list[str]:
+def recalled_texts(caller: Caller) -> list[str]:
     return [hit.content for hit in recall(RecallMemories(query="refunds"), caller=caller).hits]
 
 
-def test_one_reader_s_word_takes_it_from_that_reader_alone(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+def test_a_wrong_verdict_of_one_reader_hides_the_memory_only_from_that_reader(
+    alice: Caller, bob: Caller, fact: MemoryRecord
+) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong", note="refunds are in since May"), caller=bob)
     fact.refresh_from_db()
     assert fact.status == "active"
-    assert (recalled(bob), recalled(alice)) == ([], [fact.content])
-    assert list(stale_review.needs_verification(alice)) == [fact]  # its owner is asked
+    assert (recalled_texts(bob), recalled_texts(alice)) == ([], [fact.content])
+    assert list(stale_review.needs_verification(alice)) == [fact]  # the owner is asked to verify it
     assert not stale_review.needs_verification(bob).exists()
     services.verify(Verify(record_id=fact.pk), caller=alice)
     assert not stale_review.needs_verification(alice).exists()
 
 
 @pytest.mark.parametrize("second", ["owner", "curator", "reader"])
-def test_it_leaves_everybody_s_recall_when_somebody_agrees(
+def test_a_second_wrong_verdict_removes_the_memory_from_everybody_s_recall(
     second: str, alice: Caller, bob: Caller, personas: dict[str, Persona], fact: MemoryRecord
 ) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
-    agreeing = {
+    second_caller = {
         "owner": alice,
         "curator": replace(bob, email="cora@example.org", rights=frozenset({"curate"})),
         "reader": replace(bob, email="rea@example.org"),
     }[second]
-    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong", note="since May"), caller=agreeing)
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong", note="since May"), caller=second_caller)
     fact.refresh_from_db()
-    assert (fact.status, fact.stale_reason) == ("stale", f"{agreeing.email} marked it wrong: since May")
+    assert (fact.status, fact.stale_reason) == ("stale", f"{second_caller.email} marked it wrong: since May")
     revision = fact.revisions.get()
-    assert (revision.change, revision.changed_by) == ("mark_wrong", agreeing.email)
+    assert (revision.change, revision.changed_by) == ("mark_wrong", second_caller.email)
 
 
-def test_taking_it_back_brings_the_memory_back(bob: Caller, fact: MemoryRecord) -> None:
+def test_withdrawing_a_verdict_deletes_it(bob: Caller, fact: MemoryRecord) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
     feedback.withdraw(caller=bob, record_id=fact.pk)
     fact.refresh_from_db()
     assert (fact.status, Feedback.objects.count()) == ("active", 0)
 
 
-def test_the_last_word_of_a_reader_counts(bob: Caller, fact: MemoryRecord) -> None:
+def test_the_last_verdict_of_a_reader_counts(bob: Caller, fact: MemoryRecord) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful"), caller=bob)
     fact.refresh_from_db()
     assert (fact.status, Feedback.objects.get().verdict) == ("active", "useful")
 
 
-def test_taking_it_back_leaves_another_reason_alone(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+def test_withdrawing_a_verdict_keeps_another_stale_reason(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
     services.verify(Verify(record_id=fact.pk), caller=alice)
     services.mark_stale(caller=alice, record_id=fact.pk, reason="the table moved")
@@ -71,18 +73,18 @@ def test_taking_it_back_leaves_another_reason_alone(alice: Caller, bob: Caller, 
     assert (fact.status, fact.stale_reason) == ("stale", "the table moved")
 
 
-def test_who_does_not_see_it_says_nothing_of_it(olga: Caller, fact: MemoryRecord) -> None:
-    for act in (
+def test_only_readers_of_a_memory_give_feedback(olga: Caller, fact: MemoryRecord) -> None:
+    for attempt in (
         lambda: feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=olga),
         lambda: feedback.withdraw(caller=olga, record_id=fact.pk),
     ):
         with pytest.raises(NotFound):
-            act()
+            attempt()
     fact.refresh_from_db()
     assert fact.status == "active"
 
 
-def test_bad_words_and_dead_memories_are_refused(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+def test_unknown_verdicts_and_archived_memories_are_rejected(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     with pytest.raises(Invalid) as caught:
         feedback.mark(MarkFeedback.read({"record_id": fact.pk, "verdict": "boring"}), caller=bob)
     assert caught.value.field == "verdict"
@@ -91,16 +93,16 @@ def test_bad_words_and_dead_memories_are_refused(alice: Caller, bob: Caller, fac
         feedback.mark(MarkFeedback.read({"record_id": fact.pk, "verdict": "wrong"}), caller=bob)
 
 
-def test_erasing_a_memory_erases_what_was_said_of_it(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+def test_erasing_a_memory_erases_its_feedback(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong", note="a telling note"), caller=bob)
     erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
     assert not Feedback.objects.exists()
 
 
-def test_the_owner_s_own_verdict_takes_effect_for_everybody_at_once(
+def test_a_wrong_verdict_of_the_owner_takes_effect_for_everybody_at_once(
     alice: Caller, bob: Caller, fact: MemoryRecord
 ) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong", note="not since May"), caller=alice)
     fact.refresh_from_db()
     assert (fact.status, fact.stale_reason) == ("stale", f"{alice.email} marked it wrong: not since May")
-    assert (recalled(bob), recalled(alice)) == ([], [])
+    assert (recalled_texts(bob), recalled_texts(alice)) == ([], [])

@@ -1,4 +1,4 @@
-"""Whatever a client sends, each tool answers or refuses in our words: never a fault of the server."""
+"""Fuzzing of all tools: whatever a client sends, a tool succeeds or returns a domain error, never an internal one."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ values = st.recursive(
 
 @st.composite
 def calls(draw: Any) -> tuple[str, dict[str, Any]]:
-    """A tool with some of its arguments: of a choice that exists, and with values of any kind."""
+    """Generate a call of a tool: an existing command or action, and arguments of any kind."""
     offer = TOOLS[draw(st.sampled_from(sorted(TOOLS)))]
     choice = draw(st.sampled_from(sorted(offer.choices)))
-    takes = offer.operation(choice).input_schema().get("properties", {})
-    arguments = draw(st.dictionaries(st.sampled_from(sorted(takes) or ["x"]), values, max_size=6))
-    for name in draw(st.lists(st.sampled_from(sorted(takes) or ["x"]), max_size=4)):
-        arguments[name] = draw(plausible(takes.get(name, {})))
+    properties = offer.operation(choice).input_schema().get("properties", {})
+    arguments = draw(st.dictionaries(st.sampled_from(sorted(properties) or ["x"]), values, max_size=6))
+    for name in draw(st.lists(st.sampled_from(sorted(properties) or ["x"]), max_size=4)):
+        arguments[name] = draw(plausible(properties.get(name, {})))
     if offer.selector:
         arguments[offer.selector] = choice
     return offer.name, arguments
@@ -56,10 +56,10 @@ def plausible(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(call=calls())
-def test_no_call_is_a_fault_of_the_server(ada: Caller, call: tuple[str, dict[str, Any]]) -> None:
+def test_no_call_causes_an_internal_error(ada: Caller, call: tuple[str, dict[str, Any]]) -> None:
     name, arguments = call
     server = build_server(toolsets=["all"], identify=lambda _: ada)
     result: Any = asyncio.run(server.call_tool(name, arguments))
     if result.is_error and result.structured_content is None:
-        answer = json.loads(result.content[0].text)
-        assert answer["code"] != "internal", answer
+        response = json.loads(result.content[0].text)
+        assert response["code"] != "internal", response

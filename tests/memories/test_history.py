@@ -11,7 +11,7 @@ from memories.operations import Remember, Revise, Share, Supersede
 pytestmark = pytest.mark.django_db
 
 
-def test_a_chain_of_three_is_read_from_any_link(alice: Caller, fact: MemoryRecord) -> None:
+def test_a_chain_is_the_same_from_any_of_its_memories(alice: Caller, fact: MemoryRecord) -> None:
     second = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
     third = services.supersede(
         Supersede(record_id=second.pk, content="Revenue includes half of them."), caller=alice
@@ -21,7 +21,7 @@ def test_a_chain_of_three_is_read_from_any_link(alice: Caller, fact: MemoryRecor
         assert chain(alice, link) == [fact, second, third]
 
 
-def test_history_tells_edits_and_corrections_in_one_list(alice: Caller, fact: MemoryRecord) -> None:
+def test_history_lists_edits_and_corrections_together(alice: Caller, fact: MemoryRecord) -> None:
     services.revise(
         Revise(record_id=fact.pk, content="Revenue excludes refunds and tax.", reason="precise"), caller=alice
     )
@@ -50,7 +50,7 @@ def test_a_colleague_never_reads_what_was_private_before(alice: Caller, bob: Cal
     assert "forty-two" in str(history(alice, record))
 
 
-def test_a_link_that_is_private_to_another_ends_the_chain(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+def test_a_chain_ends_at_a_private_memory_of_another_user(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     second = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
     services.share(Share(record_id=fact.pk, visibility="private"), caller=alice)
     assert chain(bob, second) == [second]

@@ -21,14 +21,14 @@ MODEL = "deterministic-384"
 
 @pytest.fixture
 def gap(alice: Caller, settings: Any) -> MemoryRecord:
-    """A memory that was saved while the embedder was away."""
+    """A memory saved while the embedder was unavailable."""
     settings.EMBEDDING_PROVIDER = "none"
     record = services.remember(Remember(content="Saved while the embedder was away."), caller=alice).record
     settings.EMBEDDING_PROVIDER = "deterministic"
     return record
 
 
-def test_the_worker_closes_the_gap_that_an_outage_left(gap: MemoryRecord) -> None:
+def test_a_worker_embeds_memories_saved_during_an_outage(gap: MemoryRecord) -> None:
     assert indexing.run_batch("w") == (1, 0)
     gap.refresh_from_db()
     assert Passage.objects.filter(record=gap).count() == 1
@@ -36,11 +36,11 @@ def test_the_worker_closes_the_gap_that_an_outage_left(gap: MemoryRecord) -> Non
     assert IndexJob.objects.get().status == JobStatus.SUCCEEDED
 
 
-def test_a_healthy_row_is_no_gap(fact: MemoryRecord) -> None:
+def test_an_embedded_memory_is_no_gap(fact: MemoryRecord) -> None:
     assert indexing.reconcile(MODEL) == 0
 
 
-def test_gaps_are_no_vector_another_model_and_another_text(alice: Caller) -> None:
+def test_missing_vectors_other_models_and_changed_texts_are_gaps(alice: Caller) -> None:
     ids = [services.remember(Remember(content=f"A fact with number {n}."), caller=alice).record.pk for n in range(4)]
     Passage.objects.filter(record=ids[0]).delete()
     MemoryRecord.objects.filter(pk=ids[1]).update(embedding_model="another")
@@ -49,19 +49,19 @@ def test_gaps_are_no_vector_another_model_and_another_text(alice: Caller) -> Non
     assert set(IndexJob.objects.values_list("source_id", flat=True)) == set(ids[:3])
 
 
-def test_forgotten_rows_need_no_vector(alice: Caller, gap: MemoryRecord) -> None:
+def test_archived_memories_need_no_vector(alice: Caller, gap: MemoryRecord) -> None:
     services.forget(Forget(record_id=gap.pk), caller=alice)
     IndexJob.objects.all().delete()
     assert indexing.reconcile(MODEL) == 0
 
 
-def test_a_unit_has_one_open_job(gap: MemoryRecord) -> None:
+def test_a_memory_has_at_most_one_open_job(gap: MemoryRecord) -> None:
     indexing.enqueue("memory", [gap.pk, gap.pk], Trigger.RECONCILER)
     assert IndexJob.objects.count() == 1
     assert indexing.reconcile(MODEL) == 0
 
 
-def test_a_failure_backs_off_and_is_kept_with_its_cause(gap: MemoryRecord, settings: Any) -> None:
+def test_a_failed_job_is_retried_later_and_keeps_its_error(gap: MemoryRecord, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
     settings.INDEX_MAX_ATTEMPTS = 2
     assert indexing.run_batch("w") == (0, 1)
@@ -81,7 +81,7 @@ def coverage_of_memories(model: str) -> index_status.Coverage:
     return coverage
 
 
-def test_a_later_success_settles_the_failure(gap: MemoryRecord) -> None:
+def test_a_later_success_resolves_the_failure(gap: MemoryRecord) -> None:
     IndexJob.objects.update(status=JobStatus.FAILED, completed_at=timezone.now() - timedelta(hours=1))
     assert coverage_of_memories(MODEL).verdict == "degraded"
     assert indexing.reconcile(MODEL) == 1
@@ -98,14 +98,14 @@ def test_jobs_of_a_dead_worker_are_taken_over(gap: MemoryRecord) -> None:
     assert indexing.run_batch("w") == (1, 0)
 
 
-def test_a_lease_that_ran_out_is_taken_over(gap: MemoryRecord) -> None:
+def test_jobs_of_an_expired_lease_are_taken_over(gap: MemoryRecord) -> None:
     indexing.claim("elsewhere:1")
     assert indexing.reap() == 0
     IndexJob.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert indexing.reap() == 1
 
 
-def test_a_text_that_changes_meanwhile_keeps_no_wrong_vector(gap: MemoryRecord) -> None:
+def test_a_text_that_changes_during_embedding_gets_no_outdated_vector(gap: MemoryRecord) -> None:
     indexing.index("memory", {gap.pk: "the text of a moment ago"})
     gap.refresh_from_db()
     assert (Passage.objects.filter(record=gap).count(), gap.embedding_text_hash) == (0, None)
@@ -116,12 +116,12 @@ def test_another_models_vectors_do_not_count_as_indexed(fact: MemoryRecord) -> N
     assert (coverage.expected, coverage.indexed, coverage.verdict) == (1, 0, "degraded")
 
 
-def test_the_task_finds_and_closes_gaps(gap: MemoryRecord) -> None:
+def test_close_gaps_finds_and_embeds_gaps(gap: MemoryRecord) -> None:
     IndexJob.objects.all().delete()
     assert tasks.close_gaps() == "1 jobs opened, 1 closed, 0 put back or failed"
 
 
-def test_the_task_of_every_minute_does_what_is_due(gap: MemoryRecord) -> None:
+def test_run_index_jobs_runs_due_jobs(gap: MemoryRecord) -> None:
     IndexJob.objects.all().delete()
     assert tasks.run_index_jobs() == "nothing is due"
     indexing.enqueue("memory", [gap.pk, gap.pk], Trigger.WRITE)
@@ -129,7 +129,7 @@ def test_the_task_of_every_minute_does_what_is_due(gap: MemoryRecord) -> None:
     assert tasks.run_index_jobs() == "1 closed, 0 put back or failed"
 
 
-def test_old_settled_jobs_are_removed_and_open_failures_kept(gap: MemoryRecord) -> None:
+def test_old_resolved_jobs_are_deleted_and_open_failures_kept(gap: MemoryRecord) -> None:
     long_ago = timezone.now() - timedelta(days=15)
     IndexJob.objects.update(status=JobStatus.FAILED, completed_at=long_ago)
     assert indexing.delete_closed_jobs() == 0
@@ -137,13 +137,13 @@ def test_old_settled_jobs_are_removed_and_open_failures_kept(gap: MemoryRecord) 
     assert indexing.delete_closed_jobs() == 1
 
 
-def test_embed_closes_all_gaps_in_the_foreground(gap: MemoryRecord, fact: MemoryRecord, capsys: Any) -> None:
+def test_the_embed_command_embeds_all_gaps(gap: MemoryRecord, fact: MemoryRecord, capsys: Any) -> None:
     call_command("embed", quiet=True)
     assert "1 embedded with deterministic-384; none left" in capsys.readouterr().out
 
 
 @pytest.mark.django_db(transaction=True)
-def test_embed_changes_the_dimension(fact: MemoryRecord, settings: Any) -> None:
+def test_the_embed_command_changes_the_dimension(fact: MemoryRecord, settings: Any) -> None:
     settings.EMBEDDING_DIMENSIONS = 64
     embedding.reset()
     call_command("embed", dimension=64, quiet=True)
@@ -155,7 +155,7 @@ def test_embed_changes_the_dimension(fact: MemoryRecord, settings: Any) -> None:
     call_command("embed", dimension=384, quiet=True)
 
 
-def test_embed_refuses_a_dimension_that_the_setting_contradicts(fact: MemoryRecord) -> None:
+def test_the_embed_command_rejects_a_dimension_other_than_the_setting(fact: MemoryRecord) -> None:
     with pytest.raises(CommandError, match="EMBEDDING_DIMENSIONS=64"):
         call_command("embed", dimension=64, quiet=True)
 

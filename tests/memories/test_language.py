@@ -1,4 +1,4 @@
-"""Facts in several languages in one installation."""
+"""Language detection, and lexical recall of facts in several languages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FACTS = {
 
 
 @pytest.mark.parametrize("text", FACTS.values())
-def test_tells_the_language_of_a_sentence(text: str) -> None:
+def test_the_language_of_a_sentence_is_detected(text: str) -> None:
     assert FACTS[language_of(text)] == text
 
 
 @pytest.mark.parametrize("text", ["orders_2024", "Retouren", "fernhill.sales.orders", "GMV?", "", "42 %"])
-def test_a_few_words_and_identifiers_tell_nothing(text: str) -> None:
+def test_short_texts_and_identifiers_have_no_language(text: str) -> None:
     assert language_of(text) == ""
 
 
@@ -34,8 +34,8 @@ def test_a_few_words_and_identifiers_tell_nothing(text: str) -> None:
 @pytest.mark.parametrize(
     ("language", "question"),
     [
-        ("de", "Welche Umsätze enthalten einen Gutschein?"),  # Umsätze → Umsatz, Gutschein → Gutscheine: German stems
-        ("de", "Retouren"),  # one word tells no language: it stands in the text as it is
+        ("de", "Welche Umsätze enthalten einen Gutschein?"),  # German stems: Umsätze → Umsatz, Gutschein → Gutscheine
+        ("de", "Retouren"),  # one word has no detected language, so it must match literally
         ("de", "what does Retouren mean in a report"),
         ("es", "¿El ingreso incluye la devolución de un cliente mayorista?"),
         ("ja", "返品は売上に入りますか"),
@@ -51,7 +51,7 @@ def test_a_fact_is_recalled_by_words_of_its_language(alice: Caller, language: st
 
 
 @pytest.mark.django_db
-def test_a_language_is_set_by_the_writer_and_follows_a_new_text(alice: Caller) -> None:
+def test_a_given_language_is_kept_until_the_text_changes(alice: Caller) -> None:
     record = remember(Remember(content="Nettoumsatz: ohne Retouren", language="de"), caller=alice).record
     assert record.language == "de"
     revise(Revise(record_id=record.pk, content=FACTS["es"]), caller=alice)
@@ -60,7 +60,7 @@ def test_a_language_is_set_by_the_writer_and_follows_a_new_text(alice: Caller) -
 
 
 @pytest.mark.django_db(transaction=True)
-def test_rebuilding_tells_the_language_of_older_memories(alice: Caller) -> None:
+def test_rebuilding_detects_the_language_of_older_memories(alice: Caller) -> None:
     record = remember(Remember(content=FACTS["de"]), caller=alice).record
     MemoryRecord.objects.filter(pk=record.pk).update(language="")
     call_command("rebuild_search")

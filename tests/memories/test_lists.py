@@ -1,4 +1,4 @@
-"""Long lists and their numbers: pages by keyset, facets in one statement."""
+"""Keyset pagination of memory lists, and facet counts in one statement."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def facts(alice: Caller, bob: Caller, olga: Caller) -> list[MemoryRecord]:
 
 
 @pytest.mark.parametrize("newest", [True, False])
-def test_pages_bring_every_row_once_in_order(alice: Caller, facts: list[MemoryRecord], newest: bool) -> None:
+def test_pages_return_every_row_once_in_order(alice: Caller, facts: list[MemoryRecord], newest: bool) -> None:
     rows = in_scope(alice, Filters())
     rows_read: list[MemoryRecord] = []
     after = ""
     while True:
-        answer = page(rows, after, newest=newest, size=7)
-        rows_read += answer.rows
-        after = answer.after
+        result = page(rows, after, newest=newest, size=7)
+        rows_read += result.rows
+        after = result.after
         if not after:
             break
     assert len({row.pk for row in rows_read}) == len(rows_read) == rows.count()
@@ -63,7 +63,7 @@ def test_pages_bring_every_row_once_in_order(alice: Caller, facts: list[MemoryRe
 
 
 @pytest.mark.parametrize("after", ["nonsense", "2026-01-01T00:00:00Z~nonsense", "~", "\x00~\x00"])
-def test_a_cursor_that_is_none_is_refused(alice: Caller, facts: list[MemoryRecord], after: str) -> None:
+def test_an_invalid_cursor_is_rejected(alice: Caller, facts: list[MemoryRecord], after: str) -> None:
     with pytest.raises(Invalid) as caught:
         page(in_scope(alice, Filters()), after)
     assert caught.value.field == "after"
@@ -79,29 +79,29 @@ def test_a_cursor_that_is_none_is_refused(alice: Caller, facts: list[MemoryRecor
         Filters(owner="alice@example.org", tags=["till"]),
     ],
 )
-def test_facets_count_what_each_filter_would_find(
+def test_facets_count_the_matches_of_each_filter(
     alice: Caller, facts: list[MemoryRecord], filters: Filters, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(1):
         counted = facets.counts(alice, filters)
 
-    def under(**changed: Any) -> list[MemoryRecord]:
+    def matching(**changed: Any) -> list[MemoryRecord]:
         return list(in_scope(alice, replace(filters, **changed)))
 
     expected = {
-        "dimension": Counter(row.dimension for row in under(dimension="")),
-        "category": Counter(row.category for row in under(category="")),
-        "persona": Counter(row.persona for row in under(persona="")),
-        "tag": Counter(tag for row in under(tags=()) for tag in row.tags),
-        "entity": Counter(urn for row in under(entity="") for urn in row.entity_urns),
-        "status": Counter({s: len(under(statuses=[s])) for s in ("active", "stale", "superseded", "archived")}),
-        "owner": Counter({"": len(under(owner="")), "me": len(under(owner="alice@example.org"))}),
+        "dimension": Counter(row.dimension for row in matching(dimension="")),
+        "category": Counter(row.category for row in matching(category="")),
+        "persona": Counter(row.persona for row in matching(persona="")),
+        "tag": Counter(tag for row in matching(tags=()) for tag in row.tags),
+        "entity": Counter(urn for row in matching(entity="") for urn in row.entity_urns),
+        "status": Counter({s: len(matching(statuses=[s])) for s in ("active", "stale", "superseded", "archived")}),
+        "owner": Counter({"": len(matching(owner="")), "me": len(matching(owner="alice@example.org"))}),
     }
     assert counted.pop("least") == []
     assert {name: Counter(dict(values)) for name, values in counted.items()} == expected
 
 
-def test_a_wide_scope_is_counted_in_its_newest_rows_and_says_so(
+def test_facets_of_a_large_scope_are_lower_bounds_from_its_newest_rows(
     alice: Caller, facts: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facets, "MAX_ROWS", 5)
@@ -115,13 +115,13 @@ def test_a_wide_scope_is_counted_in_its_newest_rows_and_says_so(
     assert sum(n for _, n in filtered["dimension"]) == in_scope(alice, Filters(category="correction")).count()
 
 
-def test_hostile_filters_are_data(alice: Caller, facts: list[MemoryRecord]) -> None:
+def test_hostile_filters_are_treated_as_data(alice: Caller, facts: list[MemoryRecord]) -> None:
     counted = facets.counts(alice, Filters(category="'; DROP TABLE memory_records; --", tags=["%s", "{x}"]))
     assert counted["tag"] == []
     assert MemoryRecord.objects.count() == 60
 
 
-def test_counts_come_in_one_round_trip(
+def test_several_counts_need_one_query(
     alice: Caller, facts: list[MemoryRecord], django_assert_num_queries: Any
 ) -> None:
     rows = in_scope(alice, Filters())

@@ -1,4 +1,4 @@
-"""The two memory tools as functions: parameters, answers, and the defects of older systems they must not have."""
+"""memory_manage and memory_recall called as functions: parameters, responses, and defects known from older systems."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ def remember(caller: Caller, content: str = "Revenue excludes refunds.", **field
     return str(memory_manage(caller, "remember", content=content, **fields)["id"])
 
 
-def test_no_command_answers_what_there_is(alice: Caller) -> None:
+def test_without_a_command_the_usage_is_returned(alice: Caller) -> None:
     assert memory_manage(alice)["commands"] == memory_manage.usage()
 
 
-def test_an_unknown_command_is_told_all_commands(alice: Caller) -> None:
-    with pytest.raises(Invalid) as refused:
+def test_the_error_of_an_unknown_command_lists_all_commands(alice: Caller) -> None:
+    with pytest.raises(Invalid) as caught:
         memory_manage(alice, "delete")
-    assert all(command in refused.value.message for command in memory_manage.choices)
+    assert all(command in caught.value.message for command in memory_manage.choices)
 
 
-def test_remember_answers_a_hex_id_status_and_message(alice: Caller) -> None:
-    answer = memory_manage(alice, "remember", content="Revenue excludes refunds.")
-    assert (len(answer["id"]), answer["status"], answer["existing"]) == (32, "active", False)
+def test_remember_returns_id_status_and_similar_memories(alice: Caller) -> None:
+    response = memory_manage(alice, "remember", content="Revenue excludes refunds.")
+    assert (len(response["id"]), response["status"], response["existing"]) == (32, "active", False)
     again = memory_manage(alice, "remember", content="Revenue excludes refunds.")
-    assert (again["id"], again["existing"]) == (answer["id"], True)
+    assert (again["id"], again["existing"]) == (response["id"], True)
     near = memory_manage(alice, "remember", content="Revenue excludes refunds, refunds.")
-    assert [similar["id"] for similar in near["similar_existing"]] == [answer["id"]]
+    assert [similar["id"] for similar in near["similar_existing"]] == [response["id"]]
 
 
-def test_defaults_are_those_of_the_contract(alice: Caller) -> None:
+def test_defaults_follow_the_contract(alice: Caller) -> None:
     record = MemoryRecord.objects.get(pk=remember(alice))
     assert (record.dimension, record.category, record.confidence, record.source, record.visibility) == (
         "knowledge", "business_context", "medium", "user", "persona",
     )  # fmt: skip
 
 
-def test_every_command_but_remember_and_the_lists_needs_an_id(alice: Caller) -> None:
+def test_every_command_except_remember_and_lists_needs_an_id(alice: Caller) -> None:
     for command in set(memory_manage.choices) - {"remember", "list", "review_stale"}:
         with pytest.raises(Invalid, match="id: is missing"):
             memory_manage(alice, command)
 
 
-def test_update_validates_and_can_set_the_columns(alice: Caller) -> None:
+def test_update_validates_and_sets_columns(alice: Caller) -> None:
     id = remember(alice)
     columns = [{"urn": URN, "column": "amount", "relevance": "the amount"}]
     memory_manage(alice, "update", id=id, dimension="event", related_columns=columns)
@@ -62,7 +62,7 @@ def test_update_validates_and_can_set_the_columns(alice: Caller) -> None:
         memory_manage(alice, "update", id=id, dimension="nonsense")
 
 
-def test_the_whole_life_of_a_memory(alice: Caller) -> None:
+def test_a_memory_from_remember_to_erase(alice: Caller) -> None:
     id = remember(alice)
     services.mark_stale(caller=system_caller(), record_id=id, reason="a column went")
     stale = memory_manage(alice, "review_stale")
@@ -94,24 +94,24 @@ def test_lists_are_scoped_filtered_and_paged(alice: Caller, bob: Caller, olga: C
             memory_manage(alice, "list", **wrong)
 
 
-def test_the_stale_review_is_scoped_too(alice: Caller, olga: Caller, ada: Caller) -> None:
+def test_the_stale_review_is_scoped(alice: Caller, olga: Caller, ada: Caller) -> None:
     services.mark_stale(caller=system_caller(), record_id=remember(alice), reason="gone")
     assert memory_manage(olga, "review_stale")["total"] == 0
     assert memory_manage(ada, "review_stale")["total"] == 1
 
 
-def test_an_answer_stays_within_its_budget_and_counts_what_is_left_out(alice: Caller, settings: Any) -> None:
+def test_a_response_stays_within_its_budget_and_counts_omitted_items(alice: Caller, settings: Any) -> None:
     settings.ANSWER_BUDGET_BYTES = 2500
     for n in range(8):
         remember(alice, f"{n} is the number of this long text. " + "words " * 150)
     page = memory_manage(alice, "list")
     assert len(page["records"]) + page["omitted"] == 8
     assert f"offset {len(page['records'])}" in page["note"]
-    answer = memory_recall(alice, query="number of this long text").data
-    assert answer["count"] + answer["omitted"] == 8
+    response = memory_recall(alice, query="number of this long text").data
+    assert response["count"] + response["omitted"] == 8
 
 
-def test_owners_and_outsiders(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
+def test_only_owners_and_admins_change_a_memory(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
     id = remember(alice)
     text = {"content": "Something else entirely."}
     changes: dict[str, dict[str, Any]] = {
@@ -127,32 +127,32 @@ def test_owners_and_outsiders(alice: Caller, bob: Caller, olga: Caller, ada: Cal
     assert memory_manage(ada, "forget", id=id)["status"] == "archived"
 
 
-def test_recall_answers_what_the_contract_names(alice: Caller) -> None:
+def test_recall_returns_the_keys_of_the_contract(alice: Caller) -> None:
     id = remember(alice, entity_urns=[URN])
-    answer = memory_recall(alice, query="are refunds in revenue").data
-    assert (answer["count"], answer["strategy"], answer["ranking"]) == (1, "auto", "hybrid")
-    assert "degraded" not in answer
-    hit = answer["memories"][0]
+    response = memory_recall(alice, query="are refunds in revenue").data
+    assert (response["count"], response["strategy"], response["ranking"]) == (1, "auto", "hybrid")
+    assert "degraded" not in response
+    hit = response["memories"][0]
     assert (hit["id"], hit["content"]) == (id, "Revenue excludes refunds.")
     assert set(hit) == {"id", "content", "created_by", "created_at", "dimension", "category", "entity_urns"}
     explained = memory_recall(alice, query="are refunds in revenue", explain=True).data["memories"][0]
     assert set(explained["scores"]) == {"stage", "cosine", "coverage", "entity"}
 
 
-def test_the_text_of_ten_hits_is_short_and_names_what_is_unusual(alice: Caller) -> None:
+def test_the_text_of_ten_hits_is_short_and_marks_private_ones(alice: Caller) -> None:
     for n in range(10):
         text = f"Table {n} of the sales mart excludes refunds, gift cards and the orders of training tills until May."
         remember(alice, text, visibility="private" if n == 3 else "persona", entity_urns=[URN])
-    answer = memory_recall(alice, query="sales mart refunds")
-    assert len(answer.text) <= 3_500
-    assert all(hit["id"] in answer.text and hit["content"] in answer.text for hit in answer.data["memories"])
-    assert answer.text.count("private") == 1
-    assert "urn:" not in answer.text
+    response = memory_recall(alice, query="sales mart refunds")
+    assert len(response.text) <= 3_500
+    assert all(hit["id"] in response.text and hit["content"] in response.text for hit in response.data["memories"])
+    assert response.text.count("private") == 1
+    assert "urn:" not in response.text
     nothing = memory_recall(alice, query="zebra crossing", strategy="lexical")
     assert "try" in nothing.text
 
 
-def test_get_shows_one_memory_whole(alice: Caller, olga: Caller) -> None:
+def test_get_returns_the_complete_text(alice: Caller, olga: Caller) -> None:
     id = remember(alice, "words " * 300)
     assert memory_recall(alice, query="words").data["memories"][0]["cut"] is True
     assert memory_manage(alice, "get", id=id)["memory"]["content"] == ("words " * 300).strip()
@@ -160,7 +160,7 @@ def test_get_shows_one_memory_whole(alice: Caller, olga: Caller) -> None:
         memory_manage(olga, "get", id=id)
 
 
-def test_recall_as_of_takes_dates_and_refuses_nonsense(alice: Caller) -> None:
+def test_recall_as_of_accepts_dates_and_rejects_other_texts(alice: Caller) -> None:
     remember(alice)
     assert memory_recall(alice, query="refunds", as_of="2020-01-01").data["count"] == 0
     assert memory_recall(alice, query="refunds", as_of="2999-12-31T10:00:00Z").data["count"] == 1
@@ -172,17 +172,17 @@ def test_recall_as_of_takes_dates_and_refuses_nonsense(alice: Caller) -> None:
 @pytest.mark.parametrize(
     "text", ["'; DROP TABLE memory_records; --", "<script>alert(1)</script>", "{{ 7 * 7 }} %s %(x)s"]
 )
-def test_hostile_text_is_only_text(alice: Caller, text: str) -> None:
+def test_hostile_text_is_treated_as_text(alice: Caller, text: str) -> None:
     id = remember(alice, f"Hostile: {text}", metadata={"key'": text})
     assert memory_recall(alice, query=text).data["memories"][0]["id"] == id
     with pytest.raises(Invalid, match="filter_entity_urn"):
         memory_manage(alice, "list", filter_entity_urn=text)
 
 
-def test_feedback_takes_a_wrong_memory_out_of_recall(alice: Caller, bob: Caller, olga: Caller) -> None:
+def test_feedback_removes_a_wrong_memory_from_recall(alice: Caller, bob: Caller, olga: Caller) -> None:
     id = remember(alice)
-    answer = memory_manage(bob, "feedback", id=id, verdict="wrong", note="refunds are in since May")
-    assert (answer["status"], memory_recall(bob, query="refunds").data["count"]) == ("active", 0)
+    response = memory_manage(bob, "feedback", id=id, verdict="wrong", note="refunds are in since May")
+    assert (response["status"], memory_recall(bob, query="refunds").data["count"]) == ("active", 0)
     assert memory_recall(alice, query="refunds").data["count"] == 1
     assert memory_manage(alice, "feedback", id=id, verdict="wrong")["status"] == "stale"
     assert memory_manage(alice, "feedback", id=id, verdict="withdraw")["status"] == "active"

@@ -1,4 +1,4 @@
-"""memory_store and memory_prune: one's own notes, and nothing else."""
+"""memory_store and memory_prune work only on the caller's own notes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ pytestmark = pytest.mark.django_db
 LONG_AGO = timedelta(days=100)
 
 
-def note(caller: Caller, text: str, age: timedelta = LONG_AGO) -> MemoryRecord:
+def store_note(caller: Caller, text: str, age: timedelta = LONG_AGO) -> MemoryRecord:
     record = MemoryRecord.objects.get(pk=memory_store(caller, text=text)["id"])
     MemoryRecord.objects.filter(pk=record.pk).update(created_at=timezone.now() - age)
     return record
 
 
-def archived() -> set[str]:
+def archived_texts() -> set[str]:
     return set(MemoryRecord.objects.filter(status=Status.ARCHIVED).values_list("content", flat=True))
 
 
-def test_one_character_is_a_note_for_its_owner_alone(alice: Caller, bob: Caller) -> None:
-    answer = memory_store(alice, text="x", metadata={"source_tool": "shell"})
-    record = MemoryRecord.objects.get(pk=answer["id"])
+def test_a_note_may_be_one_character_and_is_private(alice: Caller, bob: Caller) -> None:
+    response = memory_store(alice, text="x", metadata={"source_tool": "shell"})
+    record = MemoryRecord.objects.get(pk=response["id"])
     assert (record.content, record.visibility, record.source) == ("x", "private", "note")
     assert record.metadata == {"source_tool": "shell"}
     assert memory_store(alice, text="X ")["existing"] is True
@@ -41,43 +41,43 @@ def test_one_character_is_a_note_for_its_owner_alone(alice: Caller, bob: Caller)
 
 
 @pytest.mark.parametrize(("text", "fault"), [("", "text: is missing"), ("x" * 4_001, "text: has 4001 characters")])
-def test_a_wrong_text_is_refused(alice: Caller, text: str, fault: str) -> None:
-    with pytest.raises(Invalid) as refused:
+def test_an_invalid_text_is_rejected(alice: Caller, text: str, fault: str) -> None:
+    with pytest.raises(Invalid) as caught:
         memory_store(alice, text=text)
-    assert refused.value.message.startswith(fault)
+    assert caught.value.message.startswith(fault)
 
 
-def test_pruning_counts_only_unless_told_otherwise(alice: Caller) -> None:
-    note(alice, "old")
-    note(alice, "new", timedelta(days=1))
-    answer = memory_prune(alice)
-    assert (answer["pruned"], answer["dry_run"], archived()) == (1, True, set())
+def test_pruning_is_a_dry_run_by_default(alice: Caller) -> None:
+    store_note(alice, "old")
+    store_note(alice, "new", timedelta(days=1))
+    response = memory_prune(alice)
+    assert (response["pruned"], response["dry_run"], archived_texts()) == (1, True, set())
     assert memory_prune(alice, dry_run=False)["pruned"] == 1
-    assert archived() == {"old"}
+    assert archived_texts() == {"old"}
     services.restore(Restore(record_id=MemoryRecord.objects.get(content="old").pk), caller=alice)
-    assert archived() == set()
+    assert archived_texts() == set()
 
 
-def test_the_most_used_ones_stay(alice: Caller) -> None:
-    records = [note(alice, text) for text in ("never", "often", "once")]
+def test_pruning_keeps_the_most_used_notes(alice: Caller) -> None:
+    records = [store_note(alice, text) for text in ("never", "often", "once")]
     for record, uses in zip(records, (0, 9, 1), strict=True):
         MemoryRecord.objects.filter(pk=record.pk).update(access_count=uses)
     assert memory_prune(alice, days=30, keep=2, dry_run=False)["pruned"] == 1
-    assert archived() == {"never"}
+    assert archived_texts() == {"never"}
 
 
-def test_near_duplicates_alone(alice: Caller, settings: Any) -> None:
+def test_pruning_can_be_limited_to_near_duplicates(alice: Caller, settings: Any) -> None:
     settings.NEAR_DUPLICATE_COSINE = 0.6
-    note(alice, "The till of store seven is closed on Mondays.", timedelta(days=90))
-    note(alice, "The till of store seven is closed on Mondays, too.", timedelta(days=80))
-    note(alice, "Something else entirely.", timedelta(days=90))
+    store_note(alice, "The till of store seven is closed on Mondays.", timedelta(days=90))
+    store_note(alice, "The till of store seven is closed on Mondays, too.", timedelta(days=80))
+    store_note(alice, "Something else entirely.", timedelta(days=90))
     assert memory_prune(alice, near_duplicates=True, dry_run=False)["pruned"] == 1
-    assert archived() == {"The till of store seven is closed on Mondays."}
+    assert archived_texts() == {"The till of store seven is closed on Mondays."}
 
 
-def test_nothing_but_own_plain_notes_is_pruned(alice: Caller, bob: Caller, ada: Caller) -> None:
+def test_only_own_unshared_and_unmarked_notes_are_pruned(alice: Caller, bob: Caller, ada: Caller) -> None:
     for text in ("shared", "verified", "useful", "corrected", "noted by bob"):
-        note(bob if "bob" in text else alice, f"{text} text of ten")
+        store_note(bob if "bob" in text else alice, f"{text} text of ten")
     record = {text: MemoryRecord.objects.get(content__startswith=text) for text in ("shared", "verified", "useful")}
     services.share(Share(record_id=record["shared"].pk, visibility="everyone"), caller=alice)
     services.verify(Verify(record_id=record["verified"].pk), caller=alice)
@@ -91,8 +91,8 @@ def test_nothing_but_own_plain_notes_is_pruned(alice: Caller, bob: Caller, ada: 
     )
     fact = services.remember(Remember(content="A fact that was remembered, not noted."), caller=alice).record
     MemoryRecord.objects.update(created_at=timezone.now() - LONG_AGO)
-    for caller in (alice, ada):  # an admin prunes their own too
+    for caller in (alice, ada):  # also an admin prunes only their own notes
         assert memory_prune(caller, days=0, dry_run=False)["pruned"] == 0
-    assert archived() == set()
+    assert archived_texts() == set()
     fact.refresh_from_db()
     assert fact.status == Status.ACTIVE

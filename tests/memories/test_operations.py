@@ -1,4 +1,4 @@
-"""Operations: what a model says of its fields, and what is said to who gets one wrong."""
+"""Operations: validation, error messages and tool schemas derived from pydantic models."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ tool = Tool("things", "memory", "Things", "Keep or drop.", {"keep": keep, "drop"
         ({"text": "Another fact entirely."}, "text: means the same as content; allowed: one of the two"),
     ],
 )
-def test_the_first_fault_is_named_with_what_is_allowed(arguments: dict[str, Any], message: str) -> None:
-    whole = {"id": ID, "content": "Long enough, surely."} if arguments else {}
-    with pytest.raises(Invalid) as refused:
-        Keep.read({**whole, **arguments})
-    assert refused.value.message.startswith(message)
+def test_an_error_names_the_first_invalid_field_and_the_allowed_values(arguments: dict[str, Any], message: str) -> None:
+    required = {"id": ID, "content": "Long enough, surely."} if arguments else {}
+    with pytest.raises(Invalid) as caught:
+        Keep.read({**required, **arguments})
+    assert caught.value.message.startswith(message)
 
 
-def test_what_is_read_is_clean() -> None:
+def test_values_are_normalized_when_read() -> None:
     operation = Keep.read(
         {"record_id": ID, "text": "  Long enough. ", "tags": ["a", "a", " "], "limit": 99, "successor": ""}
     )
@@ -94,7 +94,7 @@ def test_what_is_read_is_clean() -> None:
     assert operation.explicit_values("content", "colour") == {"content": "Long enough."}
 
 
-def test_a_single_value_is_checked_as_a_field_would_be() -> None:
+def test_a_single_value_is_validated_like_a_field() -> None:
     assert validate(Tags, ["a", "a"], "tags") == ["a"]
     with pytest.raises(Invalid, match="since: is missing; allowed: text of 10 to 4000"):
         validate(Content, "", "since")
@@ -115,8 +115,8 @@ def test_commands_share_one_flat_schema(alice: Caller) -> None:
     assert properties["command"]["description"] == (
         "Without it: what each takes."
         " For keep: content, tags, entity_urns, related_columns, metadata, successor, limit."
-    )  # said once of them all
-    assert "description" not in properties["id"]  # both take it
+    )
+    assert "description" not in properties["id"]  # described once, because both commands accept it
     assert tool(alice, "keep", id=ID, content="Long enough.").text == "kept Long enough."
     assert tool(alice, command="drop", id=ID, colour="green") == {"dropped": "green"}
     with pytest.raises(Invalid, match="content: is not accepted by command drop; allowed: id, colour"):
@@ -126,7 +126,7 @@ def test_commands_share_one_flat_schema(alice: Caller) -> None:
     assert tool(alice)["commands"]["drop"] == "Drop a thing: id, colour"
 
 
-def test_lists_come_as_json_text_too(alice: Caller) -> None:
+def test_lists_are_accepted_as_json_text(alice: Caller) -> None:
     assert tool(alice, "keep", id=ID, content="Long enough.", tags='["a"]', metadata="{}").data == {
         "kept": "Long enough."
     }
@@ -145,8 +145,8 @@ def parts(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("offer", TOOLS, ids=lambda offer: offer.name)
-def test_every_schema_suits_every_client(offer: Tool) -> None:
-    """Some convert schemas, and stumble over unions with null, free objects and lists of anything."""
+def test_schemas_avoid_constructs_that_some_clients_reject(offer: Tool) -> None:
+    """Some clients convert schemas and fail on unions with null, free-form objects and lists of any type."""
     schema = offer.input_schema
     assert set(schema) <= {"type", "properties", "required"}
     for part in parts(schema):
@@ -160,8 +160,8 @@ def test_every_schema_suits_every_client(offer: Tool) -> None:
     assert (keys["type"], bool(required)) == ("object", True)
 
 
-def test_the_offer_costs_no_more_context_than_it_did() -> None:
-    """Characters of names, descriptions and input schemas."""
+def test_the_tool_list_stays_within_its_context_limits() -> None:
+    """Limits, in characters, of all names, descriptions and input schemas of a toolset."""
     limits = {"memory": 6_010, "knowledge": 8_540, "analysis": 9_667, "conversation": 7_500}
     for toolset, limit in limits.items():
         costs = [

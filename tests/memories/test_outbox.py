@@ -1,4 +1,4 @@
-"""The ledger of effects on other systems, with an other system that fails as it is told."""
+"""The outbox, with a fake remote system that fails as configured."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.django_db
 
 
 class NoAnswerError(Exception):
-    """The other system took the request, perhaps."""
+    """The remote system may or may not have processed the request."""
 
 
 @dataclass
 class Shelf:
-    """An other system: a set of what stands on it. Writes of `silent` land without an answer."""
+    """A fake remote system that holds a set of items. Writes of `silent` items succeed without a response."""
 
     items: set[str] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)
@@ -35,7 +35,8 @@ class Shelf:
         return (RemoteState.AS_ASKED if item.record_id in self.items else RemoteState.AS_BEFORE), ""
 
     def send(self, item: ActionItem) -> Result:
-        assert ActionItem.objects.get(pk=item.pk).outcome == Outcome.SENDING  # its intent is saved by now
+        # the intent is saved before the request is sent
+        assert ActionItem.objects.get(pk=item.pk).outcome == Outcome.SENDING
         if item.record_id in self.refused:
             raise ValueError("no room")
         self.writes.append(item.record_id)
@@ -45,12 +46,12 @@ class Shelf:
         return Result(DeliveryStatus.LANDED)
 
     def status_of_error(self, item: ActionItem, error: Exception, stage: Phase) -> Result:
-        fate = (
+        delivery_status = (
             DeliveryStatus.UNKNOWN
             if isinstance(error, NoAnswerError) and stage == Phase.SENDING
             else DeliveryStatus.FAILED
         )
-        return Result(fate, str(error))
+        return Result(delivery_status, str(error))
 
     def note(self, item: ActionItem, result: Result) -> None:
         item.outcome = NAMES[result.fate]
@@ -62,7 +63,7 @@ def action() -> Action:
     return Action.objects.create(owner="alice@example.org", analysis_id="audit", model="book", kind="update")
 
 
-def ledger(action: Action, *names: str) -> DeliveryQueue:
+def create_queue(action: Action, *names: str) -> DeliveryQueue:
     for name in names:
         ActionItem.objects.create(action=action, record_id=name)
     return DeliveryQueue(action.items.all(), "id", NAMES)
@@ -72,37 +73,37 @@ def outcomes(action: Action) -> dict[str, str]:
     return dict(action.items.order_by("id").values_list("record_id", "outcome"))
 
 
-def test_each_item_gets_its_fate_in_order(action: Action) -> None:
+def test_items_are_delivered_in_order_with_their_outcomes(action: Action) -> None:
     shelf = Shelf(refused={"b"}, silent={"c"})
-    handled = [item.record_id for item in deliver(ledger(action, "a", "b", "c", "d"), shelf)]
+    handled = [item.record_id for item in deliver(create_queue(action, "a", "b", "c", "d"), shelf)]
     assert handled == ["a", "b", "c", "d"]
     assert outcomes(action) == {"a": "succeeded", "b": "failed", "c": "unknown", "d": "succeeded"}
 
 
-def test_a_retry_repeats_what_failed_and_looks_at_what_is_unknown(action: Action) -> None:
+def test_a_retry_repeats_failed_items_and_checks_unknown_ones(action: Action) -> None:
     shelf = Shelf(refused={"a"}, silent={"b", "c"})
-    entries = ledger(action, "a", "b", "c")
-    list(deliver(entries, shelf))
+    queue = create_queue(action, "a", "b", "c")
+    list(deliver(queue, shelf))
     shelf.refused, shelf.moved = set(), {"c"}
     shelf.writes.clear()
-    entries.retry()
-    list(deliver(entries, shelf))
-    assert shelf.writes == ["a"]  # b had landed, and c is for a person to look at
+    queue.retry()
+    list(deliver(queue, shelf))
+    assert shelf.writes == ["a"]  # b had succeeded, and a person must decide about c
     assert outcomes(action) == {"a": "succeeded", "b": "succeeded", "c": "unknown"}
 
 
-def test_looking_first_leaves_alone_what_is_so_or_was_moved(action: Action) -> None:
+def test_checking_first_skips_items_already_applied_or_changed_by_others(action: Action) -> None:
     shelf = Shelf(items={"a"}, moved={"b"}, checks_remote_first=True)
-    list(deliver(ledger(action, "a", "b", "c"), shelf))
+    list(deliver(create_queue(action, "a", "b", "c"), shelf))
     assert (shelf.writes, outcomes(action)) == (["c"], {"a": "succeeded", "b": "drifted", "c": "succeeded"})
 
 
-def test_who_stops_listening_ends_the_work_and_nothing_is_lost(action: Action) -> None:
+def test_closing_the_iterator_stops_delivery_and_loses_nothing(action: Action) -> None:
     shelf = Shelf()
-    entries = ledger(action, *"abcdef")
-    work: Iterator[ActionItem] = deliver(entries, shelf)
+    queue = create_queue(action, *"abcdef")
+    work: Iterator[ActionItem] = deliver(queue, shelf)
     assert next(work).record_id == "a"
-    work.close()  # type: ignore[attr-defined]  # it is a generator
+    work.close()  # type: ignore[attr-defined]  # deliver() is a generator
     assert (shelf.writes, set(outcomes(action).values())) == (["a"], {"succeeded", "planned"})
-    list(deliver(entries, shelf))
+    list(deliver(queue, shelf))
     assert shelf.writes == [*"abcdef"]

@@ -1,4 +1,4 @@
-"""Long texts are found, compared and quoted by their passages."""
+"""Passages: long texts are found, compared and quoted by their parts."""
 
 from __future__ import annotations
 
@@ -43,34 +43,34 @@ def test_a_short_text_is_one_passage() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("position", [0, 25, 50])
-def test_a_sentence_is_found_wherever_it_stands_and_quoted(alice: Caller, position: int) -> None:
+def test_a_sentence_at_any_position_is_found_and_quoted(alice: Caller, position: int) -> None:
     record = services.remember(Remember(content=long_text(position)), caller=alice).record
     for n in range(5):
         services.remember(Remember(content=long_text(0, f"Invoice {n} was paid in cash at the till.")), caller=alice)
-    answer = recall(RecallMemories(query="vouchers expire ninety days gift"), caller=alice)
-    assert answer.hits[0].record == record
-    assert NEEDLE in answer.hits[0].quotation
-    assert len(answer.hits[0].quotation) < 400
-    shape = recall_response(answer)
-    assert shape["memories"][0]["cut"] is True
-    assert "memory_manage get" in as_text(shape)
+    result = recall(RecallMemories(query="vouchers expire ninety days gift"), caller=alice)
+    assert result.hits[0].record == record
+    assert NEEDLE in result.hits[0].quotation
+    assert len(result.hits[0].quotation) < 400
+    response = recall_response(result)
+    assert response["memories"][0]["cut"] is True
+    assert "memory_manage get" in as_text(response)
 
 
 @pytest.mark.django_db
-def test_texts_that_share_their_beginning_are_no_duplicates(alice: Caller) -> None:
+def test_texts_that_share_only_their_beginning_are_no_duplicates(alice: Caller) -> None:
     beginning = " ".join(FILLER[:22])
     services.remember(
         Remember(content=beginning + " Vouchers expire. Stamps are free. Maps are green. " * 20), caller=alice
     )
-    answer = services.remember(
+    result = services.remember(
         Remember(content=beginning + " Taxes rise. Boats sink slowly. Cats sleep. " * 20), caller=alice
     )
-    assert answer.similar == []
-    again = services.remember(Remember(content=f"{answer.record.content} Taxes rise."), caller=alice)
-    assert [near.record for near in again.similar] == [answer.record]
+    assert result.similar == []
+    duplicate = services.remember(Remember(content=f"{result.record.content} Taxes rise."), caller=alice)
+    assert [near.record for near in duplicate.similar] == [result.record]
 
 
-def test_the_whole_cosine_is_that_of_the_worse_half() -> None:
+def test_the_whole_cosine_is_that_of_the_less_similar_side() -> None:
     x, y, z = np.eye(3, dtype=np.float32)
     assert near_duplicates.whole_cosine(np.stack([x]), np.stack([x])) == 1.0
     assert near_duplicates.whole_cosine(np.stack([x, y]), np.stack([x, z])) == 0.5
@@ -78,7 +78,7 @@ def test_the_whole_cosine_is_that_of_the_worse_half() -> None:
 
 
 @pytest.mark.django_db
-def test_passages_follow_their_record(alice: Caller) -> None:
+def test_passages_are_updated_and_deleted_with_their_record(alice: Caller) -> None:
     record = services.remember(Remember(content=long_text(3)), caller=alice).record
     assert Passage.objects.filter(record=record).count() > 5
     services.revise(Revise(record_id=record.pk, content="Vouchers expire after a year."), caller=alice)
@@ -88,7 +88,7 @@ def test_passages_follow_their_record(alice: Caller) -> None:
 
 
 @pytest.mark.django_db
-def test_an_outsider_s_passages_are_not_searched(alice: Caller, olga: Caller, settings: Any) -> None:
+def test_an_outsider_finds_no_passages(alice: Caller, olga: Caller, settings: Any) -> None:
     services.remember(Remember(content=long_text(3)), caller=alice)
     for rows in (20_000, 0):
         settings.RECALL_EXACT_SCAN_ROWS = rows

@@ -1,4 +1,4 @@
-"""What a person is and may: read afresh at every call, in one statement."""
+"""Rights and personas of a caller, read from the database for every call in one statement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memory_project.models import User
 pytestmark = pytest.mark.django_db
 
 
-def test_rights_come_from_groups_and_from_the_person(alice_user: User) -> None:
+def test_rights_come_from_groups_and_from_the_user(alice_user: User) -> None:
     assert build_caller(alice_user, channel="test").rights == frozenset()
     people.give_rights(alice_user, ["curator"])
     assert build_caller(alice_user, channel="test").rights == {"curate"}
@@ -26,7 +26,7 @@ def test_rights_come_from_groups_and_from_the_person(alice_user: User) -> None:
     assert build_caller(alice_user, channel="test").rights == {"curate"}
 
 
-def test_what_changed_counts_at_once_whatever_the_object_says(alice_user: User) -> None:
+def test_a_disabled_or_deleted_account_is_rejected_at_once(alice_user: User) -> None:
     User.objects.filter(pk=alice_user.pk).update(is_active=False)
     with pytest.raises(Forbidden, match="this account is disabled"):
         build_caller(alice_user, channel="test")
@@ -37,14 +37,14 @@ def test_what_changed_counts_at_once_whatever_the_object_says(alice_user: User) 
         build_caller(alice_user, channel="test")
 
 
-def test_the_default_persona_is_held_by_who_was_given_none(alice_user: User) -> None:
+def test_a_user_without_persona_has_the_default_persona(alice_user: User) -> None:
     PersonaMembership.objects.filter(user=alice_user).delete()
     fallback = Persona.default().name
     caller = build_caller(alice_user, channel="test")
     assert (caller.persona, caller.personas) == (fallback, frozenset({fallback}))
 
 
-def test_a_column_of_a_newer_version_does_no_harm(alice_user: User) -> None:
+def test_a_column_of_a_newer_version_is_ignored(alice_user: User) -> None:
     before = build_caller(alice_user, channel="test")
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE memories_persona ADD COLUMN colour text")

@@ -1,4 +1,4 @@
-"""Querysets as parts of one statement."""
+"""Querysets as conditions and tables in hand-written SQL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
         ("true", [], "true"),
     ],
 )
-def test_placeholders_get_names(sql: str, values: list[int], expected: str) -> None:
+def test_placeholders_are_named(sql: str, values: list[int], expected: str) -> None:
     assert name_parameters(sql, values, "x") == (expected, {f"x{n}": value for n, value in enumerate(values)})
 
 
@@ -32,7 +32,7 @@ def test_a_missing_value_is_an_error() -> None:
         name_parameters("a = %s AND b = %s", [1], "x")
 
 
-def test_a_condition_means_the_same_in_a_statement_of_ours(alice: Caller, olga: Caller) -> None:
+def test_a_condition_has_the_same_meaning_in_hand_written_sql(alice: Caller, olga: Caller) -> None:
     for text in ("Half of the orders, 50% of them.", "All of the orders, 100% of them."):
         services.remember(Remember(content=text), caller=alice)
     rows = MemoryRecord.objects.visible_to(alice).filter(content__contains="50% of")
@@ -44,7 +44,7 @@ def test_a_condition_means_the_same_in_a_statement_of_ours(alice: Caller, olga: 
             assert cursor.fetchone() == (expected,)
 
 
-def test_all_rows_and_none_are_conditions_too(alice: Caller, olga: Caller, ada: Caller) -> None:
+def test_querysets_of_all_rows_and_of_none_become_conditions(alice: Caller, olga: Caller, ada: Caller) -> None:
     services.remember(Remember(content="Half of the orders, 50% of them.", visibility="private"), caller=alice)
     everything = condition(MemoryRecord.objects.visible_to(ada))
     nothing = condition(MemoryRecord.objects.visible_to(olga).filter(pk__in=[]))
@@ -54,7 +54,7 @@ def test_all_rows_and_none_are_conditions_too(alice: Caller, olga: Caller, ada: 
             assert cursor.fetchone() == (expected,)
 
 
-def test_several_querysets_are_read_in_one_round_trip(alice: Caller, django_assert_num_queries: object) -> None:
+def test_several_querysets_are_read_in_one_query(alice: Caller, django_assert_num_queries: object) -> None:
     services.remember(Remember(content="Half of the orders, 50% of them."), caller=alice)
     statement = Statement()
     matches = statement.table(MemoryRecord.objects.visible_to(alice).filter(content__contains="50%").values("pk"))

@@ -42,25 +42,25 @@ def library(alice: Caller) -> dict[str, MemoryRecord]:
     return records
 
 
-def records_of(answer: Recall) -> list[MemoryRecord]:
-    return [hit.record for hit in answer.hits]
+def records_of(result: Recall) -> list[MemoryRecord]:
+    return [hit.record for hit in result.hits]
 
 
-def test_semantic_recall_is_hybrid_and_says_why(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    answer = recall(RecallMemories(query="which revenue excludes refunds", strategy="semantic"), caller=alice)
-    assert (answer.ranking, answer.degraded) == ("hybrid", False)
-    best = answer.hits[0]
+def test_semantic_recall_combines_cosine_and_coverage(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    result = recall(RecallMemories(query="which revenue excludes refunds", strategy="semantic"), caller=alice)
+    assert (result.ranking, result.degraded) == ("hybrid", False)
+    best = result.hits[0]
     assert best.record == library["refunds"]
     assert best.score == pytest.approx(0.6 * (best.cosine or 0) + 0.3 * best.coverage)
-    assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
+    assert [hit.score for hit in result.hits] == sorted((hit.score for hit in result.hits), reverse=True)
 
 
-def test_an_outsider_gets_nothing_by_any_strategy(olga: Caller, library: dict[str, MemoryRecord]) -> None:
+def test_an_outsider_finds_nothing_with_any_strategy(olga: Caller, library: dict[str, MemoryRecord]) -> None:
     for strategy in STRATEGIES:
         assert recall(RecallMemories(query="refunds", entity_urns=[ORDERS], strategy=strategy), caller=olga).hits == []
 
 
-def test_a_colleague_finds_what_the_persona_knows(bob: Caller, library: dict[str, MemoryRecord]) -> None:
+def test_a_colleague_finds_memories_of_the_persona(bob: Caller, library: dict[str, MemoryRecord]) -> None:
     assert records_of(recall(RecallMemories(query="refunds"), caller=bob))[0] == library["refunds"]
 
 
@@ -69,35 +69,37 @@ def test_identifiers_are_found_by_their_parts(alice: Caller, library: dict[str, 
     assert library["identifier"] in records_of(recall(RecallMemories(query=part, strategy="lexical"), caller=alice))
 
 
-def test_recall_without_embedder_finds_words_and_says_so(
+def test_recall_without_embedder_is_lexical_and_degraded(
     alice: Caller, library: dict[str, MemoryRecord], settings: Any
 ) -> None:
     settings.EMBEDDING_PROVIDER = "none"
-    answer = recall(RecallMemories(query="excludes refunds", strategy="semantic"), caller=alice)
-    assert (answer.ranking, answer.degraded) == ("lexical", True)
-    assert "results are lexical-only (exact-term matches), not semantic" in answer.note
-    assert records_of(answer) == [library["refunds"]]
+    result = recall(RecallMemories(query="excludes refunds", strategy="semantic"), caller=alice)
+    assert (result.ranking, result.degraded) == ("lexical", True)
+    assert "results are lexical-only (exact-term matches), not semantic" in result.note
+    assert records_of(result) == [library["refunds"]]
     assert not recall(RecallMemories(query="excludes refunds", strategy="lexical"), caller=alice).degraded
 
 
-def test_rows_without_vector_are_still_found(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+def test_memories_without_vector_are_found_by_words(alice: Caller, library: dict[str, MemoryRecord]) -> None:
     Passage.objects.filter(record=library["refunds"]).delete()
-    answer = recall(RecallMemories(query="refunds"), caller=alice)
-    assert answer.hits[0].record == library["refunds"]
-    assert answer.hits[0].cosine is None
+    result = recall(RecallMemories(query="refunds"), caller=alice)
+    assert result.hits[0].record == library["refunds"]
+    assert result.hits[0].cosine is None
 
 
-def test_or_matching_finds_what_has_only_some_of_the_words(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+def test_a_memory_matches_with_some_of_the_words(alice: Caller, library: dict[str, MemoryRecord]) -> None:
     assert library["refunds"] in records_of(
         recall(RecallMemories(query="are refunds booked monthly", strategy="lexical"), caller=alice)
     )
 
 
-def test_nonsense_finds_nothing(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+def test_unknown_words_find_nothing(alice: Caller, library: dict[str, MemoryRecord]) -> None:
     assert recall(RecallMemories(query="zzqx wvvk jjpt"), caller=alice).hits == []
 
 
-def test_entity_recall_needs_no_query_and_honours_stale(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+def test_entity_recall_needs_no_query_and_excludes_stale_memories(
+    alice: Caller, library: dict[str, MemoryRecord]
+) -> None:
     assert set(records_of(recall(RecallMemories(entity_urns=[ORDERS], strategy="entity"), caller=alice))) == {
         library["refunds"],
         library["tax"],
@@ -110,7 +112,9 @@ def test_entity_recall_needs_no_query_and_honours_stale(alice: Caller, library: 
     assert set(records_of(with_stale)) == {library["refunds"], library["tax"]}
 
 
-def test_include_stale_brings_neither_superseded_nor_archived(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+def test_include_stale_excludes_superseded_and_archived_memories(
+    alice: Caller, library: dict[str, MemoryRecord]
+) -> None:
     services.supersede(
         Supersede(record_id=library["refunds"].pk, content="Revenue includes refunds since May."), caller=alice
     )
@@ -122,7 +126,7 @@ def test_include_stale_brings_neither_superseded_nor_archived(alice: Caller, lib
     assert statuses == {Status.ACTIVE}
 
 
-def test_graph_takes_neighbors_and_ranks_by_distance(
+def test_graph_recall_includes_neighbors_and_ranks_by_distance(
     alice: Caller, library: dict[str, MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Lineage(MemoryExtension):
@@ -130,22 +134,22 @@ def test_graph_takes_neighbors_and_ranks_by_distance(
             return {STOCK: 1}, ""
 
     monkeypatch.setattr(extensions, "_extensions", {"lineage": Lineage()})
-    answer = recall(RecallMemories(entity_urns=[ORDERS], strategy="graph"), caller=alice)
-    assert records_of(answer)[-1] == library["stock"]
-    assert [hit.bonus for hit in answer.hits] == [1.0, 1.0, 0.5]
+    result = recall(RecallMemories(entity_urns=[ORDERS], strategy="graph"), caller=alice)
+    assert records_of(result)[-1] == library["stock"]
+    assert [hit.bonus for hit in result.hits] == [1.0, 1.0, 0.5]
 
 
-def test_auto_is_one_order_and_the_limit_keeps_the_best(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    whole = recall(RecallMemories(query="gross amounts with tax", entity_urns=[STOCK], limit=10), caller=alice)
-    scores = [hit.score for hit in whole.hits]
+def test_auto_has_one_order_and_a_limit_keeps_the_best(alice: Caller, library: dict[str, MemoryRecord]) -> None:
+    complete = recall(RecallMemories(query="gross amounts with tax", entity_urns=[STOCK], limit=10), caller=alice)
+    scores = [hit.score for hit in complete.hits]
     assert scores == sorted(scores, reverse=True)
-    assert set(records_of(whole)[:2]) == {library["tax"], library["stock"]}
+    assert set(records_of(complete)[:2]) == {library["tax"], library["stock"]}
     for limit in (1, 2, 3):
         assert (
             records_of(
                 recall(RecallMemories(query="gross amounts with tax", entity_urns=[STOCK], limit=limit), caller=alice)
             )
-            == records_of(whole)[:limit]
+            == records_of(complete)[:limit]
         )
 
 
@@ -153,14 +157,14 @@ def test_filters_apply_before_the_limit(alice: Caller, library: dict[str, Memory
     for n in range(15):
         services.remember(Remember(content=f"Refunds, refunds, refunds: rule {n}."), caller=alice)
     services.remember(Remember(content="She prefers refunds in a table.", dimension="preference"), caller=alice)
-    answer = recall(RecallMemories(query="refunds", limit=1), caller=alice, filters=Filters(dimension="preference"))
-    assert [hit.record.dimension for hit in answer.hits] == ["preference"]
+    result = recall(RecallMemories(query="refunds", limit=1), caller=alice, filters=Filters(dimension="preference"))
+    assert [hit.record.dimension for hit in result.hits] == ["preference"]
     assert records_of(recall(RecallMemories(query="refunds"), caller=alice, filters=Filters(tags=["refunds"]))) == [
         library["refunds"]
     ]
 
 
-def test_equal_scores_come_in_a_fixed_order(alice: Caller, settings: Any) -> None:
+def test_equal_scores_have_a_fixed_order(alice: Caller, settings: Any) -> None:
     moment = timezone.now()
     for n in range(8):
         services.remember(Remember(content=f"Returns wait, case {n}."), caller=alice, created_at=moment)
@@ -171,7 +175,7 @@ def test_equal_scores_come_in_a_fixed_order(alice: Caller, settings: Any) -> Non
     assert [r.pk for r in first] == sorted(r.pk for r in first)
 
 
-def test_the_index_path_keeps_an_owner_of_few_rows(
+def test_index_search_returns_the_same_as_an_exact_scan(
     alice: Caller, library: dict[str, MemoryRecord], settings: Any
 ) -> None:
     exact = records_of(recall(RecallMemories(query="refunds of revenue"), caller=alice))
@@ -179,17 +183,17 @@ def test_the_index_path_keeps_an_owner_of_few_rows(
     assert records_of(recall(RecallMemories(query="refunds of revenue"), caller=alice)) == exact
 
 
-def test_an_admin_recalls_what_others_keep_to_themselves(alice: Caller, ada: Caller) -> None:
+def test_an_admin_recalls_private_memories_of_others(alice: Caller, ada: Caller) -> None:
     record = services.remember(
         Remember(content="Vouchers expire after a year.", visibility="private"), caller=alice
     ).record
     assert records_of(recall(RecallMemories(query="vouchers expire"), caller=ada)) == [record]
 
 
-def test_a_large_scope_counts_words_among_its_own_rows(
+def test_word_weights_of_a_large_scope_use_only_its_own_rows(
     alice: Caller, olga: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What somebody else wrote changes no weight, however often it holds the word."""
+    """Texts outside the caller's scope change no weight, even if they contain the word often."""
     monkeypatch.setattr(ranking, "_estimated_rows", lambda: 100.0)
     settings.RECALL_EXACT_SCAN_ROWS = 0
     for n in range(6):
@@ -207,7 +211,7 @@ def test_a_large_scope_counts_words_among_its_own_rows(
     assert coverages() == before != []
 
 
-def test_a_word_by_which_no_rows_are_looked_for_counts_by_its_share(alice: Caller, settings: Any) -> None:
+def test_a_word_too_common_to_search_by_still_counts_in_the_score(alice: Caller, settings: Any) -> None:
     for n in range(12):
         services.remember(Remember(content=f"Region {n} has its returns late."), caller=alice)
     services.remember(Remember(content="Region 7 pays by voucher, returns included."), caller=alice)
@@ -215,15 +219,14 @@ def test_a_word_by_which_no_rows_are_looked_for_counts_by_its_share(alice: Calle
     exact = recall(RecallMemories(query="voucher returns", strategy="lexical"), caller=alice).hits[0]
     settings.RECALL_EXACT_SCAN_ROWS = 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            term_statistics, "CANDIDATE_ROWS", 5
-        )  # the common word is left to the rows that hold the rare one
+        # The search uses only the rare word; the common one counts in the rows found.
+        patch.setattr(term_statistics, "CANDIDATE_ROWS", 5)
         hits = recall(RecallMemories(query="voucher returns", strategy="lexical"), caller=alice).hits
     assert [hit.record for hit in hits] == [exact.record]
     assert hits[0].coverage == pytest.approx(1.0)
 
 
-def test_common_words_alone_find_the_rows_that_hold_them_all(alice: Caller, settings: Any) -> None:
+def test_a_query_of_common_words_finds_rows_that_contain_all(alice: Caller, settings: Any) -> None:
     settings.RECALL_EXACT_SCAN_ROWS = 0
     both = services.remember(Remember(content="Returns and refunds are late."), caller=alice).record
     for n in range(5):
@@ -238,10 +241,10 @@ def test_common_words_alone_find_the_rows_that_hold_them_all(alice: Caller, sett
 @pytest.mark.parametrize(
     ("rows", "share_of", "small"), [(900, 1_000, True), (5_000, 5_000, False), (5_000, 180_000, True)]
 )
-def test_a_scope_is_scanned_by_its_share_of_all_rows(
+def test_a_scope_is_scanned_if_it_is_a_small_share_of_all_rows(
     alice: Caller, monkeypatch: pytest.MonkeyPatch, rows: int, share_of: int, small: bool
 ) -> None:
-    """The vector index passes over the rows of others; the fewer are one's own, the more it passes over."""
+    """The vector index has to skip rows of others, so it is slow for callers who may read only a small share."""
     monkeypatch.setattr(ranking, "_estimated_rows", lambda: float(share_of))
     monkeypatch.setattr(ranking, "_rows_up_to", lambda scope, limit: min(rows, limit + 1))
     assert ranking.is_small(condition(in_scope(alice, Filters()))) is small
@@ -259,21 +262,21 @@ def test_a_scope_is_scanned_by_its_share_of_all_rows(
         ({"query": "x" * 4001}, "query"),
     ],
 )
-def test_recall_names_what_is_missing_or_wrong(alice: Caller, arguments: dict[str, Any], field: str) -> None:
-    with pytest.raises(Invalid) as refused:
+def test_a_recall_error_names_the_field(alice: Caller, arguments: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
         recall(RecallMemories.read(arguments), caller=alice)
-    assert refused.value.field == field
+    assert caught.value.field == field
 
 
-def test_recall_refuses_a_filter_with_an_unknown_dimension(alice: Caller) -> None:
-    with pytest.raises(Invalid) as refused:
+def test_recall_rejects_a_filter_with_an_unknown_dimension(alice: Caller) -> None:
+    with pytest.raises(Invalid) as caught:
         recall(RecallMemories(query="x"), caller=alice, filters=Filters(dimension="fact"))
-    assert refused.value.field == "dimension"
+    assert caught.value.field == "dimension"
 
 
 @given(query=st.text(min_size=1, max_size=80).filter(lambda text: "\x00" not in text))
 @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_text_can_be_asked(alice: Caller, query: str) -> None:
+def test_any_text_is_a_valid_query(alice: Caller, query: str) -> None:
     if query.strip():
         recall(RecallMemories(query=query, strategy="lexical"), caller=alice)
     else:
@@ -284,7 +287,7 @@ def test_any_text_can_be_asked(alice: Caller, query: str) -> None:
 # -- as of ------------------------------------------------------------------------------------------------
 
 
-def test_as_of_shows_text_and_status_of_that_time(alice: Caller) -> None:
+def test_as_of_returns_text_and_status_of_that_time(alice: Caller) -> None:
     start = timezone.now() - timedelta(days=30)
     old = services.remember(Remember(content="Refunds are left out of revenue."), caller=alice, created_at=start).record
     new = services.supersede(
@@ -296,8 +299,8 @@ def test_as_of_shows_text_and_status_of_that_time(alice: Caller) -> None:
     services.forget(Forget(record_id=new.pk), caller=alice)
 
     def at(days: int) -> list[tuple[str, str]]:
-        answer = recall(RecallMemories(query="refunds of revenue", as_of=start + timedelta(days=days)), caller=alice)
-        return [(hit.content, hit.status) for hit in answer.hits]
+        result = recall(RecallMemories(query="refunds of revenue", as_of=start + timedelta(days=days)), caller=alice)
+        return [(hit.content, hit.status) for hit in result.hits]
 
     assert at(-1) == []
     assert at(5) == [("Refunds are left out of revenue.", "active")]
@@ -306,7 +309,7 @@ def test_as_of_shows_text_and_status_of_that_time(alice: Caller) -> None:
     assert "as of" in recall(RecallMemories(query="refunds", as_of=start), caller=alice).note
 
 
-def test_as_of_never_shows_what_was_private_then(alice: Caller, bob: Caller) -> None:
+def test_as_of_never_returns_texts_that_were_private_then(alice: Caller, bob: Caller) -> None:
     start = timezone.now() - timedelta(days=3)
     record = services.remember(
         Remember(content="The salary list is in the secret folder.", visibility="private"),
@@ -320,11 +323,11 @@ def test_as_of_never_shows_what_was_private_then(alice: Caller, bob: Caller) -> 
     assert len(recall(RecallMemories(query="list in the folder", as_of=then), caller=alice).hits) == 1
 
 
-# -- terms ------------------------------------------------------------------------------------------------
+# -- term statistics --------------------------------------------------------------------------------------
 
 
 def test_rare_words_weigh_more_and_unknown_words_most(alice: Caller, bob: Caller, olga: Caller) -> None:
-    for caller in (alice, bob, olga):  # what fewer people wrote counts as unknown
+    for caller in (alice, bob, olga):  # words of fewer than three users would count as unknown
         services.remember(Remember(content="Refunds are sales of a kind."), caller=caller)
         for n in range(5):
             services.remember(Remember(content=f"The sales of region {n} come late."), caller=caller)
@@ -333,7 +336,7 @@ def test_rare_words_weigh_more_and_unknown_words_most(alice: Caller, bob: Caller
     assert terms["xylophon"].idf > terms["refund"].idf > terms["sale"].idf
 
 
-def test_a_large_scope_takes_the_rarest_terms_first() -> None:
+def test_a_large_scope_is_searched_by_its_rarest_terms() -> None:
     common = term_statistics.Term("common", 90_000, term_statistics.idf(90_000, 100_000))
     rare = term_statistics.Term("rare", 10, term_statistics.idf(10, 100_000))
     middling = term_statistics.Term("middling", 900, term_statistics.idf(900, 100_000))
@@ -346,10 +349,12 @@ def test_a_large_scope_takes_the_rarest_terms_first() -> None:
     "query",
     ["zephyrine beside sales.orders", "zephyrine beside shipmants", "Wo ist die zephyrine und wo sind die orders?"],
 )
-def test_in_a_large_scope_common_words_hide_no_rare_one(
+def test_in_a_large_scope_common_words_do_not_hide_a_rare_one(
     query: str, alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An identifier is as common as its parts, a typo as what it may mean, a word as in the installation's language."""
+    """Covers an identifier with common parts, a typo of a common word, and a common word of the installation's
+    language.
+    """
     monkeypatch.setattr(term_statistics, "CANDIDATE_ROWS", 10)
     monkeypatch.setattr(ranking, "FOUND", ranking.FOUND.replace("2000", "5"))
     settings.RECALL_EXACT_SCAN_ROWS = 0
@@ -360,31 +365,31 @@ def test_in_a_large_scope_common_words_hide_no_rare_one(
     assert rare in records_of(recall(RecallMemories(query=query, strategy="lexical"), caller=alice))
 
 
-def test_a_typo_of_one_letter_still_finds_a_rare_name(alice: Caller) -> None:
+def test_a_rare_name_is_found_despite_a_typo_of_one_letter(alice: Caller) -> None:
     record = services.remember(Remember(content="Quintessa keeps the ledger of the depot."), caller=alice).record
     services.remember(Remember(content="Somebody else keeps the ledger of the shop."), caller=alice)
     term_statistics.refresh()
     for typo in ("quintesa", "quintezsa", "qiuntessa", "quintessaa"):
-        answer = recall(RecallMemories(query=typo, strategy="lexical"), caller=alice)
-        assert records_of(answer) == [record], typo
+        result = recall(RecallMemories(query=typo, strategy="lexical"), caller=alice)
+        assert records_of(result) == [record], typo
 
 
-def test_likes_are_looked_for_in_the_reader_s_scope_alone(alice: Caller, olga: Caller) -> None:
+def test_similar_words_are_searched_only_in_the_scope_of_the_caller(alice: Caller, olga: Caller) -> None:
     services.remember(Remember(content="Quintessa keeps the ledger of the depot.", visibility="private"), caller=alice)
     services.remember(Remember(content="The ledger of the shop is kept here.", visibility="private"), caller=olga)
     term_statistics.refresh()
-    with_like = recall(RecallMemories(query="quintesa ledger", strategy="lexical"), caller=olga)
-    without = recall(RecallMemories(query="zzzzzzzz ledger", strategy="lexical"), caller=olga)
-    assert [hit.score for hit in with_like.hits] == [hit.score for hit in without.hits]
+    with_typo = recall(RecallMemories(query="quintesa ledger", strategy="lexical"), caller=olga)
+    with_unknown_word = recall(RecallMemories(query="zzzzzzzz ledger", strategy="lexical"), caller=olga)
+    assert [hit.score for hit in with_typo.hits] == [hit.score for hit in with_unknown_word.hits]
 
 
-def test_an_identifier_counts_as_a_whole_and_in_parts(alice: Caller) -> None:
-    whole = services.remember(
+def test_an_identifier_matches_as_a_whole_and_in_parts(alice: Caller) -> None:
+    complete = services.remember(
         Remember(content="The column customer_id is hashed in web.sessions."), caller=alice
     ).record
     parts = services.remember(
         Remember(content="A customer shows an id card in sessions on the web."), caller=alice
     ).record
     for query in ("customer_id", "web.sessions"):
-        assert records_of(recall(RecallMemories(query=query, strategy="lexical"), caller=alice)) == [whole, parts]
-    assert whole in records_of(recall(RecallMemories(query="customer", strategy="lexical"), caller=alice))
+        assert records_of(recall(RecallMemories(query=query, strategy="lexical"), caller=alice)) == [complete, parts]
+    assert complete in records_of(recall(RecallMemories(query="customer", strategy="lexical"), caller=alice))

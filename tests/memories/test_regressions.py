@@ -1,4 +1,4 @@
-"""What somebody once broke, or read without right, stays mended."""
+"""Regression tests of defects and of access without permission."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Forget, RecallMemories, Remember, Restore, Revise, Share, Supersede
 from memories.retrieval.recall import recall
 from memories.writing import erasure, ownership
-from tests.memories.test_services import correct, together
+from tests.memories.test_services import correct, run_concurrently
 
 pytestmark = pytest.mark.django_db
 
 
-def reread(*records: MemoryRecord) -> list[str]:
+def current_statuses(*records: MemoryRecord) -> list[str]:
     for record in records:
         record.refresh_from_db()
     return [record.status for record in records]
@@ -35,7 +35,7 @@ def chain(alice: Caller, fact: MemoryRecord) -> tuple[MemoryRecord, MemoryRecord
     return fact, second, correct(alice, second, "Revenue includes half of the refunds.")
 
 
-def test_what_only_a_persona_could_read_stays_with_it(alice: Caller, olga: Caller) -> None:
+def test_sharing_with_everyone_does_not_reveal_earlier_states(alice: Caller, olga: Caller) -> None:
     start = timezone.now() - timedelta(days=2)
     record = services.remember(Remember(content="The secret plan of sales."), caller=alice, created_at=start).record
     services.revise(Revise(record_id=record.pk, content="A plan of sales for all.", reason="hide it"), caller=alice)
@@ -51,7 +51,7 @@ def test_what_only_a_persona_could_read_stays_with_it(alice: Caller, olga: Calle
     )
 
 
-def test_as_of_shows_tags_and_category_of_that_time(alice: Caller) -> None:
+def test_as_of_returns_tags_and_category_of_that_time(alice: Caller) -> None:
     start = timezone.now() - timedelta(days=2)
     record = services.remember(
         Remember(content="Refunds are left out.", tags=["old"]), caller=alice, created_at=start
@@ -61,7 +61,7 @@ def test_as_of_shows_tags_and_category_of_that_time(alice: Caller) -> None:
     assert (hit.record.tags, hit.record.category) == (["old"], "business_context")
 
 
-def test_metadata_that_readers_would_choke_on_is_refused(alice: Caller) -> None:
+def test_metadata_nested_too_deep_is_rejected(alice: Caller) -> None:
     deep: Any = {}
     for _ in range(300):
         deep = {"a": deep}
@@ -70,7 +70,7 @@ def test_metadata_that_readers_would_choke_on_is_refused(alice: Caller) -> None:
     services.remember(Remember(content="A backslash and u0000 as text.", metadata={"text": "\\u0000"}), caller=alice)
 
 
-def test_moving_ownership_back_leaves_the_others_own_memories(alice: Caller, bob: Caller, ada: Caller) -> None:
+def test_moving_ownership_back_keeps_memories_of_the_other_owner(alice: Caller, bob: Caller, ada: Caller) -> None:
     services.remember(Remember(content="This is a fact of Alice's."), caller=alice)
     services.remember(Remember(content="This is a fact of Bob's."), caller=bob)
     assert ownership.move_ownership(caller=ada, old=alice.email, new=bob.email) == 1
@@ -81,22 +81,24 @@ def test_moving_ownership_back_leaves_the_others_own_memories(alice: Caller, bob
     }
 
 
-# -- chains -----------------------------------------------------------------------------------------------
+# -- correction chains ------------------------------------------------------------------------------------
 
 
-def test_restoring_both_ends_in_any_order_never_leaves_two_beliefs(alice: Caller, fact: MemoryRecord) -> None:
+def test_restoring_both_ends_of_a_chain_leaves_one_active_memory(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue includes refunds.")
-    for act in (new, fact):
-        services.forget(Forget(record_id=new.pk), caller=alice) if act is new else services.restore(
+    for record in (new, fact):
+        services.forget(Forget(record_id=new.pk), caller=alice) if record is new else services.restore(
             Restore(record_id=fact.pk), caller=alice
         )
     services.forget(Forget(record_id=fact.pk), caller=alice)
     services.restore(Restore(record_id=new.pk), caller=alice)
     services.restore(Restore(record_id=fact.pk), caller=alice)
-    assert reread(fact, new) == [Status.SUPERSEDED, Status.ACTIVE]
+    assert current_statuses(fact, new) == [Status.SUPERSEDED, Status.ACTIVE]
 
 
-def test_a_forgotten_middle_does_not_free_the_first(alice: Caller, chain: tuple[MemoryRecord, ...]) -> None:
+def test_forgetting_the_middle_of_a_chain_does_not_reactivate_the_first(
+    alice: Caller, chain: tuple[MemoryRecord, ...]
+) -> None:
     first, second, third = chain
     services.forget(Forget(record_id=second.pk), caller=alice)
     with pytest.raises(Conflict, match=third.pk.hex):
@@ -104,7 +106,7 @@ def test_a_forgotten_middle_does_not_free_the_first(alice: Caller, chain: tuple[
     with pytest.raises(Conflict):
         correct(alice, first, "Revenue is something else.")
     erasure.erase(Erase(record_id=second.pk, confirm=True), caller=alice)
-    assert reread(first, third) == [Status.SUPERSEDED, Status.ACTIVE]
+    assert current_statuses(first, third) == [Status.SUPERSEDED, Status.ACTIVE]
 
 
 def test_erasing_the_middle_of_a_chain_whose_first_is_forgotten(alice: Caller, chain: tuple[MemoryRecord, ...]) -> None:
@@ -112,12 +114,12 @@ def test_erasing_the_middle_of_a_chain_whose_first_is_forgotten(alice: Caller, c
     services.forget(Forget(record_id=first.pk), caller=alice)
     erasure.erase(Erase(record_id=second.pk, confirm=True), caller=alice)
     services.restore(Restore(record_id=first.pk), caller=alice)
-    assert reread(first, third) == [Status.SUPERSEDED, Status.ACTIVE]
+    assert current_statuses(first, third) == [Status.SUPERSEDED, Status.ACTIVE]
     first.refresh_from_db()
     assert first.superseded_by == third.pk
 
 
-def test_erasing_the_last_correction_leaves_no_pointer_to_a_ghost(alice: Caller, fact: MemoryRecord) -> None:
+def test_erasing_the_last_correction_leaves_no_dangling_reference(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue includes refunds.")
     erasure.erase(Erase(record_id=new.pk, confirm=True), caller=alice)
     fact.refresh_from_db()
@@ -126,40 +128,40 @@ def test_erasing_the_last_correction_leaves_no_pointer_to_a_ghost(alice: Caller,
     correct(alice, fact, "Revenue includes nothing at all.")
 
 
-def test_a_restored_text_that_was_remembered_again_is_named(alice: Caller, fact: MemoryRecord) -> None:
+def test_restoring_a_text_that_was_remembered_again_names_the_new_memory(alice: Caller, fact: MemoryRecord) -> None:
     services.forget(Forget(record_id=fact.pk), caller=alice)
     again = services.remember(Remember(content=fact.content), caller=alice).record
     with pytest.raises(Conflict, match=again.pk.hex):
         services.restore(Restore.read({"record_id": fact.pk}), caller=alice)
 
 
-def test_what_a_repeated_text_says_otherwise_is_named(alice: Caller, fact: MemoryRecord) -> None:
-    answer = services.remember(Remember(content=fact.content, visibility="private", tags=["new"]), caller=alice)
-    assert "visibility is 'persona'" in answer.note
-    assert "tags is []" in answer.note
+def test_remembering_a_duplicate_names_the_fields_that_differ(alice: Caller, fact: MemoryRecord) -> None:
+    result = services.remember(Remember(content=fact.content, visibility="private", tags=["new"]), caller=alice)
+    assert "visibility is 'persona'" in result.note
+    assert "tags is []" in result.note
 
 
 @pytest.mark.django_db(transaction=True)
-def test_restoring_correcting_and_erasing_at_once_never_wait_in_a_circle(alice: Caller, fact: MemoryRecord) -> None:
+def test_concurrent_restores_corrections_and_archivals_cause_no_deadlock(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue includes refunds.")
-    acts: list[Callable[[], Any]] = []
+    operations: list[Callable[[], Any]] = []
     for n in range(6):
-        acts += [
+        operations += [
             lambda: services.restore(Restore(record_id=new.pk), caller=alice),
             partial(correct, alice, fact, f"Revenue is defined by rule {n}."),
             lambda: services.forget(Forget(record_id=new.pk), caller=alice),
         ]
-    results = together(*acts)
+    results = run_concurrently(*operations)
     failed = {type(result).__name__ for result in results if isinstance(result, Exception)}
     assert failed <= {"Conflict"}
-    living = MemoryRecord.objects.filter(supersedes=fact).exclude(status=Status.ARCHIVED).count()
-    assert living <= 1
+    active_count = MemoryRecord.objects.filter(supersedes=fact).exclude(status=Status.ARCHIVED).count()
+    assert active_count <= 1
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_state_ends_before_it_begins(alice: Caller, fact: MemoryRecord) -> None:
+def test_concurrent_revisions_have_valid_periods(alice: Caller, fact: MemoryRecord) -> None:
     texts = [f"Revenue excludes refunds, rule {n}." for n in range(8)]
-    together(
+    run_concurrently(
         *[partial(services.revise, Revise(record_id=fact.pk, content=text), caller=alice) for text in texts],
         lambda: correct(alice, fact, "Revenue includes refunds."),
     )
@@ -169,7 +171,7 @@ def test_no_state_ends_before_it_begins(alice: Caller, fact: MemoryRecord) -> No
 # -- texts ------------------------------------------------------------------------------------------------
 
 
-def test_line_ends_of_browsers_are_no_change(alice: Caller) -> None:
+def test_different_line_endings_are_no_change(alice: Caller) -> None:
     record = services.remember(Remember(content="First line\nsecond line"), caller=alice).record
     services.revise(Revise(record_id=record.pk, content="First line\r\nsecond line"), caller=alice)
     assert not record.revisions.exists()
@@ -177,7 +179,7 @@ def test_line_ends_of_browsers_are_no_change(alice: Caller) -> None:
         services.revise(Revise.read({"record_id": record.pk, "tags": ["north, south"]}), caller=alice)
 
 
-def test_huge_offsets_are_refused(alice: Caller) -> None:
+def test_huge_offsets_are_rejected(alice: Caller) -> None:
     from memories.mcp_tools import memory_manage
 
     for offset in (10**30, 2**64, -1):
@@ -185,7 +187,7 @@ def test_huge_offsets_are_refused(alice: Caller) -> None:
             memory_manage(alice, "list", offset=offset)
 
 
-def test_scores_tell_nothing_of_words_in_private_texts_of_others(alice: Caller, olga: Caller) -> None:
+def test_scores_reveal_nothing_about_private_texts_of_others(alice: Caller, olga: Caller) -> None:
     from memories.retrieval import term_statistics
 
     services.remember(Remember(content="The zyxprobe is a public thing."), caller=olga)
@@ -201,10 +203,8 @@ def test_scores_tell_nothing_of_words_in_private_texts_of_others(alice: Caller, 
     assert coverage() == before
 
 
-def test_scores_tell_nothing_of_words_that_few_people_use(
-    alice: Caller, bob: Caller, olga: Caller, ada: Caller
-) -> None:
-    """A large scope keeps the table's counts, which other personas' texts have gone into."""
+def test_scores_reveal_nothing_about_words_of_few_users(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
+    """Large scopes use counts of the whole table, which includes texts of other personas."""
     from memories.retrieval import term_statistics
 
     def weight(word: str) -> float:
@@ -217,15 +217,16 @@ def test_scores_tell_nothing_of_words_that_few_people_use(
     unknown = weight("salarylist")
     for n, caller in enumerate((alice, alice, bob)):
         services.remember(Remember(content=f"The salarylist number {n} is for sales."), caller=caller)
-    assert weight("salarylist") == pytest.approx(unknown, rel=0.1)  # only the total has grown
+    assert weight("salarylist") == pytest.approx(unknown, rel=0.1)  # only the total number of rows has changed
     services.remember(Remember(content="The salarylist number 4 is for admins."), caller=ada)
     four = weight("salarylist")
     assert four < unknown * 0.9
     services.remember(Remember(content="The salarylist number 5 is for admins."), caller=ada)
-    assert weight("salarylist") == pytest.approx(four, rel=0.02)  # four or five: the count is rounded
+    # counts of four and five are rounded to the same value
+    assert weight("salarylist") == pytest.approx(four, rel=0.02)
 
 
-def test_the_reason_of_a_hidden_correction_is_hidden_with_it(alice: Caller, olga: Caller) -> None:
+def test_the_reason_of_a_private_correction_is_hidden(alice: Caller, olga: Caller) -> None:
     record = services.remember(Remember(content="A plan for all to read.", visibility="everyone"), caller=alice).record
     services.supersede(
         Supersede(record_id=record.pk, content="The plan is dropped.", visibility="private", reason="layoffs"),

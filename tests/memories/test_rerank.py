@@ -1,4 +1,4 @@
-"""The second opinion of a cross-encoder, from a stand-in of the endpoint."""
+"""Reranking with a cross-encoder, against a fake endpoint."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def endpoint(alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch) -> I
     server.server_close()
 
 
-def test_the_second_opinion_decides_and_is_labelled(alice: Caller, endpoint: None) -> None:
-    answer = recall(RecallMemories(query="orders close", limit=1), caller=alice)
-    assert (answer.ranking, [hit.content for hit in answer.hits]) == ("hybrid, reranked", [LATE])
+def test_reranking_changes_the_order_and_is_reported(alice: Caller, endpoint: None) -> None:
+    result = recall(RecallMemories(query="orders close", limit=1), caller=alice)
+    assert (result.ranking, [hit.content for hit in result.hits]) == ("hybrid, reranked", [LATE])
     (body,) = Stub.bodies
     assert (body["query"], body["model"], sorted(body["documents"])) == ("orders close", "judge", sorted([FIRST, LATE]))
 
 
-def test_too_slow_and_the_order_stays(alice: Caller, endpoint: None, settings: Any) -> None:
+def test_a_slow_endpoint_leaves_the_order_unchanged(alice: Caller, endpoint: None, settings: Any) -> None:
     Stub.delay_s, settings.RERANK_TIMEOUT_S = 0.5, 0.1
-    answer = recall(RecallMemories(query="orders close"), caller=alice)
-    assert (answer.ranking, answer.degraded, answer.hits[0].content) == ("hybrid", True, FIRST)
-    assert "not reranked" in answer.note
+    result = recall(RecallMemories(query="orders close"), caller=alice)
+    assert (result.ranking, result.degraded, result.hits[0].content) == ("hybrid", True, FIRST)
+    assert "not reranked" in result.note
 
 
-def test_it_is_off_by_default(alice: Caller, endpoint: None, settings: Any) -> None:
+def test_reranking_is_off_by_default(alice: Caller, endpoint: None, settings: Any) -> None:
     settings.RERANK_PROVIDER = "none"
     assert (recall(RecallMemories(query="orders close"), caller=alice).ranking, Stub.bodies) == ("hybrid", [])

@@ -13,7 +13,7 @@ from memories.writing.revision import revised
 
 pytestmark = pytest.mark.django_db
 NOW = timezone.now()
-# Every field that services change after a memory exists, with a new value.
+# A new value for every field that services change after a memory was created.
 NEW_VALUES: dict[str, Any] = {
     "summary": "in short",
     "language": "de",

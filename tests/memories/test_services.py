@@ -32,27 +32,27 @@ def status(record: MemoryRecord) -> str:
 # -- remember ---------------------------------------------------------------------------------------------
 
 
-def test_remember_keeps_what_was_said_with_its_owner_and_vector(alice: Caller) -> None:
-    answer = services.remember(
+def test_remember_stores_the_text_with_its_owner_and_vector(alice: Caller) -> None:
+    result = services.remember(
         Remember(content=f"  {REFUNDS} ", tags=["revenue", "revenue", " "], entity_urns=[URN], metadata={"a": 1}),
         caller=alice,
     )
-    record = MemoryRecord.objects.get(pk=answer.record.pk)
+    record = MemoryRecord.objects.get(pk=result.record.pk)
     assert (record.content, record.created_by, record.persona) == (REFUNDS, "alice@example.org", "sales")
     assert (record.tags, record.entity_urns, record.metadata) == (["revenue"], [URN], {"a": 1})
     assert Passage.objects.filter(record=record).count() == 1
     assert record.embedding_model == "deterministic-384"
-    assert not answer.existing
+    assert not result.existing
 
 
-def test_the_same_text_answers_the_record_that_is_there(alice: Caller, fact: MemoryRecord) -> None:
-    answer = services.remember(Remember(content="revenue in  the sales mart\nexcludes REFUNDS."), caller=alice)
-    assert answer.existing
-    assert answer.record == fact
+def test_remembering_a_duplicate_returns_the_existing_record(alice: Caller, fact: MemoryRecord) -> None:
+    result = services.remember(Remember(content="revenue in  the sales mart\nexcludes REFUNDS."), caller=alice)
+    assert result.existing
+    assert result.record == fact
     assert MemoryRecord.objects.count() == 1
 
 
-def test_the_same_text_of_another_owner_or_persona_is_another_memory(
+def test_the_same_text_of_another_owner_or_persona_is_a_new_memory(
     alice: Caller, bob: Caller, fact: MemoryRecord
 ) -> None:
     other_persona = Caller(email=alice.email, persona="supply", personas=frozenset({"supply"}))
@@ -65,19 +65,21 @@ def test_a_forgotten_text_can_be_remembered_again(alice: Caller, fact: MemoryRec
     assert not services.remember(Remember(content=REFUNDS), caller=alice).existing
 
 
-def test_a_near_duplicate_is_saved_and_named(alice: Caller, bob: Caller, olga: Caller, fact: MemoryRecord) -> None:
-    nearly = "Revenue in the sales mart excludes all refunds."
-    answer = services.remember(Remember(content=nearly), caller=bob)
-    assert [similar.record for similar in answer.similar] == [fact]
-    assert answer.similar[0].cosine >= 0.9
-    assert services.remember(Remember(content=nearly), caller=olga).similar == []
+def test_a_near_duplicate_is_saved_and_the_similar_memory_returned(
+    alice: Caller, bob: Caller, olga: Caller, fact: MemoryRecord
+) -> None:
+    text = "Revenue in the sales mart excludes all refunds."
+    result = services.remember(Remember(content=text), caller=bob)
+    assert [similar.record for similar in result.similar] == [fact]
+    assert result.similar[0].cosine >= 0.9
+    assert services.remember(Remember(content=text), caller=olga).similar == []
 
 
-def test_without_embedder_the_memory_is_saved_and_a_job_waits(alice: Caller, settings: Any) -> None:
+def test_without_embedder_the_memory_is_saved_and_an_index_job_created(alice: Caller, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
-    answer = services.remember(Remember(content=REFUNDS), caller=alice)
-    assert "no embedding provider" in answer.note
-    assert IndexJob.objects.get().source_id == answer.record.pk
+    result = services.remember(Remember(content=REFUNDS), caller=alice)
+    assert "no embedding provider" in result.note
+    assert IndexJob.objects.get().source_id == result.record.pk
 
 
 @pytest.mark.parametrize(
@@ -100,11 +102,13 @@ def test_without_embedder_the_memory_is_saved_and_a_job_waits(alice: Caller, set
         ("metadata", {"big": "x" * 20_000}, "16000"),
     ],
 )
-def test_remember_names_what_is_wrong_and_writes_nothing(alice: Caller, field: str, value: Any, fault: str) -> None:
-    with pytest.raises(Invalid) as refused:
+def test_a_remember_error_names_the_field_and_nothing_is_written(
+    alice: Caller, field: str, value: Any, fault: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
         services.remember(Remember.read({**{"content": REFUNDS, field: value}}), caller=alice)
-    assert field in refused.value.message
-    assert fault in refused.value.message
+    assert field in caught.value.message
+    assert fault in caught.value.message
     assert not MemoryRecord.objects.exists()
 
 
@@ -115,15 +119,15 @@ def test_lengths_are_counted_in_characters_and_not_in_bytes(alice: Caller) -> No
         services.remember(Remember.read({"content": "жжжжжж"}), caller=alice)  # 12 bytes, 6 characters
 
 
-def test_a_blank_identity_owns_nothing_and_changes_nothing(fact: MemoryRecord) -> None:
-    nobody = Caller(email="", persona="sales", personas=frozenset({"sales"}))
+def test_a_caller_without_identity_can_neither_own_nor_change(fact: MemoryRecord) -> None:
+    anonymous = Caller(email="", persona="sales", personas=frozenset({"sales"}))
     with pytest.raises(Forbidden):
-        services.remember(Remember.read({"content": REFUNDS}), caller=nobody)
+        services.remember(Remember.read({"content": REFUNDS}), caller=anonymous)
     with pytest.raises(Forbidden):
-        services.forget(Forget.read({"record_id": fact.pk}), caller=nobody)
+        services.forget(Forget.read({"record_id": fact.pk}), caller=anonymous)
 
 
-# -- who may ----------------------------------------------------------------------------------------------
+# -- permissions ------------------------------------------------------------------------------------------
 
 CHANGES: dict[str, Callable[..., Any]] = {
     "revise": lambda record_id, caller: services.revise(
@@ -144,7 +148,7 @@ CHANGES: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_colleague_may_not_change_it_and_an_outsider_does_not_see_it(
+def test_a_colleague_may_not_change_a_memory_and_an_outsider_does_not_find_it(
     change: str, bob: Caller, olga: Caller, fact: MemoryRecord
 ) -> None:
     before = MemoryRecord.objects.values().get()
@@ -158,11 +162,11 @@ def test_a_colleague_may_not_change_it_and_an_outsider_does_not_see_it(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_an_admin_may_change_what_others_own(change: str, ada: Caller, fact: MemoryRecord) -> None:
+def test_an_admin_may_change_memories_of_others(change: str, ada: Caller, fact: MemoryRecord) -> None:
     CHANGES[change](caller=ada, record_id=fact.pk)
 
 
-def test_a_private_memory_is_its_owners_alone(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
+def test_only_its_owner_sees_a_private_memory(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     services.share(Share(record_id=fact.pk, visibility=Visibility.PRIVATE), caller=alice)
     assert not MemoryRecord.objects.visible_to(bob).exists()
     assert MemoryRecord.objects.visible_to(alice).get() == fact
@@ -208,7 +212,7 @@ def test_revise_merges_metadata_and_validates_every_field(alice: Caller) -> None
         services.revise(Revise.read({"record_id": record.pk}), caller=alice)
 
 
-def test_metadata_can_not_change_what_state_a_memory_is_in(alice: Caller, fact: MemoryRecord) -> None:
+def test_metadata_cannot_change_the_state_of_a_memory(alice: Caller, fact: MemoryRecord) -> None:
     for key in ("superseded_by", "insight_status", "reviewed_by", "legacy_created_by"):
         with pytest.raises(Invalid):
             services.revise(Revise.read({"record_id": fact.pk, "metadata": {key: "approved"}}), caller=alice)
@@ -226,7 +230,7 @@ def correct(caller: Caller, record: MemoryRecord, text: str) -> MemoryRecord:
     return services.supersede(Supersede(record_id=record.pk, content=text), caller=caller).record
 
 
-def test_supersede_puts_a_new_record_in_its_place(alice: Caller, fact: MemoryRecord) -> None:
+def test_supersede_replaces_a_memory_with_a_new_record(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     fact.refresh_from_db()
     assert (new.supersedes, new.status, new.persona, new.visibility) == (
@@ -238,13 +242,13 @@ def test_supersede_puts_a_new_record_in_its_place(alice: Caller, fact: MemoryRec
     assert (fact.status, fact.superseded_by, fact.superseded_at) == ("superseded", new.pk, new.created_at)
 
 
-def test_a_second_correction_is_told_the_successor(alice: Caller, fact: MemoryRecord) -> None:
+def test_the_conflict_of_a_second_correction_names_the_first(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     with pytest.raises(Conflict, match=new.pk.hex):
         correct(alice, fact, "Revenue is something else again.")
 
 
-def test_an_admins_correction_stays_the_owners(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
+def test_a_correction_by_an_admin_belongs_to_the_owner(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
     services.share(Share(record_id=fact.pk, visibility=Visibility.PRIVATE), caller=alice)
     new = correct(ada, fact, "Revenue in the sales mart includes refunds.")
     assert new.created_by == alice.email
@@ -260,7 +264,9 @@ def test_forget_and_restore(alice: Caller, fact: MemoryRecord) -> None:
     assert status(fact) == Status.ACTIVE
 
 
-def test_a_superseded_memory_is_restored_only_when_its_successor_is_gone(alice: Caller, fact: MemoryRecord) -> None:
+def test_a_superseded_memory_is_restored_only_after_its_correction_is_archived(
+    alice: Caller, fact: MemoryRecord
+) -> None:
     new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     with pytest.raises(Conflict, match=new.pk.hex):
         services.restore(Restore.read({"record_id": fact.pk}), caller=alice)
@@ -270,7 +276,7 @@ def test_a_superseded_memory_is_restored_only_when_its_successor_is_gone(alice: 
     assert (fact.status, fact.superseded_by) == (Status.ACTIVE, None)
 
 
-def test_a_restored_correction_corrects_again(alice: Caller, fact: MemoryRecord) -> None:
+def test_a_restored_correction_supersedes_again(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     services.forget(Forget(record_id=new.pk), caller=alice)
     services.restore(Restore(record_id=fact.pk), caller=alice)
@@ -278,7 +284,7 @@ def test_a_restored_correction_corrects_again(alice: Caller, fact: MemoryRecord)
     assert (status(fact), status(new)) == (Status.SUPERSEDED, Status.ACTIVE)
 
 
-def test_restoring_can_not_fork_a_chain(alice: Caller, fact: MemoryRecord) -> None:
+def test_restoring_cannot_fork_a_chain(alice: Caller, fact: MemoryRecord) -> None:
     first = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     services.forget(Forget(record_id=first.pk), caller=alice)
     services.restore(Restore(record_id=fact.pk), caller=alice)
@@ -295,7 +301,7 @@ def test_restoring_a_forgotten_middle_of_a_chain_leaves_it_superseded(alice: Cal
     assert status(fact) == Status.SUPERSEDED
 
 
-def test_the_database_refuses_a_fork_and_a_stale_row_without_reason(alice: Caller, fact: MemoryRecord) -> None:
+def test_the_database_rejects_a_fork_and_a_stale_row_without_reason(alice: Caller, fact: MemoryRecord) -> None:
     correct(alice, fact, "Revenue in the sales mart includes refunds.")
     with pytest.raises(IntegrityError), transaction.atomic():
         MemoryRecord.objects.create(content="A fork of the chain.", created_by="x@example.org", supersedes=fact)
@@ -303,10 +309,10 @@ def test_the_database_refuses_a_fork_and_a_stale_row_without_reason(alice: Calle
         MemoryRecord.objects.filter(pk=fact.pk).update(status=Status.STALE)
 
 
-# -- stale, verify, erase, move ---------------------------------------------------------------------------
+# -- stale, verify, erase, move ownership -----------------------------------------------------------------
 
 
-def test_stale_is_not_the_end(alice: Caller, fact: MemoryRecord) -> None:
+def test_a_stale_memory_is_reactivated_by_verify_or_revise(alice: Caller, fact: MemoryRecord) -> None:
     services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="the column refund_id was removed")
     fact.refresh_from_db()
     assert (fact.status, fact.stale_reason) == (Status.STALE, "the column refund_id was removed")
@@ -319,7 +325,7 @@ def test_stale_is_not_the_end(alice: Caller, fact: MemoryRecord) -> None:
     assert status(fact) == Status.ACTIVE
 
 
-def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> None:
+def test_erase_removes_every_trace_of_the_text(alice: Caller, fact: MemoryRecord) -> None:
     services.revise(Revise(record_id=fact.pk, content="The secret salary list is here."), caller=alice)
     event = AuditEvent.objects.create(
         channel="mcp",
@@ -340,7 +346,7 @@ def test_erase_leaves_nothing_of_the_text(alice: Caller, fact: MemoryRecord) -> 
     assert (tombstone.record_id, tombstone.erased_by) == (fact.pk, "alice@example.org")
 
 
-def test_erasing_the_middle_of_a_chain_closes_it(alice: Caller, fact: MemoryRecord) -> None:
+def test_erasing_the_middle_of_a_chain_links_its_neighbors(alice: Caller, fact: MemoryRecord) -> None:
     middle = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     last = correct(alice, middle, "Revenue in the sales mart includes some refunds.")
     erasure.erase(Erase(record_id=middle.pk, confirm=True), caller=alice)
@@ -349,7 +355,7 @@ def test_erasing_the_middle_of_a_chain_closes_it(alice: Caller, fact: MemoryReco
     assert (last.supersedes, fact.superseded_by) == (fact, last.pk)
 
 
-def test_ownership_moves_and_moves_back(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
+def test_ownership_can_be_moved_and_moved_back(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
     with pytest.raises(Forbidden):
         ownership.move_ownership(caller=alice, old="alice@example.org", new="new@example.org")
     assert ownership.move_ownership(caller=ada, old="alice@example.org", new="New@Example.org") == 1
@@ -360,42 +366,44 @@ def test_ownership_moves_and_moves_back(alice: Caller, ada: Caller, fact: Memory
     assert (fact.created_by, fact.metadata) == ("alice@example.org", {})
 
 
-def test_what_has_expired_is_not_recalled(alice: Caller, fact: MemoryRecord) -> None:
+def test_expired_memories_are_not_recalled(alice: Caller, fact: MemoryRecord) -> None:
     from memories.retrieval.scope import Filters, in_scope
 
     MemoryRecord.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     assert not in_scope(alice, Filters()).exists()
 
 
-# -- at the same time -------------------------------------------------------------------------------------
+# -- concurrency ------------------------------------------------------------------------------------------
 
 
-def together(*acts: Callable[[], Any]) -> list[Any]:
-    """Runs the acts at once, each in a thread with its own connection; returns results or exceptions."""
-    barrier = threading.Barrier(len(acts))
+def run_concurrently(*operations: Callable[[], Any]) -> list[Any]:
+    """Run the operations concurrently, each in a thread with its own connection. Return results or exceptions."""
+    barrier = threading.Barrier(len(operations))
 
-    def run(act: Callable[[], Any]) -> Any:
+    def run(operation: Callable[[], Any]) -> Any:
         barrier.wait()
         try:
-            return act()
+            return operation()
         except Exception as error:
             return error
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return list(pool.map(run, acts))
+    with ThreadPoolExecutor(len(operations)) as pool:
+        return list(pool.map(run, operations))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_corrections_at_once_make_no_fork(alice: Caller, fact: MemoryRecord) -> None:
-    results = together(*[lambda n=n: correct(alice, fact, f"Revenue is defined by rule {n}.") for n in range(4)])
+def test_concurrent_corrections_do_not_fork_the_chain(alice: Caller, fact: MemoryRecord) -> None:
+    results = run_concurrently(
+        *[lambda n=n: correct(alice, fact, f"Revenue is defined by rule {n}.") for n in range(4)]
+    )
     assert sorted(type(result).__name__ for result in results) == ["Conflict"] * 3 + ["MemoryRecord"]
     assert MemoryRecord.objects.filter(supersedes=fact).count() == 1
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_same_text_at_once_is_kept_once(alice: Caller) -> None:
-    results = together(*[lambda: services.remember(Remember(content=REFUNDS), caller=alice) for _ in range(4)])
+def test_the_same_text_remembered_concurrently_is_stored_once(alice: Caller) -> None:
+    results = run_concurrently(*[lambda: services.remember(Remember(content=REFUNDS), caller=alice) for _ in range(4)])
     assert sorted(result.existing for result in results) == [False, True, True, True]
     assert MemoryRecord.objects.count() == 1

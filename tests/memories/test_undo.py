@@ -1,4 +1,4 @@
-"""Undo brings back the state before, one by one and in bulk; and texts that would rewrite what stands around them."""
+"""Undo of single changes and of batches, and safe display of invisible characters."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ pytestmark = pytest.mark.django_db
 REASON = "orders was deprecated"
 
 
-def stale(alice: Caller, ada: Caller, text: str = "The mart is rebuilt every night.") -> MemoryRecord:
+def create_stale(alice: Caller, ada: Caller, text: str = "The mart is rebuilt every night.") -> MemoryRecord:
     record = services.remember(Remember(content=text), caller=alice).record
     return services.mark_stale(caller=ada, record_id=record.pk, reason=REASON)
 
 
 @pytest.mark.parametrize("change", ["forget", "verify"])
-def test_what_was_stale_is_stale_again(alice: Caller, ada: Caller, change: str) -> None:
-    record = stale(alice, ada)
+def test_undo_makes_a_memory_stale_again(alice: Caller, ada: Caller, change: str) -> None:
+    record = create_stale(alice, ada)
     if change == "forget":
         services.forget(Forget(record_id=record.pk), caller=alice)
     else:
         services.verify(Verify(record_id=record.pk), caller=alice)
-    back = undo.undo(caller=alice, record_id=record.pk, change=change)
-    assert (back.status, back.stale_reason, back.stale_at) == ("stale", REASON, record.stale_at)
-    assert back.last_verified_at == record.last_verified_at
+    undone = undo.undo(caller=alice, record_id=record.pk, change=change)
+    assert (undone.status, undone.stale_reason, undone.stale_at) == ("stale", REASON, record.stale_at)
+    assert undone.last_verified_at == record.last_verified_at
 
 
-def test_a_restored_memory_is_archived_again(alice: Caller) -> None:
+def test_undoing_a_restore_archives_the_memory_again(alice: Caller) -> None:
     record = services.remember(Remember(content="The mart is rebuilt every night."), caller=alice).record
     services.forget(Forget(record_id=record.pk), caller=alice)
     services.restore(Restore(record_id=record.pk), caller=alice)
     assert undo.undo(caller=alice, record_id=record.pk, change="restore").status == "archived"
 
 
-def test_only_the_last_change_and_only_one_s_own_is_undone(alice: Caller, bob: Caller, ada: Caller) -> None:
-    record = stale(alice, ada)
+def test_only_the_last_change_and_only_by_its_author_is_undone(alice: Caller, bob: Caller, ada: Caller) -> None:
+    record = create_stale(alice, ada)
     services.verify(Verify(record_id=record.pk), caller=alice)
     with pytest.raises(Forbidden):
         undo.undo(caller=bob, record_id=record.pk, change="verify")
@@ -52,18 +52,18 @@ def test_only_the_last_change_and_only_one_s_own_is_undone(alice: Caller, bob: C
         undo.undo(caller=alice, record_id=record.pk, change="verify")
 
 
-def test_forgetting_all_and_undoing_all_leaves_all_as_it_was(alice: Caller, ada: Caller) -> None:
-    rows = [stale(alice, ada, f"Fact number {n} about the mart.") for n in range(60)]
+def test_undoing_a_batch_restores_every_memory(alice: Caller, ada: Caller) -> None:
+    rows = [create_stale(alice, ada, f"Fact number {n} about the mart.") for n in range(60)]
     batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
     assert len(bulk_actions.completed_units(batch)) == 60
-    back = bulk_actions.undo(caller=alice, batch_id=batch.pk)
-    assert back.act == "undo_forget"
-    assert len(bulk_actions.completed_units(back)) == 60
+    undone = bulk_actions.undo(caller=alice, batch_id=batch.pk)
+    assert undone.act == "undo_forget"
+    assert len(bulk_actions.completed_units(undone)) == 60
     states = set(MemoryRecord.objects.values_list("status", "stale_reason"))
     assert states == {("stale", REASON)}
 
 
-def test_a_worker_finishes_what_a_closed_page_began(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_finishes_a_batch_of_a_closed_page(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_actions, "SLICE_S", 0.0)
     rows = [
         services.remember(Remember(content=f"Fact number {n} about the mart."), caller=alice).record for n in range(3)
@@ -76,7 +76,7 @@ def test_a_worker_finishes_what_a_closed_page_began(alice: Caller, monkeypatch: 
     assert set(MemoryRecord.objects.values_list("status", flat=True)) == {"archived"}
 
 
-def test_a_chain_is_as_it_was_after_undoing_a_restored_correction(alice: Caller) -> None:
+def test_undoing_the_restore_of_a_correction_restores_the_chain(alice: Caller) -> None:
     old = services.remember(Remember(content="The mart is rebuilt every night."), caller=alice).record
     new = services.supersede(Supersede(record_id=old.pk, content="The mart is rebuilt at noon."), caller=alice).record
     services.forget(Forget(record_id=new.pk), caller=alice)
@@ -87,21 +87,21 @@ def test_a_chain_is_as_it_was_after_undoing_a_restored_correction(alice: Caller)
 
 
 @pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u200b", "\x1b", "\u00ad"])
-def test_marks_that_rewrite_a_line_are_shown_as_what_they_are(mark: str) -> None:
+def test_invisible_and_direction_characters_are_shown_as_code_points(mark: str) -> None:
     text = f"Amounts are net{mark}ssorg"
     for rendering in (visible(text), markdown(text)):
         assert mark not in rendering
         assert f"⟦U+{ord(mark):04X}⟧" in rendering
 
 
-def test_letters_that_need_their_joiners_keep_them() -> None:
+def test_joiners_are_kept_in_scripts_and_emoji_that_need_them() -> None:
     assert visible("می‌خواهم 👩‍👩‍👧") == "می‌خواهم 👩‍👩‍👧"
 
 
-def test_search_says_how_many_stale_and_corrected_matches_it_left_out(alice: Caller, ada: Caller) -> None:
-    stale(alice, ada)
+def test_recall_counts_omitted_stale_and_superseded_matches(alice: Caller, ada: Caller) -> None:
+    create_stale(alice, ada)
     old = services.remember(Remember(content="The mart is rebuilt every hour."), caller=alice).record
     services.supersede(Supersede(record_id=old.pk, content="The mart is rebuilt at noon."), caller=alice)
-    answer = recall(RecallMemories(query="when is the mart rebuilt"), caller=alice)
-    assert [hit.record.content for hit in answer.hits] == ["The mart is rebuilt at noon."]
-    assert answer.left_out == {"stale": 1, "superseded": 1}
+    result = recall(RecallMemories(query="when is the mart rebuilt"), caller=alice)
+    assert [hit.record.content for hit in result.hits] == ["The mart is rebuilt at noon."]
+    assert result.left_out == {"stale": 1, "superseded": 1}

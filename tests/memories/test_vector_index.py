@@ -35,7 +35,7 @@ def no_index_left(db: None) -> Any:
     vector_index.drop()
 
 
-def lists_of() -> list[str]:
+def index_descriptions() -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT c.relname || ' ' || array_to_string(c.reloptions, ',') || ' ' || i.indisvalid FROM pg_class c"
@@ -44,18 +44,18 @@ def lists_of() -> list[str]:
         return [row[0] for row in cursor.fetchall()]
 
 
-def test_few_passages_are_scanned(fact: MemoryRecord) -> None:
+def test_few_passages_need_no_index(fact: MemoryRecord) -> None:
     assert vector_index.train() == "1 passages: no index needed below 5000"
-    assert lists_of() == []
+    assert index_descriptions() == []
 
 
-def test_the_index_is_trained_once_there_are_enough(library: list[MemoryRecord]) -> None:
+def test_the_index_is_built_once_there_are_enough_passages(library: list[MemoryRecord]) -> None:
     assert vector_index.train() == f"{COUNT} passages, 5 lists, built"
     assert vector_index.train() == f"{COUNT} passages, 5 lists"
-    assert lists_of() == ["passage_vectors lists=5 true"]
+    assert index_descriptions() == ["passage_vectors lists=5 true"]
 
 
-def test_it_is_trained_anew_when_the_passages_have_tripled(alice: Caller, library: list[MemoryRecord]) -> None:
+def test_the_index_is_rebuilt_when_the_passages_have_tripled(alice: Caller, library: list[MemoryRecord]) -> None:
     vector_index.train()
     rows = Passage.objects.values_list("record", "vector")
     copies = [Passage(record_id=pk, start=n, stop=n + 10, vector=vector) for pk, vector in rows for n in (100, 200)]
@@ -65,30 +65,28 @@ def test_it_is_trained_anew_when_the_passages_have_tripled(alice: Caller, librar
     assert tasks.train_vector_index() == f"{3 * COUNT} passages, 10 lists, built"
 
 
-def test_what_an_interrupted_build_left_is_in_nobody_s_way(library: list[MemoryRecord]) -> None:
+def test_an_interrupted_build_does_not_prevent_the_next(library: list[MemoryRecord]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE INDEX {vector_index.NEXT} ON memory_passages (start)")
     vector_index.train()
-    assert lists_of() == ["passage_vectors lists=5 true"]
+    assert index_descriptions() == ["passage_vectors lists=5 true"]
 
 
-def test_one_process_builds_at_a_time(library: list[MemoryRecord]) -> None:
+def test_only_one_process_builds_the_index(library: list[MemoryRecord]) -> None:
     with exclusive("vector index", UUID(int=0), Conflict("a test holds it")):
         assert tasks.train_vector_index() == "another process is building the vector index"
-    assert lists_of() == []
+    assert index_descriptions() == []
 
 
-def test_a_worker_leaves_a_build_that_it_has_no_time_for(
-    library: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_build_is_left_to_the_command(library: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_index, "IN_A_WORKER", COUNT - 1)
     assert "manage.py rebuild_search" in tasks.train_vector_index()
-    assert lists_of() == []
+    assert index_descriptions() == []
     call_command("rebuild_search", verbosity=0)
-    assert lists_of() == ["passage_vectors lists=5 true"]
+    assert index_descriptions() == ["passage_vectors lists=5 true"]
 
 
-def test_a_large_scope_is_searched_by_the_index(
+def test_a_large_scope_is_searched_with_the_index(
     alice: Caller, olga: Caller, library: list[MemoryRecord], settings: Any
 ) -> None:
     query = "Store 17 counts its stock on day 17 of each month."
@@ -107,14 +105,14 @@ def test_a_large_scope_is_searched_by_the_index(
         cursor.execute("RESET enable_seqscan")
 
 
-def test_new_passages_are_in_the_index_at_once(alice: Caller, library: list[MemoryRecord], settings: Any) -> None:
+def test_new_passages_are_found_at_once(alice: Caller, library: list[MemoryRecord], settings: Any) -> None:
     vector_index.train()
     settings.RECALL_EXACT_SCAN_ROWS = 0
     new = services.remember(Remember(content="Gift vouchers are sold in Lisbon alone."), caller=alice).record
     assert recall(RecallMemories(query="Gift vouchers are sold in Lisbon alone."), caller=alice).hits[0].record == new
 
 
-def test_a_role_that_does_not_own_the_tables_is_told_so(
+def test_a_role_that_does_not_own_the_tables_gets_an_explanation(
     library: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build(lists: int) -> None:

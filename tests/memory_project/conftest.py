@@ -16,8 +16,8 @@ __all__ = ["cora", "cora_user", "curators", "small_catalog"]
 
 @pytest.fixture
 def http() -> Iterator[str]:
-    """The web server's application on a port of its own."""
-    application = importlib.reload(asgi).application  # its sessions can be run once
+    """Serve the ASGI application on a free port. Yields its address."""
+    application = importlib.reload(asgi).application  # reloaded because its session manager can run only once
     server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -1,5 +1,4 @@
-"""Who gets in, and how that ends: sign-in is counted and on record, sessions and tokens end in one place, the admin
-runs nobody's functions, and demo passwords stay on this machine."""
+"""Access: sign-in limits, ending sessions and tokens, read-only task admin, and no demo passwords on public servers."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def browser(user: User) -> Client:
 # -- sign-in -------------------------------------------------------------------------------------------------
 
 
-def test_wrong_passwords_are_counted_paused_and_on_record(alice_user: User) -> None:
+def test_wrong_passwords_are_limited_and_audited(alice_user: User) -> None:
     client = Client()
     statuses = [client.post(reverse("sign-in"), WRONG).status_code for _ in range(10)]
     assert statuses[:7] == [200] * 7
@@ -44,8 +43,8 @@ def test_wrong_passwords_are_counted_paused_and_on_record(alice_user: User) -> N
     assert "Try again in 15 minutes" in right.content.decode()
     refused = AuditEvent.objects.filter(tool="sign-in", outcome="refused", email="alice@example.org")
     assert refused.count() >= 8
-    elsewhere = Client(REMOTE_ADDR="10.9.9.9").post(reverse("sign-in"), {**WRONG, "password": "a long password"})
-    assert elsewhere.status_code == 302  # nobody locks a colleague out from another place
+    other_address = Client(REMOTE_ADDR="10.9.9.9").post(reverse("sign-in"), {**WRONG, "password": "a long password"})
+    assert other_address.status_code == 302  # a lockout applies only to the address that caused it
 
 
 @pytest.mark.parametrize("spelling", ["ALICE@example.org", " alice@EXAMPLE.org "])
@@ -56,18 +55,18 @@ def test_another_spelling_is_the_same_account(alice_user: User, spelling: str) -
     assert client.post(reverse("sign-in"), {**WRONG, "password": "a long password"}).status_code == 429
 
 
-def test_what_is_no_address_is_not_kept(db: None) -> None:
+def test_an_invalid_address_is_not_stored_in_the_audit(db: None) -> None:
     Client().post(reverse("sign-in"), {"username": "my secret password", "password": "x"})
     assert AuditEvent.objects.get(tool="sign-in").email == ""
 
 
-def test_the_admin_has_no_sign_in_of_its_own(alice_user: User) -> None:
-    answer = Client().get("/admin/login/?next=/admin/audit/")
-    assert (answer.status_code, answer["Location"]) == (302, "/sign-in/?next=/admin/audit/")
+def test_the_admin_uses_the_portal_sign_in(alice_user: User) -> None:
+    response = Client().get("/admin/login/?next=/admin/audit/")
+    assert (response.status_code, response["Location"]) == (302, "/sign-in/?next=/admin/audit/")
     assert browser(alice_user).get("/admin/login/").status_code == 403
 
 
-def test_other_sessions_and_tokens_end_in_one_place(alice_user: User) -> None:
+def test_a_user_ends_other_sessions_and_tokens_together(alice_user: User) -> None:
     this_browser, other_browser = browser(alice_user), browser(alice_user)
     create_token(caller=system_caller(), user=alice_user, name="laptop")
     assert this_browser.post(reverse("account"), {"act": "end", "revoke_tokens": "on"}).status_code == 302
@@ -81,12 +80,16 @@ def test_a_new_password_offers_to_revoke_tokens(alice_user: User, form: dict[str
     create_token(caller=system_caller(), user=alice_user, name="laptop")
     client = browser(alice_user)
     assert "Also revoke my 1 API token" in " ".join(client.get(reverse("account")).content.decode().split())
-    words = {"old_password": "a long password", "new_password1": "blue heron lake", "new_password2": "blue heron lake"}
-    client.post(reverse("account"), {"act": "password", **words, **form})
+    passwords = {
+        "old_password": "a long password",
+        "new_password1": "blue heron lake",
+        "new_password2": "blue heron lake",
+    }
+    client.post(reverse("account"), {"act": "password", **passwords, **form})
     assert bool(ApiToken.objects.get().revoked_at) is revoked
 
 
-def test_an_admin_ends_what_somebody_else_has_open(ada_user: User, alice_user: User, bob_user: User) -> None:
+def test_an_admin_ends_sessions_and_tokens_of_a_user(ada_user: User, alice_user: User, bob_user: User) -> None:
     alice_browser = browser(alice_user)
     create_token(caller=system_caller(), user=alice_user, name="laptop")
     browser(ada_user).post(reverse("admin:person-act", args=[alice_user.pk, "end-access"]))
@@ -96,7 +99,7 @@ def test_an_admin_ends_what_somebody_else_has_open(ada_user: User, alice_user: U
         people.end_sessions(caller=build_caller(bob_user, channel="test"), person=alice_user)
 
 
-def test_the_reset_mail_leads_to_our_own_address(alice_user: User, settings: object) -> None:
+def test_the_reset_mail_links_our_own_address(alice_user: User, settings: object) -> None:
     settings.EMAIL_HOST = "mail.example"  # type: ignore[attr-defined]
     settings.ALLOWED_HOSTS = ["evil.example", "localhost"]  # type: ignore[attr-defined]
     Client().post(reverse("forgot-password"), {"email": "alice@example.org"}, headers={"host": "evil.example"})
@@ -104,10 +107,10 @@ def test_the_reset_mail_leads_to_our_own_address(alice_user: User, settings: obj
     assert "http://localhost" in mail.outbox[0].body
 
 
-# -- the admin runs nothing ----------------------------------------------------------------------------------
+# -- tasks and schedules are read-only in the admin ----------------------------------------------------------
 
 
-def test_no_task_or_schedule_is_written_in_the_admin(ada_user: User) -> None:
+def test_tasks_and_schedules_are_read_only_in_the_admin(ada_user: User) -> None:
     client = browser(ada_user)
     queue = [(model, admin) for model, admin in site._registry.items() if model._meta.app_label == "django_q"]
     assert len(queue) == 4
@@ -124,7 +127,7 @@ def test_no_task_or_schedule_is_written_in_the_admin(ada_user: User) -> None:
     assert changed.status_code == 403
 
 
-# -- demo content stays on this machine ------------------------------------------------------------------------
+# -- no demo content on public servers -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_no_task_or_schedule_is_written_in_the_admin(ada_user: User) -> None:
         ("127.0.0.1", "http://10.1.2.3", True),
     ],
 )
-def test_what_others_can_reach(host: str, url: str, public: bool) -> None:
+def test_a_server_reachable_by_others_is_public(host: str, url: str, public: bool) -> None:
     assert exposure.is_public(host, url) is public
 
 
@@ -150,7 +153,9 @@ def test_a_public_server_starts_without_demo_content(transactional_db: None, mon
     assert not User.objects.exists()
 
 
-def test_a_public_server_refuses_demo_passwords(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_public_server_does_not_start_with_demo_passwords(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     person = User.objects.create_user(demo.address("sam"), demo.PASSWORD)
     monkeypatch.setattr("memory_project.management.commands.up.call_command", lambda *args, **options: None)
     up = Up(stdout=io.StringIO())
@@ -162,7 +167,7 @@ def test_a_public_server_refuses_demo_passwords(transactional_db: None, monkeypa
     up.prepare("0.0.0.0", no_demo=True)
 
 
-def test_a_hint_for_every_missing_piece(settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_a_hint(settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
     from memory_project import checks
 
     settings.DATAHUB_GMS_URL = "http://gms.example"  # type: ignore[attr-defined]

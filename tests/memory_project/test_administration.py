@@ -1,4 +1,4 @@
-"""The pages of operators: dashboard, indexing, audit; and everybody's own activity."""
+"""Pages for operators: dashboard, indexing and audit. Also each user's own activity."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def failed_job(unit: Any, error: str = "the provider is away") -> IndexJob:
     )
 
 
-def test_percentiles_and_shares_by_tool(alice: Caller) -> None:
+def test_percentiles_and_error_shares_are_computed_per_tool(alice: Caller) -> None:
     for ms in range(1, 101):
         event(duration_ms=ms)
     event(tool="memory_manage", outcome="error", duration_ms=5)
@@ -63,17 +63,17 @@ def test_the_timeline_has_no_gaps(span: str, slots: int) -> None:
     event()
     event(outcome="refused")
     event(at=timezone.now() - timedelta(days=90))
-    line = statistics.timeline(CallFilter(span=span))
-    assert len(line) == slots
-    assert sum(n for _, n, _ in line) == 2
-    assert line[-1][1:] == (2, 1)
+    points = statistics.timeline(CallFilter(span=span))
+    assert len(points) == slots
+    assert sum(n for _, n, _ in points) == 2
+    assert points[-1][1:] == (2, 1)
 
 
-def test_activity_is_one_s_own(alice_user: User, olga_user: User) -> None:
+def test_activity_shows_only_own_calls(alice_user: User, olga_user: User) -> None:
     event(message="refused because of this")
     assert "refused because of this" in browser(alice_user).get(reverse("activity")).content.decode()
-    outside = browser(olga_user).get(reverse("activity") + "?person=alice@example.org")
-    assert {row.email for row in outside.context["page"].rows} == {"olga@example.org"}
+    outsider_page = browser(olga_user).get(reverse("activity") + "?person=alice@example.org")
+    assert {row.email for row in outsider_page.context["page"].rows} == {"olga@example.org"}
 
 
 def test_the_audit_filters_and_exports_without_formulas(ada_user: User) -> None:
@@ -82,21 +82,21 @@ def test_the_audit_filters_and_exports_without_formulas(ada_user: User) -> None:
     client = browser(ada_user)
     page = client.get(reverse("admin:audit") + "?outcome=error&span=day")
     assert [row.email for row in page.context["page"].rows] == ["bob@example.org"]
-    answer = client.get(reverse("admin:audit-export"))
-    rows = list(csv.DictReader(b"".join(answer.streaming_content).decode().splitlines()))  # type: ignore[attr-defined]
+    response = client.get(reverse("admin:audit-export"))
+    rows = list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))  # type: ignore[attr-defined]
     assert {row["tool"] for row in rows} == {"'=HYPERLINK(1)", "memory_recall", "sign-in", "admin.audit-export"}
 
 
 @pytest.mark.parametrize("query", ["?span=ever&outcome=odd", "?after=nonsense", "?tool=%00&person=%00"])
-def test_odd_questions_are_answered(alice_user: User, query: str) -> None:
+def test_invalid_filters_cause_no_server_error(alice_user: User, query: str) -> None:
     assert browser(alice_user).get(reverse("activity") + query).status_code in (200, 400)
 
 
-def test_the_dashboard_counts_what_waits(ada_user: User, fact: MemoryRecord) -> None:
+def test_the_dashboard_shows_counts_and_coverage(ada_user: User, fact: MemoryRecord) -> None:
     event()
     page = browser(ada_user).get(reverse("admin:index"))
     assert page.context["trends"]["memories"][-1].value == 1
-    assert page.context["calls"]["calls"] == 2  # the event, and the sign-in
+    assert page.context["calls"]["calls"] == 2  # the event above and the sign-in
     expected = {row.kind: row.expected for row in page.context["coverage"]}
     assert expected == {"catalog text": 0, "finding": 0, "memory": 1, "observation": 0, "reflection": 0}
 
@@ -116,7 +116,7 @@ def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User,
     assert IndexJob.objects.get(status="pending").trigger_kind == "manual_retry"
 
 
-def test_making_all_anew_queues_every_row(ada: Caller, fact: MemoryRecord) -> None:
+def test_reindexing_queues_every_row(ada: Caller, fact: MemoryRecord) -> None:
     assert index_status.reindex(caller=ada, kind="memory") == 1
     assert {row.kind: row.verdict for row in index_status.coverage("any")} == {
         "catalog text": "healthy",
@@ -127,17 +127,17 @@ def test_making_all_anew_queues_every_row(ada: Caller, fact: MemoryRecord) -> No
     }
 
 
-def test_only_admins_see_to_the_index(alice: Caller) -> None:
-    for act in (
+def test_only_admins_manage_the_index(alice: Caller) -> None:
+    for action in (
         partial(index_status.reindex, kind="memory"),
         partial(index_status.retry, kind="memory", cause=""),
         partial(index_status.dismiss, kind="memory", cause=""),
     ):
         with pytest.raises(Forbidden):
-            act(caller=alice)
+            action(caller=alice)
 
 
-def test_an_unknown_kind_is_refused(ada: Caller) -> None:
+def test_an_unknown_kind_is_rejected(ada: Caller) -> None:
     with pytest.raises(Invalid) as caught:
         index_status.reindex(caller=ada, kind="things")
     assert caught.value.field == "kind"
@@ -157,14 +157,14 @@ def test_throughput_counts_the_last_hour() -> None:
     assert (round(took["worked"]), round(took["waited"])) == (3, 6)
 
 
-def test_a_chart_has_a_bar_a_point_and_its_numbers() -> None:
+def test_a_chart_has_one_bar_per_point() -> None:
     drawn = bars([Point("a", 10, 5), Point("b", 0)], "Title", "Things", "bad")
     assert [bar["height"] for bar in drawn["bars"]] == [55.0, 0.0]
     assert drawn["bars"][0]["bad_height"] == 55.0
     assert bars([], "Title", "Things")["is_empty"]
 
 
-def test_a_spread_has_a_row_a_value_and_its_number() -> None:
+def test_a_spread_has_one_row_per_value() -> None:
     drawn = spread([Point("business_context_of_something_long", 40), Point("b", 10)], "category")
     assert [row["width"] for row in drawn["rows"]] == [230.0, 57.5]
     assert drawn["rows"][0]["name"] == "business_context_of_som…"

@@ -41,7 +41,7 @@ def test_create_recall_and_list(alice_user: User, bob_user: User, olga_user: Use
         assert ([memory["id"] for memory in page["records"]], page["total"]) == (expected, len(expected))
 
 
-def test_one_memory_its_correction_and_its_chain(alice_user: User, bob_user: User, olga_user: User) -> None:
+def test_a_memory_is_read_and_corrected(alice_user: User, bob_user: User, olga_user: User) -> None:
     record = post(client(alice_user), LIST, {"content": "Revenue excludes refunds."}).json()["memory"]
     url = f"{LIST}{record['id']}/"
     assert client(alice_user).get(f"{LIST}{UUID(record['id'])}/").json()["memory"]["id"] == record["id"]
@@ -57,8 +57,8 @@ def test_one_memory_its_correction_and_its_chain(alice_user: User, bob_user: Use
     assert [link["content"] for link in body["chain"]] == ["Revenue excludes refunds.", "Revenue includes refunds."]
     assert [change["change"] for change in body["history"]] == ["supersede", "remember", "remember"]
     assert client(olga_user).get(url).status_code == 404
-    then = post(client(bob_user), RECALL, {"query": "refunds in revenue", "as_of": record["created_at"]}).json()
-    assert [memory["content"] for memory in then["memories"]] == ["Revenue excludes refunds."]
+    earlier = post(client(bob_user), RECALL, {"query": "refunds in revenue", "as_of": record["created_at"]}).json()
+    assert [memory["content"] for memory in earlier["memories"]] == ["Revenue excludes refunds."]
 
 
 @pytest.mark.parametrize(
@@ -73,21 +73,21 @@ def test_one_memory_its_correction_and_its_chain(alice_user: User, bob_user: Use
         (RECALL, {"query": "x", "as_of": "yesterday"}, "as_of"),
     ],
 )
-def test_errors_have_the_contract_s_response(alice_user: User, url: str, body: Any, field: str) -> None:
-    answer = post(client(alice_user), url, body)
-    assert answer.status_code == 400
-    assert answer.json()["code"] == "invalid"
-    assert field in answer.json()["error"]
+def test_errors_follow_the_contract(alice_user: User, url: str, body: Any, field: str) -> None:
+    response = post(client(alice_user), url, body)
+    assert response.status_code == 400
+    assert response.json()["code"] == "invalid"
+    assert field in response.json()["error"]
     assert not MemoryRecord.objects.exists()
 
 
-def test_without_a_good_token_nothing_is_answered(alice_user: User) -> None:
+def test_requests_without_a_valid_token_are_rejected(alice_user: User) -> None:
     assert Client().get(LIST).status_code == 401
     bad = Client(headers={"authorization": "Bearer cpl_made-up"}).get(LIST)
     assert (bad.status_code, bad.json()["code"]) == (401, "forbidden")
 
 
-def test_the_persona_s_globs_hold_for_rest_too(alice_user: User) -> None:
+def test_denied_tools_of_a_persona_apply_to_rest(alice_user: User) -> None:
     Persona.objects.filter(name="sales").update(tools_deny=["memory_manage"])
     assert client(alice_user).get(LIST).status_code == 403
     assert post(client(alice_user), RECALL, {"query": "x"}).status_code == 200
@@ -100,16 +100,16 @@ def test_a_session_needs_its_csrf_token(alice_user: User) -> None:
     assert post(browser, LIST, {"content": "Revenue excludes refunds."}).status_code == 403
 
 
-def test_only_json_is_answered_and_taken(alice_user: User) -> None:
-    answer = client(alice_user).get(LIST, headers={"accept": "text/html"})
-    assert answer.headers["Content-Type"] == "application/json"
+def test_only_json_is_returned_and_accepted(alice_user: User) -> None:
+    response = client(alice_user).get(LIST, headers={"accept": "text/html"})
+    assert response.headers["Content-Type"] == "application/json"
     assert client(alice_user).post(LIST, {"content": "x"}).status_code == 415
 
 
 # -- tokens -----------------------------------------------------------------------------------------------
 
 
-def test_a_token_is_kept_as_a_hash_and_dies_when_told(alice: Caller, alice_user: User) -> None:
+def test_a_token_is_stored_as_a_hash_and_can_expire_and_be_revoked(alice: Caller, alice_user: User) -> None:
     token, text = create_token(caller=alice, user=alice_user, name="laptop")
     assert text not in str(ApiToken.objects.values().get())
     assert find_token(text) == token
@@ -121,13 +121,15 @@ def test_a_token_is_kept_as_a_hash_and_dies_when_told(alice: Caller, alice_user:
     assert find_token(text) is None
 
 
-def test_a_switched_off_account_s_token_opens_nothing(alice: Caller, alice_user: User) -> None:
+def test_a_token_of_a_deactivated_account_is_invalid(alice: Caller, alice_user: User) -> None:
     _, text = create_token(caller=alice, user=alice_user, name="laptop")
     User.objects.update(is_active=False)
     assert find_token(text) is None
 
 
-def test_tokens_are_for_oneself_a_held_persona_and_no_rights(alice: Caller, alice_user: User, bob_user: User) -> None:
+def test_users_create_tokens_only_for_themselves_and_without_rights(
+    alice: Caller, alice_user: User, bob_user: User
+) -> None:
     with pytest.raises(Forbidden):
         create_token(caller=alice, user=bob_user, name="x")
     with pytest.raises(Forbidden):
@@ -140,10 +142,10 @@ def test_tokens_are_for_oneself_a_held_persona_and_no_rights(alice: Caller, alic
         create_token(caller=alice, user=alice_user, name="")
 
 
-# -- the document ------------------------------------------------------------------------------------------
+# -- OpenAPI document --------------------------------------------------------------------------------------
 
 
-def test_the_openapi_document_is_valid_and_says_what_the_operations_take(alice_user: User) -> None:
+def test_the_openapi_document_is_valid_and_matches_the_operations(alice_user: User) -> None:
     assert Client().get("/api/v1/schema/").status_code == 401
     document = client(alice_user).get("/api/v1/schema/").json()
     validate_schema(document)  # type: ignore[no-untyped-call]
@@ -159,7 +161,7 @@ def test_the_openapi_document_is_valid_and_says_what_the_operations_take(alice_u
     assert status["schema"] == {"type": "string", "enum": Status.values, "default": "active"}
     limit = next(parameter for parameter in paths[LIST]["get"]["parameters"] if parameter["name"] == "limit")
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
-    answer = paths[RECALL]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
-    assert answer["required"] == ["memories", "count", "strategy", "ranking"]
+    response = paths[RECALL]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert response["required"] == ["memories", "count", "strategy", "ranking"]
     assert {"400", "401", "403"} <= set(paths[RECALL]["post"]["responses"])
     assert {"token": []} in paths[RECALL]["post"]["security"]

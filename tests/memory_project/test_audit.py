@@ -11,8 +11,8 @@ from memory_project.audit import redacted
     "key",
     ["content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response"],
 )
-def test_texts_that_people_wrote_are_replaced_by_their_length(key: str) -> None:
-    """Short ones too: the audit must hold no copy of what may be erased."""
+def test_texts_of_users_are_replaced_by_their_length(key: str) -> None:
+    """Applies to short texts as well, because the audit must not keep copies of erased texts."""
     assert redacted({key: "CHF"}) == {key: "[3 characters]"}
     assert redacted({"messages": [{key: "CHF"}]}) == {"messages": [{key: "[3 characters]"}]}
 
@@ -33,5 +33,5 @@ def test_secrets_are_masked(key: str) -> None:
         (True, True),
     ],
 )
-def test_other_values_are_stored_in_bounds(value: Any, expected: Any) -> None:
+def test_other_values_are_stored_up_to_a_limit(value: Any, expected: Any) -> None:
     assert redacted(value) == expected

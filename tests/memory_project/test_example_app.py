@@ -1,4 +1,4 @@
-"""The worked examples of docs/extending.md, installed and called as an agent would."""
+"""The examples of docs/extending.md, installed and called as an agent would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Graph page and the pages of conversations: whose they are, and what hostile names do there."""
+"""The graph page and the conversation pages: access, sharing and hostile names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memories.models import MemoryRecord
 from memory_project.models import User
 from memory_project.portal.graph_layout import rings
 from tests.knowledge.conftest import ORDERS
-from tests.memories.conversation.conftest import LONG, lasting, say
+from tests.memories.conversation.conftest import LONG, long_term_memory, store_turns
 
 pytestmark = pytest.mark.django_db
 HOSTILE = '<script>alert(1)</script>"&'
@@ -28,9 +28,9 @@ HOSTILE = '<script>alert(1)</script>"&'
 def page(user: User, **params: Any) -> str:
     client = Client()
     client.force_login(user)
-    answer = client.get(reverse("graph"), params)
-    assert answer.status_code == 200
-    return answer.content.decode()
+    response = client.get(reverse("graph"), params)
+    assert response.status_code == 200
+    return response.content.decode()
 
 
 @pytest.fixture
@@ -49,33 +49,33 @@ def number(name: str) -> int:
     return Entity.objects.get(name=name).number
 
 
-def test_an_empty_page_says_what_to_do(alice_user: User) -> None:
+def test_an_empty_page_explains_what_to_do(alice_user: User) -> None:
     assert "No graph yet" in page(alice_user)
 
 
 @pytest.mark.usefixtures("web")
-def test_its_owner_says_who_may_look(alice_user: User, bob_user: User) -> None:
-    graph, people = Graph.objects.get(), {user: Client() for user in (alice_user, bob_user)}
-    for user, client in people.items():
+def test_only_its_owner_shares_a_graph(alice_user: User, bob_user: User) -> None:
+    graph, browsers = Graph.objects.get(), {user: Client() for user in (alice_user, bob_user)}
+    for user, client in browsers.items():
         client.force_login(user)
     address = reverse("share-graph", args=[graph.pk])
-    assert people[bob_user].post(address, {"visibility": "everyone"}).status_code == 404
+    assert browsers[bob_user].post(address, {"visibility": "everyone"}).status_code == 404
     assert "about Report" not in page(bob_user, node=number("Report"))
-    assert people[alice_user].post(address, {"visibility": "nobody"}).status_code == 400
-    people[alice_user].post(address, {"visibility": "everyone"})
+    assert browsers[alice_user].post(address, {"visibility": "nobody"}).status_code == 400
+    browsers[alice_user].post(address, {"visibility": "everyone"})
     assert "about Report" in page(bob_user, node=number("Report"))
     assert "Who can see this graph" not in page(bob_user)
-    assert people[bob_user].post(address, {"visibility": "private"}).status_code == 403
+    assert browsers[bob_user].post(address, {"visibility": "private"}).status_code == 403
 
 
 @pytest.mark.usefixtures("web")
-def test_before_anything_was_known_the_page_says_so(alice_user: User) -> None:
-    for ago in ("30", "999999999"):  # the second is longer ago than dates go
+def test_a_time_before_the_first_entity_shows_an_empty_graph(alice_user: User) -> None:
+    for ago in ("30", "999999999"):  # the second is before the earliest possible date
         assert "This graph was empty then" in page(alice_user, ago=ago)
 
 
 @pytest.mark.usefixtures("web")
-def test_an_entity_is_drawn_with_its_neighbors_and_expanded(alice_user: User) -> None:
+def test_an_entity_is_shown_with_its_neighbors_and_can_be_expanded(alice_user: User) -> None:
     html = page(alice_user, node=number("Report"))
     assert "about Report" in html
     assert html.count('class="node ') == 2  # Report and Orders
@@ -86,7 +86,7 @@ def test_an_entity_is_drawn_with_its_neighbors_and_expanded(alice_user: User) ->
 
 
 @pytest.mark.usefixtures("web")
-def test_nobody_else_sees_it_but_an_admin(alice_user: User, bob_user: User, ada_user: User) -> None:
+def test_only_its_owner_and_admins_see_a_private_graph(alice_user: User, bob_user: User, ada_user: User) -> None:
     graph = Graph.objects.get()
     assert "No graph yet" in page(bob_user, graph=graph.pk.hex, node=number("Report"))
     assert "Report" in page(ada_user, graph=graph.pk.hex)
@@ -95,7 +95,7 @@ def test_nobody_else_sees_it_but_an_admin(alice_user: User, bob_user: User, ada_
 
 
 @pytest.mark.usefixtures("web")
-def test_it_is_found_and_shown_as_it_was(alice_user: User, alice: Caller) -> None:
+def test_the_page_is_searched_and_shows_earlier_states(alice_user: User, alice: Caller) -> None:
     assert "Tills" in page(alice_user, q="about till")
     assert "No results for" in page(alice_user, q="zeppelin")
     Graph.objects.update(created_at=timezone.now() - timedelta(days=9))
@@ -109,11 +109,11 @@ def test_it_is_found_and_shown_as_it_was(alice_user: User, alice: Caller) -> Non
     "params", [{"node": "x"}, {"node": "999999999999"}, {"expanded": "1,,x,-3"}, {"ago": "9" * 30}]
 )
 @pytest.mark.usefixtures("web")
-def test_a_broken_address_shows_the_overview(alice_user: User, params: dict[str, str]) -> None:
+def test_an_invalid_address_shows_the_overview(alice_user: User, params: dict[str, str]) -> None:
     assert "Overview" in page(alice_user, **params)
 
 
-def test_every_node_has_a_place_of_its_own() -> None:
+def test_every_node_has_a_distinct_position() -> None:
     keys = [f"k{n}" for n in range(500)]
     edges = [(f"k{n}", f"k{n // 7}") for n in range(1, 500)]
     layout = rings(keys, edges, "k0")
@@ -123,7 +123,7 @@ def test_every_node_has_a_place_of_its_own() -> None:
 
 
 @pytest.mark.usefixtures("small_catalog")
-def test_a_catalog_entity_s_page_leads_to_its_nodes(alice: Caller, alice_user: User, bob_user: User) -> None:
+def test_the_page_of_a_catalog_entity_links_its_nodes(alice: Caller, alice_user: User, bob_user: User) -> None:
     create_entities(CreateEntities(entities=[{"name": "The orders", "urn": ORDERS}]), caller=alice)
     browser, outsider = Client(), Client()
     browser.force_login(alice_user)
@@ -135,8 +135,8 @@ def test_a_catalog_entity_s_page_leads_to_its_nodes(alice: Caller, alice_user: U
 # -- conversations ------------------------------------------------------------------------------------------
 
 
-def test_a_conversation_is_its_speaker_s_alone(alice: Caller, alice_user: User, bob_user: User) -> None:
-    (turn,) = say(alice, LONG, conversation=HOSTILE)
+def test_only_its_owner_sees_a_conversation(alice: Caller, alice_user: User, bob_user: User) -> None:
+    (turn,) = store_turns(alice, LONG, conversation=HOSTILE)
     browser, outsider = Client(), Client()
     browser.force_login(alice_user)
     outsider.force_login(bob_user)
@@ -154,11 +154,11 @@ def test_a_conversation_is_its_speaker_s_alone(alice: Caller, alice_user: User, 
     assert MemoryRecord.objects.filter(status="active").count() == 2
     browser.post(forget, {"conversation": HOSTILE})
     assert MemoryRecord.objects.filter(status="active").count() == 0
-    assert lasting(turn).purge_after is not None
+    assert long_term_memory(turn).purge_after is not None
 
 
-def test_my_knowledge_keeps_facts_and_conversations_apart(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
-    say(alice, LONG)
+def test_my_knowledge_separates_facts_and_conversations(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
+    store_turns(alice, LONG)
     client = Client()
     client.force_login(alice_user)
     facts = client.get("/").content.decode()

@@ -1,4 +1,4 @@
-"""The MCP server through the SDK's own client: in memory, over stdio, over HTTP."""
+"""The MCP server through the SDK's own client: in memory, over stdio and over HTTP."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parent.parent.parent
-Act = Callable[[Any], Awaitable[Any]]
+Action = Callable[[Any], Awaitable[Any]]
 
 
-def as_caller(caller: Caller, act: Act, mode: str = "auto", toolsets: list[str] | None = None, **options: Any) -> Any:
-    """Runs the act with a client that is connected to a server for this one caller."""
+def as_caller(
+    caller: Caller, action: Action, mode: str = "auto", toolsets: list[str] | None = None, **options: Any
+) -> Any:
+    """Run `action` with a client of an in-memory server that identifies every request as `caller`."""
 
     async def main() -> Any:
         server = build_server(toolsets=toolsets, identify=lambda request: caller)
         async with Client(server, mode=mode, **options) as client:
-            return await act(client)
+            return await action(client)
 
     try:
         return asyncio.run(main())
@@ -60,7 +62,7 @@ def content_of(result: Any) -> dict[str, Any]:
 def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller, cora: Caller) -> None:
     tools = {tool.name: tool for tool in as_caller(cora, lambda client: client.list_tools()).tools}
     offered_to_alice = {tool.name for tool in as_caller(alice, lambda client: client.list_tools()).tools}
-    assert set(tools) - offered_to_alice == {"apply_knowledge"}  # which would always refuse her
+    assert set(tools) - offered_to_alice == {"apply_knowledge"}  # not offered to Alice, for whom it would always fail
     help_text = tools["apply_knowledge"].input_schema["properties"]["changes"]["items"]["properties"]["change_type"]
     assert "add_documentation: URL | label" in help_text["description"]
     assert list(tools)[:2] == ["memory_manage", "memory_recall"]
@@ -91,15 +93,15 @@ def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller, cora:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_remember_and_recall(alice: Caller, mode: str) -> None:
-    async def act(client: Any) -> Any:
+    async def action(client: Any) -> Any:
         fact = {"command": "remember", "content": "Revenue excludes refunds."}
         await client.call_tool("memory_manage", fact)
         return await client.call_tool("memory_recall", {"query": "refunds", "k": 1})
 
-    answer = as_caller(alice, act, mode)
-    (memory,) = answer.structured_content["memories"]
-    assert all(memory[key] in answer.content[0].text for key in ("id", "content", "created_by"))
-    assert answer.structured_content["memories"][0]["content"] == "Revenue excludes refunds."
+    response = as_caller(alice, action, mode)
+    (memory,) = response.structured_content["memories"]
+    assert all(memory[key] in response.content[0].text for key in ("id", "content", "created_by"))
+    assert response.structured_content["memories"][0]["content"] == "Revenue excludes refunds."
 
 
 @pytest.mark.parametrize(
@@ -119,13 +121,13 @@ def test_remember_and_recall(alice: Caller, mode: str) -> None:
         ("no_such_tool", {}, "not_found", "memory_manage"),
     ],
 )
-def test_errors_name_field_fault_and_what_is_allowed(
+def test_an_error_names_the_field_the_problem_and_the_allowed_values(
     alice: Caller, tool: str, arguments: dict[str, Any], code: str, message: str
 ) -> None:
-    answer = as_caller(alice, lambda client: client.call_tool(tool, arguments))
-    assert answer.is_error
-    assert content_of(answer)["code"] == code
-    assert message in content_of(answer)["error"]
+    response = as_caller(alice, lambda client: client.call_tool(tool, arguments))
+    assert response.is_error
+    assert content_of(response)["code"] == code
+    assert message in content_of(response)["error"]
 
 
 def crash(*arguments: Any, **options: Any) -> None:
@@ -133,38 +135,38 @@ def crash(*arguments: Any, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("function", ["memories.mcp_tools.recall", "memory_project.mcp.server.CommonplaceServer._call"])
-def test_a_crash_tells_the_client_nothing_of_the_inside(
+def test_an_internal_error_reveals_no_details_to_the_client(
     function: str, alice: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(function, crash)
-    answer = as_caller(alice, lambda client: client.call_tool("memory_recall", {"query": "x"}))
-    assert content_of(answer)["code"] == "internal"
-    assert "secret" not in answer.content[0].text
+    response = as_caller(alice, lambda client: client.call_tool("memory_recall", {"query": "x"}))
+    assert content_of(response)["code"] == "internal"
+    assert "secret" not in response.content[0].text
 
 
-def test_an_audit_that_breaks_breaks_no_answer(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_audit_does_not_affect_the_response(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_project.audit.record", crash)
-    answer = as_caller(alice, lambda client: client.call_tool("memory_recall", {"query": "x"}))
-    assert not answer.is_error
+    response = as_caller(alice, lambda client: client.call_tool("memory_recall", {"query": "x"}))
+    assert not response.is_error
 
 
-def test_a_persona_sees_and_calls_only_what_it_may(alice_user: User) -> None:
+def test_a_persona_sees_and_calls_only_its_allowed_tools(alice_user: User) -> None:
     from memories.identity.permissions import build_caller
 
     Persona.objects.filter(name="sales").update(tools_allow=["memory_*"], tools_deny=["memory_manage"])
     caller = build_caller(alice_user, channel="test")
 
-    async def act(client: Any) -> Any:
+    async def action(client: Any) -> Any:
         tools = await client.list_tools()
         return [tool.name for tool in tools.tools], await client.call_tool("memory_manage", {"command": "list"})
 
-    names, answer = as_caller(caller, act)
+    names, response = as_caller(caller, action)
     assert names == ["memory_recall", "memory_store", "memory_prune"]
-    assert content_of(answer)["code"] == "forbidden"
+    assert content_of(response)["code"] == "forbidden"
     assert AuditEvent.objects.get().outcome == "refused"
 
 
-def test_every_call_leaves_an_audit_event_without_long_texts_and_secrets(alice: Caller) -> None:
+def test_every_call_is_audited_without_long_texts_and_secrets(alice: Caller) -> None:
     secret = {"command": "remember", "content": "x" * 300, "metadata": {"api_key": "s3cret", "about": "fine"}}
     as_caller(alice, lambda client: client.call_tool("memory_manage", secret))
     event = AuditEvent.objects.get()
@@ -180,28 +182,28 @@ def test_every_call_leaves_an_audit_event_without_long_texts_and_secrets(alice: 
     assert event.duration_ms > 0
 
 
-def test_erasing_a_memory_clears_what_the_audit_kept_of_it(alice: Caller) -> None:
-    async def act(client: Any) -> None:
-        answer = await client.call_tool("memory_manage", {"command": "remember", "content": "A short secret."})
-        id = answer.structured_content["id"]
+def test_erasing_a_memory_removes_it_from_the_audit(alice: Caller) -> None:
+    async def action(client: Any) -> None:
+        response = await client.call_tool("memory_manage", {"command": "remember", "content": "A short secret."})
+        id = response.structured_content["id"]
         await client.call_tool("memory_manage", {"command": "erase", "id": id, "confirm": True})
 
-    as_caller(alice, act)
+    as_caller(alice, action)
     assert not [event for event in AuditEvent.objects.all() if "secret" in json.dumps(event.arguments)]
 
 
-# -- over real transports ---------------------------------------------------------------------------------
+# -- over stdio and HTTP ----------------------------------------------------------------------------------
 
 
 def environment() -> dict[str, str]:
-    """The environment of a child process that shall use this test's database."""
+    """Return the environment of a child process that uses this test's database."""
     database = django_settings.DATABASES["default"]
     url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
     variables = {"DATABASE_URL": url} if not database.get("PASSWORD") else {}
     return {**os.environ, **variables, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
 
 
-def test_stdio_serves_the_person_it_was_started_for(alice_user: User) -> None:
+def test_stdio_serves_the_user_it_was_started_for(alice_user: User) -> None:
     server = StdioServerParameters(
         command=sys.executable,
         args=[str(ROOT / "manage.py"), "mcp", "--as", alice_user.email],
@@ -214,12 +216,12 @@ def test_stdio_serves_the_person_it_was_started_for(alice_user: User) -> None:
             await client.call_tool("memory_manage", {"command": "remember", "content": "Said over stdio, by Alice."})
             return await client.call_tool("memory_recall", {"query": "stdio"})
 
-    answer = asyncio.run(main())
-    assert answer.structured_content["memories"][0]["created_by"] == "alice@example.org"
+    response = asyncio.run(main())
+    assert response.structured_content["memories"][0]["created_by"] == "alice@example.org"
     assert set(AuditEvent.objects.values_list("channel", flat=True)) == {"mcp-stdio"}
 
 
-def test_the_audit_of_an_answered_read_survives_kill_9_and_is_reached_by_erase(
+def test_the_audit_of_a_read_survives_a_kill_and_is_cleared_by_erase(
     alice_user: User, alice: Caller, fact: MemoryRecord
 ) -> None:
     command = [sys.executable, str(ROOT / "manage.py"), "mcp", "--as", alice_user.email]
@@ -255,7 +257,7 @@ def test_the_audit_of_an_answered_read_survives_kill_9_and_is_reached_by_erase(
         (["--as", "alice@example.org", "--persona", "supply"], "supply"),
     ],
 )
-def test_stdio_refuses_to_start_without_identity(alice_user: User, arguments: list[str], message: str) -> None:
+def test_stdio_does_not_start_without_identity(alice_user: User, arguments: list[str], message: str) -> None:
     command = [sys.executable, str(ROOT / "manage.py"), "mcp", *arguments]
     process = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert process.returncode == 1
@@ -264,18 +266,18 @@ def test_stdio_refuses_to_start_without_identity(alice_user: User, arguments: li
     assert "Traceback" not in process.stderr
 
 
-def over_http(url: str, token: str, act: Act, path: str = "", **headers: str) -> Any:
+def over_http(url: str, token: str, action: Action, path: str = "", **headers: str) -> Any:
     async def main() -> Any:
         async with (
             httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}", **headers}) as http_client,
             Client(streamable_http_client(f"{url}/mcp{path}", http_client=http_client)) as client,
         ):
-            return await act(client)
+            return await action(client)
 
     return asyncio.run(main())
 
 
-def test_http_serves_whoever_the_token_belongs_to(http: str, alice_user: User, bob_user: User, olga_user: User) -> None:
+def test_http_serves_the_owner_of_the_token(http: str, alice_user: User, bob_user: User, olga_user: User) -> None:
     def token(user: User) -> str:
         return create_token(caller=system_caller(), user=user, name="test")[1]
 
@@ -283,13 +285,13 @@ def test_http_serves_whoever_the_token_belongs_to(http: str, alice_user: User, b
     over_http(http, token(alice_user), lambda client: client.call_tool("memory_manage", remember))
 
     def recalled(user: User) -> list[str]:
-        answer = over_http(http, token(user), lambda client: client.call_tool("memory_recall", {"query": "HTTP"}))
-        return [memory["created_by"] for memory in answer.structured_content["memories"]]
+        response = over_http(http, token(user), lambda client: client.call_tool("memory_recall", {"query": "HTTP"}))
+        return [memory["created_by"] for memory in response.structured_content["memories"]]
 
     assert recalled(alice_user) == recalled(bob_user) == ["alice@example.org"]
     assert recalled(olga_user) == []
 
-    # One server, one application: what a revoked, made-up or missing token gets, and a foreign page or host.
+    # With the same server: revoked, made-up and missing tokens, and requests of a foreign page or host.
     api_token, text = create_token(caller=system_caller(), user=alice_user, name="test")
     revoke_token(caller=system_caller(), token_id=api_token.pk)
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -332,10 +334,10 @@ def test_http_connections_choose_their_tools(http: str, alice_user: User) -> Non
         assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 
 
-# -- what comes along -------------------------------------------------------------------------
+# -- memory context ---------------------------------------------------------------------------
 
 
-def test_memories_come_beside_the_answer_unless_the_call_says_no(
+def test_memories_are_attached_to_a_response_unless_the_call_declines(
     alice: Caller, bob: Caller, small_catalog: None
 ) -> None:
     services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice)
@@ -346,15 +348,15 @@ def test_memories_come_beside_the_answer_unless_the_call_says_no(
     async def call_without(client: Any) -> Any:
         return await client.call_tool("catalog_entity", {"urn": ORDERS}, meta={CONTEXT_KEY: False})
 
-    answer = as_caller(bob, call)
-    assert json.loads(answer.content[1].text)["memory_context"][0]["content"] == "Orders close at ten."
-    assert "memory_context" not in answer.structured_content
+    response = as_caller(bob, call)
+    assert json.loads(response.content[1].text)["memory_context"][0]["content"] == "Orders close at ten."
+    assert "memory_context" not in response.structured_content
     event = AuditEvent.objects.get(tool="catalog_entity")
     assert (event.context_count, event.context_ms > 0, len(event.record_ids)) == (1, True, 1)
     assert len(as_caller(bob, call_without).content) == 1
 
 
-def test_a_companion_that_breaks_breaks_no_answer(
+def test_a_failing_extension_does_not_affect_the_response(
     alice: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(MemoryExtension):
@@ -362,5 +364,5 @@ def test_a_companion_that_breaks_breaks_no_answer(
             raise RuntimeError("the power went")
 
     monkeypatch.setattr(extensions, "_extensions", {"broken": Broken()})
-    answer = as_caller(alice, lambda client: client.call_tool("catalog_entity", {"urn": ORDERS}))
-    assert (answer.is_error, len(answer.content)) == (False, 1)
+    response = as_caller(alice, lambda client: client.call_tool("catalog_entity", {"urn": ORDERS}))
+    assert (response.is_error, len(response.content)) == (False, 1)

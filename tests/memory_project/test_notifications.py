@@ -1,4 +1,4 @@
-"""Who hears of what: in the portal, by mail, in a channel; and that nothing leaks on the way."""
+"""Notifications in the portal, by mail and by webhook, and that none of them reveals a text to the wrong person."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def propose(caller: Caller, text: str = "Tills close at ten in Ghent.") -> Any:
 # -- the inbox -----------------------------------------------------------------------------------------------
 
 
-def test_author_and_curator_hear_of_each_other(
+def test_author_and_curator_are_notified_of_each_other_s_actions(
     alice: Caller, cora: Caller, alice_user: User, cora_user: User, bob_user: User
 ) -> None:
     insight = propose(alice)
@@ -55,7 +55,7 @@ def test_author_and_curator_hear_of_each_other(
     assert kinds_of(bob_user) == []
 
 
-def test_the_owner_hears_of_a_stale_memory_unless_it_was_their_word(
+def test_the_owner_is_notified_of_a_stale_memory_marked_by_others(
     alice: Caller, ada: Caller, alice_user: User, fact: MemoryRecord
 ) -> None:
     services.mark_stale(caller=ada, record_id=fact.pk, reason="a column was removed")
@@ -64,25 +64,25 @@ def test_the_owner_hears_of_a_stale_memory_unless_it_was_their_word(
     assert kinds_of(alice_user) == ["stale"]
 
 
-def test_a_mention_reaches_those_alone_who_may_read_the_text(
+def test_a_mention_notifies_only_users_who_may_read_the_text(
     alice: Caller, alice_user: User, bob_user: User, olga_user: User
 ) -> None:
     text = "Ask @bob or @olga@example.org or @nobody about refunds; write to x@bob."
     record = services.remember(Remember(content=text), caller=alice).record
     assert (kinds_of(bob_user), kinds_of(olga_user), kinds_of(alice_user)) == (["mentioned"], [], [])
     services.revise(Revise(record_id=record.pk, content=f"{text} Again @bob."), caller=alice)
-    assert kinds_of(bob_user) == ["mentioned"]  # it is still unread
+    assert kinds_of(bob_user) == ["mentioned"]  # no second notification while the first is unread
     services.remember(Remember(content="For @bob alone it is not.", visibility="private"), caller=alice)
     assert kinds_of(bob_user) == ["mentioned"]
 
 
-def test_nobody_floods_an_inbox(alice: Caller, bob_user: User) -> None:
+def test_unread_notifications_are_limited(alice: Caller, bob_user: User) -> None:
     for number in range(inbox.MAX_UNREAD + 5):
         services.remember(Remember(content=f"Hello @bob, number {number} of many."), caller=alice)
     assert len(kinds_of(bob_user)) == inbox.MAX_UNREAD
 
 
-def test_the_bell_counts_and_the_page_shows_what_one_may_see(
+def test_the_bell_counts_and_the_page_hides_inaccessible_texts(
     alice: Caller, cora: Caller, ada: Caller, alice_user: User, bob_user: User
 ) -> None:
     insight = propose(alice, "Tills <close> at ten.")
@@ -93,9 +93,9 @@ def test_the_bell_counts_and_the_page_shows_what_one_may_see(
     (notice,) = Notification.objects.all()
     assert browser(bob_user).post(reverse("follow-news", args=[notice.pk]))["Location"] == reverse("news")
     notice.refresh_from_db()
-    assert notice.read_at is None  # somebody else's
-    answer = client.post(reverse("follow-news", args=[notice.pk]))
-    assert answer["Location"] == reverse("memory", args=[insight.pk])
+    assert notice.read_at is None  # a notification of another user
+    response = client.post(reverse("follow-news", args=[notice.pk]))
+    assert response["Location"] == reverse("memory", args=[insight.pk])
     assert "Notifications, 1 unread" not in client.get(reverse("news")).content.decode()
     services.reassign(Reassign(record_id=insight.pk, persona="supply"), caller=ada)
     MemoryRecord.objects.filter(pk=insight.pk).update(created_by="somebody@example.org")
@@ -103,19 +103,19 @@ def test_the_bell_counts_and_the_page_shows_what_one_may_see(
     assert ("no longer have access" in " ".join(later_page.split()), "&lt;close&gt;" in later_page) == (True, False)
 
 
-def test_an_erased_memory_leaves_no_notice(alice: Caller, bob_user: User) -> None:
+def test_erasing_a_memory_deletes_its_notifications(alice: Caller, bob_user: User) -> None:
     record = services.remember(Remember(content="For @bob: nothing."), caller=alice).record
     erasure.erase(Erase(record_id=record.pk, confirm=True), caller=alice)
     assert kinds_of(bob_user) == []
 
 
-def test_each_chooses_how_to_be_told(
+def test_users_choose_how_they_are_notified(
     settings: Any, alice: Caller, cora: Caller, alice_user: User, django_capture_on_commit_callbacks: Any
 ) -> None:
     settings.EMAIL_HOST = "mail.example"
     client = browser(alice_user)
-    ways = {"act": "notify", "way-approved": "mail", "way-rejected": "none", "time_zone": "Europe/Zurich"}
-    client.post(reverse("account"), ways)
+    settings_form = {"act": "notify", "way-approved": "mail", "way-rejected": "none", "time_zone": "Europe/Zurich"}
+    client.post(reverse("account"), settings_form)
     alice_user.refresh_from_db()
     assert (alice_user.notify, alice_user.time_zone) == ({"approved": "mail", "rejected": "none"}, "Europe/Zurich")
     first, second = propose(alice), propose(alice, "Refunds come a day late.")
@@ -144,20 +144,22 @@ def test_each_chooses_how_to_be_told(
         "https://[::1", "https://127.0.0.1/x",
     ],
 )  # fmt: skip
-def test_only_plain_https_to_an_allowed_host_is_called(settings: Any, url: str) -> None:
+def test_only_https_addresses_of_allowed_hosts_are_accepted(settings: Any, url: str) -> None:
     settings.WEBHOOK_HOSTS = ["hooks.slack.com"]
     with pytest.raises(Invalid):
         webhooks.check_url(url)
     assert webhooks.check_url("https://hooks.slack.com/services/T/B/x") == "https://hooks.slack.com/services/T/B/x"
 
 
-def test_without_a_list_nothing_is_allowed() -> None:
+def test_without_allowed_hosts_every_address_is_rejected() -> None:
     with pytest.raises(Invalid, match="WEBHOOK_HOSTS"):
         webhooks.check_url("https://hooks.slack.com/x")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fd00::1", "100.64.0.1"])
-def test_a_name_that_leads_inside_is_refused(settings: Any, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_a_host_with_a_private_address_is_rejected(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
     settings.WEBHOOK_HOSTS = ["hooks.example"]
     entries = [(0, 0, 0, "", ("93.184.216.34", 443)), (0, 0, 0, "", (address, 443))]
     monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: entries)
@@ -166,32 +168,33 @@ def test_a_name_that_leads_inside_is_refused(settings: Any, monkeypatch: pytest.
 
 @pytest.fixture
 def channel(settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Where requests to the channel end up, and what it answers."""
+    """Replaces the webhook's HTTP transport: records the requests, and responds with the configured status."""
     settings.WEBHOOK_HOSTS = ["hooks.example"]
     state: dict[str, Any] = {"status": 200, "requests": []}
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def respond(request: httpx.Request) -> httpx.Response:
         state["requests"].append(request)
         return httpx.Response(state["status"], headers={"Location": "http://169.254.169.254/"})
 
     original = httpx.Client
-    transport = httpx.MockTransport(answer)
+    transport = httpx.MockTransport(respond)
     monkeypatch.setattr(httpx, "Client", lambda **options: original(transport=transport, **options))
     entry = (0, 0, 0, "", ("93.184.216.34", 443))
     monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: [entry])
     return state
 
 
-def test_a_channel_hears_counts_and_a_link_and_no_text(
+def test_a_webhook_receives_counts_and_a_link_but_no_text(
     channel: dict[str, Any], alice: Caller, ada: Caller, cora: Caller, personas: dict[str, Persona]
 ) -> None:
     propose(alice)
     with pytest.raises(Forbidden):
         webhooks.save(caller=cora, persona=personas["sales"], url="https://hooks.example/x")
     webhooks.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
-    webhooks.save(caller=ada, persona=personas["supply"], url="https://hooks.example/y")  # nothing waits there
+    # this persona has nothing to review
+    webhooks.save(caller=ada, persona=personas["supply"], url="https://hooks.example/y")
     assert webhooks.send_due() == "1 sent"
-    assert webhooks.send_due() == "0 sent"  # once a day
+    assert webhooks.send_due() == "0 sent"  # at most once a day
     (request,) = channel["requests"]
     assert (request.url.host, request.headers["Host"]) == ("93.184.216.34", "hooks.example")
     assert request.extensions["sni_hostname"] == "hooks.example"
@@ -199,7 +202,7 @@ def test_a_channel_hears_counts_and_a_link_and_no_text(
     assert ("1 insights are waiting" in body, "Tills close" in body, "alice" in body) == (True, False, False)
 
 
-def test_a_redirect_is_not_followed_and_is_told(
+def test_a_redirect_is_not_followed_and_is_reported(
     channel: dict[str, Any], alice: Caller, ada: Caller, personas: dict[str, Persona]
 ) -> None:
     channel["status"] = 302

@@ -1,4 +1,4 @@
-"""People: invited, reset, changed, handed over; and the mail that goes out."""
+"""Managing people: invitation, password reset, changes and offboarding. Also the e-mails that are sent."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ def mail_server(settings: Any) -> None:
     settings.EMAIL_HOST = "mail.example.org"
 
 
-def test_an_invitation_without_mail_shows_its_link_once(ada_user: User, personas: Any) -> None:
+def test_without_mail_an_invitation_link_is_shown_once(ada_user: User, personas: Any) -> None:
     client = browser(ada_user)
-    answer = client.post(
+    response = client.post(
         reverse("admin:invite"), {"email": "New@Example.org", "personas": ["supply"], "rights": "curator"}
     )
     user = User.objects.get(email="new@example.org")
-    link = re.search(r"http://[^<\s]+/password/[^<\s]+", answer.content.decode())
+    link = re.search(r"http://[^<\s]+/password/[^<\s]+", response.content.decode())
     assert link
     assert (user.has_usable_password(), user.is_staff) == (False, True)
     assert [m.persona.name for m in user.memberships.all()] == ["supply"]
     assert link.group() not in client.get(reverse("admin:person", args=[user.pk])).content.decode()
-    # The invited person sets a password by the link, is signed in, and the link works no more.
+    # The invited person sets a password with the link and is signed in. The link can't be used again.
     guest = Client()
     path = re.sub(r"^http://[^/]+", "", link.group())
     form = guest.get(path, follow=True)
-    at = form.redirect_chain[-1][0]
-    guest.post(at, {"new_password1": "blue heron lake", "new_password2": "blue heron lake"})
+    address = form.redirect_chain[-1][0]
+    guest.post(address, {"new_password1": "blue heron lake", "new_password2": "blue heron lake"})
     assert guest.get(reverse("my-knowledge")).status_code == 200
     assert "already been used" in Client().get(path, follow=True).content.decode()
 
 
-def test_an_invitation_by_mail(ada: Caller, mail_server: None, personas: Any) -> None:
+def test_an_invitation_is_sent_by_mail(ada: Caller, mail_server: None, personas: Any) -> None:
     user, link, is_sent = people.invite(caller=ada, email="new@example.org", personas=["sales"])
     assert is_sent
     assert outbox.outbox[0].to == ["new@example.org"]
@@ -77,14 +77,16 @@ def test_an_invitation_by_mail(ada: Caller, mail_server: None, personas: Any) ->
         ({"email": "new@example.org", "personas": ["kings"]}, NotFound, "personas"),
     ],
 )
-def test_bad_invitations_are_named(ada: Caller, alice_user: User, arguments: Any, error: Any, field: str) -> None:
+def test_an_error_names_the_invalid_field_of_an_invitation(
+    ada: Caller, alice_user: User, arguments: Any, error: Any, field: str
+) -> None:
     with pytest.raises(error) as caught:
         people.invite(caller=ada, **arguments)
     assert caught.value.field == field
     assert not User.objects.filter(email="new@example.org").exists()
 
 
-def test_handing_over_moves_memories_and_ends_access(
+def test_offboarding_moves_memories_and_ends_access(
     ada: Caller, alice: Caller, alice_user: User, bob_user: User, fact: MemoryRecord
 ) -> None:
     create_token(caller=alice, user=alice_user, name="laptop")
@@ -94,7 +96,7 @@ def test_handing_over_moves_memories_and_ends_access(
     assert (fact.created_by, alice_user.is_active) == ("bob@example.org", False)
     assert ApiToken.objects.get().revoked_at
     with pytest.raises(NotFound):
-        people.offboard(caller=ada, person=bob_user, to="alice@example.org")  # switched off
+        people.offboard(caller=ada, person=bob_user, to="alice@example.org")  # this account is deactivated
     with pytest.raises(Conflict):
         people.offboard(caller=ada, person=User.objects.get(email="ada@example.org"), to="bob@example.org")
 
@@ -110,8 +112,8 @@ def test_membership_and_rights_are_changed_together(ada: Caller, alice_user: Use
     assert not changed.is_staff
 
 
-def test_only_admins_see_to_people(alice: Caller, alice_user: User, bob_user: User) -> None:
-    for act in (
+def test_only_admins_manage_people(alice: Caller, alice_user: User, bob_user: User) -> None:
+    for action in (
         lambda: people.invite(caller=alice, email="new@example.org"),
         lambda: people.reset(caller=alice, person=bob_user),
         lambda: people.change(caller=alice, person=alice_user, personas=["supply"], rights=["curator"]),
@@ -120,13 +122,13 @@ def test_only_admins_see_to_people(alice: Caller, alice_user: User, bob_user: Us
         lambda: people.activate(caller=alice, person=bob_user),
     ):
         with pytest.raises(Forbidden):
-            act()
+            action()
     client = browser(alice_user)
     for address in (reverse("admin:people"), reverse("admin:person", args=[bob_user.pk]), reverse("admin:audit")):
-        assert client.get(address).status_code == 302  # to the sign-in of the admin
+        assert client.get(address).status_code == 302  # redirected to the sign-in
 
 
-def test_staff_that_is_no_admin_gets_neither_people_nor_audit(bob_user: User, alice_user: User) -> None:
+def test_staff_without_admin_rights_see_neither_people_nor_audit(bob_user: User, alice_user: User) -> None:
     User.objects.filter(pk=bob_user.pk).update(is_staff=True)
     client = browser(User.objects.get(pk=bob_user.pk))
     for name in ("admin:people", "admin:audit", "admin:audit-export"):
@@ -138,7 +140,7 @@ def test_staff_that_is_no_admin_gets_neither_people_nor_audit(bob_user: User, al
     assert alice_user.is_active
 
 
-def test_switching_off_ends_a_session(ada_user: User, alice_user: User) -> None:
+def test_deactivation_ends_a_session(ada_user: User, alice_user: User) -> None:
     session = browser(alice_user)
     browser(ada_user).post(reverse("admin:person-act", args=[alice_user.pk, "switch-off"]))
     assert session.get(reverse("my-knowledge")).status_code == 302
@@ -147,7 +149,7 @@ def test_switching_off_ends_a_session(ada_user: User, alice_user: User) -> None:
     assert alice_user.is_active
 
 
-def test_who_forgot_the_password_gets_a_link_or_is_told_whom_to_ask(alice_user: User, settings: Any) -> None:
+def test_a_forgotten_password_is_reset_by_mail_or_by_an_admin(alice_user: User, settings: Any) -> None:
     address = reverse("forgot-password")
     assert "Ask an admin" in Client().get(address).content.decode()
     assert "E-mail is not set up" in Client().post(address, {"email": alice_user.email}).content.decode()
@@ -158,7 +160,7 @@ def test_who_forgot_the_password_gets_a_link_or_is_told_whom_to_ask(alice_user: 
     assert len(outbox.outbox) == 1
 
 
-def test_one_changes_one_s_own_password(alice_user: User) -> None:
+def test_a_user_changes_their_password(alice_user: User) -> None:
     client = browser(alice_user)
     form = {"old_password": "a long password", "new_password1": "blue heron lake", "new_password2": "blue heron lake"}
     assert client.post(reverse("account"), form).status_code == 302
@@ -178,7 +180,7 @@ def on_monday(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CLOCK, lambda: MONDAY)
 
 
-def test_nothing_is_sent_until_it_is_configured(
+def test_nothing_is_sent_before_it_is_configured(
     alice: Caller, bob_user: User, fact: MemoryRecord, settings: Any
 ) -> None:
     assert digest_and_alerts.send_digest() == digest_and_alerts.alert_about_reviews() == "off"
@@ -187,7 +189,7 @@ def test_nothing_is_sent_until_it_is_configured(
     assert outbox.outbox == []
 
 
-def test_the_digest_tells_each_person_what_they_may_see(
+def test_the_digest_contains_only_memories_that_the_recipient_may_read(
     alice: Caller,
     bob_user: User,
     olga_user: User,
@@ -205,7 +207,7 @@ def test_the_digest_tells_each_person_what_they_may_see(
     assert "private" not in message.body
 
 
-def test_who_wants_no_digest_chooses_so(bob_user: User, mail_server: None, settings: Any) -> None:
+def test_a_user_turns_the_digest_off(bob_user: User, mail_server: None, settings: Any) -> None:
     settings.DIGEST = True
     client = browser(bob_user)
     assert "Weekly digest by e-mail" in client.get(reverse("account")).content.decode()
@@ -214,7 +216,7 @@ def test_who_wants_no_digest_chooses_so(bob_user: User, mail_server: None, setti
     assert bob_user.notify == {"digest": "none"}
 
 
-def test_who_wants_no_digest_gets_none(
+def test_no_digest_is_sent_to_users_who_turned_it_off(
     bob: Caller, bob_user: User, fact: MemoryRecord, mail_server: None, settings: Any, on_monday: None
 ) -> None:
     settings.DIGEST = True
@@ -222,7 +224,7 @@ def test_who_wants_no_digest_gets_none(
     assert digest_and_alerts.send_digest() == "0 sent"
 
 
-def test_the_digest_goes_out_once_and_on_mondays_only(
+def test_the_digest_is_sent_once_and_only_on_mondays(
     bob_user: User, fact: MemoryRecord, mail_server: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DIGEST = True
@@ -233,7 +235,7 @@ def test_the_digest_goes_out_once_and_on_mondays_only(
     assert digest_and_alerts.send_digest() == "not due"
 
 
-def test_curators_are_alerted_once_a_day_about_reviews_that_wait_too_long(
+def test_curators_are_alerted_once_a_day_about_old_pending_insights(
     alice: Caller, ada_user: User, mail_server: None, settings: Any
 ) -> None:
     settings.REVIEW_ALERT_HOURS = 48
@@ -245,7 +247,7 @@ def test_curators_are_alerted_once_a_day_about_reviews_that_wait_too_long(
     assert digest_and_alerts.alert_about_reviews() == "not due"
 
 
-def test_who_approved_and_who_wrote_it_hear_of_a_rejection(
+def test_a_rejection_notifies_the_author_and_the_approver(
     alice: Caller,
     ada: Caller,
     olga_user: User,
@@ -265,7 +267,7 @@ def test_who_approved_and_who_wrote_it_hear_of_a_rejection(
     assert f"/memories/{captured.pk}" in outbox.outbox[0].body
 
 
-def test_a_mail_server_that_is_away_stops_nothing(
+def test_an_unavailable_mail_server_does_not_prevent_an_invitation(
     ada: Caller, mail_server: None, monkeypatch: pytest.MonkeyPatch, personas: Any
 ) -> None:
     def refuse(*args: Any, **kwargs: Any) -> None:
@@ -277,6 +279,6 @@ def test_a_mail_server_that_is_away_stops_nothing(
     assert link.startswith("http")
 
 
-def test_a_name_cannot_smuggle_a_header(ada: Caller, mail_server: None) -> None:
+def test_a_name_cannot_add_a_mail_header(ada: Caller, mail_server: None) -> None:
     people.invite(caller=ada, email="new@example.org", name="x\nBcc: all@example.org")
     assert outbox.outbox[0].recipients() == ["new@example.org"]

@@ -1,4 +1,4 @@
-"""Finding things quickly: the palette, pickers, saved views, names instead of URNs; each as far as one may see."""
+"""Palette, pickers, saved views, and names instead of URNs. Each offers only what the user may read."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def browser(user: User) -> Client:
 
 
 def text(client: Client, name: str, *args: Any, **params: str) -> str:
-    answer = client.get(reverse(name, args=args), params)
-    assert answer.status_code == 200
-    return " ".join(answer.content.decode().split())
+    response = client.get(reverse(name, args=args), params)
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
 
 
 # -- names ---------------------------------------------------------------------------------------------------
 
 
-def test_a_name_is_enough(settings: Any) -> None:
+def test_a_name_is_resolved_to_a_urn(settings: Any) -> None:
     assert [urn_of(name) for name in ("sales.orders", "SALES.ORDERS", " orders ", ORDERS)] == [ORDERS] * 4
     with pytest.raises(Invalid, match=r"not in the catalog; allowed: sales\.mart"):
         urn_of("mar")
-    twin = ORDERS.replace("snowflake", "oracle")
-    put(twin, "datasetProperties", {"name": "orders", "qualifiedName": "sales.orders", "description": ""})
+    oracle_orders = ORDERS.replace("snowflake", "oracle")
+    put(oracle_orders, "datasetProperties", {"name": "orders", "qualifiedName": "sales.orders", "description": ""})
     with pytest.raises(Invalid, match=r"is ambiguous.*oracle.*snowflake|is ambiguous.*snowflake.*oracle"):
         urn_of("sales.orders")
 
 
-def test_a_memory_is_written_about_a_name(alice_user: User) -> None:
+def test_a_memory_form_accepts_the_name_of_an_entity(alice_user: User) -> None:
     form = {"content": "Orders close at night.", "dimension": "knowledge", "category": "general",
             "confidence": "high", "visibility": "persona", "tags": "", "entity_urns": "sales.orders\n"}  # fmt: skip
     browser(alice_user).post(reverse("create-memory"), form)
@@ -57,14 +57,14 @@ def test_a_memory_is_written_about_a_name(alice_user: User) -> None:
 # -- pickers -------------------------------------------------------------------------------------------------
 
 
-def test_pickers_offer_what_matches(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
+def test_pickers_offer_matching_values(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
     services.remember(Remember(content="Orders close at night.", tags=["nightly", "<b>"]), caller=alice)
     client = browser(alice_user)
     assert f'data-value="{ORDERS}"' in text(client, "pick", "entity", q="orders")
     columns = text(client, "pick", "column", q="", about="sales.orders")
     assert ('data-value="status"' in columns, 'data-value="customer.id"' in columns) == (True, True)
     assert 'data-value="bob@example.org"' in text(client, "pick", "person", q="bob")
-    assert "olga" not in text(client, "pick", "person", q="olga@")  # she shares no persona
+    assert "olga" not in text(client, "pick", "person", q="olga@")  # Olga shares no persona with Alice
     assert 'data-value="&lt;b&gt;"' in text(client, "pick", "tag", q="")
     assert "nightly" not in text(browser(olga_user), "pick", "tag", q="night")
     assert client.get(reverse("pick", args=["secret"])).status_code == 404
@@ -74,7 +74,9 @@ def test_pickers_offer_what_matches(alice: Caller, alice_user: User, bob_user: U
 # -- the palette ---------------------------------------------------------------------------------------------
 
 
-def test_the_palette_finds_all_kinds(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
+def test_the_palette_finds_memories_entities_people_and_pages(
+    alice: Caller, alice_user: User, bob_user: User, olga_user: User
+) -> None:
     services.remember(Remember(content="Orders <close> at night in Ghent."), caller=alice)
     page = text(browser(bob_user), "palette", q="orders")
     assert ("Orders &lt;close&gt; at night" in page, "sales.orders" in page) == (True, True)
@@ -83,7 +85,7 @@ def test_the_palette_finds_all_kinds(alice: Caller, alice_user: User, bob_user: 
     assert reverse("stale-review") in text(browser(bob_user), "palette", q="stale rev")
 
 
-def test_the_palette_names_no_page_that_one_may_not_open(bob_user: User, cora_user: User, ada_user: User) -> None:
+def test_the_palette_omits_pages_that_the_user_may_not_open(bob_user: User, cora_user: User, ada_user: User) -> None:
     offers = {user.email: text(browser(user), "palette", q="e") for user in (bob_user, cora_user, ada_user)}
     assert reverse("review") not in offers["bob@example.org"]
     assert reverse("review") in offers["cora@example.org"]
@@ -94,7 +96,7 @@ def test_the_palette_names_no_page_that_one_may_not_open(bob_user: User, cora_us
 # -- saved views ---------------------------------------------------------------------------------------------
 
 
-def test_a_view_stands_in_the_navigation_with_its_count(
+def test_a_saved_view_is_in_the_navigation_with_its_count(
     alice: Caller, alice_user: User, bob_user: User, olga_user: User
 ) -> None:
     for number in range(3):
@@ -117,12 +119,12 @@ def test_a_view_stands_in_the_navigation_with_its_count(
     "form",
     [{"name": "", "page": "my-knowledge"}, {"name": "x" * 61, "page": "my-knowledge"}, {"name": "x", "page": "y"}],
 )
-def test_a_wrong_view_is_refused(bob_user: User, form: dict[str, str]) -> None:
+def test_an_invalid_view_is_rejected(bob_user: User, form: dict[str, str]) -> None:
     browser(bob_user).post(reverse("save-view"), form)
     assert not SavedView.objects.exists()
 
 
-def test_a_view_of_the_queue_counts_nothing_for_who_does_not_curate(
+def test_a_view_of_the_queue_counts_zero_for_users_who_do_not_curate(
     alice: Caller, bob_user: User, cora_user: User
 ) -> None:
     capture(Capture(insight_text="Tills close at ten.", category="correction"), caller=alice)
@@ -133,7 +135,7 @@ def test_a_view_of_the_queue_counts_nothing_for_who_does_not_curate(
         assert f'<span class="count">{count}</span>' in text(client, "activity").partition("Queue")[2]
 
 
-# -- proposing -----------------------------------------------------------------------------------------------
+# -- proposing insights --------------------------------------------------------------------------------------
 
 FORM = {
     "content": "Orders are closed at ten.", "category": "data_quality", "confidence": "medium",
@@ -153,22 +155,22 @@ def test_an_insight_is_proposed_from_the_browser_with_a_preview(alice_user: User
     assert (
         "there is no column" in client.post(reverse("propose-preview"), {**FORM, "target-0": "none"}).content.decode()
     )
-    answer = client.post(reverse("propose"), FORM)
+    response = client.post(reverse("propose"), FORM)
     record = MemoryRecord.objects.get()
-    assert answer["Location"] == reverse("memory", args=[record.pk])
+    assert response["Location"] == reverse("memory", args=[record.pk])
     assert (record.visibility, record.insight.state) == ("private", "pending")
     (action,) = record.insight.suggested_actions
     assert action == {"action_type": "update_description", "target": "column:status", "detail": FORM["detail-0"]}
     assert browser(bob_user).get(reverse("memory", args=[record.pk])).status_code == 404
 
 
-def test_what_suits_the_entity_is_offered(alice_user: User) -> None:
+def test_only_changes_possible_for_the_entity_are_offered(alice_user: User) -> None:
     term = browser(alice_user).get(reverse("propose"), {"entity": "urn:li:glossaryTerm:net"})
     kinds = dict(term.context["form"].fields["action_type-0"].choices)
     assert ("update_description" in kinds, "add_curated_query" in kinds, "add_tag" in kinds) == (True, False, False)
 
 
-def test_one_s_own_memory_is_proposed_itself_and_another_s_is_left_alone(
+def test_an_own_memory_becomes_the_insight_and_another_is_copied(
     alice_user: User, bob_user: User, olga_user: User, fact: MemoryRecord
 ) -> None:
     for user, count in ((bob_user, 2), (alice_user, 2)):
@@ -182,9 +184,9 @@ def test_one_s_own_memory_is_proposed_itself_and_another_s_is_left_alone(
     assert browser(olga_user).get(reverse("propose"), {"memory": fact.pk.hex}).status_code == 404
 
 
-def test_a_refusal_stands_beside_its_field(alice_user: User) -> None:
-    answer = browser(alice_user).post(reverse("propose"), {**FORM, "content": "short", "entity_urns": "nowhere"})
-    assert set(answer.context["form"].errors) == {"entity_urns"}
-    answer = browser(alice_user).post(reverse("propose"), {**FORM, "content": "short"})
-    assert set(answer.context["form"].errors) == {"content"}
+def test_an_error_is_shown_at_its_field(alice_user: User) -> None:
+    response = browser(alice_user).post(reverse("propose"), {**FORM, "content": "short", "entity_urns": "nowhere"})
+    assert set(response.context["form"].errors) == {"entity_urns"}
+    response = browser(alice_user).post(reverse("propose"), {**FORM, "content": "short"})
+    assert set(response.context["form"].errors) == {"content"}
     assert not MemoryRecord.objects.exists()

@@ -1,4 +1,4 @@
-"""Imports, first steps, dates and zones, live diffs, highlighted words."""
+"""Import of files, first steps, dates and time zones, live diffs, and highlighted words."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ short,,,
 """
 
 
-def test_a_file_is_looked_at_line_by_line_before_anything_is_kept(alice_user: User) -> None:
+def test_a_file_is_previewed_line_by_line_before_it_is_imported(alice_user: User) -> None:
     client = browser(alice_user)
     preview = upload(client, CSV)
     assert [(row.number, bool(row.fault)) for row in preview.context["rows"]] == [
@@ -66,7 +66,7 @@ def test_a_file_is_looked_at_line_by_line_before_anything_is_kept(alice_user: Us
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         ("text\nA fact without its column.", "no column “content”"),
         ("content;colour\nA fact of a colour.;red", "unknown column"),
@@ -75,17 +75,19 @@ def test_a_file_is_looked_at_line_by_line_before_anything_is_kept(alice_user: Us
         (b"content\n" + b"x" * 2_000_001, "at most 2,000,000 bytes"),
     ],
 )
-def test_a_file_that_can_t_be_read_says_why(alice_user: User, content: str | bytes, says: str) -> None:
-    answer = upload(browser(alice_user), content)
-    assert (answer.status_code, says in answer.content.decode()) == (400, True)
+def test_the_error_of_an_unreadable_file_explains_the_reason(
+    alice_user: User, content: str | bytes, message: str
+) -> None:
+    response = upload(browser(alice_user), content)
+    assert (response.status_code, message in response.content.decode()) == (400, True)
 
 
-def test_a_line_with_too_many_values_is_left_out(alice_user: User) -> None:
+def test_a_line_with_too_many_values_is_invalid(alice_user: User) -> None:
     (row,) = upload(browser(alice_user), "content\nA fact, and more, and more.\n").context["rows"]
     assert "more values" in row.fault
 
 
-def test_the_first_steps_go_when_they_are_done_or_closed(alice_user: User, alice: Caller, bob_user: User) -> None:
+def test_the_first_steps_disappear_when_they_are_closed(alice_user: User, alice: Caller, bob_user: User) -> None:
     client = browser(alice_user)
     assert [step.is_done for step in client.get("/").context["first_steps"]] == [False] * 4
     services.remember(Remember(content="A fact of my own."), caller=alice)
@@ -95,7 +97,7 @@ def test_the_first_steps_go_when_they_are_done_or_closed(alice_user: User, alice
     assert len(browser(bob_user).get("/").context["first_steps"]) == 4
 
 
-def test_times_are_the_person_s(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
+def test_times_are_in_the_time_zone_of_the_user(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
     MemoryRecord.objects.filter(pk=fact.pk).update(created_at=datetime(2026, 7, 1, 22, 30, tzinfo=UTC))
     client = browser(alice_user)
     page = reverse("memory", args=[fact.pk])
@@ -114,7 +116,7 @@ def test_times_are_the_person_s(alice: Caller, alice_user: User, fact: MemoryRec
     assert "1 Jul 2026, 22:30:00 UTC" in text_of_page(headers={"accept-language": "xx-nonsense;q=hello"})
 
 
-def test_ages_and_numbers() -> None:
+def test_ages_and_numbers_are_localized() -> None:
     now = timezone.now()
     ages = {"5 min": timedelta(minutes=5), "5 h": timedelta(hours=5), "3 d": timedelta(days=3), "2 w": timedelta(20)}
     assert [locale.age(now - ago) for ago in ages.values()] == list(ages)
@@ -131,31 +133,31 @@ def test_ages_and_numbers() -> None:
     assert moment(None, "day", "never") == "never"
 
 
-def test_found_words_are_marked_and_nothing_else_is_markup() -> None:
+def test_matching_words_are_marked_and_other_markup_is_escaped() -> None:
     assert highlight("Refunds <b>and</b> refunding", "a refund b") == (
         "<mark>Refunds</mark> &lt;b&gt;and&lt;/b&gt; <mark>refunding</mark>"
     )
     assert highlight("a (b) [c", "( [ \\") == "a (b) [c"
 
 
-def test_a_passage_is_marked_by_its_ends() -> None:
+def test_a_text_fragment_names_the_first_and_last_words_of_a_passage() -> None:
     assert text_fragment("**Year-end**, at 5 & 6") == "#:~:text=Year%2Dend%2C%20at%205%20%26%206"
     assert text_fragment(" ".join("abcdefghij")) == "#:~:text=a%20b%20c%20d,g%20h%20i%20j"
 
 
-def test_a_correction_shows_its_diff_while_it_is_written(alice_user: User, olga_user: User, fact: MemoryRecord) -> None:
+def test_a_correction_shows_a_live_diff(alice_user: User, olga_user: User, fact: MemoryRecord) -> None:
     address = reverse("diff-memory", args=[fact.pk])
     page = browser(alice_user).post(address, {"content": fact.content.replace("excludes", "includes")}).content.decode()
     assert ("<del>" in page, "includes" in page) == (True, True)
     assert browser(olga_user).post(address, {"content": "x"}).status_code == 404
-    assert not AuditEvent.objects.filter(tool__contains="diff").exists()  # what is only looked at is no event
+    assert not AuditEvent.objects.filter(tool__contains="diff").exists()  # reading a diff is not audited
 
 
-def test_a_memory_moves_between_one_s_personas(
+def test_a_memory_is_moved_only_to_a_persona_that_the_user_holds(
     alice: Caller, alice_user: User, ada_user: User, bob_user: User, fact: MemoryRecord
 ) -> None:
     move = reverse("change-memory", args=[fact.pk, "reassign"])
-    browser(alice_user).post(move, {"persona": "supply"})  # she does not hold it
+    browser(alice_user).post(move, {"persona": "supply"})  # Alice does not hold this persona
     browser(bob_user).post(move, {"persona": "supply"})
     fact.refresh_from_db()
     assert fact.persona == "sales"
@@ -165,12 +167,12 @@ def test_a_memory_moves_between_one_s_personas(
     assert browser(bob_user).get(reverse("memory", args=[fact.pk])).status_code == 404
 
 
-def test_sharing_and_moving_many_are_undone(ada: Caller, ada_user: User, alice: Caller, fact: MemoryRecord) -> None:
-    for act, choice, column, before in (
+def test_sharing_and_moving_can_be_undone(ada: Caller, ada_user: User, alice: Caller, fact: MemoryRecord) -> None:
+    for action, choice, column, before in (
         ("share", "everyone", "visibility", "persona"),
         ("reassign", "supply", "persona", "sales"),
     ):
-        batch = bulk_actions.start(caller=ada, act=act, unit_ids=[fact.pk], choice=choice)
+        batch = bulk_actions.start(caller=ada, act=action, unit_ids=[fact.pk], choice=choice)
         fact.refresh_from_db()
         assert getattr(fact, column) == choice
         bulk_actions.undo(caller=ada, batch_id=batch.pk)

@@ -1,4 +1,4 @@
-"""The embedded server: started by whoever needs it, repaired after a kill, stopped only when nobody is there."""
+"""The embedded PostgreSQL server: started on demand, recovered after a kill, and not stopped while in use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memory_project.postgres.server import DATABASE, EmbeddedPostgres, EmbeddedP
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    # Not pytest's folder: under root others can't enter that one, which is a test of its own below.
+    # Not pytest's folder: under root, other accounts can't enter it, which a separate test below covers.
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
@@ -31,7 +31,7 @@ def value(server: EmbeddedPostgres, sql: str) -> object:
         return row[0]
 
 
-def dies(pid: int) -> None:
+def wait_until_dead(pid: int) -> None:
     for _ in range(100):
         try:
             os.kill(pid, 0)
@@ -40,7 +40,7 @@ def dies(pid: int) -> None:
         time.sleep(0.05)
 
 
-def test_it_starts_once_and_has_a_database(home: Path) -> None:
+def test_the_server_starts_once_and_has_a_database(home: Path) -> None:
     server = EmbeddedPostgres(home)
     assert server.ensure_running() is True
     assert server.ensure_running() is False
@@ -50,7 +50,7 @@ def test_it_starts_once_and_has_a_database(home: Path) -> None:
     assert server.stop() is False
 
 
-def test_many_at_once_start_one_server(home: Path) -> None:
+def test_concurrent_starts_start_one_server(home: Path) -> None:
     started: list[bool] = []
     threads = [
         threading.Thread(target=lambda: started.append(EmbeddedPostgres(home).ensure_running())) for _ in range(4)
@@ -62,7 +62,7 @@ def test_many_at_once_start_one_server(home: Path) -> None:
     assert sorted(started) == [False, False, False, True]
 
 
-def test_a_killed_server_is_repaired_with_its_data(home: Path) -> None:
+def test_a_killed_server_is_restarted_with_its_data(home: Path) -> None:
     server = EmbeddedPostgres(home)
     server.ensure_running()
     with server.connect(DATABASE) as connection:
@@ -70,25 +70,26 @@ def test_a_killed_server_is_repaired_with_its_data(home: Path) -> None:
     pid = server.status().pid
     assert pid
     os.kill(pid, signal.SIGKILL)
-    dies(pid)
+    wait_until_dead(pid)
     assert EmbeddedPostgres(home).ensure_running() is True
     assert value(server, "SELECT answer FROM kept") == 42
 
 
-def test_a_process_that_has_seen_the_server_notices_its_death(home: Path) -> None:
+def test_a_process_that_used_the_server_restarts_it_after_a_kill(home: Path) -> None:
     server = EmbeddedPostgres(home)
     server.ensure_running()
     assert server.ensure_running() is False
     pid = server.status().pid
     assert pid
     os.kill(pid, signal.SIGKILL)
-    dies(pid)
+    wait_until_dead(pid)
     assert server.ensure_running() is True
     assert value(server, "SELECT 1") == 1
 
 
-@pytest.mark.parametrize("content", ["PID\n/elsewhere\n", "", "12"])  # PID: a process that lives, and is none of ours
-def test_a_stale_pid_file_does_not_keep_it_from_starting(home: Path, content: str) -> None:
+# PID: the id of a running process that is not the server
+@pytest.mark.parametrize("content", ["PID\n/elsewhere\n", "", "12"])
+def test_a_stale_pid_file_does_not_prevent_a_start(home: Path, content: str) -> None:
     server = EmbeddedPostgres(home)
     server.ensure_running()
     server.stop()
@@ -97,14 +98,14 @@ def test_a_stale_pid_file_does_not_keep_it_from_starting(home: Path, content: st
     assert value(server, "SELECT 1") == 1
 
 
-def test_an_interrupted_initialisation_is_begun_again(home: Path) -> None:
+def test_an_interrupted_initialization_is_repeated(home: Path) -> None:
     server = EmbeddedPostgres(home)
     server.data.mkdir()
     (server.data / "half").write_text("written")
     assert server.ensure_running() is True
 
 
-def test_it_is_not_stopped_under_others(home: Path) -> None:
+def test_the_server_is_not_stopped_while_others_use_it(home: Path) -> None:
     server = EmbeddedPostgres(home)
     server.ensure_running()
     with server.connect():
@@ -123,7 +124,7 @@ def test_only_its_owner_can_open_the_socket(home: Path) -> None:
     assert server.data.stat().st_mode & 0o077 == 0
 
 
-def test_a_long_path_still_has_a_socket(home: Path) -> None:
+def test_a_long_path_still_gets_a_socket(home: Path) -> None:
     deep = home / ("deep" * 20) / ("deeper" * 10)
     deep.mkdir(parents=True)
     server = EmbeddedPostgres(deep)
@@ -133,7 +134,7 @@ def test_a_long_path_still_has_a_socket(home: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has the trouble of lending an account")
-def test_under_root_closed_parents_stay_closed(home: Path) -> None:
+def test_under_root_the_permissions_of_parent_folders_are_kept(home: Path) -> None:
     closed = home / "closed"
     inside = closed / "project"
     inside.mkdir(parents=True)
@@ -147,7 +148,7 @@ def test_under_root_closed_parents_stay_closed(home: Path) -> None:
     server.stop()
 
 
-def test_a_folder_of_somebody_else_is_refused_in_one_line(home: Path) -> None:
+def test_a_folder_of_another_account_is_rejected(home: Path) -> None:
     server = EmbeddedPostgres(home)
     (home / "elsewhere").mkdir()
     (home / "run").symlink_to(home / "elsewhere")

@@ -1,4 +1,4 @@
-"""How much a token, or a person under a persona, may call; how long the audit keeps it."""
+"""Rate limits per token and per person and persona, and the retention of audit events."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def calls(caller: Caller, *arguments: dict[str, Any]) -> list[Any]:
-    async def act(client: Any) -> Any:
+    async def action(client: Any) -> Any:
         return [
-            await client.call_tool("memory_recall" if "query" in operation else "memory_manage", operation)
-            for operation in arguments
+            await client.call_tool("memory_recall" if "query" in values else "memory_manage", values)
+            for values in arguments
         ]
 
-    return list(as_caller(caller, act))
+    return list(as_caller(caller, action))
 
 
-def test_nothing_is_limited_or_counted_unless_a_number_is_set(alice: Caller) -> None:
-    assert not any(answer.is_error for answer in calls(alice, *[{"query": "x"}] * 5))
+def test_calls_are_neither_limited_nor_counted_without_a_limit(alice: Caller) -> None:
+    assert not any(response.is_error for response in calls(alice, *[{"query": "x"}] * 5))
     assert not CallWindow.objects.exists()
 
 
-def test_one_call_too_many_is_told_how_long_to_wait(
+def test_a_call_beyond_the_limit_is_rejected_with_the_time_to_wait(
     alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rate_limits, "MINUTE", 366 * rate_limits.DAY)  # a minute may end in the middle of the test
+    monkeypatch.setattr(rate_limits, "MINUTE", 366 * rate_limits.DAY)  # so that no minute ends during the test
     limited = replace(alice, limits=(Limit("token 1", 2, None),))
     *good, refused = calls(limited, *[{"query": "x"}] * 3)
-    assert not any(answer.is_error for answer in good)
+    assert not any(response.is_error for response in good)
     assert refused.is_error
     assert "the limit is 2 calls a minute: wait " in refused.content[0].text
     assert '"limit"' in refused.content[0].text
     assert not calls(replace(bob, limits=(Limit("token 2", 2, None),)), {"query": "x"})[0].is_error
 
 
-def test_writes_are_counted_by_the_day_and_reads_are_not(alice: Caller) -> None:
+def test_a_daily_limit_counts_only_writes(alice: Caller) -> None:
     limited = replace(alice, limits=(Limit("persona sales 1", None, 1),))
     fact = {"command": "remember", "content": "Revenue excludes refunds."}
     first, second, read = calls(limited, fact, {**fact, "content": "Refunds are booked later."}, {"query": "refunds"})
     assert (first.is_error, second.is_error, read.is_error) == (False, True, False)
 
 
-def test_counted_windows_go_after_two_days(alice: Caller) -> None:
+def test_old_call_windows_are_deleted(alice: Caller) -> None:
     CallWindow.objects.create(key="token 1 calls", starts_at=timezone.now() - timedelta(days=3), count=1)
     assert retention.delete_expired_rows() == {"call_windows": 1}
 
 
-def test_the_audit_forgets_after_its_days(settings: Any) -> None:
+def test_audit_events_are_deleted_after_the_configured_days(settings: Any) -> None:
     for age in (400, 300):
         AuditEvent.objects.create(
             at=timezone.now() - timedelta(days=age), channel="mcp", tool="x", outcome="ok", duration_ms=1

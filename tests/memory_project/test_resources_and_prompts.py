@@ -1,4 +1,4 @@
-"""What is read over MCP without a tool: resources, their changes, and the prompt that begins a session."""
+"""MCP resources, subscriptions to their changes, and the prompt for the start of a session."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ MINE = "commonplace://insights/mine"
 ENTITY = f"commonplace://entity/{ORDERS}"
 
 
-def test_resources_are_read_with_the_caller_s_eyes(alice: Caller, olga: Caller, small_catalog: None) -> None:
+def test_resources_are_limited_to_what_the_caller_may_read(alice: Caller, olga: Caller, small_catalog: None) -> None:
     record = services.remember(Remember(content="Orders <close> at ten.", entity_urns=[ORDERS]), caller=alice).record
     uri = f"commonplace://memory/{record.pk.hex}"
 
-    async def look(client: Any) -> Any:
+    async def read_all(client: Any) -> Any:
         offers = (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
         memory = json.loads((await client.read_resource(uri)).contents[0].text)
@@ -47,7 +47,7 @@ def test_resources_are_read_with_the_caller_s_eyes(alice: Caller, olga: Caller, 
         insights = json.loads((await client.read_resource("commonplace://insights/mine")).contents[0].text)
         return offers, templates, memory, entity, insights
 
-    offers, templates, memory, entity, insights = as_caller(alice, look)
+    offers, templates, memory, entity, insights = as_caller(alice, read_all)
     assert [str(offer.uri) for offer in offers] == ["commonplace://insights/mine", uri]
     assert {template.uri_template for template in templates} == {
         "commonplace://memory/{id}", "commonplace://entity/{urn}",
@@ -63,14 +63,14 @@ def test_resources_are_read_with_the_caller_s_eyes(alice: Caller, olga: Caller, 
     ]
     for address in (uri, "commonplace://nothing/x", "commonplace://memory/x", "commonplace://insights/all"):
 
-        async def refused(client: Any, address: str = address) -> str:
+        async def read_error(client: Any, address: str = address) -> str:
             try:
                 await client.read_resource(address)
             except MCPError as error:
                 return str(error)
             return ""
 
-        assert re.search("no such|no resource|is not", as_caller(olga, refused)), address
+        assert re.search("no such|no resource|is not", as_caller(olga, read_error)), address
 
 
 def test_arguments_of_templates_are_completed(alice: Caller, olga: Caller, small_catalog: None) -> None:
@@ -79,8 +79,8 @@ def test_arguments_of_templates_are_completed(alice: Caller, olga: Caller, small
     memory = ResourceTemplateReference(type="ref/resource", uri="commonplace://memory/{id}")
 
     def complete(caller: Caller, ref: Any, name: str, text: str) -> list[str]:
-        answer = as_caller(caller, lambda client: client.complete(ref, {"name": name, "value": text}))
-        return list(answer.completion.values)
+        response = as_caller(caller, lambda client: client.complete(ref, {"name": name, "value": text}))
+        return list(response.completion.values)
 
     assert complete(alice, entity, "urn", "sales.ord") == [ORDERS]
     assert complete(alice, memory, "id", record.pk.hex[:4]) == [record.pk.hex]
@@ -95,11 +95,11 @@ async def fault_of(client: Any, uri: str) -> str:
     return ""
 
 
-def test_a_kind_of_resource_is_closed_to_who_may_not_use_its_tool(alice: Caller, small_catalog: None) -> None:
+def test_a_resource_is_denied_to_callers_who_may_not_use_its_tool(alice: Caller, small_catalog: None) -> None:
     record = services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice).record
     closed = replace(alice, tools_deny=("memory_*", "capture_*"))
 
-    async def look(client: Any) -> Any:
+    async def read_all(client: Any) -> Any:
         links = (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
         reference = ResourceTemplateReference(type="ref/resource", uri="commonplace://memory/{id}")
@@ -107,12 +107,12 @@ def test_a_kind_of_resource_is_closed_to_who_may_not_use_its_tool(alice: Caller,
         faults = [await fault_of(client, uri) for uri in (f"commonplace://memory/{record.pk.hex}", MINE, ENTITY)]
         return [str(link.uri) for link in links], [template.name for template in templates], ids, faults
 
-    links, templates, ids, faults = as_caller(closed, look)
+    links, templates, ids, faults = as_caller(closed, read_all)
     assert (links, templates, ids) == ([], ["entity"], [])
     assert ("memory_manage" in faults[0], "capture_insight" in faults[1], faults[2]) == (True, True, "")
 
 
-def test_each_read_is_in_the_audit(alice: Caller, olga: Caller, small_catalog: None) -> None:
+def test_each_read_is_audited(alice: Caller, olga: Caller, small_catalog: None) -> None:
     record = services.remember(Remember(content="Orders close at ten."), caller=alice).record
     uri = f"commonplace://memory/{record.pk.hex}"
     as_caller(alice, lambda client: client.read_resource(uri))
@@ -125,35 +125,37 @@ def test_each_read_is_in_the_audit(alice: Caller, olga: Caller, small_catalog: N
     assert (events[0].record_ids, events[1].record_ids, events[0].arguments) == ([record.pk], [], {"uri": uri})
 
 
-# -- changes -------------------------------------------------------------------------------------------------
+# -- subscriptions -------------------------------------------------------------------------------------------
 
 
-async def elsewhere(change: Callable[[], Any]) -> None:
-    """The change, as another process would make it."""
+async def in_another_thread(change: Callable[[], Any]) -> None:
+    """Make the change in another thread with its own connections, as another process would."""
 
-    def act() -> None:
+    def run() -> None:
         try:
             change()
         finally:
             connections.close_all()
 
-    await anyio.to_thread.run_sync(act)
+    await anyio.to_thread.run_sync(run)
 
 
 async def events_of(client: Any, uris: list[str], change: Any) -> list[str]:
-    """The URIs that a listener hears of while the change happens; "" is the list."""
-    heard: list[str] = []
+    """Return the URIs of the events received during the change. An empty string stands for the resource list."""
+    received: list[str] = []
     async with client.listen(resources_list_changed=True, resource_subscriptions=uris) as events:
-        await elsewhere(change)
+        await in_another_thread(change)
         with anyio.move_on_after(3):
             async for event in events:
-                heard.append(getattr(event, "uri", ""))
-                if len(heard) == len(uris) + 1:
+                received.append(getattr(event, "uri", ""))
+                if len(received) == len(uris) + 1:
                     break
-    return heard
+    return received
 
 
-def test_a_listener_hears_of_what_it_may_read(alice: Caller, olga: Caller, small_catalog: None, settings: Any) -> None:
+def test_a_subscriber_receives_changes_of_readable_resources(
+    alice: Caller, olga: Caller, small_catalog: None, settings: Any
+) -> None:
     settings.RESOURCE_POLL_S = 0.1
     record = services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice).record
     uris = [f"commonplace://memory/{record.pk.hex}", ENTITY]
@@ -162,12 +164,12 @@ def test_a_listener_hears_of_what_it_may_read(alice: Caller, olga: Caller, small
         services.revise(Revise(record_id=record.pk, content="Orders close at eleven."), caller=alice)
         services.remember(Remember(content="Orders are counted at night.", entity_urns=[ORDERS]), caller=alice)
 
-    heard = as_caller(alice, lambda client: events_of(client, uris, change))
-    assert sorted(heard) == sorted([*uris, ""])
+    received = as_caller(alice, lambda client: events_of(client, uris, change))
+    assert sorted(received) == sorted([*uris, ""])
     assert as_caller(olga, lambda client: events_of(client, uris, change)) == []
 
 
-def test_over_http_a_listener_hears_too(
+def test_a_subscriber_over_http_receives_changes(
     http: str, alice: Caller, alice_user: User, small_catalog: None, settings: Any
 ) -> None:
     settings.RESOURCE_POLL_S = 0.1
@@ -176,11 +178,11 @@ def test_over_http_a_listener_hears_too(
     def propose() -> None:
         capture(Capture(insight_text="Refunds are late.", category="data_quality"), caller=alice)
 
-    heard = over_http(http, token, lambda client: events_of(client, [MINE], propose))
-    assert sorted(heard) == ["", MINE]
+    received = over_http(http, token, lambda client: events_of(client, [MINE], propose))
+    assert sorted(received) == ["", MINE]
 
 
-def test_a_stream_ends_in_good_order(
+def test_an_event_stream_ends_without_error(
     alice: Caller, small_catalog: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.RESOURCE_POLL_S = 0.1
@@ -194,34 +196,34 @@ def test_a_stream_ends_in_good_order(
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-def test_a_client_of_the_old_protocol_subscribes(alice: Caller, small_catalog: None, settings: Any) -> None:
+def test_a_client_of_the_old_protocol_can_subscribe(alice: Caller, small_catalog: None, settings: Any) -> None:
     settings.RESOURCE_POLL_S = 0.1
     record = services.remember(Remember(content="Orders close at ten."), caller=alice).record
     uri = f"commonplace://memory/{record.pk.hex}"
-    heard: list[str] = []
+    received: list[str] = []
 
-    async def hear(message: Any) -> None:
+    async def on_message(message: Any) -> None:
         if isinstance(message, ResourceUpdatedNotification):
-            heard.append(str(message.params.uri))
+            received.append(str(message.params.uri))
 
     async def follow(client: Any) -> None:
         await client.subscribe_resource(uri)
-        await elsewhere(
+        await in_another_thread(
             lambda: services.revise(Revise(record_id=record.pk, content="Orders close at eleven."), caller=alice)
         )
         with anyio.move_on_after(3):
-            while not heard:
+            while not received:
                 await anyio.sleep(0.05)
         await client.unsubscribe_resource(uri)
 
-    as_caller(alice, follow, mode="legacy", message_handler=hear)
-    assert heard == [uri]
+    as_caller(alice, follow, mode="legacy", message_handler=on_message)
+    assert received == [uri]
 
 
-# -- the start of a session ----------------------------------------------------------------------------------
+# -- start of a session --------------------------------------------------------------------------------------
 
 
-def test_a_visit_ends_with_a_pause(alice: Caller) -> None:
+def test_the_last_visit_is_the_one_before_the_last_pause(alice: Caller) -> None:
     now = timezone.now()
     assert timedelta(days=6) < now - last_visit(alice) < timedelta(days=8)
     for minutes in (200, 190, 20, 5):
@@ -230,7 +232,7 @@ def test_a_visit_ends_with_a_pause(alice: Caller) -> None:
     assert abs(now - timedelta(minutes=190) - last_visit(alice)) < timedelta(seconds=1)
 
 
-def test_a_session_begins_with_what_is_new_about_one_s_entities(
+def test_the_session_prompt_lists_changes_about_the_caller_s_entities(
     alice: Caller, bob: Caller, olga: Caller, cora: Caller, small_catalog: None
 ) -> None:
     services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=bob)
@@ -251,11 +253,11 @@ def test_a_session_begins_with_what_is_new_about_one_s_entities(
     put(ORDERS, "deprecation", {"deprecated": True, "note": "", "actor": "urn:li:corpuser:x"})
     decisions.approve(caller=cora, insight_id=proposal.pk, notes="Seen in the ledger.")
 
-    answer = recent_changes.about_my_entities(bob, since)
-    assert [entry["id"] for entry in answer["new"]] == [news.pk.hex]
-    assert [(entry["id"], entry["status"]) for entry in answer["no_longer_holds"]] == [(old.pk.hex, "stale")]
-    assert [(entry["urn"], entry["changed"]) for entry in answer["catalog"]] == [(ORDERS, "its deprecation")]
-    assert [(entry["decision"], entry["notes"]) for entry in answer["decisions"]] == [
+    response = recent_changes.about_my_entities(bob, since)
+    assert [entry["id"] for entry in response["new"]] == [news.pk.hex]
+    assert [(entry["id"], entry["status"]) for entry in response["no_longer_holds"]] == [(old.pk.hex, "stale")]
+    assert [(entry["urn"], entry["changed"]) for entry in response["catalog"]] == [(ORDERS, "its deprecation")]
+    assert [(entry["decision"], entry["notes"]) for entry in response["decisions"]] == [
         ("approved", "Seen in the ledger.")
     ]
     nothing = recent_changes.about_my_entities(olga, since)

@@ -1,4 +1,4 @@
-"""The application's database role reads and writes rows, and nothing else."""
+"""The application's database role can read and write rows, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def application(db: None) -> Iterator[psycopg.Connection[Any]]:
     name = connection.settings_dict["NAME"]
     host = connection.settings_dict["HOST"]
     with psycopg.connect(host=host, user=SUPERUSER, dbname=name, autocommit=True) as owner:
-        for statement in statements(APPLICATION, owner.info.server_version):  # as `migrate` does for its owner
+        for statement in statements(APPLICATION, owner.info.server_version):  # `migrate` grants these as the owner role
             owner.execute(statement)
     with psycopg.connect(host=host, user=APPLICATION, dbname=name, autocommit=True) as direct:
         yield direct
 
 
-def test_it_reads_every_table_of_ours(application: psycopg.Connection[Any]) -> None:
+def test_the_role_reads_every_table(application: psycopg.Connection[Any]) -> None:
     for model in apps.get_models(include_auto_created=True):
-        application.execute(f'SELECT 1 FROM "{model._meta.db_table}" LIMIT 1')  # noqa: S608 - our own tables
+        application.execute(f'SELECT 1 FROM "{model._meta.db_table}" LIMIT 1')  # noqa: S608 - names of our own tables
 
 
-def test_it_writes_rows(application: psycopg.Connection[Any]) -> None:
+def test_the_role_writes_rows(application: psycopg.Connection[Any]) -> None:
     with application.transaction(force_rollback=True):
         application.execute("INSERT INTO catalog_cursors (name, value, updated_at) VALUES ('x', '', now())")
         application.execute("DELETE FROM catalog_cursors WHERE name = 'x'")
@@ -57,17 +57,17 @@ def test_it_writes_rows(application: psycopg.Connection[Any]) -> None:
         "CREATE ROLE friend SUPERUSER",
     ],
 )
-def test_it_may_nothing_else(application: psycopg.Connection[Any], statement: str) -> None:
+def test_the_role_may_do_nothing_else(application: psycopg.Connection[Any], statement: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         application.execute(statement)
 
 
-def test_it_may_analyse_what_was_loaded(application: psycopg.Connection[Any]) -> None:
+def test_the_role_may_analyze_tables(application: psycopg.Connection[Any]) -> None:
     if application.info.server_version >= 170000:
         application.execute("ANALYZE ingested_records")
 
 
-def test_a_home_of_the_superuser_s_is_converted(db: None) -> None:
+def test_tables_owned_by_the_superuser_are_moved_to_the_owner_role(db: None) -> None:
     server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
     with server.connect(DATABASE) as direct:
         direct.execute("DROP TABLE IF EXISTS of_before")
@@ -78,7 +78,7 @@ def test_a_home_of_the_superuser_s_is_converted(db: None) -> None:
     assert row == (OWNER,)
 
 
-def test_what_is_lost_without_an_owner_is_said(db: None) -> None:
-    (warning,) = check_role(databases=["default"])  # the tests run as the superuser
+def test_a_missing_owner_role_is_reported(db: None) -> None:
+    (warning,) = check_role(databases=["default"])  # the tests run as superuser
     assert "superuser" in warning.msg
     assert "DATABASE_OWNER_URL" in (warning.hint or "")

@@ -1,4 +1,4 @@
-"""A wrong setting stops the start in one line with the variable's name."""
+"""An invalid setting stops the start with one line that names the variable."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ ROOT = Path(__file__).resolve().parent.parent.parent
         ("TIME_ZONE", "Mars/Olympus", "Europe/Zurich"),
     ],
 )
-def test_a_wrong_value_names_the_variable_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
+def test_an_error_names_the_variable_and_the_allowed_values(name: str, value: str, allowed: str) -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memory_project.settings", name: value}
     command = [sys.executable, str(ROOT / "manage.py"), "check", "--database", "default"]
     process = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert process.returncode != 0
-    last = process.stderr.strip()
-    assert name in last
-    assert allowed in last
+    message = process.stderr.strip()
+    assert name in message
+    assert allowed in message
 
 
 def test_importing_the_settings_changes_nothing(tmp_path: Path) -> None:
-    """Neither a key nor an account is made until something needs one."""
+    """The key and the database account are created only when they are needed."""
     home = tmp_path / "home"
-    tmp_path.chmod(0o700)  # as root, the server's own account could not enter
+    tmp_path.chmod(0o700)  # under root, the account of the database server could not enter it
     code = "import subprocess; subprocess.run = None; from django.conf import settings; print(settings.DATABASES)"
     environment = {**os.environ, "COMMONPLACE_HOME": str(home), "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
     environment.pop("DATABASE_URL", None)
@@ -52,7 +52,7 @@ def test_importing_the_settings_changes_nothing(tmp_path: Path) -> None:
     assert not home.exists()
 
 
-def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+def test_the_key_is_created_once_and_readable_only_by_its_owner(tmp_path: Path) -> None:
     file = tmp_path / "home" / "secret_key"
     assert load_secret_key(file) == load_secret_key(file)
     assert (len(load_secret_key(file)) > 50, file.stat().st_mode & 0o777) == (True, 0o600)

@@ -1,4 +1,4 @@
-"""Operators: sources that are tested, channels, running work; a hand-over that is undone; and who sees what."""
+"""The System page of operators: source checks, webhooks and permissions. Also undoing an offboarding."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def browser(user: User) -> Client:
 
 @pytest.fixture
 def otto_user(personas: dict[str, Persona]) -> User:
-    """An operator, who is no admin."""
+    """An operator without admin rights."""
     grant_operator_permissions(None)
     user = person("otto@example.org", personas["supply"], is_staff=True)
     people.give_rights(user, ["operator"])
@@ -51,18 +51,18 @@ def books(settings: Any, tmp_path: Any) -> DeclaredSource:
     return DeclaredSource.objects.create(name="library", declaration=SOURCE)
 
 
-def test_a_source_tells_its_last_success_and_error_and_is_tested(
+def test_a_source_is_tested_and_shows_its_last_success_and_error(
     otto_user: User, books: DeclaredSource, tmp_path: Any
 ) -> None:
     client = browser(otto_user)
     page = " ".join(client.get(reverse("admin:system")).content.decode().split())
     assert ("library" in page, "never reached" in page) == (True, True)
     test = {"kind": "source", "name": "library"}
-    answer = client.post(reverse("admin:system-test"), test, follow=True).content.decode()
+    response = client.post(reverse("admin:system-test"), test, follow=True).content.decode()
     check = SourceCheck.objects.get()
     assert check.error
     assert (check.succeeded_at, check.failed_at is not None) == (None, True)
-    assert check.error[:20] in answer
+    assert check.error[:20] in response
     (tmp_path / "books.jsonl").write_text('{"id": 1, "title": "A"}\n')
     assert "the test succeeded" in client.post(reverse("admin:system-test"), test, follow=True).content.decode()
     check.refresh_from_db()
@@ -71,7 +71,7 @@ def test_a_source_tells_its_last_success_and_error_and_is_tested(
     assert "there is no source" in missing.content.decode()
 
 
-def test_the_system_page_is_the_operators(
+def test_only_operators_and_admins_see_the_system_page(
     otto_user: User, cora_user: User, ada_user: User, alice_user: User, books: DeclaredSource, cora: Caller
 ) -> None:
     for user, status in ((otto_user, 200), (ada_user, 200), (cora_user, 403), (alice_user, 302)):
@@ -81,7 +81,7 @@ def test_the_system_page_is_the_operators(
     assert not SourceCheck.objects.exists()
 
 
-def test_operators_see_to_the_installation_and_read_nobody_s_memories(
+def test_operators_manage_the_installation_without_reading_memories(
     otto_user: User, alice: Caller, fact: MemoryRecord
 ) -> None:
     client = browser(otto_user)
@@ -101,7 +101,7 @@ def test_operators_see_to_the_installation_and_read_nobody_s_memories(
     assert (change.status_code, otto_user.is_superuser) == (403, False)
 
 
-def test_curators_are_shown_no_operations(cora_user: User) -> None:
+def test_curators_see_no_pages_of_operators(cora_user: User) -> None:
     client = browser(cora_user)
     for name in (
         "admin:indexing",
@@ -125,7 +125,7 @@ def test_a_webhook_is_added_in_the_admin(settings: Any, otto_user: User, persona
     assert ("hooks.example" in rows, "secret" in rows) == (True, False)
 
 
-def test_a_hand_over_is_undone(
+def test_an_offboarding_can_be_undone(
     alice: Caller, bob: Caller, ada: Caller, alice_user: User, bob_user: User, ada_user: User
 ) -> None:
     record = services.remember(Remember(content="What Alice knew of refunds."), caller=alice).record
@@ -147,7 +147,7 @@ def test_a_hand_over_is_undone(
         people.undo_offboarding(caller=bob, person=alice_user)
 
 
-def test_rights_are_given_and_taken(ada: Caller, alice_user: User) -> None:
+def test_rights_are_granted_and_revoked(ada: Caller, alice_user: User) -> None:
     Group.objects.get_or_create(name="Curators")
     people.change(caller=ada, person=alice_user, personas=["sales"], rights=["curator", "operator"])
     alice_user.refresh_from_db()

@@ -1,4 +1,4 @@
-"""The advertised tools, as they are kept between processes."""
+"""The cache of the advertised tool list, shared between processes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def home(settings: Any, tmp_path: Path) -> Path:
     return tmp_path / "offers"
 
 
-def test_what_is_kept_is_what_is_made(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cached_list_equals_the_computed_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = enabled_tools(["all"])
     first = tool_list_cache.advertised_tools(tools)
     monkeypatch.setattr(tool_list_cache, "advertise", lambda tool: pytest.fail("made anew"))
     assert tool_list_cache.advertised_tools(tools) == first
 
 
-def test_toolsets_stand_side_by_side_until_the_code_changes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_toolset_has_its_own_file_until_the_code_changes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool_list_cache.advertised_tools(enabled_tools(["all"]))
     tool_list_cache.advertised_tools(enabled_tools(["memory"]))
     assert len(list(home.iterdir())) == 2
@@ -35,7 +35,7 @@ def test_toolsets_stand_side_by_side_until_the_code_changes(home: Path, monkeypa
     assert [file.name.partition("-")[0] for file in home.iterdir()] == ["other"]
 
 
-def test_a_broken_or_unwritable_file_is_no_fault(home: Path) -> None:
+def test_a_broken_or_unwritable_file_is_ignored(home: Path) -> None:
     tools = enabled_tools(["memory"])
     first = tool_list_cache.advertised_tools(tools)
     (file,) = home.iterdir()
@@ -50,19 +50,20 @@ def test_a_broken_or_unwritable_file_is_no_fault(home: Path) -> None:
 HEAVY = ("numpy", "onnxruntime", "tokenizers", "torch", "datahub", "duckdb", "rest_framework.views")
 
 
-def test_a_server_that_lists_its_tools_loads_nothing_heavy() -> None:
-    elsewhere = ("knowledge.graph.mcp_tools", "memories.conversation.mcp_tools")  # of toolsets that are not asked for
+def test_listing_tools_imports_no_slow_library() -> None:
+    # modules of toolsets that are not enabled
+    unused_toolsets = ("knowledge.graph.mcp_tools", "memories.conversation.mcp_tools")
     lines = [
         "import django, sys; django.setup()",
         "from memory_project.mcp.server import enabled_tools",
         "enabled_tools(['memory', 'knowledge', 'analysis', 'query'])",
-        f"print([name for name in {(*HEAVY, *elsewhere)!r} if name in sys.modules])",
+        f"print([name for name in {(*HEAVY, *unused_toolsets)!r} if name in sys.modules])",
     ]
     process = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     assert process.stdout.strip() == "[]"
 
 
-def test_numpy_is_there_as_a_whole_before_a_library_asks_for_a_part_of_it() -> None:
+def test_numpy_is_imported_completely_before_libraries_import_parts_of_it() -> None:
     lines = [
         "import django, sys; django.setup()",
         "from memories.embedding import model",

@@ -1,4 +1,4 @@
-"""A call in its worker thread, and a client that goes away."""
+"""Tool calls in worker threads, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def fail() -> None:
     raise ZeroDivisionError("by nought")
 
 
-def test_a_fault_arrives_as_it_was_raised() -> None:
+def test_an_exception_is_raised_unchanged() -> None:
     async def main() -> None:
         await in_thread(fail, running=Running(), limiter=CapacityLimiter(1))
 
@@ -24,8 +24,8 @@ def test_a_fault_arrives_as_it_was_raised() -> None:
         anyio.run(main)
 
 
-def test_the_statement_of_whoever_has_the_connection_next_goes_on() -> None:
-    """The client leaves while the call ends: its connection may be somebody else's by now."""
+def test_a_disconnect_after_the_call_cancels_no_statement_of_another_caller() -> None:
+    """Once the call has ended, its connection may already serve another caller."""
     running = Running()
     driver = Mock()
     running._wrapper = SimpleNamespace(connection=driver)

@@ -1,4 +1,4 @@
-"""What the graph's tests call and read: a tool by its name, and the parts of its answer."""
+"""Calls of graph tools, and access to parts of their responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def call(caller: Caller, tool: str, **arguments: Any) -> Any:
     return TOOL[tool](caller, **arguments)
 
 
-def space(caller: Caller) -> None:
+def create_space(caller: Caller) -> None:
     call(caller, "create_entities", entities=[SPACE, {"name": "Astro", "entityType": "Framework"}])
 
 
@@ -27,5 +27,5 @@ def plain(entity: dict[str, Any]) -> dict[str, Any]:
     return {key: entity[key] for key in ("name", "entityType", "observations")}
 
 
-def names(answer: dict[str, Any]) -> list[str]:
-    return [entity["name"] for entity in answer["entities"]]
+def names(response: dict[str, Any]) -> list[str]:
+    return [entity["name"] for entity in response["entities"]]

@@ -1,4 +1,4 @@
-"""The profile that takes the place of Anthropic's memory server: what it advertises, and its behaviour case by case."""
+"""The profile that replaces Anthropic's memory server: its advertised tools, and its behaviour call by call."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ WORKS = {"from": "Alice", "to": "Acme", "relationType": "works at"}
 
 
 class Session:
-    """One connection with the profile, and each call's data and text."""
+    """Calls tools of the profile. Returns the structured content of each call."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
 
-    def run(self, act: Any) -> Any:
+    def run(self, action: Any) -> Any:
         async def main() -> Any:
             server = build_server(profile="anthropic", identify=lambda request: self.caller)
             async with Client(server) as client:
-                return await act(client)
+                return await action(client)
 
         try:
             return asyncio.run(main())
         finally:
             connections.close_all()
 
-    def calls(self, *asks: tuple[str, dict[str, Any]]) -> list[Any]:
-        async def act(client: Any) -> Any:
-            return [await client.call_tool(tool, arguments) for tool, arguments in asks]
+    def calls(self, *requests: tuple[str, dict[str, Any]]) -> list[Any]:
+        async def action(client: Any) -> Any:
+            return [await client.call_tool(tool, arguments) for tool, arguments in requests]
 
-        return list(self.run(act))
+        return list(self.run(action))
 
     def __call__(self, tool: str, **arguments: Any) -> Any:
-        (answer,) = self.calls((tool, arguments))
-        assert not answer.is_error, answer.content[0].text
-        return answer.structured_content
+        (response,) = self.calls((tool, arguments))
+        assert not response.is_error, response.content[0].text
+        return response.structured_content
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def names(graph: dict[str, Any]) -> list[str]:
     return [entity["name"] for entity in graph["entities"]]
 
 
-def test_it_advertises_their_nine_tools_word_for_word(memory: Session) -> None:
+def test_the_profile_advertises_the_nine_original_tools(memory: Session) -> None:
     listing = memory.run(lambda client: client.list_tools())
     entries = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listing.tools]
     contract = json.loads(CONTRACT.read_text())["tools"]
@@ -90,7 +90,7 @@ def test_it_advertises_their_nine_tools_word_for_word(memory: Session) -> None:
         assert {k: entry["annotations"][k] for k in tool["annotations"]} == tool["annotations"]
 
 
-def test_create_entities_answers_new_ones_and_keeps_what_is_there(memory: Session) -> None:
+def test_create_entities_returns_new_entities_and_keeps_existing_ones(memory: Session) -> None:
     assert memory("create_entities", entities=[ALICE, BOB]) == {"entities": [ALICE, BOB]}
     robot = {**ALICE, "entityType": "robot", "observations": ["is new"]}
     assert memory("create_entities", entities=[robot, ACME]) == {"entities": [ACME]}
@@ -98,7 +98,7 @@ def test_create_entities_answers_new_ones_and_keeps_what_is_there(memory: Sessio
     assert memory("create_entities", entities=[]) == {"entities": []}
 
 
-def test_texts_are_theirs(memory: Session) -> None:
+def test_text_content_equals_the_original(memory: Session) -> None:
     creation, deletion, reading = memory.calls(
         ("create_entities", {"entities": [ALICE]}), ("delete_entities", {"entityNames": ["x"]}), ("read_graph", {})
     )
@@ -108,29 +108,29 @@ def test_texts_are_theirs(memory: Session) -> None:
     assert json.loads(reading.content[0].text) == reading.structured_content
 
 
-def test_create_relations_answers_new_ones_and_may_dangle(memory: Session) -> None:
+def test_create_relations_returns_new_relations_and_accepts_missing_entities(memory: Session) -> None:
     memory("create_entities", entities=[ALICE])
-    assert memory("create_relations", relations=[KNOWS]) == {"relations": [KNOWS]}  # Bob is not there
+    assert memory("create_relations", relations=[KNOWS]) == {"relations": [KNOWS]}  # Bob does not exist yet
     assert memory("create_relations", relations=[KNOWS]) == {"relations": []}
     graph = memory("read_graph")
     assert (names(graph), graph["relations"]) == (["Alice"], [KNOWS])
-    assert memory("create_entities", entities=[BOB]) == {"entities": [BOB]}  # it was never seen
+    assert memory("create_entities", entities=[BOB]) == {"entities": [BOB]}  # the dangling relation did not create Bob
     assert names(memory("read_graph")) == ["Alice", "Bob"]
 
 
-def test_add_observations_adds_new_ones_or_nothing_at_all(filled: Session) -> None:
-    answer = filled("add_observations", observations=[{"entityName": "Bob", "contents": ["a", "b"]}])
-    assert answer == {"results": [{"entityName": "Bob", "addedObservations": ["a", "b"]}]}
-    answer = filled("add_observations", observations=[{"entityName": "Bob", "contents": ["b", "c"]}])
-    assert answer["results"][0]["addedObservations"] == ["c"]
+def test_add_observations_adds_new_texts_or_fails_completely(filled: Session) -> None:
+    response = filled("add_observations", observations=[{"entityName": "Bob", "contents": ["a", "b"]}])
+    assert response == {"results": [{"entityName": "Bob", "addedObservations": ["a", "b"]}]}
+    response = filled("add_observations", observations=[{"entityName": "Bob", "contents": ["b", "c"]}])
+    assert response["results"][0]["addedObservations"] == ["c"]
     additions = [{"entityName": "Alice", "contents": ["x"]}, {"entityName": "Nobody", "contents": ["x"]}]
-    (answer,) = filled.calls(("add_observations", {"observations": additions}))
-    assert answer.is_error
-    assert "Entity with name Nobody not found" in answer.content[0].text
+    (response,) = filled.calls(("add_observations", {"observations": additions}))
+    assert response.is_error
+    assert "Entity with name Nobody not found" in response.content[0].text
     assert filled("open_nodes", names=["Alice"])["entities"] == [ALICE]
 
 
-def test_deletes_cascade_and_are_silent_about_what_is_missing(filled: Session) -> None:
+def test_deletions_cascade_and_ignore_missing_items(filled: Session) -> None:
     assert filled("delete_entities", entityNames=["Bob", "Nobody"])["success"] is True
     graph = filled("read_graph")
     assert (names(graph), graph["relations"]) == (["Alice", "Acme"], [WORKS])
@@ -147,8 +147,8 @@ def test_deletes_cascade_and_are_silent_about_what_is_missing(filled: Session) -
 @pytest.mark.parametrize(
     ("query", "hits", "relations"),
     [
-        ("alice", ["Alice"], [KNOWS, WORKS]),  # by name, whatever the case
-        ("company", ["Acme"], [WORKS]),  # by type; a relation with one end among the hits
+        ("alice", ["Alice"], [KNOWS, WORKS]),  # by name, ignoring case
+        ("company", ["Acme"], [WORKS]),  # by type, with relations that have one end among the hits
         ("programming", ["Alice"], [KNOWS, WORKS]),
         ("Bob", ["Bob"], [KNOWS]),
         ("nothing like it", [], []),
@@ -164,7 +164,7 @@ def test_search_nodes(filled: Session, query: str, hits: list[str], relations: l
     ("wanted_names", "hits", "relations"),
     [
         (["Bob"], ["Bob"], [KNOWS]),
-        (["Acme", "Alice"], ["Alice", "Acme"], [KNOWS, WORKS]),  # in the order in which they were made
+        (["Acme", "Alice"], ["Alice", "Acme"], [KNOWS, WORKS]),  # in order of creation
         (["Nobody"], [], []),
         ([], [], []),
     ],
@@ -175,11 +175,11 @@ def test_open_nodes(filled: Session, wanted_names: list[str], hits: list[str], r
 
 
 def test_a_long_text_is_found_by_any_of_its_words(memory: Session) -> None:
-    letters = random.Random(1)
-    words = ["".join(letters.choices(string.ascii_lowercase, k=8)) for _ in range(5_000)]
+    dice = random.Random(1)
+    words = ["".join(dice.choices(string.ascii_lowercase, k=8)) for _ in range(5_000)]
     memory("create_entities", entities=[{**BOB, "observations": [" ".join(words)]}])
-    for words_asked in (words[0], words[2_500], words[-1], " ".join(words[1_000:1_100])):
-        assert names(memory("search_nodes", query=words_asked)) == ["Bob"]
+    for query in (words[0], words[2_500], words[-1], " ".join(words[1_000:1_100])):
+        assert names(memory("search_nodes", query=query)) == ["Bob"]
 
 
 def test_vectors_are_made_by_a_worker(memory: Session) -> None:
@@ -190,7 +190,7 @@ def test_vectors_are_made_by_a_worker(memory: Session) -> None:
     assert ObservationPassage.objects.count() == 3
 
 
-def test_nothing_is_limited(memory: Session) -> None:
+def test_sizes_are_not_limited(memory: Session) -> None:
     entities = [{"name": f"e{n}", "entityType": "t", "observations": ["o" * 5_000]} for n in range(120)]
     assert len(memory("create_entities", entities=entities)["entities"]) == 120
 
@@ -205,14 +205,14 @@ def test_nothing_is_limited(memory: Session) -> None:
         ("open_nodes", {"names": "Alice"}),
     ],
 )
-def test_bad_input_is_an_error(memory: Session, tool: str, arguments: dict[str, Any]) -> None:
-    (answer,) = memory.calls((tool, arguments))
-    assert answer.is_error
+def test_invalid_input_is_an_error(memory: Session, tool: str, arguments: dict[str, Any]) -> None:
+    (response,) = memory.calls((tool, arguments))
+    assert response.is_error
     assert not Entity.objects.exists()
 
 
-def test_forty_pipelined_calls_keep_forty(memory: Session) -> None:
-    async def act(client: Any) -> None:
+def test_forty_pipelined_calls_create_forty_entities(memory: Session) -> None:
+    async def action(client: Any) -> None:
         await asyncio.gather(
             *(
                 client.call_tool(
@@ -222,7 +222,7 @@ def test_forty_pipelined_calls_keep_forty(memory: Session) -> None:
             )
         )
 
-    memory.run(act)
+    memory.run(action)
     assert len(memory("read_graph")["entities"]) == 40
 
 
@@ -243,7 +243,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2]))
 """
 
 
-def test_two_processes_with_forty_each_keep_eighty(alice_user: User, memory: Session) -> None:
+def test_two_processes_of_forty_calls_create_eighty_entities(alice_user: User, memory: Session) -> None:
     env = {**environment(), "EMBEDDING_PROVIDER": "none"}
     processes = [
         subprocess.Popen([sys.executable, "-c", WRITER, prefix, alice_user.email], env=env, cwd=ROOT) for prefix in "ab"
@@ -253,17 +253,17 @@ def test_two_processes_with_forty_each_keep_eighty(alice_user: User, memory: Ses
 
 
 def test_the_graph_is_a_resource(filled: Session) -> None:
-    async def act(client: Any) -> Any:
+    async def action(client: Any) -> Any:
         return await client.list_resources(), await client.read_resource(anthropic.RESOURCE)
 
-    listing, answer = filled.run(act)
+    listing, response = filled.run(action)
     contract = json.loads(CONTRACT.read_text())["resources"]
     entries = [entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in listing.resources]
     assert entries == contract
-    assert names(json.loads(answer.contents[0].text)) == ["Alice", "Bob", "Acme"]
+    assert names(json.loads(response.contents[0].text)) == ["Alice", "Bob", "Acme"]
 
 
-def test_a_file_comes_in_and_goes_out_by_command(alice: Caller, memory: Session, tmp_path: Path) -> None:
+def test_a_file_is_imported_and_exported_by_command(alice: Caller, memory: Session, tmp_path: Path) -> None:
     lines = [json.dumps({"type": "entity", **entity}, separators=(",", ":")) for entity in (ALICE, BOB, ACME)]
     lines += [json.dumps({"type": "relation", **r}, separators=(",", ":")) for r in (KNOWS, WORKS)]
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"

@@ -1,4 +1,4 @@
-"""Whose graph it is, files of it, what the rest of the product has of it, and many calls at once."""
+"""Graphs: ownership and sharing, import and export, use by recall and insights, and concurrent calls."""
 
 from __future__ import annotations
 
@@ -19,31 +19,37 @@ from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
-from tests.knowledge.graph.calls import SPACE, call, names, space
+from tests.knowledge.graph.calls import SPACE, call, create_space, names
 from tests.memory_project.test_mcp_server import as_caller
 
 pytestmark = pytest.mark.django_db
 
 
 LINES = [
-    {"type": "relation", "from": "a", "to": "b", "relationType": "knows"},  # before its entities
+    {"type": "relation", "from": "a", "to": "b", "relationType": "knows"},  # precedes its entities
     {"type": "entity", "name": "a", "entityType": "person", "observations": ["one", "two"]},
     {"type": "entity", "name": "b", "entityType": "person", "observations": []},
 ]
 
 
-def test_a_file_is_imported_once_and_written_back(alice: Caller, tmp_path: Path) -> None:
+def test_a_file_is_imported_once_and_exported(alice: Caller, tmp_path: Path) -> None:
     file = tmp_path / "memory.jsonl"
-    rubbish = ['{"type": "entity"', "[]", '{"type": "entity", "name": ""}', '{"type": "relation", "from": "a"}', ""]
-    file.write_text("\n".join([*(json.dumps(line) for line in LINES), *rubbish]))
-    answer = call(alice, "migrate", source_path=str(file))
-    assert answer == {"entities_imported": 2, "relations_imported": 1, "errors": 1, "skipped": 3}
+    invalid_lines = [
+        '{"type": "entity"',
+        "[]",
+        '{"type": "entity", "name": ""}',
+        '{"type": "relation", "from": "a"}',
+        "",
+    ]
+    file.write_text("\n".join([*(json.dumps(line) for line in LINES), *invalid_lines]))
+    response = call(alice, "migrate", source_path=str(file))
+    assert response == {"entities_imported": 2, "relations_imported": 1, "errors": 1, "skipped": 3}
     again = call(alice, "migrate", source_path=str(file))
     assert (again["entities_imported"], again["relations_imported"]) == (0, 0)
     assert [json.loads(line) for line in jsonl.export_lines(alice)] == [*LINES[1:], LINES[0]]
 
 
-def test_a_path_is_read_over_stdio_alone(alice: Caller) -> None:
+def test_paths_are_accepted_only_over_stdio(alice: Caller) -> None:
     remote = replace(alice, channel="mcp-http")
     with pytest.raises(Invalid, match="over stdio only"):
         jsonl.migrate(Migrate.read({"source_path": "/etc/passwd"}), caller=remote)
@@ -54,7 +60,7 @@ def test_a_path_is_read_over_stdio_alone(alice: Caller) -> None:
 
 
 def test_each_person_has_a_graph_and_a_persona_may_share_one(alice: Caller, bob: Caller, olga: Caller) -> None:
-    space(alice)
+    create_space(alice)
     for outsider in (bob, olga):
         assert call(outsider, "read_graph") == {"entities": [], "relations": []}
         assert call(outsider, "search_nodes", query="Astro") == {"entities": [], "relations": []}
@@ -69,7 +75,7 @@ def test_each_person_has_a_graph_and_a_persona_may_share_one(alice: Caller, bob:
         call(replace(olga, graph="sales"), "read_graph")
 
 
-def test_entities_with_a_urn_tell_recall_what_is_near(alice: Caller, bob: Caller) -> None:
+def test_relations_between_entities_with_urns_are_neighbors_in_recall(alice: Caller, bob: Caller) -> None:
     orders, refunds = (
         "urn:li:dataset:(urn:li:dataPlatform:x,orders,PROD)",
         "urn:li:dataset:(urn:li:dataPlatform:x,r,PROD)",
@@ -92,7 +98,7 @@ def test_an_observation_becomes_an_insight(alice: Caller, bob: Caller) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_forty_calls_at_once_keep_forty(alice: Caller) -> None:
+def test_forty_concurrent_calls_create_forty_entities(alice: Caller) -> None:
     def create(n: int) -> None:
         try:
             call(alice, "create_entities", entities=[{"name": f"e{n}", "observations": [f"o{n}"]}])
@@ -106,13 +112,13 @@ def test_forty_calls_at_once_keep_forty(alice: Caller) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_other_names_of_two_tools_are_taken(alice: Caller) -> None:
-    async def act(client: Any) -> Any:
+def test_alternative_tool_names_are_accepted_but_not_listed(alice: Caller) -> None:
+    async def action(client: Any) -> Any:
         await client.call_tool("create_entities", {"entities": [SPACE]})
         tool_names = [tool.name for tool in (await client.list_tools()).tools]
         return tool_names, await client.call_tool("propose_entity_split_tool", {"entity_name": "CachorroSpace"})
 
-    tool_names, answer = as_caller(alice, act, toolsets=["graph"])
+    tool_names, response = as_caller(alice, action, toolsets=["graph"])
     assert len(tool_names) == 20
     assert "propose_entity_split_tool" not in tool_names
-    assert answer.structured_content["proposal"] is None
+    assert response.structured_content["proposal"] is None

@@ -1,4 +1,4 @@
-"""Splits, duplicates and the report."""
+"""Entity splits, duplicate observations and the consolidation report."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.knowledge.graph.calls import call
 pytestmark = pytest.mark.django_db
 
 
-def crowd(caller: Caller, count: int = 28, entity_type: str = "Proyecto") -> list[str]:
+def create_crowd(caller: Caller, count: int = 28, entity_type: str = "Proyecto") -> list[str]:
     kinds = ("Invoices of the paper mill", "Seagulls over the harbour wall", "Violin lessons in the old school")
     texts = [f"{kinds[n % 3]}, note number {n}." for n in range(count)]
     call(caller, "create_entities", entities=[{"name": "Crowd", "entityType": entity_type, "observations": texts}])
     return texts
 
 
-def test_an_entity_of_several_topics_is_analyzed_proposed_and_split(alice: Caller) -> None:
-    texts = crowd(alice)
+def test_an_entity_of_several_topics_is_split(alice: Caller) -> None:
+    texts = create_crowd(alice)
     analysis = call(alice, "analyze_entity_split", entity_name="Crowd")["analysis"]
     assert (analysis["observation_count"], analysis["threshold"], analysis["needs_split"]) == (28, 25, True)
     assert sorted(text for topic in analysis["topics"].values() for text in topic) == sorted(texts)
@@ -32,9 +32,9 @@ def test_an_entity_of_several_topics_is_analyzed_proposed_and_split(alice: Calle
     assert all(split["name"].startswith("Crowd - ") for split in splits)
     assert {relation["type"] for relation in proposal["proposal"]["relations_to_create"]} == {"contiene", "parte_de"}
     before = Observation.objects.get(text=splits[0]["observations"][0]).created_at
-    answer = call(alice, "execute_entity_split", entity_name="Crowd", approved_splits=splits[:1])["result"]
+    response = call(alice, "execute_entity_split", entity_name="Crowd", approved_splits=splits[:1])["result"]
     moved = len(splits[0]["observations"])
-    assert answer == {
+    assert response == {
         "new_entities": [splits[0]["name"]],
         "moved_observations": moved,
         "relations_created": 2,
@@ -46,21 +46,21 @@ def test_an_entity_of_several_topics_is_analyzed_proposed_and_split(alice: Calle
 
 
 def test_many_observations_of_one_topic_need_no_split(alice: Caller) -> None:
-    """The older system split whatever was long."""
+    """An older system split every entity with many observations."""
     texts = [f"Revenue excludes refunds and shipping, note {n}." for n in range(30)]
     call(alice, "create_entities", entities=[{"name": "One", "entityType": "Proyecto", "observations": texts}])
     assert call(alice, "analyze_entity_split", entity_name="One")["analysis"]["needs_split"] is False
-    answer = call(alice, "propose_entity_split", entity_name="One")
-    assert answer == {"proposal": None, "message": "Entity does not need splitting"}
+    response = call(alice, "propose_entity_split", entity_name="One")
+    assert response == {"proposal": None, "message": "Entity does not need splitting"}
     assert call(alice, "find_split_candidates") == {"candidates": []}
 
 
 def test_a_split_is_all_or_nothing(alice: Caller) -> None:
-    texts = crowd(alice)
+    texts = create_crowd(alice)
     good = {"name": "A", "entity_type": "Proyecto", "observations": texts[:2]}
     for bad, error in (
         ({**good, "name": "B", "observations": ["never said"]}, Invalid),
-        ({**good, "name": "B"}, Invalid),  # the first split has taken them
+        ({**good, "name": "B"}, Invalid),  # the first split already moved these observations
         ({**good, "name": "Crowd", "observations": texts[2:3]}, Conflict),
     ):
         with pytest.raises(error):
@@ -69,24 +69,24 @@ def test_a_split_is_all_or_nothing(alice: Caller) -> None:
     assert Observation.objects.filter(entity__name="Crowd").count() == 28
 
 
-def test_duplicates_are_pairs_and_clusters(alice: Caller) -> None:
+def test_duplicates_are_returned_as_pairs_and_clusters(alice: Caller) -> None:
     long = "Stack: FastMCP + SQLite + ONNX Runtime for embeddings"
     texts = ["Deployed on Vercel, custom domain", "Deployed on Vercel, custom domain!", long, "FastMCP", "Unrelated."]
     call(alice, "create_entities", entities=[{"name": "P", "observations": texts}])
-    answer = call(alice, "find_duplicate_observations", entity_name="P")
-    kinds = {(p["obs_text_a"], p["obs_text_b"]): p["match_type"] for p in answer["duplicate_pairs"]}
+    response = call(alice, "find_duplicate_observations", entity_name="P")
+    kinds = {(p["obs_text_a"], p["obs_text_b"]): p["match_type"] for p in response["duplicate_pairs"]}
     assert kinds[texts[0], texts[1]] == "cosine"
     assert kinds[long, "FastMCP"] == "containment"
-    assert (answer["entity_name"], answer["total_observations"]) == ("P", 5)
-    assert {cluster["size"] for cluster in answer["clusters"]} == {2}
+    assert (response["entity_name"], response["total_observations"]) == ("P", 5)
+    assert {cluster["size"] for cluster in response["clusters"]} == {2}
 
 
-def test_the_report_counts_and_lists(alice: Caller) -> None:
-    crowd(alice)
+def test_the_report_contains_counts_and_stale_entities(alice: Caller) -> None:
+    create_crowd(alice)
     call(alice, "add_observations", name="Crowd", observations=["Invoices of the paper mill, note number 0"])
     Entity.objects.update(created_at=timezone.now() - timedelta(days=145))
-    answer = call(alice, "consolidation_report", stale_days=90)
-    assert answer["summary"] == {
+    response = call(alice, "consolidation_report", stale_days=90)
+    assert response["summary"] == {
         "total_entities": 1,
         "total_observations": 29,
         "split_candidates_count": 1,
@@ -94,5 +94,5 @@ def test_the_report_counts_and_lists(alice: Caller) -> None:
         "stale_entities_count": 1,
         "large_entities_count": 0,
     }
-    assert answer["stale_entities"][0]["last_accessed_days_ago"] == 145
+    assert response["stale_entities"][0]["last_accessed_days_ago"] == 145
     assert call(alice, "consolidation_report", stale_days=200)["stale_entities"] == []

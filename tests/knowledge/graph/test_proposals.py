@@ -1,4 +1,4 @@
-"""Splits and near-duplicates that an admin decides: proposed once, carried out, dismissed, taken back."""
+"""Proposed splits and near-duplicates, which an admin accepts, dismisses or reopens."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from memories.contract.errors import Conflict, Forbidden
 from memories.identity.caller import Caller
 from memory_project.models import User
 from tests.knowledge.graph.calls import call
-from tests.knowledge.graph.test_maintenance import crowd
+from tests.knowledge.graph.test_maintenance import create_crowd
 
 pytestmark = pytest.mark.django_db
 SHORT, LONG = "Deployed on Vercel, custom domain", "Deployed on Vercel, custom domain!"
 LIST = "admin:graph_upkeepproposal_changelist"
 
 
-def pair(caller: Caller) -> None:
+def create_duplicates(caller: Caller) -> None:
     call(caller, "create_entities", entities=[{"name": "P", "observations": [SHORT, LONG, "Unrelated."]}])
 
 
-def living() -> list[str]:
+def current_texts() -> list[str]:
     return list(Observation.objects.filter(ended_at=None).order_by("number").values_list("text", flat=True))
 
 
-def test_what_changed_is_proposed_once(alice: Caller, ada: Caller) -> None:
-    crowd(alice)
-    pair(alice)
+def test_changes_are_proposed_once(alice: Caller, ada: Caller) -> None:
+    create_crowd(alice)
+    create_duplicates(alice)
     first = tasks.propose_maintenance()
     kinds = set(UpkeepProposal.objects.values_list("kind", flat=True))
     assert kinds == {UpkeepKind.SPLIT, UpkeepKind.DUPLICATE}
@@ -41,24 +41,24 @@ def test_what_changed_is_proposed_once(alice: Caller, ada: Caller) -> None:
     assert (proposal.ends and proposal.ends.text, proposal.stays and proposal.stays.text) == (SHORT, LONG)
 
 
-def test_a_duplicate_ends_and_is_said_again(alice: Caller, ada: Caller) -> None:
-    pair(alice)
+def test_accepting_a_duplicate_ends_it_and_reopening_restores_it(alice: Caller, ada: Caller) -> None:
+    create_duplicates(alice)
     tasks.propose_maintenance()
     proposal = UpkeepProposal.objects.get()
     proposals.accept(caller=ada, proposal_id=proposal.pk)
-    assert living() == [LONG, "Unrelated."]
+    assert current_texts() == [LONG, "Unrelated."]
     with pytest.raises(Conflict):
         proposals.dismiss(caller=ada, proposal_id=proposal.pk)
     proposals.reopen(caller=ada, proposal_id=proposal.pk)
-    assert living() == [SHORT, LONG, "Unrelated."]
+    assert current_texts() == [SHORT, LONG, "Unrelated."]
     call(alice, "delete_observations", name="P", observations=[LONG])
     with pytest.raises(Conflict):
         proposals.accept(caller=ada, proposal_id=proposal.pk)
-    assert living() == [SHORT, "Unrelated."]
+    assert current_texts() == [SHORT, "Unrelated."]
 
 
-def test_a_split_is_carried_out(alice: Caller, ada: Caller) -> None:
-    texts = crowd(alice)
+def test_accepting_a_split_moves_the_observations(alice: Caller, ada: Caller) -> None:
+    texts = create_crowd(alice)
     tasks.propose_maintenance()
     proposal = UpkeepProposal.objects.get(kind=UpkeepKind.SPLIT)
     proposals.accept(caller=ada, proposal_id=proposal.pk)
@@ -68,9 +68,9 @@ def test_a_split_is_carried_out(alice: Caller, ada: Caller) -> None:
         proposals.reopen(caller=ada, proposal_id=proposal.pk)
 
 
-def test_the_tools_leave_out_what_was_dismissed(alice: Caller, ada: Caller) -> None:
-    crowd(alice)
-    pair(alice)
+def test_the_tools_omit_dismissed_proposals(alice: Caller, ada: Caller) -> None:
+    create_crowd(alice)
+    create_duplicates(alice)
     tasks.propose_maintenance()
     for proposal in UpkeepProposal.objects.all():
         proposals.dismiss(caller=ada, proposal_id=proposal.pk)
@@ -79,8 +79,8 @@ def test_the_tools_leave_out_what_was_dismissed(alice: Caller, ada: Caller) -> N
     assert tasks.propose_maintenance() == 0
 
 
-def test_admins_alone_decide(alice: Caller, bob: Caller, ada: Caller) -> None:
-    pair(alice)
+def test_only_admins_decide(alice: Caller, bob: Caller, ada: Caller) -> None:
+    create_duplicates(alice)
     tasks.propose_maintenance()
     proposal = UpkeepProposal.objects.get()
     for outsider in (alice, bob):
@@ -91,8 +91,8 @@ def test_admins_alone_decide(alice: Caller, bob: Caller, ada: Caller) -> None:
     assert UpkeepProposal.objects.get().state == UpkeepState.OPEN
 
 
-def test_a_worker_looks_through_a_large_graph(alice: Caller, ada: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair(alice)
+def test_a_worker_checks_a_large_graph(alice: Caller, ada: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_duplicates(alice)
     graph = Entity.objects.get().graph
     queue: list[tuple[str, ...]] = []
     monkeypatch.setattr(proposals, "ENTITIES_AT_ONCE", 0)
@@ -102,14 +102,14 @@ def test_a_worker_looks_through_a_large_graph(alice: Caller, ada: Caller, monkey
     assert (task, tasks.propose_maintenance_of(graph_id)) == ("knowledge.graph.tasks.propose_maintenance_of", 1)
 
 
-def test_an_admin_decides_in_lists(alice: Caller, ada_user: User, bob_user: User) -> None:
-    pair(alice)
+def test_an_admin_decides_in_the_admin_lists(alice: Caller, ada_user: User, bob_user: User) -> None:
+    create_duplicates(alice)
     graph = Entity.objects.get().graph
     client, outsider = Client(), Client()
     client.force_login(ada_user)
     outsider.force_login(bob_user)
-    look = {"action": "look", ACTION_CHECKBOX_NAME: [graph.pk]}
-    page = client.post(reverse("admin:graph_graph_changelist"), look, follow=True).content.decode()
+    check_action = {"action": "look", ACTION_CHECKBOX_NAME: [graph.pk]}
+    page = client.post(reverse("admin:graph_graph_changelist"), check_action, follow=True).content.decode()
     assert "1 new proposals; 1 are open" in page
     proposal = UpkeepProposal.objects.get()
     assert "end “Deployed on Vercel" in client.get(reverse(LIST)).content.decode()
@@ -118,6 +118,6 @@ def test_an_admin_decides_in_lists(alice: Caller, ada_user: User, bob_user: User
     assert "Ends the duplicate" in client.post(reverse(LIST), choice).content.decode()
     outcome = client.post(reverse(LIST), {**choice, "confirm": "1"}, follow=True).content.decode()
     assert "Accepted" in outcome
-    assert living() == [LONG, "Unrelated."]
+    assert current_texts() == [LONG, "Unrelated."]
     entity_page = client.get(reverse("admin:graph_entity_change", args=[Entity.objects.get().pk])).content.decode()
     assert "Unrelated." in entity_page

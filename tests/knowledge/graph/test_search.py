@@ -1,4 +1,4 @@
-"""What is found by meaning: observations, with the limbic score, and reflections."""
+"""Semantic search of observations with the limbic score, and reflections."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from knowledge.graph.models import Entity, Observation
 from knowledge.graph.search import rebuild
 from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
-from tests.knowledge.graph.calls import call, names, space
+from tests.knowledge.graph.calls import call, create_space, names
 
 pytestmark = pytest.mark.django_db
 
 
 def test_a_reflection_is_added_and_found(alice: Caller) -> None:
-    space(alice)
+    create_space(alice)
     text = "This entity represents the core architectural decision that shaped the entire project."
     number = Entity.objects.get(name="Astro").number
     operation = {"target_type": "entity", "target_id": number, "content": text, "author": "nolan", "mood": "insight"}
@@ -24,9 +24,9 @@ def test_a_reflection_is_added_and_found(alice: Caller) -> None:
     assert {key: result[key] for key in operation} == operation
     call(alice, "add_reflection", target_type="session", content="A quiet day with little to say.")
     query = "architecture decisions that shaped the project"
-    answer = call(alice, "search_reflections", query=query, author="nolan")["results"]
-    assert [entry["id"] for entry in answer] == [result["id"]]
-    assert 0 < answer[0]["score"] <= 1
+    results = call(alice, "search_reflections", query=query, author="nolan")["results"]
+    assert [entry["id"] for entry in results] == [result["id"]]
+    assert 0 < results[0]["score"] <= 1
     (entity,) = call(alice, "open_nodes", names=["Astro"])["entities"]
     assert entity["reflections"][0]["content"] == text
 
@@ -43,14 +43,14 @@ def test_a_reflection_is_added_and_found(alice: Caller) -> None:
         ({"target_type": "global", "content": "x", "author": "me"}, "author: 'me' is unknown"),
     ],
 )
-def test_a_wrong_reflection_is_refused(alice: Caller, arguments: dict[str, Any], fault: str) -> None:
-    with pytest.raises((Invalid, NotFound)) as refused:
+def test_an_invalid_reflection_is_rejected(alice: Caller, arguments: dict[str, Any], fault: str) -> None:
+    with pytest.raises((Invalid, NotFound)) as caught:
         call(alice, "add_reflection", **arguments)
-    assert refused.value.message.startswith(fault)
+    assert caught.value.message.startswith(fault)
 
 
-def test_what_literal_search_reads_can_be_rebuilt(alice: Caller) -> None:
-    space(alice)
+def test_the_columns_of_literal_search_can_be_rebuilt(alice: Caller) -> None:
+    create_space(alice)
     for model in (Entity, Observation):
         model.objects.update(folded="", grams=[])
     assert not names(call(alice, "search_nodes", query="starlight"))

@@ -1,4 +1,4 @@
-"""Reading and writing: the contract's examples word for word, its limits, and what the older systems got wrong."""
+"""Graph tools: the examples of the contract word for word, limits, and defects known from older systems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge.graph.models import CoOccurrence, Entity, Observation, Relation
 from knowledge.graph.search import access_counts, limbic
 from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
-from tests.knowledge.graph.calls import SPACE, call, names, plain, space
+from tests.knowledge.graph.calls import SPACE, call, create_space, names, plain
 
 pytestmark = pytest.mark.django_db
 
@@ -21,15 +21,15 @@ pytestmark = pytest.mark.django_db
 # -- entities --------------------------------------------------------------------------------------------
 
 
-def test_creating_answers_the_entity_and_again_merges(alice: Caller) -> None:
+def test_creating_an_existing_entity_merges_its_observations(alice: Caller) -> None:
     assert [plain(e) for e in call(alice, "create_entities", entities=[SPACE])["entities"]] == [SPACE]
     again = {"name": "CachorroSpace", "observations": ["New", "New", SPACE["observations"][0]]}
     (entity,) = call(alice, "create_entities", entities=[again])["entities"]
     assert entity["observations"] == [*SPACE["observations"], "New"]
-    assert (entity["entityType"], entity["status"]) == ("Project", "active")  # neither is reset by saying nothing
+    assert (entity["entityType"], entity["status"]) == ("Project", "active")  # omitted fields keep their values
 
 
-def test_a_wrong_item_keeps_the_others_out_too(alice: Caller) -> None:
+def test_one_invalid_item_rejects_the_whole_call(alice: Caller) -> None:
     with pytest.raises(Invalid, match=r"entities\[1\].name: is missing"):
         call(alice, "create_entities", entities=[SPACE, {"entityType": "Project"}])
     assert not Entity.objects.exists()
@@ -45,16 +45,16 @@ def test_a_wrong_item_keeps_the_others_out_too(alice: Caller) -> None:
         ([{"name": "a\x00b"}], "entities[0].name: contains a NUL"),
     ],
 )
-def test_limits_are_told(alice: Caller, entities: list[Any], fault: str) -> None:
+def test_limits_are_named_in_errors(alice: Caller, entities: list[Any], fault: str) -> None:
     with pytest.raises(Invalid) as refused:
         call(alice, "create_entities", entities=entities)
     assert refused.value.message.startswith(fault)
 
 
-def test_deleting_answers_what_worked_and_what_did_not(alice: Caller) -> None:
-    space(alice)
-    answer = call(alice, "delete_entities", entityNames=["Astro", "Already Deleted Entity"])
-    assert answer == {"deleted": ["Astro"], "errors": ["Entity not found: Already Deleted Entity"]}
+def test_a_deletion_returns_deleted_and_missing_entities(alice: Caller) -> None:
+    create_space(alice)
+    response = call(alice, "delete_entities", entityNames=["Astro", "Already Deleted Entity"])
+    assert response == {"deleted": ["Astro"], "errors": ["Entity not found: Already Deleted Entity"]}
     (again,) = call(alice, "create_entities", entities=[{"name": "Astro"}])["entities"]
     assert again["observations"] == []
 
@@ -62,17 +62,17 @@ def test_deleting_answers_what_worked_and_what_did_not(alice: Caller) -> None:
 # -- observations ----------------------------------------------------------------------------------------
 
 
-def test_observations_are_added_and_deleted_in_both_shapes(alice: Caller) -> None:
-    space(alice)
+def test_observations_are_added_and_deleted_in_both_argument_formats(alice: Caller) -> None:
+    create_space(alice)
     texts = ["ECharts 6.x chosen for visualizations", "Accent color: teal (#2dd4bf)"]
-    answer = call(alice, "add_observations", name="CachorroSpace", observations=texts)
-    assert answer["entity"]["observations"] == [*SPACE["observations"], *texts]
-    shape = [{"entityName": "CachorroSpace", "contents": ["x", texts[0]]}]
-    answer = call(alice, "add_observations", observations=shape)
-    assert answer == {"results": [{"entityName": "CachorroSpace", "addedObservations": ["x"]}]}
+    response = call(alice, "add_observations", name="CachorroSpace", observations=texts)
+    assert response["entity"]["observations"] == [*SPACE["observations"], *texts]
+    additions = [{"entityName": "CachorroSpace", "contents": ["x", texts[0]]}]
+    response = call(alice, "add_observations", observations=additions)
+    assert response == {"results": [{"entityName": "CachorroSpace", "addedObservations": ["x"]}]}
     call(alice, "delete_observations", deletions=[{"entityName": "CachorroSpace", "observations": ["x"]}])
-    answer = call(alice, "delete_observations", name="CachorroSpace", observations=[texts[1], "unknown"])
-    assert answer["entity"]["observations"] == [*SPACE["observations"], texts[0]]
+    response = call(alice, "delete_observations", name="CachorroSpace", observations=[texts[1], "unknown"])
+    assert response["entity"]["observations"] == [*SPACE["observations"], texts[0]]
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_observations_are_added_and_deleted_in_both_shapes(alice: Caller) -> Non
         ({"observations": [{"contents": ["x"]}]}, "observations[0].entityName: is missing"),
     ],
 )
-def test_adding_says_what_is_wrong(alice: Caller, arguments: dict[str, Any], error: str) -> None:
-    space(alice)
+def test_an_error_names_the_invalid_observation(alice: Caller, arguments: dict[str, Any], error: str) -> None:
+    create_space(alice)
     with pytest.raises((NotFound, Invalid)) as refused:
         call(alice, "add_observations", **arguments)
     assert refused.value.message.startswith(error)
 
 
-def test_a_superseded_observation_is_shown_on_request(alice: Caller) -> None:
-    space(alice)
+def test_a_superseded_observation_is_returned_on_request(alice: Caller) -> None:
+    create_space(alice)
     first = Observation.objects.get(text=SPACE["observations"][0])
     call(alice, "add_observations", name="CachorroSpace", observations=["Stack: Astro 7"], supersedes=first.number)
     (entity,) = call(alice, "open_nodes", names=["CachorroSpace"])["entities"]
@@ -106,8 +106,8 @@ def test_a_superseded_observation_is_shown_on_request(alice: Caller) -> None:
 # -- relations -------------------------------------------------------------------------------------------
 
 
-def test_relations_are_created_reported_ended_and_created_again(alice: Caller) -> None:
-    space(alice)
+def test_relations_are_created_ended_and_created_again(alice: Caller) -> None:
+    create_space(alice)
     uses_astro = {"from": "CachorroSpace", "to": "Astro", "relationType": "uses"}
     (relation,) = call(alice, "create_relations", relations=[uses_astro])["relations"]
     assert {key: relation[key] for key in uses_astro} == uses_astro
@@ -119,18 +119,19 @@ def test_relations_are_created_reported_ended_and_created_again(alice: Caller) -
     ending = call(alice, "end_relation", relation_id=relation["id"])
     assert ending["result"] == f"Relation {relation['id']} expired successfully"
     assert call(alice, "end_relation", relation_id=relation["id"])["relation"]["ended_at"]
-    (relation_again,) = call(alice, "create_relations", relations=[uses_astro])["relations"]  # theirs never could again
+    # the older system refused this
+    (relation_again,) = call(alice, "create_relations", relations=[uses_astro])["relations"]
     assert relation_again["id"] != relation["id"]
     assert call(alice, "delete_relations", relations=[uses_astro]) == {"deleted": [uses_astro]}
-    answer = call(alice, "delete_relations", relations=[uses_astro, {**uses_astro, "from": "Nobody"}])
-    assert answer["errors"] == [
+    response = call(alice, "delete_relations", relations=[uses_astro, {**uses_astro, "from": "Nobody"}])
+    assert response["errors"] == [
         "Relation not found: CachorroSpace -> Astro (uses)",
         "Entity not found: Nobody or Astro",
     ]
 
 
-def test_an_inverse_comes_and_ends_with_its_relation(alice: Caller) -> None:
-    space(alice)
+def test_an_inverse_is_created_and_ended_with_its_relation(alice: Caller) -> None:
+    create_space(alice)
     part = {"from": "CachorroSpace", "to": "Astro", "relationType": "contiene"}
     (relation,) = call(alice, "create_relations", relations=[part])["relations"]
     inverse = Relation.objects.get(relation_type="parte_de")
@@ -138,63 +139,63 @@ def test_an_inverse_comes_and_ends_with_its_relation(alice: Caller) -> None:
     assert not Relation.objects.filter(ended_at=None).exists()
 
 
-# -- reading ---------------------------------------------------------------------------------------------
+# -- search and reading ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("query", ["astro", "ASTRO 6", "cachorro.space", "project", "0.38"])
 def test_search_finds_parts_of_names_types_and_texts(alice: Caller, query: str) -> None:
-    space(alice)
+    create_space(alice)
     assert "CachorroSpace" in names(call(alice, "search_nodes", query=query))
 
 
 @pytest.mark.parametrize(
     ("query", "hits"), [("%", ["percent"]), ("_", ["under_score"]), ("É", ["école"]), ("  ", None), ("zz", [])]
 )
-def test_search_is_literal_and_knows_every_script(alice: Caller, query: str, hits: list[str] | None) -> None:
+def test_search_is_literal_and_handles_special_characters(alice: Caller, query: str, hits: list[str] | None) -> None:
     entities = [{"name": "percent", "observations": ["100 %"]}, {"name": "under_score"}, {"name": "école"}]
     call(alice, "create_entities", entities=entities)
-    answer = names(call(alice, "search_nodes", query=query))
-    assert answer == (hits if hits is not None else ["percent", "under_score", "école"])
+    response = names(call(alice, "search_nodes", query=query))
+    assert response == (hits if hits is not None else ["percent", "under_score", "école"])
 
 
 def test_search_and_read_are_paged(alice: Caller) -> None:
     call(alice, "create_entities", entities=[{"name": f"node {n}"} for n in range(5)])
     for tool, arguments in (("search_nodes", {"query": "node"}), ("read_graph", {})):
         first = call(alice, tool, limit=3, **arguments)
-        rest = call(alice, tool, limit=3, cursor=first["next_cursor"], **arguments)
-        assert names(first) + names(rest) == [f"node {n}" for n in range(5)]
-        assert "next_cursor" not in rest
+        second = call(alice, tool, limit=3, cursor=first["next_cursor"], **arguments)
+        assert names(first) + names(second) == [f"node {n}" for n in range(5)]
+        assert "next_cursor" not in second
 
 
-def test_deleted_texts_are_not_found_and_were_there(alice: Caller) -> None:
-    space(alice)
+def test_deleted_texts_are_not_found_but_visible_as_of_earlier(alice: Caller) -> None:
+    create_space(alice)
     before = timezone.now()
     call(alice, "delete_observations", name="CachorroSpace", observations=[SPACE["observations"][0]])
     call(alice, "delete_entities", entityNames=["Astro"])
     assert names(call(alice, "search_nodes", query="Starlight")) == []
-    then = call(alice, "read_graph", as_of=before.isoformat())
-    assert names(then) == ["CachorroSpace", "Astro"]
-    assert then["entities"][0]["observations"] == SPACE["observations"]
+    earlier = call(alice, "read_graph", as_of=before.isoformat())
+    assert names(earlier) == ["CachorroSpace", "Astro"]
+    assert earlier["entities"][0]["observations"] == SPACE["observations"]
     Observation.objects.filter(ended_at__isnull=False).update(ended_at=timezone.now() - timedelta(days=60))
     Entity.objects.filter(deleted_at__isnull=False).update(deleted_at=timezone.now() - timedelta(days=60))
     assert tasks.purge() >= 2
     assert not Observation.objects.filter(text=SPACE["observations"][0]).exists()
 
 
-def test_open_answers_in_the_order_asked_with_relations(alice: Caller) -> None:
-    space(alice)
+def test_open_returns_entities_in_the_requested_order_with_relations(alice: Caller) -> None:
+    create_space(alice)
     call(alice, "create_relations", relations=[{"from": "CachorroSpace", "to": "Astro", "relationType": "uses"}])
-    answer = call(alice, "open_nodes", names=["Astro", "nobody", "CachorroSpace"])
-    assert names(answer) == ["Astro", "CachorroSpace"]
-    assert answer["entities"][0]["relations"][0]["direction"] == "to"
-    assert answer["relations"][0]["from"] == "CachorroSpace"
+    response = call(alice, "open_nodes", names=["Astro", "nobody", "CachorroSpace"])
+    assert names(response) == ["Astro", "CachorroSpace"]
+    assert response["entities"][0]["relations"][0]["direction"] == "to"
+    assert response["relations"][0]["from"] == "CachorroSpace"
 
 
-# -- meaning ---------------------------------------------------------------------------------------------
+# -- semantic search -------------------------------------------------------------------------------------
 
 
-def test_semantic_search_answers_the_contract_s_keys(alice: Caller) -> None:
-    space(alice)
+def test_semantic_search_returns_the_keys_of_the_contract(alice: Caller) -> None:
+    create_space(alice)
     call(alice, "create_entities", entities=[{"name": "Bakery", "observations": ["Bread at six in the morning."]}])
     results = call(alice, "search_semantic", query="deployed on Vercel", limit=5)["results"]
     best = results[0]
@@ -206,7 +207,7 @@ def test_semantic_search_answers_the_contract_s_keys(alice: Caller) -> None:
 
 
 def test_the_limbic_formula(alice: Caller) -> None:
-    space(alice)
+    create_space(alice)
     first, second = Entity.objects.order_by("number")
     now = timezone.now()
     Entity.objects.filter(pk=first.pk).update(access_count=7, access_days=3, last_access=now)
@@ -222,8 +223,8 @@ def test_the_limbic_formula(alice: Caller) -> None:
     assert scores[second.pk].temporal == pytest.approx(0.9048, rel=1e-3)
 
 
-def test_uses_and_pairs_are_counted_by_a_worker(alice: Caller) -> None:
-    space(alice)
+def test_accesses_and_co_occurrences_are_counted(alice: Caller) -> None:
+    create_space(alice)
     pks = list(Entity.objects.values_list("pk", flat=True))
     access_counts.count(pks)
     access_counts.count(pks)

@@ -17,12 +17,12 @@ LONG = "I prefer the dark theme in every dashboard that I build."
 
 
 def call(caller: Caller, tool: str, **arguments: Any) -> Any:
-    """The answer's data, as the server would give it."""
-    answer = TOOL[tool](caller, **{"user_id": caller.email, **arguments})
-    return getattr(answer, "data", answer)
+    """Call a tool. Return the data that the server would send."""
+    response = TOOL[tool](caller, **{"user_id": caller.email, **arguments})
+    return getattr(response, "data", response)
 
 
-def say(
+def store_turns(
     caller: Caller, *texts: str, conversation: str = "monday", user_id: str = "", **extra: Any
 ) -> list[MemoryRecord]:
     messages = [{"role": "human", "content": text, **extra} for text in texts]
@@ -30,11 +30,11 @@ def say(
     return store_messages(StoreMessages.read(operation), caller=caller).turns
 
 
-def lasting(turn: MemoryRecord) -> MemoryRecord:
+def long_term_memory(turn: MemoryRecord) -> MemoryRecord:
     return MemoryRecord.objects.get(derived_from=turn.pk, tier=Tier.LONG_TERM)
 
 
 @pytest.fixture
 def service(olga: Caller) -> Caller:
-    """A service that acts for many users."""
+    """A service that may act for many users."""
     return replace(olga, rights=frozenset({ACT_FOR_USERS}))

@@ -1,4 +1,4 @@
-"""What becomes of long-term memories: read, strengthened, proposed to be merged; summed up, promoted, forgotten."""
+"""Long-term memories: classification, strengthening and merging, summaries, promotion and forgetting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from memories.database import connections
 from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Passage, Status, Tier
 from memories.models.index_job import JobStatus
-from tests.memories.conversation.conftest import LONG, call, lasting, say
+from tests.memories.conversation.conftest import LONG, call, long_term_memory, store_turns
 from tests.memory_project.test_mcp_server import environment
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent.parent
         ("ok thanks", "less", "The refunds are booked a month later."),
     ],
 )
-def test_importance_tells_worth_from_small_talk(text: str, sign: str, other_text: str) -> None:
+def test_important_statements_score_higher_than_small_talk(text: str, sign: str, other_text: str) -> None:
     values = heuristics.importance_of(text), heuristics.importance_of(other_text)
     assert values[0] > values[1] if sign == "more" else values[0] < values[1]
 
@@ -57,7 +57,7 @@ def test_importance_tells_worth_from_small_talk(text: str, sign: str, other_text
         ("Ich bevorzuge dunkle Farben.", "preference"),
     ],
 )
-def test_the_type_is_read_from_cues(text: str, kind: str) -> None:
+def test_the_dimension_is_derived_from_cues(text: str, kind: str) -> None:
     assert heuristics.dimension_of(text) == kind
 
 
@@ -72,26 +72,26 @@ def test_a_new_memory_is_read_once(alice: Caller) -> None:
     assert tasks.enrich() == "0 enriched, 0 put back or failed"
 
 
-def test_what_is_said_again_is_strengthened_and_never_merged_silently(alice: Caller, settings: Any) -> None:
-    (first,) = say(alice, LONG)
+def test_a_repeated_memory_is_strengthened_and_never_merged_silently(alice: Caller, settings: Any) -> None:
+    (first,) = store_turns(alice, LONG)
     tasks.enrich()
-    before = lasting(first).importance
-    (second,) = say(alice, LONG + " Always.")
+    before = long_term_memory(first).importance
+    (second,) = store_turns(alice, LONG + " Always.")
     settings.REINFORCE_COSINE = 0.5
     tasks.enrich()
-    memory = lasting(first)
+    memory = long_term_memory(first)
     assert memory.importance == pytest.approx(before * 1.1)
     assert memory.access_count == 1
-    assert lasting(second).access_count == 0
+    assert long_term_memory(second).access_count == 0
     assert MemoryRecord.objects.filter(tier=Tier.LONG_TERM, status=Status.ACTIVE).count() == 2
 
 
-def test_a_merge_is_proposed_and_decided_by_its_owner(alice: Caller, bob: Caller, settings: Any) -> None:
+def test_a_merge_is_proposed_and_only_its_owner_decides(alice: Caller, bob: Caller, settings: Any) -> None:
     settings.REINFORCE_COSINE, settings.MERGE_COSINE = 1.0, 0.1
-    first, second = say(alice, LONG, "I prefer the dark theme in every report that I build, too.")
+    first, second = store_turns(alice, LONG, "I prefer the dark theme in every report that I build, too.")
     tasks.enrich()
     proposal = MergeProposal.objects.get()
-    assert (proposal.target, proposal.record) == (lasting(first), lasting(second))
+    assert (proposal.target, proposal.record) == (long_term_memory(first), long_term_memory(second))
     assert [entry.pk for entry in merging.waiting(alice)] == [proposal.pk]
     assert merging.waiting(bob) == []
     with pytest.raises(NotFound):
@@ -107,12 +107,12 @@ def test_a_merge_is_proposed_and_decided_by_its_owner(alice: Caller, bob: Caller
 
 
 class Model(BaseHTTPRequestHandler):
-    answers: list[Any] = []
+    replies: list[Any] = []
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        answer = self.answers.pop(0) if self.answers else {}
-        status, content = answer if isinstance(answer, tuple) else (200, answer)
+        response = self.replies.pop(0) if self.replies else {}
+        status, content = response if isinstance(response, tuple) else (200, response)
         text = content if isinstance(content, str) else json.dumps(content)
         body = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
         self.send_response(status)
@@ -129,7 +129,7 @@ def model(settings: Any) -> Iterator[type[Model]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     settings.ENRICHMENT_URL, settings.ENRICHMENT_MODEL = f"http://127.0.0.1:{server.server_port}/v1", "stand-in"
-    Model.answers = []
+    Model.replies = []
     yield Model
     server.shutdown()
     server.server_close()
@@ -138,28 +138,28 @@ def model(settings: Any) -> Iterator[type[Model]]:
 @pytest.mark.parametrize(
     ("value", "importance"), [(0.8, 0.8), ("0.95", 0.95), (1.0, 1.0), (7, 0.7), (10, 1.0), (0.05, 0.05)]
 )
-def test_importance_is_read_as_a_number(model: type[Model], value: Any, importance: float) -> None:
-    """The older system took the first digit: 0.8, 0.95 and 1.0 all became 0.1, and nothing was ever forgotten."""
-    model.answers = [{"importance": value, "summary": "s", "tags": ["a"], "memory_type": "event"}]
+def test_importance_is_parsed_as_a_number(model: type[Model], value: Any, importance: float) -> None:
+    """An older system read only the first digit: 0.8, 0.95 and 1.0 became 0.1, and nothing was ever forgotten."""
+    model.replies = [{"importance": value, "summary": "s", "tags": ["a"], "memory_type": "event"}]
     assert classification.read(LONG) == heuristics.Reading(importance, "s", ["a"], "event")
 
 
-@pytest.mark.parametrize("answer", ["no JSON", [], {"summary": "x"}, {"importance": 77}, (500, {})])
-def test_a_bad_answer_is_tried_three_times_and_then_told(model: type[Model], alice: Caller, answer: Any) -> None:
-    model.answers = [answer] * 5
-    (turn,) = say(alice, LONG)
+@pytest.mark.parametrize("response", ["no JSON", [], {"summary": "x"}, {"importance": 77}, (500, {})])
+def test_an_invalid_response_fails_after_three_attempts(model: type[Model], alice: Caller, response: Any) -> None:
+    model.replies = [response] * 5
+    (turn,) = store_turns(alice, LONG)
     for _ in range(4):
         IndexJob.objects.update(next_run_at=timezone.now())
         enrichment.enrich_batch("worker")
     job = IndexJob.objects.get(source_kind="enrichment")
     assert (job.status, job.attempts) == (JobStatus.FAILED, 3)
     assert job.last_error
-    assert lasting(turn).enrichment_status == "failed"
-    assert lasting(turn).content == LONG
-    assert len(model.answers) == 2
+    assert long_term_memory(turn).enrichment_status == "failed"
+    assert long_term_memory(turn).content == LONG
+    assert len(model.replies) == 2
 
 
-# -- killed in the middle -----------------------------------------------------------------------------------
+# -- kill during enrichment ---------------------------------------------------------------------------------
 
 WORKER = """
 import django; django.setup()
@@ -170,12 +170,11 @@ tasks.enrich()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_thousand_memories_are_read_once_each_with_a_kill_in_the_middle(alice: Caller) -> None:
+def test_a_thousand_memories_are_enriched_once_each_despite_a_kill(alice: Caller) -> None:
     texts = [f"Note {n}: the report number {n} is about store {n * 7} and its till." for n in range(1_000)]
-    say(alice, *texts)
-    connections.analyze_tables(
-        MemoryRecord, Passage
-    )  # as autovacuum does within a minute; other tests left other figures
+    store_turns(alice, *texts)
+    # Statistics of earlier tests are wrong here; autovacuum would update them within a minute.
+    connections.analyze_tables(MemoryRecord, Passage)
     command = [sys.executable, "-c", WORKER]
     process = subprocess.Popen(command, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -192,7 +191,7 @@ def test_a_thousand_memories_are_read_once_each_with_a_kill_in_the_middle(alice:
     while IndexJob.objects.filter(source_kind="enrichment").exclude(status=JobStatus.SUCCEEDED).exists():
         tasks.enrich()
     assert completed.count() == 1_000
-    # Each was read once: what it strengthened, or proposes, counts once.
+    # Each memory was enriched once, so each strengthened a memory or proposed a merge at most once.
     strengthened = sum(MemoryRecord.objects.filter(tier=Tier.LONG_TERM).values_list("access_count", flat=True))
     assert strengthened + MergeProposal.objects.count() <= 999
 
@@ -204,9 +203,9 @@ def expire_soon() -> None:
     MemoryRecord.objects.filter(tier=Tier.SHORT_TERM).update(expires_at=timezone.now() + timedelta(minutes=30))
 
 
-def test_a_conversation_is_summed_up_once_before_its_turns_expire(alice: Caller) -> None:
-    """The older system summed up turns of more than 24 hours, which had expired after 24."""
-    say(alice, "I decided to ship on Mondays.", "ok", "Remember: never on Fridays.", "hm", author="Ann")
+def test_a_conversation_is_summarized_once_before_its_turns_expire(alice: Caller) -> None:
+    """An older system summarized turns older than 24 hours, which had already expired."""
+    store_turns(alice, "I decided to ship on Mondays.", "ok", "Remember: never on Fridays.", "hm", author="Ann")
     assert summaries.compress() == 0
     expire_soon()
     assert (summaries.compress(), summaries.compress()) == (1, 0)
@@ -215,8 +214,8 @@ def test_a_conversation_is_summed_up_once_before_its_turns_expire(alice: Caller)
     assert summary.metadata["messages"] == 4
 
 
-def test_a_useful_turn_lasts(alice: Caller) -> None:
-    (turn,) = say(alice, "Always ask Bo: 42.")
+def test_a_useful_turn_is_promoted_to_long_term(alice: Caller) -> None:
+    (turn,) = store_turns(alice, "Always ask Bo: 42.")
     MemoryRecord.objects.filter(pk=turn.pk).update(
         importance=0.7, access_count=2, updated_at=timezone.now() - timedelta(hours=2)
     )
@@ -226,19 +225,19 @@ def test_a_useful_turn_lasts(alice: Caller) -> None:
     assert not turn.passages.filter(short_term=True).exists()
 
 
-def test_what_is_worth_nothing_is_forgotten_and_can_be_restored(alice: Caller) -> None:
-    first, second = say(alice, LONG, "Another sentence of more than thirty characters.")
+def test_unimportant_memories_are_archived_if_never_recalled(alice: Caller) -> None:
+    first, second = store_turns(alice, LONG, "Another sentence of more than thirty characters.")
     tasks.enrich()
-    MemoryRecord.objects.filter(pk=lasting(first).pk).update(importance=0.05)
-    MemoryRecord.objects.filter(pk=lasting(second).pk).update(importance=0.05, access_count=1)
+    MemoryRecord.objects.filter(pk=long_term_memory(first).pk).update(importance=0.05)
+    MemoryRecord.objects.filter(pk=long_term_memory(second).pk).update(importance=0.05, access_count=1)
     assert summaries.forget() == 1
-    assert (lasting(first).status, lasting(second).status) == (Status.ARCHIVED, Status.ACTIVE)
-    assert lasting(first).purge_after is not None
+    assert (long_term_memory(first).status, long_term_memory(second).status) == (Status.ARCHIVED, Status.ACTIVE)
+    assert long_term_memory(first).purge_after is not None
 
 
-def test_recalling_keeps_nothing_new(alice: Caller) -> None:
-    """The older system stored what it had recalled, and recalled that."""
-    say(alice, LONG)
+def test_a_recall_stores_nothing(alice: Caller) -> None:
+    """An older system stored what it had recalled, and then recalled that."""
+    store_turns(alice, LONG)
     before = MemoryRecord.objects.count()
     for tool in ("recall_memory", "hybrid_search"):
         call(alice, tool, query="dark theme")

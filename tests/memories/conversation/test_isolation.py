@@ -1,4 +1,4 @@
-"""Whom a call is for comes from the connection; two users never reach each other."""
+"""Isolation: the connection determines the user of a call, and users never reach each other's data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import RecallMemories
 from memories.retrieval.recall import recall
-from tests.memories.conversation.conftest import LONG, TOOL, call, say
+from tests.memories.conversation.conftest import LONG, TOOL, call, store_turns
 
 pytestmark = pytest.mark.django_db
 SECRET = "The vault's code word is heliotrope, and nobody may know it."
@@ -40,7 +40,7 @@ def test_every_tool_is_covered() -> None:
     assert set(ARGUMENTS) == set(TOOL)
 
 
-def keep_secrets(caller: Caller, user_id: str) -> None:
+def store_secrets(caller: Caller, user_id: str) -> None:
     call(caller, "store_memory", user_id=user_id, conversation_id="monday",
          messages=[{"role": "human", "content": SECRET}])  # fmt: skip
     call(caller, "store_cache", user_id=user_id, query="vault code?", response=SECRET)
@@ -48,23 +48,23 @@ def keep_secrets(caller: Caller, user_id: str) -> None:
 
 
 @pytest.mark.parametrize("tool", ARGUMENTS)
-def test_another_s_id_is_refused(alice: Caller, bob: Caller, ada: Caller, tool: str) -> None:
-    keep_secrets(alice, alice.email)
-    for outsider in (bob, ada):  # an admin too: admins look in the browser
+def test_the_id_of_another_user_is_rejected(alice: Caller, bob: Caller, ada: Caller, tool: str) -> None:
+    store_secrets(alice, alice.email)
+    for outsider in (bob, ada):  # also an admin, who uses the portal instead
         with pytest.raises(Forbidden, match="is not you"):
             call(outsider, tool, user_id=alice.email, **ARGUMENTS[tool])
 
 
 @pytest.mark.parametrize("tool", ARGUMENTS)
-def test_one_s_own_id_reaches_nothing_of_another(alice: Caller, bob: Caller, ada: Caller, tool: str) -> None:
-    keep_secrets(alice, alice.email)
+def test_a_call_never_reaches_data_of_another_user(alice: Caller, bob: Caller, ada: Caller, tool: str) -> None:
+    store_secrets(alice, alice.email)
     before = MemoryRecord.objects.filter(created_by=alice.email, status="active").count()
     for outsider in (bob, ada):
         try:
-            answer = str(call(outsider, tool, **ARGUMENTS[tool]))
-        except DomainError as refused:
-            answer = refused.message
-        assert "heliotrope" not in answer
+            response = str(call(outsider, tool, **ARGUMENTS[tool]))
+        except DomainError as error:
+            response = error.message
+        assert "heliotrope" not in response
     assert MemoryRecord.objects.filter(created_by=alice.email, status="active").count() == before
     assert CachedAnswer.objects.filter(created_by=alice.email, response=SECRET).exists()
     assert UserDecision.objects.get(created_by=alice.email).value == SECRET
@@ -73,30 +73,30 @@ def test_one_s_own_id_reaches_nothing_of_another(alice: Caller, bob: Caller, ada
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_users_of_a_service_never_reach_each_other(service: Caller, data: st.DataObject) -> None:
-    """By any tool, argument or id."""
+    """With any tool, argument or id."""
     names = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=20)
     owner, visitor = data.draw(st.lists(names, min_size=2, max_size=2, unique=True))
     if service.email.casefold() in (owner.casefold(), visitor.casefold()):
         return
     for model in (MemoryRecord, CachedAnswer, UserDecision):
-        model._default_manager.all().delete()  # of the example before
-    keep_secrets(service, owner)
+        model._default_manager.all().delete()  # rows of the previous example
+    store_secrets(service, owner)
     ids = list(MemoryRecord.objects.filter(created_by=f"{service.email}#{owner}").values_list("pk", flat=True))
     tool = data.draw(st.sampled_from(sorted(ARGUMENTS)))
     arguments = dict(ARGUMENTS[tool])
     if tool == "delete_memory" and data.draw(st.booleans()):
         arguments = {"memory_id": data.draw(st.sampled_from(ids)).hex}
     try:
-        answer = str(call(service, tool, user_id=visitor, **arguments))
-    except DomainError as refused:
-        answer = refused.message
-    assert "heliotrope" not in answer
+        response = str(call(service, tool, user_id=visitor, **arguments))
+    except DomainError as error:
+        response = error.message
+    assert "heliotrope" not in response
     assert MemoryRecord.objects.filter(pk__in=ids, status="active").count() == len(ids)
     assert CachedAnswer.objects.filter(created_by=f"{service.email}#{owner}", response=SECRET).exists()
 
 
-def test_a_service_s_users_are_in_its_own_namespace(service: Caller, alice: Caller, bob: Caller) -> None:
-    say(service, SECRET, user_id=alice.email)  # a user of the service who has the name of a person
+def test_users_of_a_service_have_their_own_namespace(service: Caller, alice: Caller, bob: Caller) -> None:
+    store_turns(service, SECRET, user_id=alice.email)  # this user of the service has the same name as a person
     assert set(MemoryRecord.objects.values_list("created_by", flat=True)) == {f"{service.email}#{alice.email}"}
     assert call(alice, "recall_memory", query="heliotrope")["count"] == 0
     assert call(service, "recall_memory", query="heliotrope")["count"] == 0  # without naming the user
@@ -107,13 +107,13 @@ def test_a_service_s_users_are_in_its_own_namespace(service: Caller, alice: Call
     assert call(other_service, "recall_memory", user_id=alice.email, query="heliotrope")["count"] == 0
 
 
-def test_a_service_reads_nothing_of_its_persona_in_a_user_s_place(service: Caller, olga: Caller) -> None:
-    alone = acting_as(service, "user-1")
-    assert (alone.personas, alone.rights, alone.is_admin) == (frozenset(), frozenset(), False)
-    say(olga, LONG)
+def test_a_service_acting_for_a_user_has_no_persona_or_rights(service: Caller, olga: Caller) -> None:
+    acting = acting_as(service, "user-1")
+    assert (acting.personas, acting.rights, acting.is_admin) == (frozenset(), frozenset(), False)
+    store_turns(olga, LONG)
     assert call(service, "recall_memory", user_id="user-1", query="dark theme")["count"] == 0
 
 
-def test_one_s_own_id_is_not_case_sensitive(alice: Caller) -> None:
-    say(alice, LONG)
+def test_a_user_id_is_not_case_sensitive(alice: Caller) -> None:
+    store_turns(alice, LONG)
     assert call(alice, "recall_memory", user_id="ALICE@example.org", query="dark theme")["count"] == 1

@@ -1,4 +1,4 @@
-"""The twelve tools, as the contract words them; and what the system of that contract got wrong."""
+"""The twelve conversation tools as their contract describes them, and defects known from the original system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memories.conversation.recall import final_score
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Tier
 from memories.operations import RecallMemories, Restore
-from tests.memories.conversation.conftest import LONG, call, lasting, say
+from tests.memories.conversation.conftest import LONG, call, long_term_memory, store_turns
 
 pytestmark = pytest.mark.django_db
 
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.django_db
 # -- store_memory -----------------------------------------------------------------------------------------
 
 
-def test_messages_become_turns_for_a_day_and_long_human_ones_last(alice: Caller) -> None:
+def test_messages_are_kept_for_a_day_and_long_human_ones_become_long_term(alice: Caller) -> None:
     messages = [
         {"role": "human", "content": LONG},
         {"role": "ai", "content": "Noted: dark themes everywhere you build."},
     ]
-    answer = call(alice, "store_memory", conversation_id="c", messages=messages)
-    assert answer["count"] == 2
-    turns = [MemoryRecord.objects.get(pk=pk) for pk in answer["stm_ids"]]
+    response = call(alice, "store_memory", conversation_id="c", messages=messages)
+    assert response["count"] == 2
+    turns = [MemoryRecord.objects.get(pk=pk) for pk in response["stm_ids"]]
     assert [(turn.tier, turn.role, turn.content) for turn in turns] == [
         ("stm", m["role"], m["content"]) for m in messages
     ]
@@ -42,24 +42,24 @@ def test_messages_become_turns_for_a_day_and_long_human_ones_last(alice: Caller)
 
 
 @pytest.mark.parametrize(("length", "count"), [(30, 0), (31, 1)])
-def test_a_candidate_has_more_than_thirty_characters(alice: Caller, length: int, count: int) -> None:
-    say(alice, "x" * length)
+def test_long_term_memories_have_more_than_thirty_characters(alice: Caller, length: int, count: int) -> None:
+    store_turns(alice, "x" * length)
     assert MemoryRecord.objects.filter(tier=Tier.LONG_TERM).count() == count
 
 
-def test_a_message_is_kept_as_said_with_its_author_and_time(alice: Caller) -> None:
-    (turn,) = say(alice, "  two  spaces\tand a tab \n", author="Melanie", timestamp="2023-05-08T13:56:00+00:00")
+def test_a_message_is_stored_verbatim_with_author_and_time(alice: Caller) -> None:
+    (turn,) = store_turns(alice, "  two  spaces\tand a tab \n", author="Melanie", timestamp="2023-05-08T13:56:00+00:00")
     assert (turn.content, turn.author) == ("  two  spaces\tand a tab \n", "Melanie")
     assert turn.created_at == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
     assert turn.spoken.startswith("Melanie: ")
-    assert say(alice, "short", author="assistant")[0].spoken == "short"  # a role is not a name
+    assert store_turns(alice, "short", author="assistant")[0].spoken == "short"  # a role is not used as a name
 
 
 def test_a_known_conversation_is_continued(alice: Caller, bob: Caller) -> None:
-    say(alice, "one", "two")
-    (third,) = say(alice, "three")
+    store_turns(alice, "one", "two")
+    (third,) = store_turns(alice, "three")
     assert third.thread_position == 2
-    assert say(bob, "another's")[0].thread_position == 0
+    assert store_turns(bob, "another's")[0].thread_position == 0
 
 
 @pytest.mark.parametrize(
@@ -74,36 +74,36 @@ def test_a_known_conversation_is_continued(alice: Caller, bob: Caller) -> None:
         ([{"role": "ai", "content": "x" * 20_001}], "messages[0].content: has 20001 characters"),
     ],
 )
-def test_a_wrong_message_is_refused_and_nothing_is_stored(alice: Caller, messages: list[Any], fault: str) -> None:
-    with pytest.raises(Invalid) as refused:
+def test_an_invalid_message_is_rejected_and_nothing_is_stored(alice: Caller, messages: list[Any], fault: str) -> None:
+    with pytest.raises(Invalid) as caught:
         call(alice, "store_memory", conversation_id="c", messages=[{"role": "ai", "content": "fine"}, *messages][1:])
-    assert refused.value.message.startswith(fault)
+    assert caught.value.message.startswith(fault)
     assert not MemoryRecord.objects.exists()
 
 
 # -- recall_memory and hybrid_search ----------------------------------------------------------------------
 
 
-def test_recall_answers_with_the_contract_s_keys(alice: Caller) -> None:
-    (turn,) = say(alice, LONG)
-    answer = call(alice, "recall_memory", query="dark theme")
-    (hit,) = answer["results"]  # the turn and its long-term memory once
-    assert answer["count"] == 1
+def test_recall_returns_the_keys_of_the_contract(alice: Caller) -> None:
+    (turn,) = store_turns(alice, LONG)
+    response = call(alice, "recall_memory", query="dark theme")
+    (hit,) = response["results"]  # one hit for the turn and its long-term memory
+    assert response["count"] == 1
     assert {"_id", "user_id", "tier", "content", "importance", "access_count", "created_at", "final_score"} <= set(hit)
     assert hit["user_id"] == alice.email
     assert turn.pk.hex in (hit["_id"], hit.get("derived_from"))
     assert "embedding" not in hit
 
 
-def test_the_better_one_of_a_pair_is_answered(alice: Caller) -> None:
-    (turn,) = say(alice, LONG)
-    MemoryRecord.objects.filter(pk=lasting(turn).pk).update(importance=0.9)
+def test_the_better_of_a_turn_and_its_long_term_memory_is_returned(alice: Caller) -> None:
+    (turn,) = store_turns(alice, LONG)
+    MemoryRecord.objects.filter(pk=long_term_memory(turn).pk).update(importance=0.9)
     (hit,) = call(alice, "recall_memory", query="dark theme")["results"]
     assert (hit["tier"], hit["importance"]) == ("ltm", 0.9)
     assert [h["tier"] for h in call(alice, "recall_memory", query="dark theme", tier=["stm"])["results"]] == ["stm"]
 
 
-def test_the_formula_is_the_contract_s() -> None:
+def test_the_score_follows_the_formula_of_the_contract() -> None:
     now = timezone.now()
     new = MemoryRecord(importance=1.0, access_count=100, created_at=now)
     old = MemoryRecord(importance=0.6, access_count=0, created_at=now - timedelta(days=30))
@@ -111,8 +111,8 @@ def test_the_formula_is_the_contract_s() -> None:
     assert final_score(old, 0.0) == pytest.approx(0.2 * 0.36788 + 0.3 * 0.6 / 3, abs=1e-4)
 
 
-def test_uses_are_counted_by_a_worker(alice: Caller) -> None:
-    (turn,) = say(alice, LONG)
+def test_a_worker_counts_accesses(alice: Caller) -> None:
+    (turn,) = store_turns(alice, LONG)
     tasks.count_accesses([turn.pk.hex])
     tasks.count_accesses([turn.pk.hex])
     turn.refresh_from_db()
@@ -120,55 +120,55 @@ def test_uses_are_counted_by_a_worker(alice: Caller) -> None:
     assert turn.last_accessed_at is not None
 
 
-def test_type_and_tags_are_filters_of_both_searches(alice: Caller) -> None:
-    """The older system filtered on fields that its index did not have."""
-    first, _ = say(alice, LONG, "The warehouse team moved its dashboards to another theme yesterday.")
+def test_both_searches_filter_by_type_and_tags(alice: Caller) -> None:
+    """An older system filtered on fields that its index did not have."""
+    first, _ = store_turns(alice, LONG, "The warehouse team moved its dashboards to another theme yesterday.")
     tasks.enrich()
     for tool in ("recall_memory", "hybrid_search"):
         hits = call(alice, tool, query="dashboard theme", memory_type="preference")["results"]
-        assert [hit["_id"] for hit in hits] == [lasting(first).pk.hex]
+        assert [hit["_id"] for hit in hits] == [long_term_memory(first).pk.hex]
         assert not call(alice, tool, query="dashboard theme", tags=["no-such-tag"])["results"]
 
 
 def test_hybrid_search_fuses_by_reciprocal_rank(alice: Caller) -> None:
-    say(alice, LONG, "The weather is fine.")
+    store_turns(alice, LONG, "The weather is fine.")
     hits = call(alice, "hybrid_search", query="dark theme dashboards")["results"]
     assert hits[0]["rrf_score"] == pytest.approx(1 / 61 + 0.7 / 61, abs=1e-4)
     assert "final_score" not in hits[0]
 
 
-def test_what_has_expired_is_neither_recalled_nor_kept(alice: Caller) -> None:
-    (turn,) = say(alice, "short words")
+def test_expired_turns_are_not_recalled_and_are_deleted(alice: Caller) -> None:
+    (turn,) = store_turns(alice, "short words")
     MemoryRecord.objects.filter(pk=turn.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     assert call(alice, "recall_memory", query="short words")["count"] == 0
     tasks.consolidate()
     assert not MemoryRecord.objects.filter(pk=turn.pk).exists()
 
 
-def test_turns_stay_out_of_company_recall_and_what_lasts_is_in_it(alice: Caller) -> None:
+def test_memory_recall_finds_long_term_memories_but_no_turns(alice: Caller) -> None:
     from memories.retrieval.recall import recall
 
-    (turn,) = say(alice, LONG)
+    (turn,) = store_turns(alice, LONG)
     hits = recall(RecallMemories(query="dark theme dashboard"), caller=alice).hits
-    assert [hit.record.pk for hit in hits] == [lasting(turn).pk]
+    assert [hit.record.pk for hit in hits] == [long_term_memory(turn).pk]
 
 
 # -- delete_memory ----------------------------------------------------------------------------------------
 
 
-def test_deleting_by_id_takes_the_pair_and_needs_no_confirm(alice: Caller) -> None:
-    (turn,) = say(alice, LONG)
-    answer = call(alice, "delete_memory", memory_id=lasting(turn).pk.hex)
-    assert answer == {"deleted_count": 1, "copies_deleted": 1, "dry_run": False}
+def test_deletion_by_id_includes_the_derived_memory_and_needs_no_confirm(alice: Caller) -> None:
+    (turn,) = store_turns(alice, LONG)
+    response = call(alice, "delete_memory", memory_id=long_term_memory(turn).pk.hex)
+    assert response == {"deleted_count": 1, "copies_deleted": 1, "dry_run": False}
     assert call(alice, "recall_memory", query="dark theme")["count"] == 0
     assert set(MemoryRecord.objects.values_list("status", flat=True)) == {Status.ARCHIVED}
-    services.restore(Restore(record_id=lasting(turn).pk), caller=alice)  # until it is purged
+    services.restore(Restore(record_id=long_term_memory(turn).pk), caller=alice)  # possible until it is purged
     assert call(alice, "recall_memory", query="dark theme")["count"] == 1
 
 
-def test_bulk_needs_confirm_and_dry_run_changes_nothing(alice: Caller) -> None:
-    say(alice, "a", "b", timestamp="2026-03-31T23:30:00+02:00")
-    say(alice, "c", timestamp="2026-04-02T10:00:00Z")
+def test_bulk_deletion_needs_confirm_and_a_dry_run_changes_nothing(alice: Caller) -> None:
+    store_turns(alice, "a", "b", timestamp="2026-03-31T23:30:00+02:00")
+    store_turns(alice, "c", timestamp="2026-04-02T10:00:00Z")
     span = {"start": "2026-03-31T21:00:00Z", "end": "2026-03-31T22:00:00Z"}  # 23:30 in Zurich is 21:30 in UTC
     with pytest.raises(Invalid, match="confirm: is not set"):
         call(alice, "delete_memory", time_range=span)
@@ -189,10 +189,10 @@ def test_bulk_needs_confirm_and_dry_run_changes_nothing(alice: Caller) -> None:
         ({"memory_id": "0" * 32, "tags": ["a"]}, "memory_id: can't be combined"),
     ],
 )
-def test_a_choice_that_makes_no_sense_is_refused(alice: Caller, arguments: dict[str, Any], fault: str) -> None:
-    with pytest.raises(Invalid) as refused:
+def test_an_invalid_selection_is_rejected(alice: Caller, arguments: dict[str, Any], fault: str) -> None:
+    with pytest.raises(Invalid) as caught:
         call(alice, "delete_memory", **arguments)
-    assert refused.value.message.startswith(fault)
+    assert caught.value.message.startswith(fault)
 
 
 def test_facts_are_not_deleted_by_delete_memory(alice: Caller, fact: MemoryRecord) -> None:
@@ -202,9 +202,9 @@ def test_facts_are_not_deleted_by_delete_memory(alice: Caller, fact: MemoryRecor
     assert call(alice, "delete_memory", time_range=everything, confirm=True)["deleted_count"] == 0
 
 
-def test_deleted_ones_are_purged_when_their_time_has_come(alice: Caller, settings: Any) -> None:
+def test_deleted_memories_are_purged_after_the_configured_days(alice: Caller, settings: Any) -> None:
     settings.SOFT_DELETE_PURGE_DAYS = 0
-    (turn,) = say(alice, LONG)
+    (turn,) = store_turns(alice, LONG)
     call(alice, "delete_memory", memory_id=turn.pk.hex)
     assert deletion.delete_expired() == (0, 2)
     assert not MemoryRecord.objects.exists()
@@ -215,21 +215,21 @@ def test_deleted_ones_are_purged_when_their_time_has_come(alice: Caller, setting
 DEADLINE = {"query": "What is the project deadline?", "response": "The project deadline is March 31, 2025."}
 
 
-def test_the_cache_answers_the_same_question_and_a_like_one(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_hits_for_equal_and_similar_questions(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(call(alice, "store_cache", **DEADLINE)) == {"cache_id", "expires_at"}
     assert call(alice, "check_cache", query=DEADLINE["query"]) == {"cache_hit": True, **DEADLINE, "score": 1.0}
-    like = call(alice, "check_cache", query="What is the project deadline, please?", similarity_threshold=0.5)
-    assert (like["cache_hit"], like["response"]) == (True, DEADLINE["response"])
+    similar = call(alice, "check_cache", query="What is the project deadline, please?", similarity_threshold=0.5)
+    assert (similar["cache_hit"], similar["response"]) == (True, DEADLINE["response"])
     assert call(alice, "check_cache", query="Who is the boss of the zoo?") == {"cache_hit": False}
 
 
-def test_another_year_is_another_question(alice: Caller) -> None:
+def test_a_question_about_another_year_is_no_cache_hit(alice: Caller) -> None:
     call(alice, "store_cache", query="How many orders were there in 2024?", response="12")
-    answer = call(alice, "check_cache", query="How many orders were there in 2025?", similarity_threshold=0.1)
-    assert answer == {"cache_hit": False}
+    response = call(alice, "check_cache", query="How many orders were there in 2025?", similarity_threshold=0.1)
+    assert response == {"cache_hit": False}
 
 
-def test_the_newest_answer_to_a_question_counts_and_an_expired_one_does_not(alice: Caller) -> None:
+def test_the_cache_returns_the_newest_answer_until_it_expires(alice: Caller) -> None:
     call(alice, "store_cache", query="q?", response="old")
     call(alice, "store_cache", query="Q?", response="new")
     assert call(alice, "check_cache", query="q?")["response"] == "new"
@@ -240,7 +240,7 @@ def test_the_newest_answer_to_a_question_counts_and_an_expired_one_does_not(alic
     assert tasks.delete_expired_answers() == 1
 
 
-def test_entries_are_dropped_by_pattern_by_entity_or_all(alice: Caller) -> None:
+def test_cache_entries_are_invalidated_by_pattern_by_entity_or_all(alice: Caller) -> None:
     urn = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"
     for query in ("orders today", "orders yesterday", "refunds"):
         call(alice, "store_cache", query=query, response="1")
@@ -257,7 +257,7 @@ def test_entries_are_dropped_by_pattern_by_entity_or_all(alice: Caller) -> None:
 ORDERS_URN = "urn:li:dataset:(urn:li:dataPlatform:x,fernhill.sales.orders,PROD)"
 
 
-def test_a_changed_entity_drops_answers_about_it(alice: Caller) -> None:
+def test_a_changed_entity_invalidates_answers_about_it(alice: Caller) -> None:
     from memories import extensions
 
     call(alice, "store_cache", query="Which columns has fernhill.sales.orders?", response="id, total")
@@ -272,19 +272,19 @@ def test_a_changed_entity_drops_answers_about_it(alice: Caller) -> None:
 # -- decisions --------------------------------------------------------------------------------------------
 
 
-def test_a_decision_is_created_updated_and_kept_with_its_history(alice: Caller) -> None:
-    """The older system answered "stored", let all expire after 90 days, and kept no history."""
+def test_a_decision_is_created_and_updated_with_its_history(alice: Caller) -> None:
+    """An older system always returned "stored", let decisions expire after 90 days, and kept no history."""
     first = call(alice, "store_decision", key="preferred_language", value="Python")
     assert first == {"key": "preferred_language", "action": "created", "user_id": alice.email}
     assert call(alice, "store_decision", key="preferred_language", value="SQL")["action"] == "updated"
-    answer = call(alice, "recall_decision", key="preferred_language")
-    assert answer["found"] is True
-    assert (answer["decision"]["value"], "expires_at" in answer["decision"]) == ("SQL", False)
+    response = call(alice, "recall_decision", key="preferred_language")
+    assert response["found"] is True
+    assert (response["decision"]["value"], "expires_at" in response["decision"]) == ("SQL", False)
     assert [change.value for change in UserDecisionChange.objects.all()] == ["Python"]
     assert call(alice, "recall_decision", key="nothing") == {"key": "nothing", "found": False}
 
 
-def test_an_expired_decision_is_not_found_and_is_created_anew(alice: Caller) -> None:
+def test_an_expired_decision_is_not_found_and_can_be_created_again(alice: Caller) -> None:
     call(alice, "store_decision", key="k", value="v", ttl_days=1)
     UserDecision.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
     assert call(alice, "recall_decision", key="k") == {"key": "k", "found": False}
@@ -292,12 +292,12 @@ def test_an_expired_decision_is_not_found_and_is_created_anew(alice: Caller) -> 
     assert call(alice, "recall_decision", key="k")["found"] is True
 
 
-# -- health, web search -----------------------------------------------------------------------------------
+# -- health and web search --------------------------------------------------------------------------------
 
 
 def test_health_counts_by_tier_and_enrichment(alice: Caller, bob: Caller) -> None:
-    say(alice, LONG, "short")
-    say(bob, LONG)
+    store_turns(alice, LONG, "short")
+    store_turns(bob, LONG)
     assert call(alice, "memory_health") == {
         "user_id": alice.email,
         "total_memories": 3,
@@ -308,16 +308,16 @@ def test_health_counts_by_tier_and_enrichment(alice: Caller, bob: Caller) -> Non
     assert call(alice, "memory_health")["enrichment_stats"] == {"completed": 1, "pending": 0}
 
 
-def test_web_search_without_a_key_says_so(alice: Caller, settings: Any) -> None:
+def test_web_search_without_a_key_explains_the_error(alice: Caller, settings: Any) -> None:
     from memories.contract.errors import Upstream
 
     settings.TAVILY_API_KEY = ""
-    with pytest.raises(Upstream) as refused:
+    with pytest.raises(Upstream) as caught:
         call(alice, "search_web", query="x")
-    assert refused.value.message == "Web search service unavailable: Tavily API key not configured"
+    assert caught.value.message == "Web search service unavailable: Tavily API key not configured"
 
 
-def test_nobody_without_identity_keeps_anything(alice: Caller) -> None:
+def test_a_caller_without_identity_cannot_store_anything(alice: Caller) -> None:
     from dataclasses import replace
 
     with pytest.raises(Forbidden):

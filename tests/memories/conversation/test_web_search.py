@@ -1,4 +1,4 @@
-"""Web search over HTTP, against a stand-in of Tavily's API."""
+"""Web search over HTTP, against a fake of Tavily's API."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.django_db
 
 
 class Tavily(BaseHTTPRequestHandler):
-    answer: tuple[int, Any] = (200, {})
+    response: tuple[int, Any] = (200, {})
     requests: list[tuple[str, str, Any]] = []
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.requests.append((self.path, self.headers["Authorization"], body))
-        status, content = self.answer
+        status, content = self.response
         text = content.encode() if isinstance(content, str) else json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
@@ -48,20 +48,20 @@ def tavily(settings: Any) -> Iterator[type[Tavily]]:
     server.server_close()
 
 
-def test_results_are_shown_and_never_kept(tavily: type[Tavily], alice: Caller) -> None:
+def test_results_are_returned_and_not_stored(tavily: type[Tavily], alice: Caller) -> None:
     result = {"title": "Example Result", "url": "https://example.com", "content": "Result snippet...", "score": 0.9}
-    tavily.answer = (200, {"results": [result, {"title": "x", "url": "javascript:alert(1)", "content": "y"}]})
-    answer = call(alice, "search_web", query="search terms")
-    assert answer["query"] == "search terms"
-    assert answer["results"][0] == {key: result[key] for key in ("title", "url", "content")}
-    assert answer["results"][1]["url"] == ""
+    tavily.response = (200, {"results": [result, {"title": "x", "url": "javascript:alert(1)", "content": "y"}]})
+    response = call(alice, "search_web", query="search terms")
+    assert response["query"] == "search terms"
+    assert response["results"][0] == {key: result[key] for key in ("title", "url", "content")}
+    assert response["results"][1]["url"] == ""
     ((path, authorization, body),) = tavily.requests
     assert (path, authorization, body["query"]) == ("/search", "Bearer tvly-key", "search terms")
     assert not MemoryRecord.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("answer", "fault"),
+    ("response", "fault"),
     [
         ((401, {"detail": "bad key tvly-key"}), "responded with status 401"),
         ((500, "oops"), "responded with status 500"),
@@ -70,11 +70,11 @@ def test_results_are_shown_and_never_kept(tavily: type[Tavily], alice: Caller) -
         ((200, {"results": "x" * 3_000_000}), "AnswerTooLarge"),
     ],
 )
-def test_a_fault_of_the_service_is_told_without_its_text(
-    tavily: type[Tavily], alice: Caller, answer: tuple[int, Any], fault: str
+def test_an_error_of_the_service_is_reported_without_its_text(
+    tavily: type[Tavily], alice: Caller, response: tuple[int, Any], fault: str
 ) -> None:
-    tavily.answer = answer
-    with pytest.raises(Upstream) as refused:
+    tavily.response = response
+    with pytest.raises(Upstream) as caught:
         call(alice, "search_web", query="x")
-    assert fault in refused.value.message
-    assert "tvly-key" not in refused.value.message
+    assert fault in caught.value.message
+    assert "tvly-key" not in caught.value.message

@@ -1,4 +1,4 @@
-"""A person's data gone for good: prepared by an agent, confirmed by the person, and nothing of it left in any table."""
+"""Wiping all data of a person: an agent requests it, the person confirms, and no table keeps anything."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from memories.operations import MarkFeedback, Remember, Revise, Supersede
 from memories.writing import feedback
 from memory_project.models import AuditEvent, User
 from tests.knowledge.changeset_examples import apply, change
-from tests.memories.conversation.conftest import LONG, call, say
+from tests.memories.conversation.conftest import LONG, call, store_turns
 from tests.memory_project.test_mcp_server import as_caller
 
 pytestmark = pytest.mark.django_db
-ACCESS = {"memory_project_user", "users"}  # accounts are given and taken by admins
+ACCESS = {"memory_project_user", "users"}  # admins manage accounts
 
 
-def tables_that_name(text: str) -> set[str]:
-    """Every table with a row that holds the text in any column."""
+def tables_containing(text: str) -> set[str]:
+    """Return the tables with a row that contains the text in any column."""
     names = set()
     for model in apps.get_models(include_auto_created=True):
         table = model._meta.db_table
@@ -46,9 +46,9 @@ def tables_that_name(text: str) -> set[str]:
     return names
 
 
-def live(caller: Caller, colleague: Caller, admin: Caller) -> None:
-    """Something of the caller in as many tables as can be."""
-    say(caller, LONG, "ok")
+def create_data_everywhere(caller: Caller, colleague: Caller, admin: Caller) -> None:
+    """Create data of the caller in as many tables as possible."""
+    store_turns(caller, LONG, "ok")
     call(caller, "store_cache", query="who am I?", response=f"You are {caller.email}")
     call(caller, "check_cache", query="who am I?")
     call(caller, "store_decision", key="theme", value="dark")
@@ -71,67 +71,69 @@ def live(caller: Caller, colleague: Caller, admin: Caller) -> None:
     )
 
 
-def test_nothing_goes_without_confirm(alice: Caller) -> None:
-    say(alice, LONG)
-    answer = call(alice, "wipe_user_data")
-    assert answer["error"] == "wipe_user_data requires confirm=true. This will permanently delete ALL user data."
+def test_nothing_is_wiped_without_confirm(alice: Caller) -> None:
+    store_turns(alice, LONG)
+    response = call(alice, "wipe_user_data")
+    assert response["error"] == "wipe_user_data requires confirm=true. This will permanently delete ALL user data."
     assert MemoryRecord.objects.count() == 2
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_agent_prepares_and_the_person_confirms(alice: Caller, bob: Caller, ada: Caller, alice_user: User) -> None:
-    live(alice, bob, ada)
+def test_an_agent_requests_a_wipe_and_the_person_confirms(
+    alice: Caller, bob: Caller, ada: Caller, alice_user: User
+) -> None:
+    create_data_everywhere(alice, bob, ada)
 
-    async def act(client: Any) -> Any:
+    async def action(client: Any) -> Any:
         return await client.call_tool("wipe_user_data", {"user_id": alice.email, "confirm": True})
 
-    answer = as_caller(alice, act, toolsets=["conversation"]).structured_content
-    assert answer["status"] == "waits_for_confirmation"
-    assert answer["counts"]["memory_records"] == MemoryRecord.objects.filter(created_by=alice.email).count()
-    assert "memory_records" in tables_that_name(alice.email)
+    response = as_caller(alice, action, toolsets=["conversation"]).structured_content
+    assert response["status"] == "waits_for_confirmation"
+    assert response["counts"]["memory_records"] == MemoryRecord.objects.filter(created_by=alice.email).count()
+    assert "memory_records" in tables_containing(alice.email)
     request = WipeRequest.objects.get()
     page = reverse("wipe", args=[request.pk])
     browser = Client()
     browser.force_login(User.objects.get(email=bob.email))
-    assert browser.get(page).status_code == 404  # nobody else's business
+    assert browser.get(page).status_code == 404  # only the person may open the page
     browser.force_login(alice_user)
     assert "Nothing has been deleted yet" in browser.get(page).content.decode()
     assert "Type alice@example.org" in browser.post(page, {"email": "x"}).content.decode()
     assert MemoryRecord.objects.filter(created_by=alice.email).exists()
     assert "Your data has been deleted" in browser.post(page, {"email": alice.email}).content.decode()
     remaining = {event.tool for event in AuditEvent.objects.filter(email=alice.email)}
-    assert remaining <= {"portal.wipe", "sign-in"}  # the page that just answered
+    assert remaining <= {"portal.wipe", "sign-in"}  # written by the page that confirmed the wipe
     AuditEvent.objects.filter(email=alice.email).delete()
-    assert tables_that_name(alice.email) == set()
+    assert tables_containing(alice.email) == set()
     assert MemoryRecord.objects.filter(created_by=bob.email).count() == 2
 
 
-def test_a_token_with_the_right_wipes_at_once_and_every_table_is_empty(alice: Caller, bob: Caller, ada: Caller) -> None:
-    live(alice, bob, ada)
+def test_a_token_with_the_right_wipes_every_table_at_once(alice: Caller, bob: Caller, ada: Caller) -> None:
+    create_data_everywhere(alice, bob, ada)
     AuditEvent.objects.create(
         email=alice.email, channel="mcp", tool="memory_recall", outcome="ok", duration_ms=1, arguments={"query": "x"}
     )
-    answer = call(replace(alice, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
-    assert answer["memories_deleted"] == 6
-    assert (answer["cache_deleted"], answer["audit_deleted"]) == (1, 1)
-    assert tables_that_name(alice.email) == set()
+    response = call(replace(alice, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
+    assert response["memories_deleted"] == 6
+    assert (response["cache_deleted"], response["audit_deleted"]) == (1, 1)
+    assert tables_containing(alice.email) == set()
     event = AuditEvent.objects.get(tool="memory_recall")
     assert (event.email, event.arguments) == ("", {"wiped": True})
 
 
 @pytest.mark.usefixtures("small_catalog")
-def test_what_others_rely_on_stays_under_a_pseudonym(alice: Caller, cora: Caller, ada: Caller) -> None:
+def test_applied_insights_are_kept_under_a_pseudonym(alice: Caller, cora: Caller, ada: Caller) -> None:
     apply(alice, cora, change("add_tag", detail="Training"))
     call(replace(alice, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
     record = MemoryRecord.objects.get()
     assert record.content.startswith("An insight about orders")
     assert record.created_by.startswith("wiped-")
-    assert tables_that_name(alice.email) == set()
+    assert tables_containing(alice.email) == set()
 
 
-def test_a_service_wipes_its_user_with_the_right_alone(service: Caller, alice: Caller) -> None:
-    say(service, LONG, user_id="user-1")
-    say(service, LONG, user_id="user-2")
+def test_a_service_needs_the_right_to_wipe_a_user(service: Caller, alice: Caller) -> None:
+    store_turns(service, LONG, user_id="user-1")
+    store_turns(service, LONG, user_id="user-2")
     with pytest.raises(Forbidden, match="right `wipe`"):
         call(service, "wipe_user_data", user_id="user-1", confirm=True)
     wiper = replace(service, rights=frozenset({ACT_FOR_USERS, WIPE}))
@@ -141,20 +143,20 @@ def test_a_service_wipes_its_user_with_the_right_alone(service: Caller, alice: C
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_audit_of_the_wipe_itself_names_nobody(alice: Caller) -> None:
-    say(alice, LONG)
+def test_the_audit_event_of_a_wipe_does_not_name_the_person(alice: Caller) -> None:
+    store_turns(alice, LONG)
 
-    async def act(client: Any) -> Any:
+    async def action(client: Any) -> Any:
         return await client.call_tool("wipe_user_data", {"user_id": alice.email, "confirm": True})
 
-    as_caller(replace(alice, rights=frozenset({WIPE})), act, toolsets=["conversation"])
+    as_caller(replace(alice, rights=frozenset({WIPE})), action, toolsets=["conversation"])
     event = AuditEvent.objects.get(tool="wipe_user_data")
     assert (event.email, event.arguments) == ("", {})
     assert "alice" not in json.dumps(list(AuditEvent.objects.values_list("message", flat=True)))
 
 
-def test_every_column_that_may_name_a_person_is_a_trace() -> None:
-    """A new table with an owner is wiped too, or this fails."""
+def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
+    """Fails if a new table has an owner column that the wipe does not cover."""
     traced = {(column.model._meta.db_table, column.column.split("__")[0]) for column in wipe._personal_data()}
     traced |= {("memory_records", "created_by")}
     names = {"created_by", "owner", "by", "to", "email", "person", "reviewed_by", "applied_by", "rolled_back_by"}
