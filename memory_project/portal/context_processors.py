@@ -25,11 +25,11 @@ class View:
     pk: int
     name: str
     address: str
-    count: int | None  # None: not counted
+    count: int | None  # None if the rows of the view are not counted
 
 
 class Navigation:
-    """The navigation of one user. Counts are queried on first use, because page fragments don't show them."""
+    """The navigation of one user. Counts are queried on first use, because page fragments don't need them."""
 
     def __init__(self, caller: Caller, person_id: int) -> None:
         self.caller, self.person_id = caller, person_id

@@ -1,4 +1,4 @@
-"""Error messages for pages, which name fields by their labels instead of by argument names."""
+"""Error messages for pages: they name a field by its label instead of by its argument name."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ LABELS = {
     "cursor": "The page’s address",
     "after": "The page’s address",
 }
-PLACE = re.compile(r"\w+\[(\d+)\]\.?(\w*)")  # suggested_actions[0].detail
+PLACE = re.compile(r"\w+\[(\d+)\]\.?(\w*)")  # matches for example suggested_actions[0].detail
 
 
 def message_with_label(error: DomainError) -> str:
-    """Return the error's message with the label of its field."""
+    """Return the error's message, with the field's label instead of its argument name."""
     if not error.field:
         return error.message
     match = PLACE.fullmatch(error.field)

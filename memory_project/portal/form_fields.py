@@ -21,10 +21,11 @@ def form_field(
     labels: dict[str, str] | None = None,
     **extra: Any,
 ) -> forms.Field:
-    """Return a form field for an operation's field, with its choices, default and maximum length.
+    """Return a form field for a field of an operation.
 
-    With `rows` it is a text area of that height. `labels` are the display names of the choices, in their order. The
-    operation, not the form, validates the submitted value.
+    A field with fixed values becomes a required choice. `labels` maps every value to its display name, in the order in
+    which the form shows them. Any other field becomes a text input, or a text area of `rows` lines if `rows` is not 0,
+    with the same maximum length. The form doesn't check the text itself: the operation validates it.
     """
     schema = operation.input_schema(by_alias=False)
     field_schema = schema["properties"][name]
@@ -42,7 +43,7 @@ def form_field(
 
 
 class EntitiesField(forms.CharField):
-    """Catalog entities by name or URN, one per line, with autocomplete. The value is a list of URNs."""
+    """Catalog entities by name or URN, one per line, with autocomplete. The cleaned value is a list of URNs."""
 
     widget = forms.Textarea
 

@@ -12,7 +12,7 @@ from memory_project.portal.form_fields import EntitiesField, form_field, tags_fi
 
 
 class MemoryForm(forms.Form):
-    """Write or edit a memory. The service validates every value."""
+    """A form to write or edit a memory. The operation validates the text fields."""
 
     content = form_field(
         Remember,
@@ -30,7 +30,7 @@ class MemoryForm(forms.Form):
         Remember,
         "visibility",
         label="Who may read it?",
-        labels={"persona": "My persona", "private": "Only me", "everyone": "Everyone here"},
+        labels={"persona": "My persona", "private": "Only me", "everyone": "Everyone with an account"},
     )
     tags = tags_field()
     entity_urns = EntitiesField(
@@ -48,6 +48,6 @@ class MemoryForm(forms.Form):
         return data
 
     def refuse(self, error: Invalid) -> None:
-        """Show a service's error at the field it names."""
+        """Show an error at the field that it names, or above the form if the form has no such field."""
         field = error.field.split("[")[0]
         self.add_error(field if field in self.fields else None, message_without_field(error))

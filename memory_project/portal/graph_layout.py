@@ -1,6 +1,7 @@
 """Layout of a graph's picture: the center in the middle, and the other nodes on rings by their distance from it.
 
-Each node is placed near the node it was reached from. The layout is deterministic.
+Each node is placed as close as possible to the direction of the node through which the search reached it. The layout
+is deterministic.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-# In view box units:
+# All lengths are in view box units.
 RING = 150  # distance between two rings
-ROOM = 96  # space along a ring for a node with its name
-MARGIN = 80
-MIN_WIDTH = 560  # so that pictures of a few nodes are not enlarged
+ROOM = 96  # length of a ring's arc that a node with its name needs
+MARGIN = 80  # empty space around the outermost nodes
+MIN_WIDTH = 560  # minimum width of the view box; a picture of a few nodes would otherwise be enlarged
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class Layout:
 
 
 def rings(keys: Sequence[str], edges: Sequence[tuple[str, str]], center: str = "") -> Layout:
-    """Place the nodes on rings around `center`, in the order of `keys`.
+    """Place the nodes on rings around `center`. Nodes with the same parent keep the order of `keys`.
 
-    Without a center, the first node of each connected part is placed on the first ring.
+    Without a center, the first node of each connected part is placed on the innermost rings.
     """
     neighbors: dict[str, list[str]] = {key: [] for key in keys}
     for start, end in edges:
@@ -106,8 +107,8 @@ def _depths(
 ) -> tuple[dict[str, int], dict[str, str]]:
     """Return each key's distance from the center and its parent, by breadth-first search.
 
-    Parts not connected to the center are searched from their first key, which has no parent. It gets the distance 1,
-    or 0 if there is no center.
+    A part that is not connected to the center is searched from its first key. This key has no parent. Its distance is
+    1, or 0 if there is no center.
     """
     depths: dict[str, int] = {}
     parents: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The content of My Knowledge for a query string: list or search results, facets, and the next page."""
+"""The content of the page My Knowledge: the list of memories or the search results, with facets and counts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FACETS = {
     "entity": "Catalog entities",
 }
 COLUMNS = {"tag": "tags", "entity": "entity_urns"}
-COUNTED = tuple(facets.FACETS)  # facets whose values come from the rows
+COUNTED = tuple(facets.FACETS)  # facets whose values are read from the memories themselves
 OWNERS = {"": "Everyone", "me": "Me"}
 KINDS = {"": "Facts", "conversation": "From conversations"}
 
@@ -47,7 +47,7 @@ KINDS = {"": "Facts", "conversation": "From conversations"}
 class Option:
     value: str
     label: str
-    count: int | None  # None: not counted
+    count: int | None  # None if the memories are not counted
     is_chosen: bool
     is_least: bool = False  # `count` is a lower bound, because not all rows were counted
 
@@ -60,7 +60,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Phase:
-    """One stage on the way from memory to knowledge."""
+    """One stage on the way from memory to knowledge: its name, its count and the page that it links to."""
 
     name: str
     count: int
@@ -156,7 +156,7 @@ class Browse:
         )
         return [
             Phase("Memory", counts["known"], f"{format_count(counts['new'])} new this week", "my-knowledge"),
-            Phase("Insight", counts["proposed"], "of yours in progress", "my-insights"),
+            Phase("Insight", counts["proposed"], "of your proposals in progress", "my-insights"),
             Phase("Knowledge", counts["applied"], "insights in the catalog", "knowledge"),
         ]
 
@@ -171,7 +171,7 @@ class Browse:
         counts: dict[str, list[tuple[str, int | None]]] = {
             name: [*queries.facet_counts_of(records, COLUMNS.get(name, name))] for name in COUNTED
         }
-        # The hits all have the chosen status and owner, so the other values can't be counted.
+        # All hits have the chosen status and owner, so memories with other statuses and owners can't be counted.
         counts["status"] = [(status, None) for status in Status.values]
         counts["owner"] = [("", None), ("me", None)]
         return MemoryPage(result.hits, [], self._facets(counts), len(records), "", result)
@@ -227,5 +227,5 @@ def format_count(count: int) -> str:
 
 def label(facet: str, value: str) -> str:
     if facet == "entity":
-        return ".".join(short_name(value).split(".")[-2:])  # the last two parts identify it
+        return ".".join(short_name(value).split(".")[-2:])  # the last two parts of the name identify the entity
     return value if facet in ("tag", "persona") else value.replace("_", " ").capitalize()

@@ -1,4 +1,4 @@
-"""The “first steps” card for new users, shown until all steps are done or the user closes it."""
+"""The card “Get started” for new users. A session shows it until all steps are done or the user closes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Step:
 
 
 def steps(request: HttpRequest, caller: Caller) -> list[Step]:
-    """Return the steps, or [] once all are done or the card was closed."""
+    """Return the steps, or [] if all steps are done or the card was closed in this session."""
     if request.session.get(CLOSED):
         return []
     counts = queries.capped_counts(
@@ -34,7 +34,7 @@ def steps(request: HttpRequest, caller: Caller) -> list[Step]:
         Step("Search: press / and ask a question", "my-knowledge", bool(request.session.get(SEARCHED))),
         Step("Write a memory", "create-memory", bool(counts["memories"])),
         Step("Connect an agent", "connect", bool(counts["tokens"])),
-        Step("View its first call", "activity", bool(counts["calls"])),
+        Step("View the agent’s first call", "activity", bool(counts["calls"])),
     ]
     if all(step.is_done for step in todo):
         request.session[CLOSED] = True

@@ -1,4 +1,4 @@
-"""Forms to propose an insight, and for curators to edit one: a claim and the changes it suggests."""
+"""Forms for proposing an insight and for editing it in the review: a claim and the catalog changes it suggests."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SHOWN_PARTS = PARTS[:4]
 
 
 class SuggestionForm(forms.Form):
-    """A claim and up to MAX_ACTIONS changes. The types of change offered depend on the first entity."""
+    """A claim and up to MAX_ACTIONS changes. The initial first entity decides which types of change are offered."""
 
     content = form_field(Capture, "insight_text", rows=4, autofocus=True, label="The claim", required=True)
     category = form_field(Capture, "category")
     confidence = form_field(Capture, "confidence")
     entity_urns = EntitiesField(
-        label="About which catalog entities?", help_text="One name or URN per line. Changes apply to the first."
+        label="About which catalog entities?", help_text="One name or URN per line. Changes apply to the first entity."
     )
     claim_names: Sequence[str] = ("content", "category", "confidence", "entity_urns")
 
@@ -49,7 +49,7 @@ class SuggestionForm(forms.Form):
 
     @property
     def shown_count(self) -> int:
-        """The number of changes shown at first: those suggested already, and an empty one."""
+        """The number of changes that are not collapsed: the changes suggested already, and one empty change."""
         return min(sum(bool(action) for action in self.initial_actions) + 1, MAX_ACTIONS)
 
     @property
@@ -57,9 +57,9 @@ class SuggestionForm(forms.Form):
         return [self[name] for name in self.claim_names]
 
     def values(self) -> dict[str, Any]:
-        """Return the values as the insight services take them.
+        """Return the values in the form that the insight services accept.
 
-        A target without prefix is the name of a column if the type of change allows columns.
+        If the type of change allows columns, a target without a prefix is taken as the name of a column.
         """
         names = [name for name in self.claim_names if name != "content"]
         suggested = [
@@ -82,7 +82,10 @@ class SuggestionForm(forms.Form):
         return {name: text for name, text in action.items() if text or name in ("target", "detail")}
 
     def refuse(self, error: Invalid) -> None:
-        """Show a service's error at the field it names: `suggested_actions[1].detail` is the field `detail-1`."""
+        """Show an error at the field that it names: `suggested_actions[1].detail` is the field `detail-1`.
+
+        If the form has no such field, the error is shown above the form.
+        """
         match = re.fullmatch(r"suggested_actions\[(\d+)\](?:\.(\w+))?", error.field)
         name = f"{match[2] or 'action_type'}-{match[1]}" if match else error.field.split("[")[0]
         name = {"insight_text": "content"}.get(name, name)
@@ -102,7 +105,7 @@ class ProposalForm(SuggestionForm):
         Capture,
         "visibility",
         label="Once approved, who may read it?",
-        labels={"persona": "My persona", "private": "Only me", "everyone": "Everyone here"},
+        labels={"persona": "My persona", "private": "Only me", "everyone": "Everyone with an account"},
     )
     claim_names = ("content", "entity_urns", "category", "confidence", "visibility")
 
@@ -110,7 +113,7 @@ class ProposalForm(SuggestionForm):
 def _action_choices(urn: str, present: Sequence[str]) -> list[tuple[str, str]]:
     """Return the types of change that apply to this entity, or all types if no entity is given.
 
-    Types in `present` are always included.
+    The types in `present` are always included.
     """
     kind = entity_type(urn)
     return [

@@ -188,11 +188,11 @@ def test_a_confirmation_page_shows_the_effect_on_the_rows(
     cora_user: User, alice: Caller, cora: Caller, insight: Insight
 ) -> None:
     client = browser(cora_user)
-    assert "visibility once approved: persona" in act(client, "approve", insight.pk).content.decode()
-    none_yet = act(client, "apply", insight.pk).content.decode()
+    assert "visibility once approved: persona" in run_action(client, "approve", insight.pk).content.decode()
+    none_yet = run_action(client, "apply", insight.pk).content.decode()
     assert "This action doesn’t apply to any of the selected rows." in none_yet
-    act(client, "approve", insight.pk, confirm="1")
-    preview = act(client, "apply", insight.pk).content.decode()
+    run_action(client, "approve", insight.pk, confirm="1")
+    preview = run_action(client, "apply", insight.pk).content.decode()
     assert "<ins>Training</ins>" in preview
     run_action(client, "apply", insight.pk, confirm="1")
     insight.refresh_from_db()

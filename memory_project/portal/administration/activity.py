@@ -1,4 +1,4 @@
-"""Tool calls: the user's own (Activity) and, for admins, everyone's (Audit)."""
+"""Audited calls: a user's own calls (Activity) and, for admins, the calls of all users (Audit)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def context(request: HttpRequest) -> dict[str, Any]:
 def _trends(caller: Caller) -> dict[str, list[Point]]:
     """Return daily counts of the last 30 days: memories, applied insights and, for admins, calls and failed calls.
 
-    One UNION query counts them all.
+    A single UNION query counts all of them.
     """
     since = timezone.now() - timedelta(days=DAYS - 1)
     memories = MemoryRecord.objects.visible_to(caller).facts().filter(created_at__gte=since)

@@ -49,15 +49,15 @@ def index_action(request: HttpRequest) -> HttpResponse:
         case "retry":
             count = index_status.retry(caller=caller, kind=kind, cause=cause)
             async_task("memories.tasks.close_gaps")
-            messages.success(request, f"{count} queued again.")
+            messages.success(request, f"{count} failed jobs are queued again.")
         case "dismiss":
             count = index_status.dismiss(caller=caller, kind=kind, cause=cause)
-            messages.success(request, f"{count} dismissed.")
+            messages.success(request, f"{count} failed jobs are dismissed.")
         case "reindex":
             index_status.check_reindex(caller=caller, kind=kind)
             async_task("memories.tasks.reindex", kind)
             messages.success(request, "All rows are queued again; the bar below shows the progress.")
         case other:
             raise NotFound(f"{other[:40]!r} is not a known action")
-    # With “watch” the page polls more often, because queued jobs start only after about a second.
+    # “watch” makes the page reload every two seconds, because the queued jobs start only after about a second.
     return redirect(reverse("admin:indexing") + "?watch=1")

@@ -1,4 +1,4 @@
-"""People pages for admins: invitations, password links, personas, rights, and offboarding."""
+"""Pages on which admins manage people: invitations, password links, personas, rights, and offboarding."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from memory_project.notifications import webhooks
 from memory_project.portal.administration.people import operator_of
 from memory_project.portal.error_labels import message_with_label
 
-LATE = timedelta(minutes=10)  # a schedule overdue for longer means that no worker is running
+LATE = timedelta(minutes=10)  # if a schedule is overdue for longer, no worker is running
 TABLES_SHOWN = 12
 FAILURES_SHOWN = 5
 SIZES = """
@@ -74,7 +74,7 @@ def system(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def test_connection(request: HttpRequest) -> HttpResponse:
-    """Test a source by reading one row, or a webhook by posting the numbers that it usually reports."""
+    """Test a source by reading one row, or a webhook by posting its current numbers."""
     caller = operator_of(request)
     try:
         match request.POST.get("kind", ""):
@@ -108,7 +108,7 @@ def _parts() -> list[Part]:
     return [
         Part("Database", "ok", f"PostgreSQL {connection.cursor().connection.info.server_version // 10_000}"),
         Part("Embeddings", "ok" if is_model_on else "stale", f"{state['state']}: {state.get('detail') or '–'}"),
-        Part("Catalog", "stale" if catalog else "ok", catalog or "the last check of all memories was complete"),
+        Part("Catalog", "stale" if catalog else "ok", catalog or "the last comparison with the memories was complete"),
         Part("Background work", "failed" if overdue else "ok", worker),
         Part(
             "Backups",

@@ -1,4 +1,4 @@
-"""Correction chains: how a memory was corrected, and what it said at each time."""
+"""Correction chains: how a memory was corrected, and its text at any earlier time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def chain_list(request: HttpRequest) -> HttpResponse:
 def chain_detail(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """Show the chain as it was after one of its changes.
 
-    `at` is an index into the times of the changes, oldest first. The default is the last one.
+    The query parameter `at` is an index into the times of the changes, oldest first. The default is the last index.
     """
     caller = caller_from_request(request, channel="portal")
     record = queries.get(caller, record_id)

@@ -67,7 +67,7 @@ def changeset_detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 
 @login_required
 def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    """Show the values to restore and those that others have changed since. A POST rolls back."""
+    """Show the values that a rollback restores and the values that others have changed since. A POST rolls back."""
     caller = caller_from_request(request, channel="portal")
     require_curator(caller)
     if request.method == "POST":
@@ -122,7 +122,7 @@ def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @require_safe
 @login_required
 def export(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    """Download the changeset as MetadataChangeProposals, which DataHub's file source can ingest."""
+    """Download the changeset as a file of MetadataChangeProposals, which DataHub's file source can ingest."""
     changeset = get_changeset(caller_from_request(request, channel="portal"), changeset_id)
     text = json.dumps(metadata_files.as_proposals(changeset.changes.all()), indent=2, ensure_ascii=False)
     response = HttpResponse(text, content_type="application/json")

@@ -38,18 +38,18 @@ ACTS = ("approve", "reject", "undo_review", "needs_more", "hand_over", "apply")
 # Actions that need a note, and the message if it is missing.
 NOTE_REQUIRED = {
     "reject": "Enter a reason: the authors need to know why.",
-    "needs_more": "Enter your question: the authors need to know what you need.",
+    "needs_more": "Enter a question: the authors need to know which information is missing.",
 }
 
 
 @dataclass(frozen=True)
 class Row:
-    """One insight of the list. Near-duplicates follow the first of their group."""
+    """One insight of the list. The first insight of a group is followed by its near-duplicates."""
 
     insight: Insight
     claim: ClosestMemory | None
     group: str  # id of the first insight of the group
-    alike: int  # number of insights that follow in the group; 0 unless this is the first
+    alike: int  # number of near-duplicates that follow the first insight of the group; 0 for every other insight
 
 
 @require_safe
@@ -110,9 +110,9 @@ def _rows(caller: Caller, groups: Sequence[Sequence[UUID]]) -> list[Row]:
 @require_POST
 @login_required
 def bulk_decide(request: HttpRequest) -> HttpResponse:
-    """Start a bulk action on the selected insights, or on all that match the filters.
+    """Start a bulk action on the selected insights, or on the first MAX_UNITS insights that match the filters.
 
-    Applying shows a preview first.
+    Before insights are applied, a preview is shown.
     """
     caller = curator(request)
     name = request.POST.get("act", "")

@@ -29,15 +29,15 @@ from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.proposal_forms import InsightForm
 from memory_project.portal.search.autocomplete import colleagues
 
-APPROVED_SHOWN = 20
-MAX_OVERTURNED = 5  # decisions against approvals by the caller, shown when the queue is empty
-LAST = "last_decision"  # session key: the decision that “Undo” reverts
+APPROVED_SHOWN = 20  # maximum number of approved insights listed when the queue is empty
+MAX_OVERTURNED = 5  # maximum number of the caller's overturned approvals listed when the queue is empty
+LAST = "last_decision"  # session key of the last decision, which the next page reports and may offer to undo
 
 
 @require_safe
 @login_required
 def next_in_queue(request: HttpRequest) -> HttpResponse:
-    """Redirect to the first pending insight, or show a summary if the queue is empty."""
+    """Redirect to the first insight of the queue, or show a summary if the queue is empty."""
     caller = curator(request)
     review_queue = _queue(caller, request)
     position = review_queue.locate()
@@ -95,21 +95,21 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
         messages.error(request, message_with_label(error))
         return redirect(_address(insight_id, review_queue))
     decided_too = _decide_alike(request, caller, act, duplicates)
-    # Only ids: a copy of the text in the session would outlive its erasure.
+    # The session keeps only ids, because a text in it would not be erased together with the memory.
     request.session[LAST] = {"id": str(insight_id), "also": decided_too, "message": outcome, **extra}
     following = _following(review_queue, position)
     return redirect(_address(following, review_queue) if following else reverse("review") + review_queue.query_string)
 
 
 def _following(review_queue: Queue, position: QueuePosition) -> UUID | None:
-    ids = review_queue.ids()  # read again: near-duplicates may have been decided too
+    ids = review_queue.ids()  # read the queue again, because near-duplicates may have been decided too
     if position.next_id in ids:
         return position.next_id
     return ids[min(max(position.number - 1, 0), len(ids) - 1)] if ids else None
 
 
 def _decide_alike(request: HttpRequest, caller: Caller, act: str, duplicates: list[str]) -> list[str]:
-    """Make the same decision on near-duplicates. Returns the ids of those for which it succeeded."""
+    """Make the same decision on at most MAX_ALIKE near-duplicates. Returns the ids of the decided ones."""
     decided_ids = []
     for pk in duplicates[:MAX_ALIKE]:
         try:
@@ -123,7 +123,7 @@ def _decide_alike(request: HttpRequest, caller: Caller, act: str, duplicates: li
 
 
 def _note(request: HttpRequest) -> str:
-    """Return the note to the author: the chosen reason and the typed text."""
+    """Return the note to the author: the chosen reason followed by the typed text."""
     parts = (request.POST.get("reason", ""), request.POST.get("note", ""))
     return ". ".join(part.strip().rstrip(".") for part in parts if part.strip())
 
@@ -154,7 +154,7 @@ def _hand_over(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, s
 
 
 def _apply(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
-    """Approve the insight if it is pending, and write its suggested actions to the catalog."""
+    """Approve the insight if it is pending, then write the changes that it suggests to the catalog."""
     if queries.insight(caller, insight_id).state == InsightState.PENDING:
         decisions.approve(caller=caller, insight_id=insight_id, notes=note)
     changeset = suggested.apply(caller=caller, insight_id=insight_id)
@@ -184,7 +184,7 @@ def set_replaced_memory(request: HttpRequest, insight_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
-    """Undo the decision on the insight and its near-duplicates, and show the insight again."""
+    """Undo the decision on the insight, and on near-duplicates decided with it, and show the insight again."""
     caller = curator(request)
     last = request.session.get(LAST) or {}
     duplicates = last.get("also", []) if last.get("id") == str(insight_id) else []
@@ -201,7 +201,7 @@ def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
 
 @login_required
 def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
-    """Edit the text and suggested actions before the decision. “Save and approve” also approves."""
+    """Edit the insight before deciding on it. “Save and approve” also approves it."""
     caller = curator(request)
     insight = queries.insight(caller, insight_id)
     form = InsightForm(request.POST or None, insight=insight)

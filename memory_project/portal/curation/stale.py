@@ -1,4 +1,4 @@
-"""Stale review: memories whose subject has changed or that a reader marked wrong."""
+"""Stale review: memories whose catalog entities have changed, and memories that were marked wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
 from memory_project.portal.views.memories import LAST_ACT
 
-MAX_TO_VERIFY = 20  # active memories that need verification, shown on the first page only
+MAX_TO_VERIFY = 20  # maximum number of active memories to verify that are listed; only the first page lists them
 
 
 @require_safe

@@ -25,7 +25,7 @@ from memories.identity.permissions import caller_from_request
 from memories.retrieval.scope import Filters, in_scope
 from memory_project.models import User
 
-MAX_OPTIONS = 10
+MAX_OPTIONS = 10  # maximum number of options returned
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def entities(caller: Caller, text: str, about: str) -> Sequence[Option]:
 
 
 def columns(caller: Caller, text: str, about: str) -> Sequence[Option]:
-    """Return matching columns of the entity `about`, given by URN or name."""
+    """Return matching columns of the entity `about`, which is a URN or a name."""
     if not about:
         return []
     try:
@@ -55,7 +55,7 @@ def columns(caller: Caller, text: str, about: str) -> Sequence[Option]:
 
 
 def people(caller: Caller, text: str, about: str) -> Sequence[Option]:
-    """Return matching people: those who share a persona with the caller, or everyone if the caller is an admin."""
+    """Return matching people with an active account. Callers who aren't admins get only people of their personas."""
     rows = User.objects.filter(is_active=True).filter(Q(email__icontains=text) | Q(name__icontains=text))
     if not caller.is_admin:
         rows = rows.filter(personas__name__in=caller.personas).distinct()

@@ -26,7 +26,7 @@ from memory_project.portal.search import autocomplete
 from memory_project.portal.search.saved_views import address_of
 
 MAX_PER_GROUP = 5
-# (title, route, who may open it)
+# title, name of the route, and group of users who may open the page
 PAGES = (
     ("My Knowledge", "my-knowledge", "everyone"),
     ("My Insights", "my-insights", "everyone"),
@@ -109,5 +109,5 @@ def _memories(caller: Caller, text: str) -> list[Match]:
         operation = RecallMemories.read({"query": text, "limit": MAX_PER_GROUP})
         hits = recall(operation, caller=caller, filters=Filters()).hits
     except DomainError:
-        return []  # the palette still shows its other groups
+        return []  # without memories, the palette still shows its other groups
     return [Match(str(hit.record), reverse("memory", args=[hit.record.pk]), hit.record.created_by) for hit in hits]

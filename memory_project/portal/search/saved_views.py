@@ -1,4 +1,4 @@
-"""Saved views: a named set of filters for a list, shown in the navigation with the number of rows."""
+"""Saved views: named sets of filters for a list. The navigation links to them and shows how many rows match."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from memory_project.portal.views.redirects import local_page
 
 
 def _memories(caller: Caller, params: dict[str, str]) -> QuerySet[Any]:
-    # A view's search query is not applied: to count its hits, every page would have to run the search.
+    # The search text of a saved view is ignored. Otherwise every page would run the search to count its hits.
     return in_scope(caller, Browse.of(caller, params).filters)
 
 
@@ -35,12 +35,12 @@ def _insights(caller: Caller, params: dict[str, str]) -> QuerySet[Any]:
     return Queue.of(caller, params).rows if curation.may_curate(caller) else Queue.of(caller, params).rows.none()
 
 
-# Lists with saved views, and the rows that the navigation counts.
+# Pages with saved views → a function that returns a view's rows, which the navigation counts.
 PAGES: dict[str, Callable[[Caller, dict[str, str]], QuerySet[Any]]] = {
     "my-knowledge": _memories,
     "review-list": _insights,
 }
-# Admin lists, whose saved views are shown without a count.
+# Admin lists with saved views. The navigation shows these views without a count.
 ADMIN_PAGES = (
     "admin:memories_memoryrecord_changelist",
     "admin:memories_stalememory_changelist",

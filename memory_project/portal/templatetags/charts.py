@@ -1,6 +1,6 @@
 """Charts rendered as SVG on the server.
 
-They work without JavaScript, in print and in both themes. A table below each chart holds the same numbers.
+They work without JavaScript, in print and in both themes. The values are also available as text.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ class Point:
 
 @register.inclusion_tag("_bars.html")
 def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> dict[str, Any]:
-    """Render one bar per point, with the failed part in another color.
+    """Render one bar per point, with the failed part in another color, and a table of the same numbers.
 
-    `name` is the header of the table's value column.
+    `name` is the header of the table's value column, and `bad_name` is the header of the column for failures. If at
+    most one point is not 0, a sentence is rendered instead.
     """
     peak = max((point.value for point in points), default=0) or 1
     step = WIDTH / max(len(points), 1)
@@ -70,7 +71,7 @@ def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> 
 
 
 LABEL, ROW = 170, 24  # in view box units: width of the names' column, height of a row
-MAX_NAME = 24  # characters of a value's name
+MAX_NAME = 24  # maximum number of characters shown of a value's name
 
 
 @register.inclusion_tag("_rows_chart.html")
@@ -98,9 +99,10 @@ def spread(points: Sequence[Point], title: str) -> dict[str, Any]:
     }
 
 
-BOX, BOX_HEIGHT, BETWEEN, SIDE_GAP = 190, 40, 14, 70  # in view box units, for the lineage chart
-MAX_NODE_NAME = 24  # characters of an entity's name in its box
-MAX_SIDE = 6  # entities on each side; the lists beside the chart have all
+# For the lineage chart, in view box units: width and height of a box, vertical and horizontal gap between boxes.
+BOX, BOX_HEIGHT, BETWEEN, SIDE_GAP = 190, 40, 14, 70
+MAX_NODE_NAME = 24  # maximum number of characters shown of an entity's name
+MAX_SIDE = 6  # maximum number of entities drawn on each side; the page also lists all of them as text
 
 
 @register.inclusion_tag("_lineage.html")
@@ -109,7 +111,7 @@ def lineage(
 ) -> dict[str, Any]:
     """Render an entity's lineage, upstream entities on the left and downstream entities on the right.
 
-    Each box links to its entity and shows how many memories are about it and how many of them are stale.
+    Each box links to its entity. It shows the number of memories about the entity, and how many of them are stale.
     """
     sides = [list(upstream[:MAX_SIDE]), [urn], list(downstream[:MAX_SIDE])]
     columns = [side for side in sides if side]

@@ -23,10 +23,10 @@ from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
 
 register = template.Library()
-MARKUP = re.compile(r"[*_`#>|\[\]]+")  # Markdown syntax, which the rendered page doesn't show
-EDGE_WORDS = 4  # words at the beginning and end of a passage that identify it
+MARKUP = re.compile(r"[*_`#>|\[\]]+")  # characters of Markdown syntax, which the rendered page doesn't show
+EDGE_WORDS = 4  # number of words at each end of a passage by which the browser finds it
 
-# Agents wrote the text, so HTML is escaped, and no image is ever fetched.
+# Texts of agents are not trusted: HTML in them is escaped, and images are not rendered.
 _markdown = MarkdownIt("js-default", {"html": False, "linkify": False}).disable("image")
 
 
@@ -73,7 +73,7 @@ def person(email: str) -> str:
 def highlight(text: str, query: str) -> SafeString:
     """Mark the words of the query in a text, including longer words that begin with one of them."""
     text = visible_text(text)
-    # Words like “of” and “are” would be marked everywhere: they count only if the query has no longer ones.
+    # Short words such as “of” occur everywhere. They are marked only if the query has no word of four or more letters.
     query_words = re.findall(r"\w{4,}", query) or re.findall(r"\w{2,}", query)
     patterns = [re.escape(word) for word in query_words][:20]
     if not patterns:
@@ -99,13 +99,13 @@ def text_fragment(passage: str) -> str:
 
 @register.filter
 def fault_of(effect: Effect) -> str:
-    """Return why a change can't be made, with fields named as on the pages."""
+    """Return the reason why a change can't be made, or "" if it can. Fields are named by their labels."""
     return visible_text(message_with_label(effect.refusal) if effect.refusal else effect.error)
 
 
 @register.filter
 def item(mapping: Mapping[Any, Any], key: Any) -> Any:
-    """Return the value for a key that is a template variable."""
+    """Look up a key that is itself a template variable. Returns None if the mapping has no such key."""
     return mapping.get(key)
 
 
@@ -116,7 +116,7 @@ def words(value: str) -> str:
 
 @register.simple_tag
 def moment(at: datetime | None, style: str = "since", missing: str = "–") -> SafeString:
-    """Render a time as a `<time>` element, with the exact time in the user's zone and locale as its title.
+    """Render a time as a `<time>` element whose title is the exact time in the user's zone and locale.
 
     The style is `since` (“3 hours ago”), `age` (the same, abbreviated), `day` (date) or `minute` (date and time).
     """
@@ -164,14 +164,14 @@ def readable_changes(changes: Any, applied: bool = False) -> dict[str, Any]:
 
 # Two changes with fewer unchanged words than this between them are easier to read as one change.
 MIN_UNCHANGED_WORDS = 2
-MIN_RATIO = 0.4  # share of common words below which the two texts are shown one after the other
+MIN_RATIO = 0.4  # minimum similarity, from 0 to 1, for a word-by-word diff; other texts are shown one after the other
 
 
 @register.simple_tag
 def word_diff(before: str, after: str) -> SafeString:
-    """Render what a correction changed, word by word.
+    """Render the differences between two texts, word by word. Very different texts are shown one after the other.
 
-    Each mark contains a hidden label, for readers who don't see colors.
+    Each mark contains the hidden label “removed” or “added” for screen readers.
     """
     before, after = visible_text(before), visible_text(after)
     old, new = re.findall(r"\S+\s*", before), re.findall(r"\S+\s*", after)
@@ -196,7 +196,7 @@ def word_diff(before: str, after: str) -> SafeString:
 
 
 def _mark_removed(text: str) -> SafeString:
-    # The space at the end separates the removed words from their replacement.
+    # The space after the element separates the removed words from the added words.
     return format_html('<del><span class="sr">removed </span>{}</del> ', text.rstrip()) if text else SafeString("")
 
 

@@ -36,7 +36,7 @@ class SignIn(auth.LoginView):
 
 
 class ForgotPassword(auth.PasswordResetView):
-    """Send a password link, or say that an admin can make one if e-mail is not configured."""
+    """Send a password link. If e-mail is not configured, the page says that an admin can create a link."""
 
     template_name = "registration/forgot.html"
     email_template_name = "mail/reset_self.txt"
@@ -67,7 +67,7 @@ class SetPassword(auth.PasswordResetConfirmView):
 
 @login_required
 def account(request: HttpRequest) -> HttpResponse:
-    """Show the account; change its password or preferences, or end all of its sessions and tokens."""
+    """Show the account. A POST changes the password or the preferences, or signs out all other browsers."""
     assert isinstance(request.user, User)  # guaranteed by login_required
     caller = caller_from_request(request, channel="portal")
     if request.method == "POST" and request.POST.get("act") == "end":

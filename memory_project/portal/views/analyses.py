@@ -57,14 +57,14 @@ def analysis_detail(request: HttpRequest, key: int) -> HttpResponse:
         "model": model,
         "distributions": _distributions(session, model, records[model]) if model else [],
         "findings": findings.unexpired(session).exclude(category=findings.SUMMARY)[:FINDINGS_SHOWN],
-        "summaries": summaries.count,  # a callable: the template needs it only if there are no findings
+        "summaries": summaries.count,  # a callable, because the template needs the number only if there are no findings
         "actions": Action.objects.owned_by(caller).filter(analysis_id=session.analysis_id)[:50],
     }
     return render(request, "analyses/one.html", context)
 
 
 def _distributions(session: Session, model: str, records: int) -> list[tuple[str, list[Point], int]]:
-    """Return (field, bars, number of records with other values) for fields with few distinct values."""
+    """Return (field, bars, number of records with other values) for up to DISTRIBUTIONS fields with few values."""
     scope = query.Scope(session, model, Where())
     fields = description.describe(scope, records).fields
     names = [field.name for field in fields if 1 < field.distinct <= 20 and not field.name.startswith("_")]
@@ -86,7 +86,7 @@ def clear_analysis(request: HttpRequest, key: int) -> HttpResponse:
     session = _session(caller, key)
     records, finding_count = sessions.clear(caller=caller, analysis_id=session.analysis_id)
     messages.success(
-        request, f"Cleared {records} records and {finding_count} findings. Actions on the source stay listed."
+        request, f"Cleared {records} records and {finding_count} findings. Actions on source systems are still listed."
     )
     return redirect("analyses")
 
@@ -121,7 +121,7 @@ def resume_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @require_safe
 @login_required
 def export(request: HttpRequest) -> StreamingHttpResponse:
-    """Stream the file whose link the tool analysis_export returned. Only its owner may download it."""
+    """Stream the records that the tool analysis_export offered as a link. Only the caller of the tool may do this."""
     opened_export = exports.open_export(caller_from_request(request, channel="portal"), request.GET.get("export", ""))
     response = StreamingHttpResponse(
         exports.lines(opened_export), content_type=exports.MEDIA_TYPES[opened_export.format]

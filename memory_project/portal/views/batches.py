@@ -1,4 +1,4 @@
-"""Bulk actions: start from a list, follow the progress, undo as a whole."""
+"""Pages of bulk actions: starting one from a list, following its progress, and undoing it as a whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memories.models import Batch, MemoryRecord
 from memories.writing import bulk_actions
 from memory_project.portal.views.redirects import local_page
 
-SHOWN = 200  # outcomes on one page, refusals first
+SHOWN = 200  # maximum number of outcomes shown, refusals first
 
 
 @login_required
@@ -41,7 +41,7 @@ def batch_list(request: HttpRequest) -> HttpResponse:
 def start_batch(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     ids = request.POST.getlist("ids")
-    if cause := request.POST.get("cause"):  # all memories stale for this reason, not only those on the page
+    if cause := request.POST.get("cause"):  # all memories that are stale for this reason, also those on other pages
         rows = queries.reviewable_stale(caller).filter(stale_reason=cause)
         ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: bulk_actions.MAX_UNITS]]
     back = local_page(request.POST.get("back_to", ""))
@@ -69,7 +69,7 @@ def batch_detail(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def resume_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
-    """Process the next slice. The page repeats this until all is done."""
+    """Process the next slice of the bulk action. The page repeats this request until all rows are processed."""
     caller = caller_from_request(request, channel="portal")
     batch = bulk_actions.resume(caller=caller, batch_id=batch_id)
     if not request.htmx:  # type: ignore[attr-defined]
@@ -86,7 +86,7 @@ def undo_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 
 def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
     if kind == "insight":
-        # Curators may read pending insights even if they can't read the memories.
+        # Curators may read the insights of their personas even if they can't read the insights' memories otherwise.
         return dict(Insight.objects.visible_to(caller).filter(pk__in=units).values_list("pk", "record__content"))
     if kind == "upkeep":
         rows = UpkeepProposal.objects.filter(pk__in=units).select_related("entity", "ends", "stays")

@@ -1,4 +1,4 @@
-"""Knowledge pages: what insights changed in the catalog, and one entity with everything known about it."""
+"""Knowledge pages: the changes that insights made in the catalog, and the page of one entity."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
 from memories.retrieval import impressions
 
-MAX_FOUND = 30
-MAX_ATTACHED = 5  # memories that would be attached to an agent's tool response
+MAX_FOUND = 30  # maximum number of search results
+MAX_ATTACHED = 5  # maximum number of memories shown that a tool response about the entity would include
 
 
 @require_safe
 @login_required
 def knowledge(request: HttpRequest) -> HttpResponse:
-    """Search catalog entities for `q`. Without `q`, list what insights have changed."""
+    """Search the catalog for `q`. Without `q`, list the entities that insights have changed."""
     caller = caller_from_request(request, channel="portal")
     q = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:500]
     kind = request.GET.get("kind", "")

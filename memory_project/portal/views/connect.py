@@ -80,7 +80,7 @@ def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
 @require_safe
 @login_required
 def first_call(request: HttpRequest) -> HttpResponse:
-    """Show the user's first MCP call after `since`. The Connect page polls this until there is one."""
+    """Show the user's latest MCP call after `since`. The Connect page repeats this request every two seconds."""
     since = request.GET.get("since", "")
     calls = AuditEvent.objects.filter(email=_user(request).email, channel__startswith="mcp")
     call = calls.filter(at__gt=validate(Moment, since, "since") if since else timezone.now()).first()

@@ -51,14 +51,17 @@ def conversation_detail(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def forget_turn(request: HttpRequest, record_id: UUID) -> HttpResponse:
-    """Archive one turn and its long-term memory. My Knowledge can restore the memory until it is purged."""
+    """Archive a turn or a long-term memory, together with its copies. Archived memories are purged later."""
     caller = caller_from_request(request, channel="portal")
     try:
         deletion.delete_memories(DeleteMemories(user_id=caller.email, memory_id=record_id), caller=caller)
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
-        messages.success(request, "Forgotten, including all copies. The memory can be restored until it is purged.")
+        messages.success(
+            request,
+            "Forgotten, including all copies. A long-term memory can be restored in My Knowledge for some time.",
+        )
     conversation_id = request.POST.get("conversation", "")[:200]
     if queries.lines(caller, conversation_id):
         return redirect(f"{reverse('conversation')}?{urlencode({'id': conversation_id})}")
@@ -72,7 +75,7 @@ def decide_merge(request: HttpRequest, proposal_id: UUID, act: str) -> HttpRespo
     try:
         if act == "accept":
             merging.accept(caller=caller, proposal_id=proposal_id)
-            messages.success(request, "Merged. The older memory now contains both, and the newer one is archived.")
+            messages.success(request, "Merged. The older memory now has the merged text. The newer memory is archived.")
         else:
             merging.dismiss(caller=caller, proposal_id=proposal_id)
             messages.success(request, "Both memories are kept as they are.")
@@ -107,7 +110,10 @@ def drop_cache(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def confirm_wipe(request: HttpRequest, request_id: UUID) -> HttpResponse:
-    """Confirm or withdraw a wipe that an agent prepared. To confirm it, the user types their e-mail address."""
+    """Confirm or withdraw a wipe of the user's data that an agent requested.
+
+    To confirm it, the user types their e-mail address.
+    """
     caller = caller_from_request(request, channel="portal")
     wipe_request = wipe.open_request(caller, request_id)
     if request.method == "POST" and "withdraw" in request.POST:

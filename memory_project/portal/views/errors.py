@@ -1,4 +1,4 @@
-"""Error handlers (400, 403, 404, 500, CSRF, lockout). API clients get JSON."""
+"""Django's error handlers (400, 403, 404, 500, CSRF, lockout). API clients get JSON, and browsers get a page."""
 
 from __future__ import annotations
 

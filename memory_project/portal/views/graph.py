@@ -29,24 +29,24 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memory_project.portal.graph_layout import Layout, rings
 
-MAX_NAME = 18  # characters of a name in the picture
-MAX_LABELS = 80  # edges, including lineage; with more of them, relation types are not drawn
-MAX_CATALOG = 12  # entities whose lineage neighbors are drawn, and neighbors drawn for each of them
-MAX_MATCHES = 50
+MAX_NAME = 18  # maximum number of characters shown of a node's name
+MAX_LABELS = 80  # maximum number of edges, lineage included, in a picture that shows the types of relations
+MAX_CATALOG = 12  # maximum number of entities whose lineage neighbors are drawn, and of neighbors for each entity
+MAX_MATCHES = 50  # maximum number of search results
 RADIUS = 18
-MAX_DAYS = 36_500  # how far back the picture can go
+MAX_DAYS = 36_500  # maximum number of days that the picture can go back
 
 
 WHO_READS = {
     "private": "Only its owner",
     "persona": "Its persona",
-    "everyone": "Everyone here",
+    "everyone": "Everyone with an account",
 }
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The parameters of the page, as given in its address."""
+    """The parameters of the page, which are read from its address."""
 
     graph: Graph
     number: int | None
@@ -128,9 +128,9 @@ def _node(choice: Choice, part: Neighborhood) -> dict[str, Any] | None:
 
 
 def _picture(caller: Caller, choice: Choice, part: Neighborhood, lineage: dict[str, list[str]]) -> dict[str, Any]:
-    """Return nodes and edges of the SVG.
+    """Return the nodes and edges of the SVG.
 
-    Lineage neighbors of entities linked to the catalog are drawn as nodes of their own.
+    If an entity of the graph is linked to the catalog, its lineage neighbors in the catalog are drawn as nodes, too.
     """
     catalog_urns = list(dict.fromkeys(urn for urns in lineage.values() for urn in urns))
     edges = [(relation.source_id.hex, relation.target_id.hex, relation.relation_type) for relation in part.relations]
@@ -162,8 +162,8 @@ def _picture(caller: Caller, choice: Choice, part: Neighborhood, lineage: dict[s
 def _target(choice: Choice, entity: Entity, kind: str) -> str:
     """Return the address that a click on a node leads to.
 
-    The first click expands the node, and the second makes it the center. In the overview, the first click makes it
-    the center.
+    The first click on a node expands it, and the second click makes it the center. In the overview, which has no
+    center, the first click makes the node the center.
     """
     if kind or not choice.number:
         return choice.address(node=entity.number, expanded=[])

@@ -47,7 +47,7 @@ def import_memories(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"columns": COLUMNS, "most": MAX_ROWS}
     if request.method == "POST":
         try:
-            # The preview's form sends the file back in “text”, so nothing is stored before the import.
+            # The preview's form sends the text of the file again in “text”, so nothing is stored before the import.
             text = request.POST.get("text", "") or _text_of(request)
             rows = list(rows_of(text))
         except Invalid as error:
@@ -65,7 +65,7 @@ def _text_of(request: HttpRequest) -> str:
         raise Invalid("is missing: choose a file", field="file")
     content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise Invalid("is too large", field="file", allowed=f"at most {MAX_BYTES:,} bytes and {MAX_ROWS} lines")
+        raise Invalid("is too large", field="file", allowed=f"at most {MAX_BYTES:,} bytes and {MAX_ROWS} rows")
     try:
         return str(content, "utf-8-sig")
     except UnicodeDecodeError:
@@ -75,13 +75,13 @@ def _text_of(request: HttpRequest) -> str:
 def rows_of(text: str) -> Iterator[Row]:
     """Parse a CSV file with a header, and validate each row as a Remember operation.
 
-    Raises Invalid if the file can't be read, has a wrong header or has too many rows. The `fault` of an invalid row
-    says what is wrong with it.
+    Raises Invalid if the file has a wrong header or too many rows, or if one of its rows can't be read as CSV. If the
+    values of a row are invalid, the row's `fault` is the error message.
     """
     try:
         dialect: Any = csv.Sniffer().sniff(text[:4_000].partition("\n")[0], delimiters=",;\t")
     except csv.Error:
-        dialect = csv.excel  # a header of one column has no delimiter
+        dialect = csv.excel  # a header with a single column has no delimiter to detect
     reader = csv.DictReader(io.StringIO(text, newline=""), dialect=dialect)
     names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
     if "content" not in names:
@@ -93,7 +93,7 @@ def rows_of(text: str) -> Iterator[Row]:
         for number, line in enumerate(reader, 1):
             if number > MAX_ROWS:
                 raise Invalid(
-                    f"has more than {MAX_ROWS} lines", field="file", allowed=f"at most {MAX_ROWS} lines per file"
+                    f"has more than {MAX_ROWS} rows", field="file", allowed=f"at most {MAX_ROWS} rows per file"
                 )
             yield _row(number, line)
     except csv.Error as error:

@@ -57,7 +57,7 @@ def my_knowledge(request: HttpRequest) -> HttpResponse:
         context |= {"rail": browse.rail(), "first_steps": onboarding.steps(request, browse.caller)}
     response = render(request, template, context)
     if is_fragment:
-        response["HX-Push-Url"] = browse.address  # without empty filters, so that it can be saved as a view
+        response["HX-Push-Url"] = browse.address  # the address without empty filters, which can be saved as a view
     return response
 
 
@@ -125,7 +125,7 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     record = queries.get(caller, record_id)
     correcting = "correct" in (request.POST or request.GET)
     if not (can_review(caller, record) if correcting else caller.can_edit_for(record.created_by)):
-        raise Forbidden("belongs to somebody else: only its owner or an admin can change it")
+        raise Forbidden("This memory belongs to another user: only its owner or an admin can change it.")
     form = MemoryForm(request.POST or None, initial=_initial(record), new=False)
     if request.method == "POST" and form.is_valid():
         try:
@@ -169,7 +169,7 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
 
 def _forget(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.forget(Forget.read({"record_id": record_id, "reason": request.POST.get("reason", "")}), caller=caller)
-    return "Forgotten. The memory is kept, but no longer recalled."
+    return "Forgotten. The memory is kept, but it is no longer recalled."
 
 
 def _restore(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
@@ -242,7 +242,7 @@ def _appeal(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     return "Appealed. A curator will review it again, with your reason."
 
 
-LAST_ACT = "last_act"  # session key: the action that the next page offers to undo
+LAST_ACT = "last_act"  # session key of the last action, which the stale review offers to undo
 UNDOABLE = {"forget": "Forgotten", "restore": "Restored", "verify": "Still true"}
 ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "forget": _forget,
@@ -269,7 +269,7 @@ def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bo
     values = form.values()
     if correcting:
         result = services.supersede(Supersede.read({"record_id": record.pk, **values}), caller=caller)
-        # A correction that replaces nothing yet awaits review, and the note says so.
+        # A correction without a predecessor awaits review before it replaces the memory. Its note says so.
         result.record.pending_message = result.note if result.record.supersedes_id is None else ""
         return result.record
     reason = values.pop("reason")
@@ -290,7 +290,7 @@ def _report(request: HttpRequest, result: services.Remembered) -> None:
         closest = result.similar[0]
         messages.warning(
             request,
-            f"Closest existing memory ({closest.cosine:.0%} similar): “{closest.record}”. Correct one of them?",
+            f"Closest existing memory ({closest.cosine:.0%} similar): “{closest.record}”. Correct one of the two?",
         )
     if result.note:
         messages.warning(request, result.note)

@@ -37,5 +37,5 @@ def open_notification(request: HttpRequest, notice_id: int) -> HttpResponse:
 @login_required
 def mark_all_read(request: HttpRequest) -> HttpResponse:
     count = inbox.mark_read(caller=caller_from_request(request, channel="portal"))
-    messages.success(request, f"{count} marked as read." if count else "There were no unread notifications.")
+    messages.success(request, f"{count} notifications marked as read." if count else "No notification was unread.")
     return redirect("news")

@@ -70,7 +70,7 @@ def answer_question(request: HttpRequest, insight_id: UUID) -> HttpResponse:
 
 @login_required
 def propose(request: HttpRequest) -> HttpResponse:
-    """Propose an insight. The form is prefilled from the memory, finding, entity or column in the address."""
+    """Propose an insight. The form is prefilled from the memory, finding, entity, column or text in the address."""
     caller = caller_from_request(request, channel="portal")
     source, initial, actions = _starting_point(caller, request)
     form = ProposalForm(request.POST or None, initial=initial, actions=actions)
@@ -106,7 +106,7 @@ def _starting_point(
 ) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, str]]]:
     """Return the source of the proposal, the initial values of the form, and the suggested changes.
 
-    If an entity is known, a new description is suggested, which is the likeliest change.
+    If the entity is known, the suggested change is a new description, because descriptions are changed most often.
     """
     params = {name: request.GET.get(name, "") for name in ("memory", "finding", "entity", "column")}
     text = UNSTORABLE.sub("", request.GET.get("content", ""))[:4_000]
@@ -138,9 +138,9 @@ def preview_proposal(request: HttpRequest) -> HttpResponse:
 
 
 def _effect(caller: Caller, form: ProposalForm) -> Effect | None:
-    """Return what the proposal would change in the catalog, or None if it suggests no change.
+    """Return what the proposal would change in the catalog, or None if it suggests no change or the form is new.
 
-    If a change can't be made, for example because its value is missing, the effect's error says so.
+    If a change can't be made, for example because its value is missing, `error` of the result is the reason.
     """
     if not form.is_bound:
         return None

@@ -62,9 +62,9 @@ def test_the_dimension_is_derived_from_cues(text: str, kind: str) -> None:
 
 
 def test_a_new_memory_is_read_once(alice: Caller) -> None:
-    (turn,) = say(alice, LONG)
+    (turn,) = store_turns(alice, LONG)
     assert tasks.enrich() == "1 enriched, 0 put back or failed"
-    memory = lasting(turn)
+    memory = long_term_memory(turn)
     assert (memory.enrichment_status, memory.dimension) == ("completed", "preference")
     assert memory.importance == heuristics.importance_of(LONG)
     assert memory.tags
